@@ -107,7 +107,7 @@ def test_no_file_names_a_folder_of_somebodys_machine():
 
 #: `kgm` on PyPI is a package of somebody else.
 STRANGER = re.compile(
-    r"(?<!kafka-)kgm\\?\[\w|(?:pip|pipx|uv tool) install (?:-\S+ )*'?kgm\b|(?:uvx|--from) kgm(?![\\\w])"
+    r"(?<!kafka-)(?<!kafka\\-)kgm\\?\[\w|(?:pip|pipx|uv tool) install (?:-\S+ )*'?kgm\b|(?:uvx|--from) kgm(?![\\\w])"
 )
 
 

@@ -21,6 +21,14 @@ _COMMANDS = tuple(
 )  # fmt: skip
 
 
+class Ended(Exception):  # noqa: N818  (no error: everything has been printed)
+    """Ends the run with an exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
 def remember(words: Sequence[str]) -> None:
     """Called once for each run, with everything behind `kgm`."""
     global _words, _changed

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -21,6 +20,7 @@ from kgm.client.transport.connection import BrokerConnection, Plaintext, Securit
 from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import run_parallel
 from kgm.model.errors import AuthorizationError, DecodeError, ErrorCode, KgmError, UnreachableError
+from kgm.model.record import replace
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.protocol.apis import ApiKey
 

@@ -1,11 +1,10 @@
 """ListGroups: the groups of one broker (v0-5), and the listing of a whole cluster."""
 
-from dataclasses import dataclass
-
 from kgm.client.failures import from_code
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import KgmError
+from kgm.model.record import record
 from kgm.protocol.apis import ApiKey
 
 _STATE_FILTER, _TYPE_FILTER = 4, 5
@@ -18,7 +17,7 @@ _STATES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ListedGroup:
     """One row of a listing. state needs Kafka 2.6 (KIP-518), type 4.0 (KIP-848); None before."""
 
@@ -28,7 +27,7 @@ class ListedGroup:
     type: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Listing:
     """The groups that this principal may see, by id, and the errors of single brokers."""
 

@@ -4,13 +4,13 @@ Each function here takes an open connection, picks the version, and turns error 
 nothing is remembered. A described group is a `GroupDescription`: the type of group and the struct of that API."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from kgm.client.failures import from_code, not_found
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import ErrorCode, KgmError, UnsupportedError
+from kgm.model.record import record
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kgm.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse
@@ -34,7 +34,7 @@ _STATIC_HEARTBEAT = 3
 _NEWEST_FETCH = 9
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class GroupDescription:
     """A group as the broker described it. kind: classic, consumer, share or streams; raw: that API's group struct."""
 

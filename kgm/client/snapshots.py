@@ -5,7 +5,6 @@ timeouts; a consumer group (KIP-848) with epochs, targets and regexes. Metadata 
 (Connect, Schema Registry, a custom assignor) leaves that member without topics."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from kgm.client.failures import BadAnswerError
@@ -13,6 +12,7 @@ from kgm.client.requests import GroupDescription, Offsets
 from kgm.model.assignment import Partitions
 from kgm.model.client_library import JAVA, LIBRDKAFKA, library_by_client_id, library_of_consumer
 from kgm.model.errors import DecodeError
+from kgm.model.record import replace
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.protocol.subscription import PROTOCOL_TYPE, Subscription, decode_assignment, decode_subscription
 

@@ -6,9 +6,12 @@ letters of any script, and escapes of characters beyond ASCII, which topics cann
 
 from __future__ import annotations
 
+import importlib.util
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final, Protocol
+
+from kgm.model.errors import UsageError
 
 #: A quoted part, an escape, a class of characters, or a number of repetitions.
 _PART: Final = re.compile(
@@ -26,9 +29,20 @@ class TopicPattern(Protocol):
         ...
 
 
+@cache
+def is_installed() -> bool:
+    """Whether RE2 is there. pip installs it with kgm; where it has no wheel, kgm may be installed without it."""
+    return importlib.util.find_spec("re2") is not None
+
+
 @lru_cache(maxsize=1024)
 def compiled(regex: str) -> TopicPattern | None:
-    """The compiled expression; None if Kafka's brokers do not accept it."""
+    """The compiled expression; None if Kafka's brokers do not accept it. Raises UsageError if RE2 is not installed."""
+    if not is_installed():
+        raise UsageError(
+            f"a member subscribes to {regex!r}; kgm matches expressions with google-re2, which is not installed",
+            hint="pip install google-re2; where there is no wheel of it, it needs a C++ compiler and RE2's headers",
+        )
     import re2  # type: ignore[import-untyped]
 
     if _is_foreign(regex):

@@ -1,7 +1,8 @@
 """Who owns what, and what moves between two assignments."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from kgm.model.record import record
 
 #: Partitions by topic.
 Partitions = Mapping[str, Sequence[int]]
@@ -9,7 +10,7 @@ Partitions = Mapping[str, Sequence[int]]
 Assignment = Mapping[str, Partitions]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+@record(order=True)
 class Move:
     """A partition whose owner has changed. None: it had no owner, or has none now."""
 

@@ -1,7 +1,5 @@
 """Typed ids, so that a member id is never passed for a group instance id, and Kafka's text for UUIDs."""
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error
 from typing import NewType
 
 GroupId = NewType("GroupId", str)
@@ -18,11 +16,16 @@ _UUID_BYTES, _UUID_LETTERS = 16, 22
 
 def uuid_text(uuid: bytes) -> str:
     """16 bytes as Kafka's tools print a topic id (Kafka: Uuid.toString)."""
+    from base64 import urlsafe_b64encode
+
     return urlsafe_b64encode(uuid).decode().rstrip("=")
 
 
 def uuid_of(text: str) -> bytes | None:
     """The 16 bytes of such a text; None if it is not one."""
+    from base64 import urlsafe_b64decode
+    from binascii import Error
+
     try:
         uuid = urlsafe_b64decode(text + "==") if len(text) == _UUID_LETTERS and text.isascii() else b""
     except (Error, ValueError):

@@ -4,17 +4,17 @@ Every key is always present; an unknown value is null, never -1 and never 0. Rea
 uses, and ignores keys that a later version adds."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kgm.model.assignment import Partitions
 from kgm.model.errors import UsageError
 from kgm.model.ids import uuid_of, uuid_text
+from kgm.model.record import field, record, replace
 
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CoordinatorNode:
     """The broker that coordinates a group."""
 
@@ -23,7 +23,7 @@ class CoordinatorNode:
     port: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TopicSnapshot:
     """A topic that the group subscribes to or has committed offsets for. topic_id: 16 bytes; in JSON Kafka's text for
     them. The order in which the broker's assignors (KIP-848) process topics depends on it."""
@@ -37,7 +37,7 @@ class TopicSnapshot:
         return {"name": self.name, "partitions": self.partitions, "topic_id": written}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MemberSnapshot:
     """One member. Its *identity* is its group instance id, or its member id if it is dynamic.
 
@@ -91,7 +91,7 @@ class MemberSnapshot:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class OffsetSnapshot:
     """Committed and end offset of one partition. lag: end minus committed, in records; None where one of the two is not
     known, or where the committed offset is past the end (the topic was created again, or has lost records)."""
@@ -121,7 +121,7 @@ class OffsetSnapshot:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GroupSnapshot:
     """One group at the time of the snapshot. Times are in milliseconds.
 

@@ -3,16 +3,16 @@
 import enum
 import importlib
 import re
-from dataclasses import dataclass
 
 from kgm.model.errors import DecodeError
+from kgm.model.record import record
 from kgm.protocol.api_table import KAFKA_RELEASE, TABLE
 from kgm.protocol.struct import Message
 
 __all__ = ["API", "KAFKA_RELEASE", "ApiInfo", "ApiKey", "request_class", "response_class"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class ApiInfo:
     """An API. Versions are inclusive; from `flexible_from` on, messages have compact lengths and tags (KIP-482)."""
 

@@ -5,9 +5,9 @@ rack (KIP-881). Of a newer version the known prefix is read (ConsumerProtocol.de
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from kgm.model.errors import DecodeError
+from kgm.model.record import field, record
 from kgm.protocol import codec
 from kgm.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from kgm.protocol.messages.consumer_protocol_assignment import TopicPartition as AssignedTopic
@@ -20,7 +20,7 @@ NO_GENERATION = -1
 _VERSION = struct.Struct(">h")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Subscription:
     """The subscription of a member in JoinGroup.
 
@@ -34,7 +34,7 @@ class Subscription:
     version: int = NEWEST
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MemberAssignment:
     """The assignment of a member: partitions by topic. A topic that occurs twice is merged (librdkafka writes such)."""
 

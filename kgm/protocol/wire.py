@@ -4,10 +4,10 @@ Request header v1 (v2 if the API's version is flexible), response header v0 (v1 
 always have header v0, because the client does not know yet what the broker supports (KIP-511)."""
 
 import struct
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from kgm.model.errors import DecodeError
+from kgm.model.record import record
 from kgm.protocol import codec
 from kgm.protocol.apis import API, ApiKey, request_class
 from kgm.protocol.primitives import read_tags
@@ -30,7 +30,7 @@ class RequestHeader(NamedTuple):
     body_at: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class RequestFrame:
     """A decoded request with its header."""
 

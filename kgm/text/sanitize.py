@@ -35,8 +35,8 @@ _BLANK = frozenset(
 )
 #: First characters of a formula in spreadsheets; the full-width ones count with Japanese input.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-_UNUSUAL = re.compile(r"[^\x20-\x7e]")
-_UNUSUAL_IN_JSON = re.compile(r"[^\x20-\x7e\n]")
+#: Compiled when they are first needed.
+_UNUSUAL, _UNUSUAL_IN_JSON = r"[^\x20-\x7e]", r"[^\x20-\x7e\n]"
 
 
 @functools.lru_cache(maxsize=4096)
@@ -54,7 +54,7 @@ def clean(text: str) -> str:
     """The text with invisible and active characters written as escapes, for terminals, prompts and logs."""
     if text.isascii() and text.isprintable():
         return text
-    return _UNUSUAL.sub(_shown, text)
+    return re.sub(_UNUSUAL, _shown, text)
 
 
 def _shown(match: re.Match[str]) -> str:
@@ -82,7 +82,7 @@ def json_text(text: str) -> str:
     """The JSON document with the same value, in which hidden characters in strings are written as JSON escapes."""
     if text.isascii() and "\x7f" not in text:
         return text
-    return _UNUSUAL_IN_JSON.sub(_json_escape, text)
+    return re.sub(_UNUSUAL_IN_JSON, _json_escape, text)
 
 
 def _json_escape(match: re.Match[str]) -> str:

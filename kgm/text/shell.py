@@ -1,6 +1,5 @@
 """Words as a shell reads them: everything that is printed as a command goes through here."""
 
-import shlex
 from collections.abc import Iterable
 
 
@@ -9,6 +8,8 @@ def shell_word(text: str) -> str:
 
     Characters that a terminal would act on, or not show, are written as `$'...'`, which bash, zsh and ksh read."""
     if text.isprintable():
+        import shlex
+
         return shlex.quote(text)
     pieces = []
     for char in text:

@@ -18,7 +18,7 @@ from tests.waiting import NOT_READY, until
 
 Owned = dict[bytes, list[int]]
 _MOST_ROUNDS = 60
-_LEAVE_EPOCH = -1
+_LEAVE_EPOCH, _AWAY_EPOCH = -1, -2
 
 
 class HeartbeatGroup:
@@ -43,6 +43,12 @@ class HeartbeatGroup:
     def leave(self, member_id: str) -> None:
         """Leave for good."""
         self.epochs[member_id] = _LEAVE_EPOCH
+        self._heartbeat(member_id)
+        self.forget(member_id)
+
+    def step_away(self, member_id: str) -> None:
+        """A static member stops, and keeps its place until its session ends."""
+        self.epochs[member_id] = _AWAY_EPOCH
         self._heartbeat(member_id)
         self.forget(member_id)
 

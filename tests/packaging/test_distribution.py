@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import sysconfig
 import tarfile
@@ -16,32 +15,9 @@ import pytest
 
 from kgm.version import __version__
 from tests import ROOT
-from tests.cli.environment import bare
+from tests.packaging.building import built, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
-
-def run(*words: str | pathlib.Path, cwd: pathlib.Path) -> str:
-    """stdout of a command, which must succeed. PYTHONPATH is not set, so that nothing of the checkout is imported."""
-    env = {name: value for name, value in bare().items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [str(word) for word in words], capture_output=True, text=True, check=False, cwd=cwd, env=env, timeout=240
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def dist(tmp_path_factory) -> dict[str, pathlib.Path]:
-    """The sdist, and the wheel that was built from it."""
-    folder = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
-    files = {"wheel" if path.suffix == ".whl" else "sdist": path for path in folder.iterdir()}
-    assert {path.name for path in files.values()} == {
-        f"kafka_kgm-{__version__}-py3-none-any.whl",
-        f"kafka_kgm-{__version__}.tar.gz",
-    }
-    return files
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +40,21 @@ def test_twine_accepts_both(dist):
     assert out.count("PASSED") == 2
 
 
-def test_the_sdist_is_complete_and_the_build_is_reproducible(dist, tmp_path):
-    """The wheel that is built from the sdist is, byte for byte, the one that is built from the checkout."""
-    run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", tmp_path, ROOT, cwd=tmp_path)
-    (again,) = tmp_path.iterdir()
-    assert again.read_bytes() == dist["wheel"].read_bytes()
+@pytest.mark.parametrize("epoch", [None, "1700000000"])
+def test_the_sdist_is_complete_and_the_build_is_reproducible(dist, tmp_path, monkeypatch, epoch):
+    """From the sdist, in another folder and with files of other ages, the same wheel and the same sdist are built, byte
+    for byte; SOURCE_DATE_EPOCH is the date in them."""
+    with tarfile.open(dist["sdist"]) as archive:
+        archive.extractall(tmp_path / "source", filter="data")
+    (source,) = (tmp_path / "source").iterdir()
+    if epoch is None:
+        builds = [dist, built(source, tmp_path / "again")]
+    else:
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
+        builds = [built(ROOT, tmp_path / "first"), built(source, tmp_path / "again")]
+        assert builds[0]["wheel"].read_bytes() != dist["wheel"].read_bytes()
+    assert builds[0]["wheel"].read_bytes() == builds[1]["wheel"].read_bytes()
+    assert builds[0]["sdist"].read_bytes() == builds[1]["sdist"].read_bytes()
 
 
 def test_what_is_in_them(dist):

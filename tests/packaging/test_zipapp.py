@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -15,22 +15,10 @@ import pytest
 from kgm.version import __version__
 from tests import ROOT
 from tests.cli.environment import bare
+from tests.packaging.installed import required
 from tools.zipapp.build import write
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
-
-def required(name: str, seen: set[str]) -> set[str]:
-    """The distributions that this one needs, with itself."""
-    if name not in seen:
-        seen.add(name)
-        for line in importlib.metadata.requires(name) or ():
-            if "extra ==" not in line:
-                needed = re.match(r"[\w.-]+", line)
-                assert needed is not None
-                if not line.partition(";")[2].strip() or "python_version" not in line:
-                    required(needed[0], seen)
-    return seen
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +27,7 @@ def packages(tmp_path_factory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("packages")
     shutil.copytree(ROOT / "kgm", folder / "kgm", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "man", folder / "kgm/share/man")
-    for name in required("kafka-kgm", set()) - {"kafka-kgm"}:
+    for name in required("kafka-kgm"):
         for file in importlib.metadata.files(name) or ():
             if file.parts[0] != ".." and "__pycache__" not in file.parts:
                 (folder / file).parent.mkdir(parents=True, exist_ok=True)
@@ -83,6 +71,24 @@ def test_it_runs_with_python_alone(zipapp, cache):
     code, out, _ = run(zipapp, cache, "simulate-bounce", "--members", "2", "--topic", "t:4", "--all", "-o", "json")
     assert (code, '"moves": []' in out or '"moves":[]' in out) == (0, True)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def test_what_no_package_was_installed_for_is_said_in_one_line(zipapp, cache, tmp_path):
+    """The packages are those that kgm requires, without any extra."""
+    code, out, err = run(zipapp, cache, "demo")
+    assert (code, out) == (2, "")
+    assert "kgm demo needs confluent-kafka, which is not installed" in err
+    assert "hint: pip install 'kafka-kgm[demo]'" in err
+    (folder,) = cache.iterdir()
+    shutil.rmtree(folder / "re2")  # it has no wheel for musl
+    for regex, expected in ((None, 0), ("t.*", 2)):
+        snapshot = {
+            "group_id": "g", "type": "consumer", "state": "Stable", "assignor": "uniform", "topics": [{"name": "t", "partitions": 2}],
+            "members": [{"member_id": "m", "subscription": {"topics": ["t"], "regex": regex}, "assignment": {}}],
+        }  # fmt: skip
+        (tmp_path / "case.jsonl").write_text(json.dumps(snapshot) + "\n")
+        code, out, err = run(zipapp, cache, "assign", "--from-file", str(tmp_path / "case.jsonl"))
+        assert (code, "google-re2, which is not installed" in err) == (expected, regex is not None), err
 
 
 def test_several_may_start_at_once(zipapp, cache):

@@ -84,13 +84,14 @@ def click_tree() -> click.Group:
     """The commands of kgm, all of them imported."""
     import typer
 
-    from kgm.cli import main
+    from kgm.cli import tree as typer_tree
+    from kgm.cli.overview import COMMANDS
 
-    main.app.registered_commands.clear()
-    main.app.registered_groups.clear()
-    for name in main.COMMANDS:
-        main.register(name)
-    tree = typer.main.get_command(main.app)
+    typer_tree.app.registered_commands.clear()
+    typer_tree.app.registered_groups.clear()
+    for name in COMMANDS:
+        typer_tree.register(name)
+    tree = typer.main.get_command(typer_tree.app)
     assert isinstance(tree, click.Group)
     return tree
 

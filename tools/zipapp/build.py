@@ -3,11 +3,10 @@
 The file has the packages that pip would install here, and runs on machines with the same Python and platform."""
 
 import argparse
-import compileall
 import hashlib
 import io
+import os
 import pathlib
-import py_compile
 import shutil
 import subprocess
 import sys
@@ -36,9 +35,11 @@ def main() -> None:
 
 def write(file: pathlib.Path, packages: pathlib.Path) -> None:
     """Write the file with these packages."""
-    # By hash, not by time: the files get other times where they are unpacked.
-    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-    compileall.compile_dir(packages, quiet=2, invalidation_mode=mode, stripdir=str(packages))
+    # By hash, not by time: the files get other times where they are unpacked. In a process of its own, because bytecode
+    # depends on which strings the process that compiles has already.
+    options = ["-q", "--invalidation-mode", "unchecked-hash", "-s", str(packages)]
+    command = [sys.executable, "-m", "compileall", *options, str(packages)]
+    subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": "0"}, stdout=subprocess.DEVNULL, check=False)
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as inner:
         for path in sorted(each for each in packages.rglob("*") if each.is_file()):

@@ -25,7 +25,8 @@ def demo(*, options: RunOptions) -> None:
     """Demonstrate kgm end to end on the embedded coordinator.
 
     Real librdkafka consumers form a static group. kgm describes it, predicts a bounce, bounces a consumer and compares;
-    then it removes a member, with a prediction too. Takes about ten seconds and changes nothing on any cluster.
+    then it removes a member, with a prediction too. Takes about ten seconds and changes nothing on any cluster. The
+    consumers come with an extra: pip install 'kafka-kgm[demo]'.
     """
     from kgm.operations.demo.demo import BounceDone, GroupFormed, RemovalDone, run_demo
 

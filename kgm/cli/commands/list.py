@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from kgm.cli.options.declarations import Option
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
@@ -25,21 +24,19 @@ _SHOWN = 5
 def list_groups(
     *,
     state: Annotated[
-        list[str] | None, typer.Option("--state", help="Only groups in this state, in any case; repeatable or a,b.")
+        list[str] | None, Option("--state", help="Only groups in this state, in any case; repeatable or a,b.")
     ] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option("--type", metavar="TYPE", help="classic, consumer, share or streams; repeatable or a,b."),
+        Option("--type", metavar="TYPE", help="classic, consumer, share or streams; repeatable or a,b."),
     ] = None,
-    match: Annotated[str | None, typer.Option("--match", metavar="GLOB", help="Only groups whose id matches.")] = None,
+    match: Annotated[str | None, Option("--match", metavar="GLOB", help="Only groups whose id matches.")] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="TOPIC", help="Only groups with members or offsets on it; repeatable or a,b."),
+        Option("--topic", metavar="TOPIC", help="Only groups with members or offsets on it; repeatable or a,b."),
     ] = None,
-    lag: Annotated[bool, typer.Option("--lag", help="Show the lag; reads the offsets of every group.")] = False,
-    sort: Annotated[
-        str, typer.Option("--sort", metavar="COLUMN", help="group | type | state | members | lag")
-    ] = "group",
+    lag: Annotated[bool, Option("--lag", help="Show the lag; reads the offsets of every group.")] = False,
+    sort: Annotated[str, Option("--sort", metavar="COLUMN", help="group | type | state | members | lag")] = "group",
     options: RunOptions,
 ) -> None:
     """List the visible groups: id, type, state, members.

@@ -5,6 +5,7 @@ convenience: errors about it are ignored. Names that a terminal would act on are
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -30,14 +31,27 @@ def folder(environment: Mapping[str, str]) -> str:
 
 def file_of(bootstrap: str, profile: str | None, environment: Mapping[str, str]) -> str:
     """The file for a cluster and a profile."""
-    import hashlib
-
     key = "\0".join([",".join(sorted(part.strip() for part in bootstrap.split(","))), profile or ""])
-    return f"{folder(environment)}/{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
+    return f"{folder(environment)}/{_sha256(key.encode('utf-8', 'surrogatepass'))[:32]}.json"
+
+
+def _sha256(data: bytes) -> str:
+    """In hexadecimal digits. Python's own, where it has one: hashlib loads OpenSSL, which costs milliseconds."""
+    try:
+        own: Any = importlib.import_module("_sha256")  # of Python 3.11; later versions have none by this name
+    except ImportError:
+        own = importlib.import_module("hashlib")
+    text: str = own.sha256(data).hexdigest()
+    return text
 
 
 def read(path: str) -> dict[str, dict[str, list[str]]]:
     """{group id: {"instance_ids": [...], "member_ids": [...]}}; empty when there is no readable file."""
+    return _valid(_stored(path))
+
+
+def _stored(path: str) -> dict[str, Any]:
+    """What the file has for each group, whatever that is."""
     import json
 
     try:
@@ -49,8 +63,10 @@ def read(path: str) -> dict[str, dict[str, list[str]]]:
     except (OSError, ValueError, RecursionError):
         return {}
     groups = document.get("groups") if isinstance(document, dict) and document.get("version") == _VERSION else None
-    if not isinstance(groups, dict):
-        return {}
+    return groups if isinstance(groups, dict) else {}
+
+
+def _valid(groups: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
     return {
         name: {
             kind: [one for one in ids if isinstance(one, str)] for kind, ids in kinds.items() if isinstance(ids, list)
@@ -73,7 +89,7 @@ def store_names(
     gone: groups to delete. Never fails."""
     try:
         path = file_of(options.bootstrap_for(reads_only=True), options.profile, os.environ)
-        before = read(path)
+        before = _stored(path)
         names = list(listed)
         groups: dict[str, Any] = {name: before[name] for name in names if name in before} if is_all else dict(before)
         for name in names:
@@ -85,7 +101,9 @@ def store_names(
             }
         for name in gone:
             groups.pop(name, None)
-        groups = _bounded(groups)
+        if groups == before:
+            return
+        groups = _bounded(_valid(groups))
         if groups != before:
             _write(path, groups)
     except Exception:  # noqa: BLE001  (a command that has done its work must not fail because of the cache)

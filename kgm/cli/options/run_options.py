@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kgm.cli.output.output_options import COLORS, FORMATS, OutputOptions
 from kgm.model.errors import RefusedError, UsageError
+from kgm.model.record import field, record, replace
 from kgm.text.durations import parse_duration
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kgm.operations.settings.loading import LoadedSettings, Setting
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunOptions(OutputOptions):
     """What every command takes, and where the cluster is."""
 

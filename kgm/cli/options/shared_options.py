@@ -6,60 +6,61 @@ The decorators add the options to the command's signature, where typer looks for
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Annotated, Any
 
-import typer
-
-from kgm.cli.options.group_names import check_group_names
-from kgm.cli.options.run_options import RunOptions, run_options
+from kgm.cli.invocation import Ended
+from kgm.cli.options.declarations import Command, Option
 from kgm.cli.output.output_options import FORMATS
 
 
-def _print_schema(context: typer.Context, value: str) -> str:
+def _print_schema(value: str) -> str:
     """Print the JSON Schema and exit, before any other option is checked, so that none is needed.
 
     `-o=json` is what other tools accept; the parser takes the = for a part of the format."""
     value = value.removeprefix("=")
-    if value == "schema" and not context.resilient_parsing:
+    if value == "schema":
+        import click
+
         from kgm.cli.output.schema import print_schema
 
-        print_schema(context.command_path)
-        raise typer.Exit
+        context = click.get_current_context()
+        if not context.resilient_parsing:
+            print_schema(context.command_path)
+            raise Ended(0)
     return value
 
 
 Output = Annotated[
     str,
-    typer.Option("-o", "--output", envvar="KGM_OUTPUT", metavar="FORMAT", help=" | ".join(FORMATS),
-                 is_eager=True, callback=_print_schema),
+    Option("-o", "--output", envvar="KGM_OUTPUT", metavar="FORMAT", help=" | ".join(FORMATS),
+                 is_eager=True, callback=_print_schema,
+           plain=frozenset(FORMATS) - {"schema"}),
 ]  # fmt: skip
-NoHeaders = Annotated[bool, typer.Option("--no-headers", envvar="KGM_NO_HEADERS", help="Omit the header line.")]
-Color = Annotated[str, typer.Option("--color", envvar="KGM_COLOR", metavar="WHEN", help="auto | always | never")]
-Debug = Annotated[bool, typer.Option("--debug", envvar="KGM_DEBUG", help="Show tracebacks.")]
+NoHeaders = Annotated[bool, Option("--no-headers", envvar="KGM_NO_HEADERS", help="Omit the header line.")]
+Color = Annotated[str, Option("--color", envvar="KGM_COLOR", metavar="WHEN", help="auto | always | never")]
+Debug = Annotated[bool, Option("--debug", envvar="KGM_DEBUG", help="Show tracebacks.")]
 Bootstrap = Annotated[
     str | None,
-    typer.Option("-b", "--bootstrap-server", "--bootstrap-servers", metavar="HOST:PORT[,...]",
+    Option("-b", "--bootstrap-server", "--bootstrap-servers", metavar="HOST:PORT[,...]",
                  help="Brokers to connect to first. "
                  "[env: KGM_BOOTSTRAP_SERVER; for reads also KAFKA_BOOTSTRAP_SERVERS]"),
 ]  # fmt: skip
-Brokers = Annotated[str | None, typer.Option("--brokers", hidden=True)]
+Brokers = Annotated[str | None, Option("--brokers", hidden=True)]
 CommandConfig = Annotated[
     str | None,
-    typer.Option("--command-config", envvar="KGM_COMMAND_CONFIG", metavar="FILE", help="A Java client.properties."),
+    Option("--command-config", envvar="KGM_COMMAND_CONFIG", metavar="FILE", help="A Java client.properties."),
 ]
 Profile = Annotated[
     str | None,
-    typer.Option("--profile", envvar="KGM_PROFILE", metavar="NAME", help="A profile of kgm/config.toml."),
+    Option("--profile", envvar="KGM_PROFILE", metavar="NAME", help="A profile of kgm/config.toml."),
 ]
 Extra = Annotated[
-    list[str] | None, typer.Option("-X", metavar="KEY=VALUE", help="A setting of client.properties; repeatable.")
+    list[str] | None, Option("-X", metavar="KEY=VALUE", help="A setting of client.properties; repeatable.")
 ]
 Timeout = Annotated[
     str,
-    typer.Option(
+    Option(
         "--timeout", envvar="KGM_TIMEOUT", metavar="DURATION", help="Time limit of the whole command: 500ms, 5s, 2m."
     ),
 ]
@@ -85,59 +86,27 @@ def takes_value(word: str) -> bool | None:
     name, equals, _ = word.partition("=")
     for annotation, default in {**_CLUSTER, **_OUTPUT}.values():
         (option,) = annotation.__metadata__
-        names = (option.default, *option.param_decls)  # within Annotated, typer keeps the first name as a default
-        if name in names and name.startswith("--"):
+        if name in option.names and name.startswith("--"):
             return not equals and default is not False
-        if any(len(short) == 2 and word.startswith(short) for short in names):
+        if any(len(short) == 2 and word.startswith(short) for short in option.names):
             return len(word) == 2
     return None
 
 
-def output_options(command: Callable[..., None]) -> Callable[..., None]:
+def output_options(command: Callable[..., None]) -> Command:
     """Add the output options."""
-    return _with_options(command, _OUTPUT)
+    return Command(command, _OUTPUT)
 
 
-def output_options_with(output: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def output_options_with(output: str) -> Callable[[Callable[..., None]], Command]:
     """Add the output options, with this default of `-o`."""
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        return _with_options(command, {**_OUTPUT, "output": (Output, output)})
+    def decorate(command: Callable[..., None]) -> Command:
+        return Command(command, {**_OUTPUT, "output": (Output, output)})
 
     return decorate
 
 
-def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
+def cluster_options(command: Callable[..., None]) -> Command:
     """Add the cluster options and the output options."""
-    return _with_options(command, {**_CLUSTER, **_OUTPUT})
-
-
-def _sources(names: Iterable[str]) -> dict[str, str]:
-    """`flag` or `environment` for each parameter of the running command that was given."""
-    import click
-    from click.core import ParameterSource
-
-    kinds = {ParameterSource.COMMANDLINE: "flag", ParameterSource.ENVIRONMENT: "environment"}
-    context = click.get_current_context()
-    sources = ((name, context.get_parameter_source(name)) for name in names)
-    return {name: kinds[source] for name, source in sources if source in kinds}
-
-
-def _with_options(command: Callable[..., None], added: dict[str, tuple[Any, Any]]) -> Callable[..., None]:
-    signature = inspect.signature(command, eval_str=True)
-    (taker,) = (name for name, each in signature.parameters.items() if each.annotation is RunOptions)
-    own = [parameter for name, parameter in signature.parameters.items() if name != taker]
-
-    @functools.wraps(command)
-    def run(**values: Any) -> None:
-        taken = {name: values.pop(name) for name in added}
-        check_group_names(values)
-        command(**values, **{taker: run_options(taken, _sources(added))})
-
-    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, (annotation, default) in added.items()
-    ]
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
+    return Command(command, {**_CLUSTER, **_OUTPUT})

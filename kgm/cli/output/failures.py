@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kgm.cli.invocation import with_cluster
+from kgm.cli.invocation import Ended, with_cluster
 from kgm.cli.output.streams import write_stderr
 from kgm.model.errors import KgmError
 from kgm.text.sanitize import clean
@@ -53,9 +53,7 @@ def exit_with(errors: Sequence[KgmError], *, done: int) -> None:
     """Print each error and exit: with 7 when some of the work is done, else with the first one's code.
 
     Without errors it returns. The report is printed before: results are not withheld because something else failed."""
-    import typer
-
     for error in errors:
         print_error(error)
     if errors:
-        raise typer.Exit(7 if done else errors[0].exit_code)
+        raise Ended(7 if done else errors[0].exit_code)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from kgm.cli.output.streams import write_stderr
 from kgm.text.sanitize import clean
 
 
-@dataclass(slots=True)
 class Notices:
     """Prints each warning and each note once, however often it is given.
 
     unwritten: those that could not be written, because stderr is closed or full."""
 
-    unwritten: list[str] = field(default_factory=list)
-    _printed: set[str] = field(default_factory=set)
+    __slots__ = ("_printed", "unwritten")
+
+    def __init__(self) -> None:
+        self.unwritten: list[str] = []
+        self._printed: set[str] = set()
 
     def warn(self, text: str) -> None:
         self._print("warning: ", text)

@@ -1,12 +1,12 @@
 """How a run prints: what `-o`, `--color`, `--no-headers` and `--debug` say."""
 
-from dataclasses import dataclass
+from kgm.model.record import record
 
 FORMATS = ("table", "wide", "json", "yaml", "csv", "tsv", "name", "ndjson", "markdown", "schema")
 COLORS = ("auto", "always", "never")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class OutputOptions:
     """output: one of FORMATS. color: one of COLORS."""
 

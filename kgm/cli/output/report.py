@@ -9,13 +9,13 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kgm.cli.invocation import with_cluster
 from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.table_text import TableStyle, columns_that_fit, fold, styled, table_lines
 from kgm.model.errors import KgmError
+from kgm.model.record import record
 from kgm.text.sanitize import clean, csv_cell, json_text
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 Cell = str | int | None
 #: What begins something in Markdown: a backslash takes the meaning away, except from tags and entities.
-_MARKDOWN = re.compile(r"[\\|<>&\[\]`*~]")
+_MARKDOWN = r"[\\|<>&\[\]`*~]"
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Column:
     """A column: `wide` ones show with -o wide and in data formats, `data` ones in data formats only.
 
@@ -41,7 +41,7 @@ class Column:
     left_out: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Table:
     """Rows under columns. `heading` and `notes` are lines around the table for people, never in data formats."""
 
@@ -51,7 +51,7 @@ class Table:
     notes: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Report:
     """The result of a command. `items` are the objects of ndjson, `names` the lines of -o name.
 
@@ -175,7 +175,7 @@ def _markdown(report: Report, options: OutputOptions) -> str:
 
 def markdown_text(text: str) -> str:
     """The text as Markdown that shows it, and nothing else: no table, tag, entity, link or emphasis comes out of it."""
-    text = _MARKDOWN.sub(lambda match: _ENTITIES.get(match[0]) or f"\\{match[0]}", text)
+    text = re.sub(_MARKDOWN, lambda match: _ENTITIES.get(match[0]) or f"\\{match[0]}", text)
     return text.replace("://", "&#58;//").replace("www.", "www&#46;")
 
 

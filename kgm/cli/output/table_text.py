@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from kgm.model.record import record
 
 #: The cells of a row.
 _Row: TypeAlias = Sequence[str]
@@ -27,7 +28,7 @@ STYLES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TableStyle:
     """How tables are printed. width: of the terminal in cells; None is no terminal."""
 

@@ -1,4 +1,5 @@
-"""JSON values as YAML, a hundred times faster than PyYAML's emitter, without characters that a terminal acts on.
+"""JSON values as YAML, without characters that a terminal acts on, and faster than PyYAML (docs/figures.md), which is a
+dependency of tests only: they read back with it what is written here.
 
 A string is bare only if no reader of YAML 1.1 or 1.2 can take it for anything else; others are quoted and escaped."""
 

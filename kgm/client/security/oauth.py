@@ -1,7 +1,10 @@
 """Where an OAUTHBEARER token comes from: an endpoint (client credentials, RFC 6749 section 4.4), a file, a command,
 or, for tests, kgm itself (Kafka's unsecured tokens, only when Kafka's own option asks for one).
 
-A token is fetched once and reused until shortly before it expires. Secrets and tokens are in no error."""
+A token is fetched once and reused until shortly before it expires. Secrets and tokens are in no error.
+
+The endpoint is asked with the standard library: it is one POST, with the system's certificates, and without redirects.
+HTTP libraries were weighed; importing one takes several times as long as importing this (docs/figures.md)."""
 
 from __future__ import annotations
 

@@ -3,7 +3,10 @@
 Kafka's own client (`ScramFormatter.normalize`) uses the UTF-8 bytes of the password unchanged, and so does kgm: with
 SASLprep the two would differ for exactly the passwords that it changes. The server's message is checked before anything
 is computed: its nonce must extend the client's (CVE-2024-56128: a broker that did not check it), and its number of
-iterations is bounded on both sides (an unbounded count is a denial of service, GHSA-2jcm-hq8r-84wx)."""
+iterations is bounded on both sides (an unbounded count is a denial of service, GHSA-2jcm-hq8r-84wx).
+
+scramp (1.5) was weighed. It applies SASLprep, has no tokenauth (KIP-48), and its import takes longer than all else that
+a login does (docs/figures.md)."""
 
 import base64
 import binascii

@@ -1,13 +1,12 @@
 """Where the cluster is: the bootstrap list as people and properties files write it."""
 
-from dataclasses import dataclass
-
 from kgm.model.errors import UsageError
+from kgm.model.record import record
 
 DEFAULT_PORT = 9092
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@record(kw_only=False, order=True)
 class Address:
     """A host (a name, or a literal IPv4 or IPv6 address without brackets) and a port."""
 

@@ -6,7 +6,6 @@ coordinator moves, loads or is down, until the deadline, and asks different brok
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from kgm.client.failures import MOVED, RETRIABLE, ConnectError, LostError, from_code, not_mentioned
@@ -15,6 +14,7 @@ from kgm.client.transport.connection import BrokerConnection, Security
 from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import first_of, run_parallel
 from kgm.model.errors import AuthenticationError, ErrorCode, KgmError, UnreachableError
+from kgm.model.record import record
 from kgm.model.snapshot import CoordinatorNode
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -35,7 +35,7 @@ _CHUNK = 500
 _FIND_BATCHED = 4
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class BrokerNode:
     """A broker as the cluster advertises it."""
 

@@ -97,7 +97,7 @@ def resolve(address: Address, deadline: Deadline) -> list[tuple[int, tuple[str, 
 
     def look_up() -> None:
         try:
-            rows = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+            rows = socket.getaddrinfo(_spelled(address.host), address.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:  # UnicodeError: a label that IDNA cannot write
             failed.append(error if isinstance(error, OSError) else OSError(str(error)))
         else:
@@ -112,6 +112,11 @@ def resolve(address: Address, deadline: Deadline) -> list[tuple[int, tuple[str, 
     if not targets:
         raise ConnectError(f"{address}: the host name was not resolved within {_budget(deadline)}")
     return targets
+
+
+def _spelled(host: str) -> str | bytes:
+    """The name for getaddrinfo. As bytes, where the codec for IDNA would return it unchanged: its import takes time."""
+    return host.encode() if host.isascii() and all(0 < len(label) < 64 for label in host.split(".")) else host
 
 
 def _budget(deadline: Deadline) -> str:

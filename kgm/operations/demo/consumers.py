@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.util
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kgm.model.errors import KgmError
+from kgm.model.distribution import install_command
+from kgm.model.errors import KgmError, UsageError
 
 SESSION_TIMEOUT_MS: Final = 6000
 HEARTBEAT_INTERVAL_MS: Final = 500
 _POLL_S: Final = 0.1
 _STOP_S: Final = 10
 _LOOK_S: Final = 0.05
+
+
+def check_installed() -> None:
+    """Raises UsageError where confluent-kafka is not installed."""
+    if importlib.util.find_spec("confluent_kafka") is None:
+        raise UsageError("kgm demo needs confluent-kafka, which is not installed", hint=install_command("demo"))
 
 
 @dataclass(slots=True)

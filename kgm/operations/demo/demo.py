@@ -13,6 +13,7 @@ from kgm.operations.demo.consumers import (
     HEARTBEAT_INTERVAL_MS,
     SESSION_TIMEOUT_MS,
     DemoConsumer,
+    check_installed,
     produce,
     wait_until,
 )
@@ -116,7 +117,9 @@ DemoStep: TypeAlias = (
 
 
 def run_demo() -> Iterator[DemoStep]:
-    """Run it, which takes about ten seconds. Raises KgmError when a step does not succeed in time."""
+    """Run it, which takes about ten seconds. Raises KgmError when a step does not succeed in time, UsageError where
+    its consumers are not installed."""
+    check_installed()
     from kgm.coordinator.contract.settings import BrokerSettings
     from kgm.server import serve_in_thread
 

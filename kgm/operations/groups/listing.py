@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 import fnmatch
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kgm.model.errors import KgmError
+from kgm.model.record import record
 
 if TYPE_CHECKING:
     from kgm.client import AdminClient
@@ -34,7 +34,7 @@ class GroupOrder(enum.StrEnum):
     LAG = "lag"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GroupRow:
     """One group. members and coordinator are None where the group could not be described; lag, in records, is None too
     where it was not asked for."""
@@ -48,7 +48,7 @@ class GroupRow:
     lag: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GroupTable:
     """snapshots: of those groups that could be described, without offsets and assignments unless lag or topics were
     asked for. undescribed: the ids of groups whose topics are unknown because they could not be described."""

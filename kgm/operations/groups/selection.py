@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kgm.model.errors import KgmError, NotFoundError
+from kgm.model.record import record
 
 if TYPE_CHECKING:
     from kgm.client import AdminClient
     from kgm.client.group_listing import Listing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GroupSelection:
     """group_ids: each once, those that were named first. listing: None if it was not needed."""
 

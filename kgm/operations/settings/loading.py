@@ -6,21 +6,28 @@ Secrets come from files or the environment. `ClientSettings` does not show value
 from __future__ import annotations
 
 import os
-import pathlib
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kgm.model.record import record
+
+if TYPE_CHECKING:
+    import pathlib
 
 _BOOTSTRAP = "bootstrap.servers"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Setting:
     """One setting and where it came from."""
 
     key: str
-    value: str = field(repr=False)
+    value: str
     origin: str
+
+    def __repr__(self) -> str:
+        return f"Setting(key={self.key!r}, origin={self.origin!r})"  # the value may be a secret
 
 
 class ClientSettings(Mapping[str, str]):
@@ -48,7 +55,7 @@ class ClientSettings(Mapping[str, str]):
         return self._settings[key]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LoadedSettings:
     """What the sources have. profile: its name; profile_options: kgm's own options in it, by name.
 
@@ -82,20 +89,22 @@ def load_settings(
     Raises UsageError or NotFoundError; neither shows a value."""
     environment = os.environ if environment is None else environment
     warnings: list[str] = []
-    file = config_file(environment)
+    file = _config_path(environment)
     chosen, options, layers = None, {}, []
-    if profile is not None or file.exists():
+    if profile is not None or not _is_absent(file):
         from kgm.operations.settings.profiles import read_profile
 
-        chosen = read_profile(profile, file)
+        chosen = read_profile(profile, config_file(environment))
     if chosen is not None:
-        origin = f"profile {chosen.name} ({file})"
+        origin = f"profile {chosen.name} ({config_file(environment)})"
         options = _settings(chosen.options, origin)
         layers.append(_settings(chosen.settings, origin))
-        warnings += _warnings_of_mode(file, layers[0].values())
+        warnings += _warnings_of_mode(config_file(environment), layers[0].values())
     path = properties_file
     if path is None and "command_config" in options:
-        path = str(file.parent / pathlib.Path(options["command_config"].value).expanduser())
+        import pathlib
+
+        path = str(config_file(environment).parent / pathlib.Path(options["command_config"].value).expanduser())
     if path is not None:
         layers.append(_from_properties(path, environment, warnings))
     in_files = _bootstrap_of(ClientSettings(_merged(layers)), options)
@@ -125,11 +134,30 @@ def _merged(layers: Iterable[Mapping[str, Setting]]) -> dict[str, Setting]:
 
 def config_file(environment: Mapping[str, str]) -> pathlib.Path:
     """The file with the profiles: `$XDG_CONFIG_HOME/kgm/config.toml`."""
-    home = environment.get("XDG_CONFIG_HOME")
-    return (pathlib.Path(home) if home else pathlib.Path.home() / ".config") / "kgm" / "config.toml"
+    import pathlib
+
+    return pathlib.Path(_config_path(environment))
+
+
+def _config_path(environment: Mapping[str, str]) -> str:
+    home = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111  (see below)
+    return f"{home}/kgm/config.toml"
+
+
+def _is_absent(path: str) -> bool:
+    """Whether there certainly is no such file. Without pathlib, whose import takes longer than the rest of this."""
+    try:
+        os.stat(path)  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False  # reading it fails later, with an error of its own
+    return False
 
 
 def _from_properties(path: str, environment: Mapping[str, str], warnings: list[str]) -> dict[str, Setting]:
+    import pathlib
+
     from kgm.operations.settings.properties import read_properties
 
     properties = read_properties(path)
@@ -185,6 +213,8 @@ def _warnings_of_mode(path: pathlib.Path, settings: Iterable[Setting]) -> list[s
 
 
 def _warnings_of_key_files(merged: Mapping[str, Setting]) -> Iterator[str]:
+    import pathlib
+
     for key in ("ssl.keystore.location", "ssl.key.location"):
         if key in merged and merged[key].value:
             yield from _warnings_of_open_file(pathlib.Path(merged[key].value).expanduser())

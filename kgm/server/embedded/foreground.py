@@ -1,10 +1,10 @@
 """A server in the foreground of a process, until it gets a signal."""
 
 import asyncio
-import gc
 import signal
 from collections.abc import Callable, Mapping
 
+from kgm.server.embedded.quiet_collections import QuietCollections
 from kgm.server.embedded.server import Server, ServerOptions
 
 
@@ -27,12 +27,14 @@ def serve_forever(
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop, number)
         server = Server(options)
-        gc.freeze()  # modules and logs that were loaded stay: garbage collections skip them
+        collections = QuietCollections(lambda: server.driver.requests)
+        collections.start()  # modules and logs that were loaded stay
         try:
             await server.start()
             on_listening(server.addresses)
             return await stopped
         finally:
             await server.close()
+            collections.stop()
 
     return asyncio.run(main())

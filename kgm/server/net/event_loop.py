@@ -97,6 +97,11 @@ class ClusterDriver:
         self.cluster.flush(self.now())
         self.cluster.close()
 
+    @property
+    def requests(self) -> int:
+        """How many requests have been received."""
+        return self._last_ticket
+
     # -- for connections
 
     def admit(self, connection: DrivenConnection) -> bool:

@@ -1,11 +1,13 @@
 """Consumer groups (KIP-848) in a cluster without sockets: where they are coordinated, what is kept of them, topics under
 them, configurations. What the requests do is for tests/coordinator to say, and for the stories of tests/server/wire."""
 
+import sys
 from base64 import urlsafe_b64decode
 from dataclasses import fields
 
 import pytest
 
+from kgm.java import re2j
 from kgm.model.errors import ErrorCode, KgmError
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -166,6 +168,20 @@ def lived(driver):
     driver.ask(beat("m2", topics=["u"]))
     driver.ask(beat("s", -2, instance="one"))
     return described(driver)[0]
+
+
+def test_without_re2_a_regular_expression_is_refused_and_nothing_else(monkeypatch):
+    """kgm may be installed without it where it has no wheel."""
+    monkeypatch.setitem(sys.modules, "re2", None)
+    re2j.is_installed.cache_clear()
+    try:
+        driver = driver_with({"t": 3})
+        answer = driver.ask(beat("m1", topics=None, regex="t.*"))
+        assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+        assert "google-re2" in answer.error_message
+        assert driver.ask(beat("m2")).error_code == 0
+    finally:
+        re2j.is_installed.cache_clear()
 
 
 def offsets(driver, *, version=10):

@@ -13,7 +13,7 @@ from kgm.cli.output.pages.page import Markup, element, join, swatch, text
 from kgm.model.assignment import as_ranges
 from kgm.text.sanitize import clean
 
-_WIDTH, _LABELS, _EDGE = 1000.0, 190.0, 8.0
+_EDGE = 8.0
 _AXIS_PX, _ROW_PX, _BAR_PX, _AREA_PX = 22.0, 15.0, 12.0, 46.0
 #: The width of a letter in the labels of bars.
 _LETTER_PX = 5.4
@@ -21,6 +21,21 @@ _LETTER_PX = 5.4
 MOST_ROWS = 90
 #: The least width of a gap, so that none is overlooked.
 _LEAST_GAP_PX = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """How wide a chart is, how much of that the names of its rows take, and how many ticks it may have. class_: where
+    it is shown."""
+
+    class_: str
+    width: float
+    labels: float
+    most_ticks: int
+
+
+#: A chart is drawn for a screen or paper, and for a phone: text that shrinks with the picture cannot be read there.
+_SHAPES = (_Shape("broad", 1000.0, 190.0, 9), _Shape("narrow", 350.0, 92.0, 4))
 
 
 class Bar(Protocol):
@@ -101,27 +116,30 @@ def ownership(
     if len(rows) > MOST_ROWS:
         affected = sorted(range(len(rows)), key=lambda n: rows[n].impact(end_ms), reverse=True)[:MOST_ROWS]
         shown = [rows[number] for number in sorted(affected)]
-    axis = _Axis(end_ms)
     top = _AXIS_PX + _AREA_PX + 8
     height = top + len(shown) * _ROW_PX + 6
     short = _short_names(colours)
-    parts = [
-        axis.grid(height, show_ms),
-        _stopped_area(rows, axis, end_ms),
-        *(_row(row, top + number * _ROW_PX, axis, end_ms, colours, short) for number, row in enumerate(shown)),
-        *(
-            Markup(f'<path class="mark" d="M{axis.at(at_ms):.1f} {_AXIS_PX:g}V{height:g}"></path>')
-            for at_ms in dict.fromkeys(marks_ms)
-        ),
-    ]
+    drawn = []
+    for shape in _SHAPES:
+        axis = _Axis(end_ms, shape)
+        parts = [
+            axis.grid(height, show_ms),
+            _stopped_area(rows, axis, end_ms),
+            *(_row(row, top + number * _ROW_PX, axis, end_ms, colours, short) for number, row in enumerate(shown)),
+            *(
+                Markup(f'<path class="mark" d="M{axis.at(at_ms):.1f} {_AXIS_PX:g}V{height:g}"></path>')
+                for at_ms in dict.fromkeys(marks_ms)
+            ),
+        ]
+        size = f'viewBox="0 0 {shape.width:g} {height:g}" role="img" aria-label="ownership over time"'
+        drawn.append(element("div", Markup(f"<svg {size}>{join(parts)}</svg>"), class_=shape.class_))
     words = [
         "Bars are owners, solid red is no consumer, dashed lines are rebalances. Partitions alike in this share a row."
     ]
     if len(shown) < len(rows):
         left = sum(len(row.partitions) for row in rows) - sum(len(row.partitions) for row in shown)
         words.append(f"The {len(shown)} most affected of {len(rows):,} rows are shown; {left:,} partitions are not.")
-    figure = f'<svg viewBox="0 0 {_WIDTH:g} {height:g}" role="img" aria-label="ownership over time">{join(parts)}</svg>'
-    return element("figure", Markup(figure), element("figcaption", " ".join(words)))
+    return element("figure", *drawn, element("figcaption", " ".join(words)))
 
 
 def legend(colours: Mapping[str, int], most: int = 24) -> Markup:
@@ -137,15 +155,16 @@ def legend(colours: Mapping[str, int], most: int = 24) -> Markup:
 class _Axis:
     """Time from left to right. A little room at both ends shows what was before and what comes after."""
 
-    def __init__(self, end_ms: int) -> None:
+    def __init__(self, end_ms: int, shape: _Shape) -> None:
+        self.shape = shape
         span = max(end_ms, 1)
         self._lead = span * 0.025
         self.first, self.last = -self._lead, span + self._lead
-        self._per_ms = (_WIDTH - _LABELS - _EDGE) / (self.last - self.first)
+        self._per_ms = (shape.width - shape.labels - _EDGE) / (self.last - self.first)
         self.end_ms = end_ms
 
     def at(self, at_ms: float) -> float:
-        return _LABELS + (min(max(at_ms, self.first), self.last) - self.first) * self._per_ms
+        return self.shape.labels + (min(max(at_ms, self.first), self.last) - self.first) * self._per_ms
 
     def held(self, start_ms: int, end_ms: int) -> tuple[float, float]:
         """The x coordinates of a bar: one from the start began before it, one to the end goes on after it."""
@@ -154,7 +173,7 @@ class _Axis:
         return self.at(start), self.at(end)
 
     def grid(self, height: float, show_ms: Callable[[int], str]) -> Markup:
-        step = _step(self.end_ms)
+        step = _step(self.end_ms, self.shape.most_ticks)
         parts = []
         for at_ms in range(0, self.end_ms + 1, step):
             x = self.at(at_ms)
@@ -163,13 +182,13 @@ class _Axis:
         return join(parts)
 
 
-def _step(end_ms: int) -> int:
-    """The ms between two ticks, so that there are 5 to 10 of them, at round times."""
+def _step(end_ms: int, most: int) -> int:
+    """The ms between two ticks at round times, of which there are at most so many after the first."""
     minute = 60_000
     rounds = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000]
     rounds += [minute * n for n in (1, 2, 5, 10, 15, 30)]
     rounds += [60 * minute * n for n in (1, 2, 4, 6, 12, 24, 48, 168)]
-    return next((step for step in rounds if end_ms / step <= 9), max(end_ms // 8, 1))
+    return next((step for step in rounds if end_ms / step <= most), max(end_ms // most, 1))
 
 
 def _short_names(owners: Iterable[str]) -> dict[str, str]:
@@ -201,13 +220,19 @@ def _row(
         for x, end in ((axis.at(start), end) for start, end in row.gaps(end_ms))
     )
     stopped = _path("gap", gaps, f"no consumer: {row.label}") if gaps else ""
-    label = clean(row.label)
-    most = int((_LABELS - 12) / _LETTER_PX)
-    shown = label if len(label) <= most else f"{label[: most - 1]}…"
+    shown = _cut_label(clean(row.topic), as_ranges(row.partitions), int((axis.shape.labels - 8) / _LETTER_PX))
     name = element(
-        "text", element("title", row.label), shown, class_="end", x=f"{_LABELS - 6:g}", y=f"{bottom - 2.8:g}"
+        "text", element("title", row.label), shown, class_="end", x=f"{axis.shape.labels - 6:g}", y=f"{bottom - 2.8:g}"
     )
     return join((name, *bars, stopped, *labels))
+
+
+def _cut_label(topic: str, partitions: str, most: int) -> str:
+    """The name of a row in at most so many letters: the beginning of the topic is kept, if that says anything."""
+    if len(topic) + 1 + len(partitions) <= most:
+        return f"{topic} {partitions}"
+    room = most - len(partitions) - 2
+    return f"{topic[:room]}… {partitions}" if room >= min(4, len(topic)) else f"{f'{topic} {partitions}'[: most - 1]}…"
 
 
 def _path(kind: str, d: str, hint: str) -> Markup:
@@ -232,12 +257,21 @@ def _stopped_area(rows: Sequence[ChartRow], axis: _Axis, end_ms: int) -> Markup:
         levels.append((at_ms, level))
     for (at_ms, count), (until_ms, _) in pairwise([*levels, (end_ms, 0)]):
         top = base - _AREA_PX * 0.9 * count / max(most, 1)
-        left, right = axis.at(at_ms), axis.at(until_ms)
-        path.append(f"H{left:.1f}V{top:.1f}H{max(right, left + (_LEAST_GAP_PX if count else 0)):.1f}")
+        x, until = axis.at(at_ms), axis.at(until_ms)
+        path.append(f"H{x:.1f}V{top:.1f}H{max(until, x + (_LEAST_GAP_PX if count else 0)):.1f}")
     path.append(f"V{base:g}z")
-    words = f"stopped: up to {most:,} of {total:,}" if most else "never stopped"
+    labels, edge = axis.shape.labels, axis.shape.width - _EDGE
+    words = [f"stopped: up to {most:,} of {total:,}" if most else "never stopped"]
+    if len(words[0]) * _LETTER_PX > labels:
+        words = words[0].replace("stopped: ", "stopped:\n").replace(" of ", "\nof ").split("\n")
+    lines = [
+        element(
+            "text", line, class_="end soft", x=f"{labels - 6:g}", y=f"{base - 16 - 12 * (len(words) - 1 - number):g}"
+        )
+        for number, line in enumerate(words)
+    ]
     return join((
-        Markup(f'<path class="row" d="M{_LABELS:g} {_AXIS_PX:g}H{_WIDTH - _EDGE:g}V{base:g}H{_LABELS:g}z"></path>'),
+        Markup(f'<path class="row" d="M{labels:g} {_AXIS_PX:g}H{edge:g}V{base:g}H{labels:g}z"></path>'),
         Markup(f'<path class="area" d="{"".join(path)}"></path>'),
-        element("text", words, class_="end soft", x=f"{_LABELS - 6:g}", y=f"{base - 16:g}"),
+        *lines,
     ))  # fmt: skip

@@ -38,7 +38,7 @@ h3 { font-size: 1rem; margin: 1.25rem 0 .35rem }
 p, ul { margin: .35rem 0 .7rem; max-width: 60rem; overflow-wrap: anywhere }
 .lead { font-size: 1.05rem } .soft, footer, figcaption { color: var(--soft); font-size: .87rem }
 .bad { color: var(--stop); font-weight: 600 }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; margin: .75rem 0 }
+dl { display: grid; grid-template-columns: fit-content(40%) 1fr; gap: .15rem 1rem; margin: .75rem 0 }
 dt { color: var(--soft) } dd { margin: 0; overflow-wrap: anywhere }
 .wide { overflow-x: auto }
 table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; margin: .4rem 0 .9rem }
@@ -54,6 +54,9 @@ svg .mark { stroke: var(--mark); stroke-width: .8; stroke-dasharray: 2 2 }
 svg .gap { fill: var(--stop) } svg .area { fill: var(--stop); opacity: .8 }
 .legend { display: flex; flex-wrap: wrap; gap: .1rem .9rem; font-size: .82rem } .legend svg { display: inline;
   width: .8rem; height: .8rem; vertical-align: -.08rem; margin-right: .3rem }
+.narrow { display: none }
+@media screen and (max-width: 600px) { .broad { display: none } .narrow { display: block }
+  th, td { overflow-wrap: break-word } }
 footer { margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: .6rem }
 @media print { :root { --page: #fff; --ink: #000; --soft: #444; --line: #bbb; --shade: #f3f3f3; --stop: #b00;
   --mark: #666; --light: 74% } html { font-size: 9.5px } body { margin: 0; max-width: none; font-size: 1rem }

@@ -1,23 +1,29 @@
 """ConsumerGroupHeartbeat v0-1: a member of a consumer group (KIP-848) joins, is alive, gives up partitions, or leaves;
 the group's coordinator answers.
 
-Beyond Kafka, a request is refused that would create more groups than the server allows, or that has more to keep."""
+Beyond Kafka, a request is refused that would create more groups than the server allows, or that has more to keep; and
+one with a regular expression where kgm is installed without RE2."""
 
 from kgm.coordinator.consumer.heartbeat import request_error
 from kgm.coordinator.contract.error_responses import refusal
 from kgm.coordinator.contract.outcome import Request
+from kgm.java import re2j
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from kgm.protocol.struct import Message
 from kgm.server.apis.routing import ask_coordinator, refuse_growth, refuse_new_group
 from kgm.server.cluster.cluster import EmbeddedCluster
-from kgm.server.contract.exchange import ClientRequest, Replies
+from kgm.server.contract.exchange import ClientRequest, Replies, Reply
 
 
 def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     message = request.message
     assert isinstance(message, ConsumerGroupHeartbeatRequest)
+    if message.subscribed_topic_regex and not re2j.is_installed():
+        text = "The coordinator takes no regular expressions: it was installed without google-re2."
+        code = ErrorCode.INVALID_REGULAR_EXPRESSION
+        return (Reply(request.ticket, ConsumerGroupHeartbeatResponse(error_code=code, error_message=text)),)
     size = sum(map(len, message.subscribed_topic_names or ())) + len(message.subscribed_topic_regex or "")
     return (
         refuse_new_group(request, cluster)

@@ -3,6 +3,8 @@
 import importlib.metadata
 import json
 import platform
+import subprocess
+import sys
 import tomllib
 
 from kgm.version import __version__
@@ -73,3 +75,8 @@ def test_packages_that_are_not_installed(tmp_path):
     extras = {one["name"]: one for one in json.loads(done.stdout)["data"]["extras"]}
     assert extras["spark"]["installed"] is False
     assert {one["version"] for one in extras["spark"]["packages"]} == {None}
+
+
+def test_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "kgm", "--version"], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (f"kgm {__version__}\n", "")

@@ -44,23 +44,24 @@ def test_the_page_says_what_the_json_says(reported):
         assert int(row[5].split(" ")[0]) == scenario["handovers"]
         assert seconds(row[6]) == pytest.approx(scenario["stopped_partition_ms"] / 1000, abs=0.06)
         assert row[8].startswith("yes" if scenario["exact"] else "no")
-    assert len(found.all("svg")) - len(found.all("p", "legend")[0].all("svg")) == len(rows)
+    assert len(found.all("figure")) == len(rows)
     moves = [heading.text for heading in found.all("h3") if heading.text.startswith("Moves:")]
     assert moves == [f"Moves: {s['moved_partitions']}" for s in data["scenarios"] if s["moved_partitions"]]
 
 
-def test_red_in_the_chart_is_the_time_without_a_consumer(reported):
+@pytest.mark.parametrize(("shape", "tick_s"), [("broad", 5), ("narrow", 10)])
+def test_red_in_the_chart_is_the_time_without_a_consumer(reported, shape, tick_s):
     _, page, data = reported(*MADE_UP, "--rolling")
-    chart = tree(page).all("figure")[0]
+    chart = tree(page).all("figure")[0].all("div", shape)[0]
     scenario = data["scenarios"][0]
     ticks = [(node.text, float(node.attributes["x"])) for node in chart.all("text", "soft mid")]
-    zero, five = dict(ticks)["0ms"], dict(ticks)["5s"]
+    zero, tick = dict(ticks)["0ms"], dict(ticks)[f"{tick_s}s"]
     drawn_ms = 0.0
     for path in chart.all("path", "gap"):
         hint = path.all("title")[0].text
         low, _, high = hint.removeprefix("no consumer: orders ").partition("-")
         widths = [float(width) for width in re.findall(r"h([\d.]+)v", path.attributes["d"])]
-        drawn_ms += sum(widths) / (five - zero) * 5_000 * (int(high) - int(low) + 1)
+        drawn_ms += sum(widths) / (tick - zero) * tick_s * 1000 * (int(high) - int(low) + 1)
     assert drawn_ms == pytest.approx(scenario["stopped_partition_ms"], rel=0.02)
     assert not chart.all("path", "mark"), "no rebalance, no line"
 
@@ -69,7 +70,8 @@ def test_rebalances_are_marked(reported):
     _, page, data = reported(*MADE_UP, "--as", "dynamic", "--draws", "3")
     noted = {event["at_ms"] for event in data["scenarios"][0]["timeline"] if event["event"] == "rebalance"}
     assert noted
-    assert len(tree(page).all("figure")[0].all("path", "mark")) == len(noted)
+    for drawn in tree(page).all("figure")[0].all("div"):
+        assert len(drawn.all("path", "mark")) == len(noted)
 
 
 def group_with(name, partitions):
@@ -109,6 +111,16 @@ def painted(picture, colour):
     return (picture == np.array(colour)).all(axis=2)
 
 
+def test_a_row_is_named_by_its_partitions_where_its_topic_is_too_long(reported):
+    topic = "a-topic-with-a-long-name-of-many-words-that-nobody-shortens"
+    _, page, _ = reported("simulate-bounce", "--members", "2", "--topic", f"{topic}:8", "--all", "--draws", "1")
+    chart = tree(page).all("figure")[0]
+    for shape, shown in (("broad", "a-topic-with-a-long-name-of-…"), ("narrow", "a-topic-wi…")):
+        labels = [node for node in chart.all("div", shape)[0].all("text", "end") if node.all("title")]
+        assert [node.all("title")[0].text for node in labels] == [f"{topic} 0-3", f"{topic} 4-7"]
+        assert [node.children[-1] for node in labels] == [f"{shown} 0-3", f"{shown} 4-7"]
+
+
 @pytest.mark.slow
 def test_a_browser_shows_twelve_partitions(reported, tmp_path):
     target, _, _ = reported(*MADE_UP, "--rolling")
@@ -131,7 +143,7 @@ def test_a_browser_shows_twelve_hundred_partitions_and_prints_them(reported, tmp
         "--max-unavailable", "20", "--as", "dynamic", "--assignor", "sticky", "--draws", "2",
     )  # fmt: skip
     assert len(page) < 1_500_000
-    labels = tree(page).all("figure")[0].all("text", "end")
+    labels = tree(page).all("figure")[0].all("div", "broad")[0].all("text", "end")
     assert 20 < len(labels) <= 91, "as many rows as a person can read"
     picture = look(target, tmp_path, height=2400)
     assert (painted(picture, RED).sum(axis=1) > 10).sum() > 300
@@ -139,6 +151,32 @@ def test_a_browser_shows_twelve_hundred_partitions_and_prints_them(reported, tmp
     paper = print_out(target, tmp_path)
     pages = len(re.findall(rb"/Type\s*/Page\b", paper))
     assert 2 <= pages <= 15
+
+
+#: A browser's window is not as narrow as a phone, but a frame is.
+FRAME = """<title>no answer</title><script>onmessage = event => document.title = event.data</script>
+<iframe width="{width}" height="800" src="measured.html"></iframe>"""
+#: How many pixels the page is wide; of the charts that are seen: how many, and the size of the smallest text in them.
+MEASURE = """<script>onload = () => {
+  const seen = [...document.querySelectorAll('figure svg')].filter(chart => chart.getBoundingClientRect().width > 0);
+  const size = chart => 10 * chart.getBoundingClientRect().width / chart.viewBox.baseVal.width;
+  const told = [document.documentElement.scrollWidth, seen.length, Math.min(...seen.map(size))];
+  parent.postMessage(told.join(' '), '*') }</script></body>"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 1000])
+def test_charts_can_be_read_on_a_phone(reported, tmp_path, width):
+    """Each is there once, its text is not shrunk, and only tables scroll sideways."""
+    _, page, data = reported(*MADE_UP, "--rolling", "--compare", "--draws", "2")
+    (tmp_path / "measured.html").write_text(
+        re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page).replace("</body>", MEASURE)
+    )
+    (tmp_path / "frame.html").write_text(FRAME.format(width=width))
+    total, charts, smallest = map(float, dom(tmp_path / "frame.html", tmp_path).all("title")[0].text.split())
+    assert total <= width
+    assert charts == len(data["scenarios"])
+    assert smallest > 8.5
 
 
 @pytest.mark.slow

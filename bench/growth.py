@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""How the cost of kgm grows: with groups that are listed and described, with records of a history, with members of a
+group whose rolling restart is simulated. Whole processes, CPU seconds and the most memory; there is no peer.
+
+usage: python bench/growth.py [--groups 10,100,...] [--records 100000,...] [--members 10,100,...] [--runs N]
+
+Groups have one static member and lie on a `kgm serve`. Records are commits of 100 groups, 10 in a batch: one block of
+100,000 that is written again and again, each time with the offsets that follow. Members are static, own two partitions
+each, and restart one after the other. And on paper, from what was measured: a cluster of 1,000,000 groups that write
+10,000,000,000 records a day."""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
+
+from crowd import BlockingConnection
+from history import GROUPS, SEGMENT, commits, write
+
+from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from kgm.protocol.messages.join_group_response import JoinGroupResponse
+from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from kgm.protocol.messages.sync_group_response import SyncGroupResponse
+from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
+
+KGM = [sys.executable, "-m", "kgm.cli.entry"]
+BLOCK = 100_000
+BATCH_HEAD = struct.Struct(">qi")
+DAY_S = 86_400
+PAPER_GROUPS, PAPER_RECORDS = 1_000_000, 10_000_000_000
+
+
+def run(words):
+    """(CPU seconds, MB) of a process."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    with open(os.devnull, "wb") as null:
+        process = subprocess.Popen([*KGM, *words], stdout=null, stdin=subprocess.DEVNULL, env=env)
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"kgm {' '.join(words)} ended with {process.returncode}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def medians(words, runs):
+    return [statistics.median(column) for column in zip(*(run(words) for _ in range(runs)), strict=True)]
+
+
+@contextlib.contextmanager
+def server():
+    limits = ("group.initial.rebalance.delay.ms=0", "group.members.max.bytes=2000000000")
+    words = ["serve", "--listen", "127.0.0.1:0", "--topic", "orders:20"]
+    words += [word for limit in limits for word in ("--set", limit)]
+    process = subprocess.Popen([*KGM, *words], stdout=subprocess.PIPE, text=True)
+    try:
+        yield json.loads(process.stdout.readline())["listening"]
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def form(connection, group):
+    blob = encode_subscription(Subscription(topics=("orders",)))
+    protocols = [JoinGroupRequestProtocol(name="range", metadata=blob)]
+    message = JoinGroupRequest(
+        group_id=group, session_timeout_ms=1_800_000, rebalance_timeout_ms=60_000, group_instance_id="one",
+        protocol_type="consumer", protocols=protocols,
+    )  # fmt: skip
+    connection.send(message, 5)
+    joined = connection.receive(JoinGroupResponse, 5)
+    assignment = encode_assignment(MemberAssignment(partitions={"orders": list(range(20))}))
+    message = SyncGroupRequest(
+        group_id=group, generation_id=joined.generation_id, member_id=joined.member_id, group_instance_id="one",
+        assignments=[SyncGroupRequestAssignment(member_id=joined.member_id, assignment=assignment)],
+    )  # fmt: skip
+    connection.send(message, 3)
+    assert connection.receive(SyncGroupResponse, 3).error_code == 0
+
+
+def with_groups(sizes, runs):
+    print(
+        "| groups | list CPU s | list MB | describe CPU s | describe MB | describe -o json CPU s | us a group, list |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    with server() as bootstrap:
+        host, port = bootstrap.rsplit(":", 1)
+        connection, there = BlockingConnection((host, int(port))), 0
+        for size in sizes:
+            for number in range(there, size):
+                form(connection, f"group-{number:06d}")
+            there = size
+            at = ["-b", bootstrap, "--timeout", "10m"]
+            listed, described = medians(["list", *at], runs), medians(["describe", "--all-groups", *at], runs)
+            as_json, _ = medians(["describe", "--all-groups", "-o", "json", *at], runs)
+            print(
+                f"| {size:,} | {listed[0]:.2f} | {listed[1]:.0f} | {described[0]:.2f} | {described[1]:.0f} | {as_json:.2f} "
+                f"| {listed[0] / size * 1e6:,.0f} |",
+                flush=True,
+            )
+
+
+def repeated(folder, count):
+    """A segment of so many records."""
+    write(folder, commits(BLOCK, 10))
+    path = folder / SEGMENT
+    block, heads, at = path.read_bytes(), [], 0
+    while at < len(block):
+        offset, length = BATCH_HEAD.unpack_from(block, at)
+        heads.append((at, offset))
+        at += BATCH_HEAD.size + length
+    with path.open("wb") as file:
+        copy = bytearray(block)
+        for start in range(0, count, BLOCK):
+            for place, offset in heads:  # the checksum of a batch does not include its offset
+                struct.pack_into(">q", copy, place, start + offset)
+            file.write(copy)
+
+
+def with_records(sizes):
+    """CPU seconds a record, of the largest."""
+    print(f"\n| commits of {GROUPS} groups | told in CPU s | us a record | MB |")
+    print("|---|---|---|---|")
+    each = 0.0
+    for size in sizes:
+        with tempfile.TemporaryDirectory(prefix="kgm-growth-") as name:
+            folder = pathlib.Path(name) / "__consumer_offsets-0"
+            repeated(folder, size)
+            script = str(ROOT / "bench/history.py")
+            done = subprocess.run(
+                [sys.executable, script, "--task", "changes", str(folder)],
+                stdout=subprocess.PIPE,
+                text=True,
+                check=True,
+            )
+            count, _, _, cpu, _, peak = json.loads(done.stdout)
+            assert count == size, count
+            each = cpu / size
+            print(f"| {size:,} | {cpu:.2f} | {each * 1e6:.2f} | {peak:.0f} |", flush=True)
+    return each
+
+
+def with_members(sizes, runs):
+    print("\n| members | partitions | a rolling restart simulated in CPU s | ms a member | MB |")
+    print("|---|---|---|---|---|")
+    for size in sizes:
+        words = ["simulate-bounce", "--members", str(size), "--topic", f"orders:{2 * size}", "--all", "--rolling"]
+        cpu, memory = medians([*words, "--restart-time", "5s", "-o", "json"], runs)
+        print(f"| {size:,} | {2 * size:,} | {cpu:.2f} | {cpu / size * 1e3:.1f} | {memory:.0f} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--groups", default="10,100,1000,10000,100000")
+    parser.add_argument("--records", default="100000,1000000,10000000")
+    parser.add_argument("--members", default="10,100,1000")
+    parser.add_argument("--runs", type=int, default=3)
+    arguments = parser.parse_args()
+    sizes = {
+        kind: [int(n) for n in getattr(arguments, kind).split(",") if n] for kind in ("groups", "records", "members")
+    }
+    start = time.perf_counter()
+    if sizes["members"]:
+        with_members(sizes["members"], arguments.runs)
+    if sizes["records"]:
+        each = with_records(sizes["records"])
+        cores = PAPER_RECORDS * each / DAY_S
+        print(f"\nOn paper: {PAPER_RECORDS:,} commits a day keep {cores:.1f} cores busy with reading and telling them.")
+        print(
+            f"A partition is told by one core, so {PAPER_RECORDS / DAY_S / 50:,.0f} records/s in each of 50 partitions"
+        )
+        print(f"keep it busy for {PAPER_RECORDS / 50 * each / DAY_S:.0%} of the day.\n")
+    if sizes["groups"]:
+        with_groups(sizes["groups"], arguments.runs)
+    print(f"\nmeasured in {time.perf_counter() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""The command tree of typer. Lines that `kgm.cli.plain_line` understands run without it."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import click
+import typer
+
+from kgm.cli.output.streams import write_stderr, write_stdout
+from kgm.cli.overview import COMMANDS, EPILOG, MOST_COLUMNS, PURPOSE, USAGE, VERSION_HELP
+from kgm.text.sanitize import clean_lines
+from kgm.version import __version__
+
+app = typer.Typer(
+    name="kgm",
+    help=PURPOSE,
+    rich_markup_mode=None,  # rich's help costs more than the rest of start-up
+    pretty_exceptions_enable=False,  # they would print local variables, secrets among them
+    no_args_is_help=True,
+    add_completion=False,
+    subcommand_metavar=USAGE,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": MOST_COLUMNS},
+)
+
+
+def _version(value: bool) -> None:  # noqa: FBT001  (typer's callback)
+    if value:
+        write_stdout(f"kgm {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help=VERSION_HELP)] = False,
+) -> None:
+    pass
+
+
+def register(name: str) -> None:
+    """Add a command to the tree; imports its module."""
+    import importlib
+
+    module, function, _ = COMMANDS[name]
+    bound = getattr(importlib.import_module(f"kgm.cli.commands.{module}"), function)
+    if isinstance(bound, typer.Typer):
+        app.add_typer(bound, name=name)
+    else:
+        app.command(name)(bound)
+
+
+def _register(arguments: Sequence[str]) -> None:
+    """Add the command that the arguments name; for the overview of all commands, only names and first lines."""
+    app.registered_commands.clear()  # by an earlier run in this process
+    app.registered_groups.clear()
+    if arguments and arguments[0] in COMMANDS:
+        register(arguments[0])
+        return
+    for name, (_, _, purpose) in COMMANDS.items():
+        app.command(name, help=purpose, short_help=purpose)(_overview_entry)
+
+
+def _overview_entry() -> None:
+    """A command of the overview; never called, because a command that is named is added itself."""
+
+
+def run_tree(arguments: Sequence[str]) -> int:
+    """Parse and run a line. Returns the exit code; raises KgmError."""
+    _register(arguments)
+    command = typer.main.get_command(app)
+    if arguments[-1:] in (["-h"], ["--help"]):
+        _add_examples(command, arguments)
+    try:
+        result = command.main(list(arguments), prog_name="kgm", standalone_mode=False)
+    except click.ClickException as error:
+        _print_usage(error)
+        return error.exit_code
+    except click.Abort:
+        write_stderr("interrupted\n")
+        return 130
+    return result if isinstance(result, int) else 0
+
+
+def _add_examples(command: "click.Command", arguments: Sequence[str]) -> None:
+    """Examples at the end of the help of the command that the arguments name."""
+    from kgm.cli.commands.about.examples import EXAMPLES
+
+    names: list[str] = []
+    for word in arguments:
+        below = getattr(command, "commands", {}).get(word)
+        if below is None:
+            break
+        command = below
+        names.append(word)
+    lines = [f"  {line}\n      {meaning}" for line, meaning in EXAMPLES.get(" ".join(names), ())]
+    if lines:
+        command.epilog = "\b\n" + "\n".join(["Examples:", *lines])
+
+
+def _print_usage(error: "click.ClickException") -> None:
+    """As click shows it, with the words of the command line cleaned: they may come from a shell's completion."""
+    import io
+
+    text = io.StringIO()
+    error.show(text)
+    write_stderr(clean_lines(text.getvalue()))

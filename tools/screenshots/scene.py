@@ -1,0 +1,159 @@
+"""What is on the pictures: a group of three static members on the embedded coordinator, and kgm at a terminal.
+
+The members send single requests, when they are told to and not before, and choose their own ids. So whatever is shown is
+the same in every run, except the port and the times, which `disguised` makes the same."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kgm.server import EmbeddedServer, serve_in_thread
+from kgm.server.cluster.topics import topic_id
+from tests.cli.environment import bare
+from tests.kafka.heartbeat_group import HeartbeatGroup
+from tests.server.wire_client import WireClient
+
+GROUP, TOPIC, PARTITIONS = "payments", "transactions", 12
+INSTANCE_IDS = ("payments-1", "payments-2", "payments-3")
+_LIMIT_S = 60
+_LEAVE_ALTERNATE_SCREEN = "\x1b[?1049l"
+
+
+@dataclass(slots=True)
+class Scene:
+    """The running group. member_ids: those that its members have now, in the order of their instance ids."""
+
+    server: EmbeddedServer
+    group: HeartbeatGroup
+    member_ids: list[str] = field(default_factory=list)
+    _started: int = 0
+
+    def start(self, instance_id: str) -> str:
+        """A member joins; its member id."""
+        self._started += 1
+        member_id = f"{instance_id}-{uuid.uuid5(uuid.NAMESPACE_OID, f'kgm {self._started}')}"
+        self.group.join(member_id, instance_id)
+        self.group.heartbeat_until_stable()
+        return member_id
+
+    def stop(self, number: int) -> None:
+        """A process stops; its member is away."""
+        self.group.step_away(self.member_ids[number])
+
+    def start_again(self, number: int) -> None:
+        """Another process takes its place, with another member id."""
+        self.member_ids[number] = self.start(INSTANCE_IDS[number])
+
+    def commit(self, member_id: str, partitions: Sequence[int]) -> None:
+        rows = [OffsetCommitRequestPartition(partition_index=one, committed_offset=0) for one in partitions]
+        topics = [OffsetCommitRequestTopic(topic_id=topic_id(TOPIC), partitions=rows)]
+        request = OffsetCommitRequest(
+            group_id=GROUP,
+            generation_id_or_member_epoch=self.group.epochs[member_id],
+            member_id=member_id,
+            topics=topics,
+        )
+        answer = self.group.wire.ask(request)
+        assert all(row.error_code == 0 for row in answer.topics[0].partitions), answer  # type: ignore[attr-defined]
+
+
+@contextmanager
+def scene() -> Iterator[Scene]:
+    """The group, stable, with offsets committed for every partition."""
+    settings = BrokerSettings.from_overrides({"group.consumer.assignment.interval.ms": "0"})
+    with serve_in_thread(topics={TOPIC: PARTITIONS}, settings=settings) as server:
+        wire = WireClient(server.port)
+        stage = Scene(server=server, group=HeartbeatGroup(wire, GROUP, [TOPIC], "uniform"))
+        stage.member_ids += [stage.start(name) for name in INSTANCE_IDS]
+        for member_id in stage.member_ids:
+            stage.commit(member_id, stage.group.owned[member_id][topic_id(TOPIC)])
+        try:
+            yield stage
+        finally:
+            wire.close()
+
+
+def at_terminal(
+    *words: str, columns: int, rows: int, steps: Callable[[Callable[[str], None]], None] | None = None
+) -> str:
+    """What a terminal of this size received of kgm; of a screen that is redrawn only its last picture.
+
+    steps: what happens meanwhile; it is given a function that waits until the terminal has received a text."""
+    terminal, other = pty.openpty()
+    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kgm.cli.entry", *words], stdin=other, stdout=other, stderr=other,
+        env={**bare(), "TERM": "xterm-256color", "COLORTERM": "truecolor", "XDG_CACHE_HOME": "/dev/null"},
+    )  # fmt: skip
+    os.close(other)
+    received = _Received(terminal)
+    try:
+        if steps is not None:
+            steps(received.wait_for)
+        received.read_all()
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+    return received.text.rpartition(_LEAVE_ALTERNATE_SCREEN)[2].replace("\r\n", "\n")
+
+
+@dataclass(slots=True)
+class _Received:
+    terminal: int
+    data: bytes = b""
+    end: float = field(default_factory=lambda: time.monotonic() + _LIMIT_S)
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace")
+
+    def wait_for(self, text: str) -> None:
+        """Raises TimeoutError."""
+        while text not in self.text:
+            if time.monotonic() > self.end or not self._read():
+                raise TimeoutError(f"the terminal never received {text!r}")
+
+    def read_all(self) -> None:
+        while self._read():
+            if time.monotonic() > self.end:
+                raise TimeoutError("the command does not end")
+
+    def _read(self) -> bool:
+        try:
+            more = os.read(self.terminal, 65536)
+        except OSError:  # kgm has ended
+            return False
+        self.data += more
+        return bool(more)
+
+
+_WAITED = re.compile(r"\bfor \d+s\b")
+_TIME = re.compile(r"(?<![\d.:-])\d\d:\d\d:\d\d(?![\d.:])")
+
+
+def disguised(text: str, port: int) -> str:
+    """With port 9092, a second between events (the first two times are the beginning and the end of a watch), and one
+    second of waiting where it was more."""
+    text = text.replace(f"127.0.0.1:{port}", "127.0.0.1:9092")
+    count = len(_TIME.findall(text))
+    seconds = iter([0, count - 3, *range(count - 2)])
+    return _WAITED.sub("for 1s", _TIME.sub(lambda _: f"14:00:{next(seconds):02}", text))
