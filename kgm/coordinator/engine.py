@@ -233,6 +233,20 @@ class Coordinator:
         group = self._state.groups.get(group_id)
         return None if group is None else view_of(group, self._deadlines, self._image)
 
+    def classic_group(self, group_id: str) -> ClassicGroup | None:
+        """A classic group itself, for `classic.regular_round`; None if there is none of this id."""
+        group = self._state.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def suspend_timers(self, keys: Iterable[TimerKey]) -> None:
+        """See `Runtime.suspend_timers`."""
+        for key in keys:
+            self._deadlines.pop(key, None)
+
+    def resume_timer(self, key: TimerKey, deadline: Millis) -> None:
+        """See `Runtime.resume_timers`."""
+        self._deadlines[key] = deadline
+
     def held_bytes(self) -> int:
         """What all groups keep for their members, in bytes as clients send it."""
         return sum(map(held_bytes, self._state.groups.values()))

@@ -127,6 +127,28 @@ class Runtime:
         """An independent copy, for what-if questions. Its records are not appended to a log."""
         return Runtime(self.engine.fork())
 
+    def suspend_timers(self, keys: Sequence[TimerKey]) -> None:
+        """Take timers away without cancelling what they are for. The caller sets them again (`resume_timers`)."""
+        self.engine.suspend_timers(keys)
+        for key in keys:
+            self._turns.pop(key, None)
+
+    def resume_timers(self, timers: Iterable[tuple[TimerKey, Millis, int]]) -> None:
+        """Set timers with the turns that they got (`reserve_turns`)."""
+        for key, deadline, turn in timers:
+            self.engine.resume_timer(key, deadline)
+            self._index(key, deadline, turn)
+
+    def reserve_turns(self, count: int) -> int:
+        """The first of so many turns in which timers count as set: of equal deadlines the earlier turn fires first."""
+        first = self._sequence + 1
+        self._sequence += count
+        return first
+
+    def turn_of(self, key: TimerKey) -> int:
+        """The turn in which a timer was set."""
+        return self._turns[key]
+
     def _execute(self, outcome: Outcome, now: Millis) -> tuple[Reply, ...]:
         if outcome.records:
             outcome = self._log(outcome, now)
@@ -156,13 +178,14 @@ class Runtime:
             self.engine.replay(record, outcome.producer)
         return outcome
 
-    def _index(self, key: TimerKey, deadline: Millis) -> None:
-        self._sequence += 1
-        self._turns[key] = self._sequence
+    def _index(self, key: TimerKey, deadline: Millis, turn: int | None = None) -> None:
+        if turn is None:
+            self._sequence = turn = self._sequence + 1
+        self._turns[key] = turn
         entry = self._entries.get(key)
         if entry is None or deadline < entry:
             self._entries[key] = deadline
-            heapq.heappush(self._heap, (deadline, self._sequence, key))
+            heapq.heappush(self._heap, (deadline, turn, key))
 
     def _sweep(self) -> None:
         """Remove the entries of cancelled timers."""

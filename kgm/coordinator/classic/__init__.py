@@ -3,6 +3,7 @@
 - `join`: JoinGroup; `sync`: SyncGroup; `heartbeat`: Heartbeat; `leave`: LeaveGroup
 - `rebalance`: the join phase and the sync phase, the alarms that end them, and members that are removed
 - `standby`: newcomers that are held back for a planned scale-out, and spares (not in Apache Kafka)
+- `regular_round`: a rebalance without surprises in one step, for the simulation
 - `records`: a classic group as its record in the log, and back
 
 What each request does in each state: `kgm.coordinator.groups.classic_state`. The requests of members that use the

@@ -14,6 +14,7 @@ An event that has records may fail, and so never changes a group in place. It wo
 what the event changes, not on the size of the group; the draft takes the group's place when it takes effect
 (`event_draft`). Members are immutable and are replaced."""
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,6 +67,9 @@ class ClassicMember(NamedTuple):
         """The first protocol of the member that all members support."""
         first = self.protocols[0].name
         return first if first in candidates else next(p.name for p in self.protocols if p.name in candidates)
+
+
+_REBALANCE_TIMEOUT = operator.attrgetter("rebalance_timeout_ms")
 
 
 class ParkedRequest(NamedTuple):
@@ -221,7 +225,7 @@ class ClassicGroup(ClassicHardState):
     @property
     def rebalance_timeout_ms(self) -> int:
         """The longest rebalance timeout of the members; 0 without members."""
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        return max(map(_REBALANCE_TIMEOUT, self.members.values()), default=0)
 
     def listed(self, *, has_scala_maps: bool) -> Collection[ClassicMember]:
         """The members in the order in which they are given to the leader, described and written: that of joining, or

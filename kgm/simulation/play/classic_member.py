@@ -54,14 +54,14 @@ class ScriptedClassicMember(ScriptedMember):
         self.remembered_generation = NO_GENERATION
         self.last_join_ms = float("-inf")
         #: Whether it has sent a heartbeat in this life.
-        self._has_beaten = False
+        self.has_beaten = False
 
     def _first_period_ms(self) -> float:
-        return heartbeat_period_ms(self.profile, self.world.timing.heartbeat_interval_ms, self.world.chance)
+        return heartbeat_period_ms(self.profile, self.world.timing.heartbeat_interval_ms, self.chance)
 
     def _joined_before(self) -> None:
         self.remembered, self.remembered_generation = self.owned, self.generation
-        self._has_beaten = True
+        self.has_beaten = True
 
     # -- joining
 
@@ -140,7 +140,7 @@ class ScriptedClassicMember(ScriptedMember):
         self.member_id = response.member_id
         self.generation = response.generation_id
         if self.profile.beats_while_syncing:
-            self.last_beat_ms, self._has_beaten = self.world.clock.now_ms, True
+            self.last_beat_ms, self.has_beaten = self.world.clock.now_ms, True
             self._beat_at(self.world.clock.now_ms + self.period_ms)
         delay = self.takes_ms(self.profile.think)
         leads = response.leader == response.member_id
@@ -216,8 +216,10 @@ class ScriptedClassicMember(ScriptedMember):
         self.owned = {topic: tuple(numbers) for topic, numbers in assigned.items() if numbers}
         if lost and self.keeps_while_joining:
             self._join_soon(self.takes_ms(self.profile.revoke), at_once=True)
-        if not self.profile.beats_while_syncing:
-            due_ms = self.last_beat_ms + self.period_ms if self._has_beaten else world.clock.now_ms
+        if self.profile.beats_while_syncing:
+            self._beat_at(self.last_beat_ms + self.period_ms)
+        else:
+            due_ms = self.last_beat_ms + self.period_ms if self.has_beaten else world.clock.now_ms
             self._beat_at(max(world.clock.now_ms, due_ms))
 
     # -- heartbeats
@@ -239,7 +241,7 @@ class ScriptedClassicMember(ScriptedMember):
         return self._handed_in
 
     def _send_heartbeat(self) -> None:
-        self._has_beaten = True
+        self.has_beaten = True
         self.world.send(self, self._heartbeat().message, self.profile.heartbeat_version, self._on_beat)
 
     @property
@@ -250,7 +252,7 @@ class ScriptedClassicMember(ScriptedMember):
     def _is_calm(self) -> bool:
         world = self.world
         return (
-            not world.is_rebalancing
+            not world.awaits_assignment
             and self.phase is LifecyclePhase.STABLE
             and self.next_action is None
             and self.generation == world.generation
@@ -260,7 +262,7 @@ class ScriptedClassicMember(ScriptedMember):
     @property
     def _may_hand_in(self) -> bool:
         """In a rebalance too: a heartbeat that comes late does not change it."""
-        return self.phase is LifecyclePhase.STABLE and self._has_beaten
+        return self.phase is LifecyclePhase.STABLE and self.has_beaten
 
     def _on_beat(self, response: HeartbeatResponse) -> None:
         is_busy = self.phase is not LifecyclePhase.STABLE or self.next_action is not None

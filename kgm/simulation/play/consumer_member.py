@@ -34,7 +34,7 @@ class ScriptedConsumerMember(ScriptedMember):
 
     def _joined_before(self) -> None:
         self.target = self.owned
-        self.period_ms += HEARTBEAT_LATE_MS * self.world.chance.random()
+        self.period_ms += HEARTBEAT_LATE_MS * self.chance.random()
 
     @property
     def is_behind(self) -> bool:
@@ -45,7 +45,7 @@ class ScriptedConsumerMember(ScriptedMember):
 
     def _begin(self) -> None:
         """Join with a member id of its own making (KIP-1082)."""
-        self.member_id = new_consumer_member_id(self.world.chance)
+        self.member_id = new_consumer_member_id(self.world.id_chance)
         self.world.drawn_member_ids.add(self.member_id)
         self._join()
 
@@ -145,7 +145,7 @@ class ScriptedConsumerMember(ScriptedMember):
     def _heard(self, response: ConsumerGroupHeartbeatResponse) -> None:
         world = self.world
         self.generation = response.member_epoch
-        self.period_ms = response.heartbeat_interval_ms + HEARTBEAT_LATE_MS * world.chance.random()
+        self.period_ms = response.heartbeat_interval_ms + HEARTBEAT_LATE_MS * self.chance.random()
         if self.phase is LifecyclePhase.JOINING:
             self.phase = LifecyclePhase.STABLE
         if response.assignment is not None:

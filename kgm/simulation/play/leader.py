@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_cooperative, is_known
 from kgm.assignors.client.librdkafka import with_metadata_order
+from kgm.assignors.contract import Assigned
 from kgm.assignors.unsupported_groups import STREAMS
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_order
 from kgm.java.scala_map import grown_scala_capacity, scala_map_order
@@ -144,7 +145,24 @@ def assignments(
     has_scala_maps: bool = False,
     cache: SubscriptionCache | None = None,
 ) -> dict[str, bytes]:
-    """The encoded assignments that a leader sends in its SyncGroup, by member id. least_capacity, has_scala_maps: see
+    """The encoded assignments that a leader sends in its SyncGroup, by member id. Parameters and errors as of
+    `assigned`."""
+    found = assigned(assignor, members, topics, library, least_capacity, has_scala_maps=has_scala_maps)
+    encode = (SubscriptionCache() if cache is None else cache).encode_assignment
+    data = assignment_user_data(assignor, library)
+    return {member_id: encode(partitions, data) for member_id, partitions in found.items()}
+
+
+def assigned(
+    assignor: str,
+    members: Sequence[MemberSpec],
+    topics: Mapping[str, int],
+    library: Library,
+    least_capacity: int = DEFAULT_CAPACITY,
+    *,
+    has_scala_maps: bool = False,
+) -> Assigned:
+    """What a leader assigns, by member id. members: as the broker lists them. least_capacity, has_scala_maps: see
     `in_map_order`.
 
     Raises RefusedError for an assignor that kgm cannot run."""
@@ -165,10 +183,7 @@ def assignments(
     spec = GroupSpec(members=tuple(listed), topics=known)
     if library is Library.LIBRDKAFKA:
         spec = with_metadata_order(spec)
-    encode = (SubscriptionCache() if cache is None else cache).encode_assignment
-    assigned = assign(assignor, spec, library.value)
-    data = assignment_user_data(assignor, library)
-    return {member_id: encode(partitions, data) for member_id, partitions in assigned.items()}
+    return assign(assignor, spec, library.value)
 
 
 def assignment_user_data(assignor: str, library: Library) -> bytes | None:

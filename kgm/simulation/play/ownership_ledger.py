@@ -34,7 +34,7 @@ class OwnershipLedger:
         self._start_ms = now_ms
         self.handovers = 0
         owner_of = owners(assignment)
-        self._states = {
+        self.states = {
             topic: [
                 _PartitionState(
                     set() if (owner := owner_of.get((topic, number))) is None else {owner}, owner, now_ms, now_ms
@@ -45,7 +45,7 @@ class OwnershipLedger:
         }
         #: How many partitions have a consumer, and how few there were at any time.
         self.consumed = self.fewest_consumed = sum(
-            bool(state.consumers) for states in self._states.values() for state in states
+            bool(state.consumers) for states in self.states.values() for state in states
         )
 
     def take(self, identity: str, partitions: Partitions, now_ms: float) -> None:
@@ -77,7 +77,7 @@ class OwnershipLedger:
 
     def stopped_ms(self, now_ms: float) -> int:
         """The time without a consumer until now, added up over the partitions."""
-        states = [state for states in self._states.values() for state in states]
+        states = [state for states in self.states.values() for state in states]
         idle = sum(now_ms - state.idle_since_ms for state in states if not state.consumers and state.last is not None)
         return round(idle + sum(state.stopped_ms for state in states))
 
@@ -95,7 +95,7 @@ class OwnershipLedger:
         )
 
     def _changed_at(self, topic: str, partition: int, *, has_owner: bool) -> int:
-        states = self._states.get(topic, ())
+        states = self.states.get(topic, ())
         if partition >= len(states):
             return 0
         state = states[partition]
@@ -104,7 +104,7 @@ class OwnershipLedger:
     def _states_of(self, partitions: Partitions) -> Iterable[_PartitionState]:
         states: list[_PartitionState] = []
         for topic, numbers in partitions.items():
-            of_topic = self._states.get(topic)
+            of_topic = self.states.get(topic)
             if of_topic is not None:
                 count = len(of_topic)
                 states += [of_topic[number] for number in numbers if number < count]

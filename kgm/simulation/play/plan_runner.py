@@ -1,5 +1,6 @@
 """Plays a plan once: members stop and start in virtual time until the group is stable."""
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -15,6 +16,7 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.client_library import Library
 from kgm.simulation.plan.new_members import new_members
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
+from kgm.simulation.play.bulk.coverage import BULK_FROM, rounds_of
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.client_profiles import PROFILES
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
@@ -44,6 +46,8 @@ _HOPELESS_REQUESTS = 5_000
 _SHORTEST_INTERVAL_MS = 100
 #: The time limit is checked once in so many events.
 _EVENTS_PER_CHECK = 256
+#: As many requests does a member send in one round.
+_REQUESTS_PER_ROUND = 4
 
 
 class RemovalSender:
@@ -54,17 +58,21 @@ class RemovalSender:
     life = 0
     link_busy_until_ms = 0.0
 
+    def __init__(self, world: World) -> None:
+        self.chance = world.stream("/operator")
+
 
 class PlanRunner:
     """One draw of a plan, and the observer of its world.
 
     led_by: of which library the first leader is; None: of any. keeps_holdings: whether to record `Draw.holdings`.
-    timing: see `World`. is_out_of_time: asked now and then; the play ends with TimedOutError if so."""
+    timing: see `World`. is_out_of_time: asked now and then; the play ends with TimedOutError if so. bulk_from: rounds
+    of groups of at least so many members are played in bulk if they can be; it makes no difference to the draw."""
 
     def __init__(
         self, group: StartingGroup, plan: Plan, settings: BrokerSettings, seed: str, *, led_by: Library | None = None,
         keeps_holdings: bool = False, timing: type[DrawTiming] = DrawTiming,
-        is_out_of_time: Callable[[], bool] = lambda: False,
+        is_out_of_time: Callable[[], bool] = lambda: False, bulk_from: int = BULK_FROM,
     ) -> None:  # fmt: skip
         self.group = group
         self._is_out_of_time = is_out_of_time
@@ -91,6 +99,9 @@ class PlanRunner:
         joining = new_members(group, plan.scale_out, names, plan.pre_registered)
         self._names_are_guessed = joining.guessed
         self.new_members = [self._scripted(member) for member in joining.members]
+        is_small = len(self.members) < bulk_from
+        self.rounds = None if is_small or plan.migrate else rounds_of(self.world, [*self.members, *self.new_members])
+        self._begins_round = False
 
     def _scripted(self, member: StartingMember) -> ScriptedMember:
         """A member of an unknown library is taken for a Java consumer; librdkafka does not have `sticky`."""
@@ -224,6 +235,7 @@ class PlanRunner:
 
     def _stop(self, member: ScriptedMember) -> None:
         how = self.plan.stop
+        self._release(member)
         leaves = how is Stop.CLEAN and member.leaves_when_closed
         if how is Stop.CRASH:
             detail = "is killed"
@@ -239,6 +251,17 @@ class PlanRunner:
         if not leaves:
             self.lingering[member.member_id] = member.identity
         member.stop(how)
+
+    def _release(self, member: ScriptedMember) -> None:
+        """See to it that the member, which is about to stop, is not played in bulk. When a static one starts again, the
+        coordinator looks at what it knows of all members."""
+        if self.rounds is None:
+            return
+        if member.spec.group_instance_id is not None:
+            self._disperse()
+        else:
+            assert isinstance(member, ScriptedClassicMember)
+            self.rounds.crowd.release(member)
 
     def _restart(self, member: ScriptedMember) -> None:
         detail = "restarts"
@@ -294,14 +317,14 @@ class PlanRunner:
             self.lingering.pop(member.member_id, None)
         self.world.note("remove", f"one LeaveGroup request removes {many(len(identities), 'member')}")
         request = LeaveGroupRequest(group_id=self.group.group_id, members=identities)
-        self.world.send(RemovalSender(), request, _LEAVE_VERSION, on_reply)
+        self.world.send(RemovalSender(self.world), request, _LEAVE_VERSION, on_reply)
 
     # -- waiting
 
     def _pass_time(self, span_ms: float) -> None:
         call = self.world.clock.after(span_ms, lambda: None)
         while call.action is not None:
-            self.world.run_next()
+            self._run_next(math.inf)
 
     def _until_stable(self, *, with_lingering: bool) -> bool:
         """Let time pass until the group is stable; False if it does not become so.
@@ -316,11 +339,30 @@ class PlanRunner:
         while self._scheduled or world.in_flight or not self._is_stable(with_lingering=with_lingering):
             if world.clock.now_ms > deadline or world.rebalances > most or world.requests > most_requests:
                 return False
-            world.run_next()
-            self._events += 1
-            if not self._events % _EVENTS_PER_CHECK:
-                self._check_time()
+            is_last = (
+                world.rebalances >= most or world.requests + _REQUESTS_PER_ROUND * len(self.members) > most_requests
+            )
+            self._run_next(-math.inf if is_last else deadline)
         return True
+
+    def _run_next(self, deadline_ms: float) -> None:
+        """Advance to the next event, or by a round in bulk if it ends before this time."""
+        self._events += 1
+        if not self._events % _EVENTS_PER_CHECK:
+            self._check_time()
+        if self._begins_round:
+            self._begins_round = False
+            assert self.rounds is not None
+            if not self.lingering and self.rounds.play(deadline_ms):
+                self._check_time()
+                return
+            self._disperse()
+            self._resume_heartbeats()
+        self.world.run_next()
+
+    def _disperse(self) -> None:
+        if self.rounds is not None:
+            self.rounds.crowd.disperse()
 
     def _check_time(self) -> None:
         """Raises TimedOutError if the time is over."""
@@ -341,9 +383,11 @@ class PlanRunner:
         if world.unfinished and not self._only_spares():
             return False
         generation, unreconciled = world.generation, world.unreconciled
-        behind = [member for member in self.members if member.generation != generation]
+        is_gathered = self.rounds is not None and self.rounds.crowd.is_gathered
+        members = self.rounds.crowd.outside if self.rounds is not None and is_gathered else self.members
+        behind = [member for member in members if member.generation != generation]
         if unreconciled:
-            behind += [member for member in self.members if member.member_id in unreconciled]
+            behind += [member for member in members if member.member_id in unreconciled]
         return not any(member.is_up and member not in world.unfinished for member in behind)
 
     def _only_spares(self) -> bool:
@@ -354,6 +398,12 @@ class PlanRunner:
     # -- what happens in the world (`WorldObserver`)
 
     def rebalance_began(self) -> None:
+        if self.rounds is None:
+            self._resume_heartbeats()
+        else:
+            self._begins_round = True
+
+    def _resume_heartbeats(self) -> None:
         for member in self.members:
             member.resume_heartbeats()
 
@@ -408,6 +458,7 @@ class PlanRunner:
         return round(max(waits)) if waits else None
 
     def _draw(self, *, became_stable: bool) -> Draw:
+        self._disperse()
         world = self.world
         view = world.engine.group(self.group.group_id)
         final: dict[str, Partitions] = {}

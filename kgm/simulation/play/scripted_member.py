@@ -10,6 +10,7 @@ from kgm.coordinator.contract.outcome import Request
 from kgm.simulation.plan.bounce_plan import Stop
 from kgm.simulation.plan.starting_group import StartingMember
 from kgm.simulation.play.client_profiles import ClientProfile, Span
+from kgm.simulation.play.random_stream import RandomStream
 from kgm.simulation.play.timing import reaction_ms
 from kgm.simulation.play.virtual_clock import ScheduledCall
 from kgm.simulation.play.world import World
@@ -38,6 +39,7 @@ class ScriptedMember(abc.ABC):
         self.world = world
         self.spec = spec
         self.profile = profile
+        self.chance = world.stream(spec.identity)
         self.client_id = spec.client_id
         self.client_host = spec.client_host
         self.life = 0
@@ -66,7 +68,11 @@ class ScriptedMember(abc.ABC):
 
     def takes_ms(self, span: Span) -> float:
         """How long something takes this time."""
-        return self.world.timing.pace * reaction_ms(self.world.chance, span)
+        return self.takes_ms_of(self.chance, span)
+
+    def takes_ms_of(self, chance: RandomStream, span: Span) -> float:
+        """The same from another stream."""
+        return self.world.timing.pace * reaction_ms(chance, span)
 
     # -- what the plan does with it
 
@@ -120,6 +126,11 @@ class ScriptedMember(abc.ABC):
         if self.next_heartbeat is not None:
             self._catch_up()
             self._beat_at(self.last_beat_ms + self.period_ms)
+
+    def resume_beating_at(self, at_ms: float) -> None:
+        """Have the next heartbeat at this time, and none that was scheduled before."""
+        self._stop_heartbeats()
+        self.next_heartbeat = self.world.clock.at(at_ms, self._beat)
 
     # -- what differs between the protocols
 

@@ -4,10 +4,17 @@ import random
 
 from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library, usual_heartbeat_interval_ms
 from kgm.simulation.play.client_profiles import PROFILES, ClientProfile, Span
+from kgm.simulation.play.random_stream import RandomStream
 
 #: How often something takes long (a garbage collection, a busy machine), and how much longer then.
 SLOW_SHARE = 0.01
 SLOW_MS = (20.0, 300.0)
+#: Of one random number so many bits tell whether something takes long, and how long; the others how long it takes
+#: otherwise.
+SLOW_BITS = 20
+USUAL_UNIT = 2.0 ** (SLOW_BITS - 64)
+#: Numbers below this, of so many bits, stand for what is slow.
+SLOW_BELOW = round(SLOW_SHARE * 2**SLOW_BITS)
 #: One way over the network and through the broker.
 NETWORK_MS = (0.2, 2.0)
 #: How often clients have the usual heartbeat interval when it is not known which they have.
@@ -204,22 +211,32 @@ def _some_interval_ms(chance: random.Random, session_timeout_ms: int) -> int:
     return round(most * (0.1 + 0.9 * chance.random()))
 
 
-def heartbeat_period_ms(profile: ClientProfile, interval_ms: int, chance: random.Random) -> float:
+def heartbeat_period_ms(profile: ClientProfile, interval_ms: int, chance: RandomStream) -> float:
     """The time between two heartbeats of one process."""
     ticks = -(-interval_ms // profile.heartbeat_tick_ms)
-    return ticks * profile.heartbeat_tick_ms + HEARTBEAT_LATE_MS * chance.random() ** PROMPTNESS
+    return ticks * profile.heartbeat_tick_ms + HEARTBEAT_LATE_MS * promptly(chance.random())
 
 
-def reaction_ms(chance: random.Random, span: Span) -> float:
+def promptly(share: float) -> float:
+    """The share to the power of PROMPTNESS, by products, which come to the same in arrays (`bulk.streams`)."""
+    square = share * share
+    fourth = square * square
+    return fourth * fourth
+
+
+def reaction_ms(chance: RandomStream, span: Span) -> float:
     """How long a client takes this time: mostly about the least."""
     least, most = span
-    return least + (most - least) * chance.random() ** PROMPTNESS
+    return least + (most - least) * promptly(chance.random())
 
 
-def draw_ms(chance: random.Random, span: Span) -> float:
-    """How long something takes this time: mostly a time from the span, now and then longer."""
+def draw_ms(chance: RandomStream, span: Span) -> float:
+    """How long something takes this time: mostly a time from the span, now and then longer. It takes one random
+    number."""
     least, most = span
-    value = least + (most - least) * chance.random()
-    if chance.random() < SLOW_SHARE:
-        value += SLOW_MS[0] + (SLOW_MS[1] - SLOW_MS[0]) * chance.random()
+    word = chance.word()
+    value = least + (most - least) * ((word >> SLOW_BITS) * USUAL_UNIT)
+    slow = word & ((1 << SLOW_BITS) - 1)
+    if slow < SLOW_BELOW:
+        value += SLOW_MS[0] + (SLOW_MS[1] - SLOW_MS[0]) * (slow / SLOW_BELOW)
     return value

@@ -8,7 +8,7 @@ Heartbeats of a calm group change nothing but the session's deadline, and are le
 
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -35,6 +35,7 @@ from kgm.simulation.play.draw import TimelineEvent
 from kgm.simulation.play.held_newcomers import HeldNewcomers
 from kgm.simulation.play.leader import SubscriptionCache
 from kgm.simulation.play.ownership_ledger import OwnershipLedger
+from kgm.simulation.play.random_stream import RandomStream
 from kgm.simulation.play.timing import NETWORK_MS, DrawTiming, draw_ms
 from kgm.simulation.play.virtual_clock import VirtualClock
 from kgm.text.wording import many
@@ -49,12 +50,14 @@ _Arrival = tuple["Client", int, Message, int, Callable[[Any], None] | None]
 
 
 class Client(Protocol):
-    """Who sends requests. life: counts its starts and stops; a reply to an earlier life is lost."""
+    """Who sends requests. life: counts its starts and stops; a reply to an earlier life is lost. chance: what is
+    drawn for it (`World.stream`)."""
 
     client_id: str
     client_host: str
     life: int
     link_busy_until_ms: float
+    chance: RandomStream
 
     @property
     def identity(self) -> str: ...
@@ -91,7 +94,8 @@ class Unobserved:
 
 
 class World:
-    """One draw. `chance` decides everything that nobody can know; the same seed gives the same draw.
+    """One draw. Everything that nobody can know is drawn: for each client from a stream of its own (`stream`), member
+    ids from another one, and the rest from `chance`. The same seed gives the same draw.
 
     timing: what all members have in common in the draw."""
 
@@ -103,11 +107,16 @@ class World:
         self.behavior = settings.behavior
         self.observer: WorldObserver = Unobserved() if observer is None else observer
         self.chance = random.Random(seed)  # noqa: S311  (a simulation)
+        self._seed = seed
+        self._streams: dict[str, RandomStream] = {}
+        self.id_chance = random.Random(seed + "/ids")  # noqa: S311
         self.timing = timing(self.chance, heartbeat_interval_ms, group.session_timeout_ms)
         self.clock = VirtualClock(START_MS)
         self.cache = SubscriptionCache()
         self.ledger = OwnershipLedger(group.topics, group.assignment, START_MS, keeps_holdings=keeps_holdings)
         self.timeline: list[TimelineEvent] = []
+        #: All records, if they are kept: by default they are not.
+        self.kept_records: list[Record] | None = None
         #: Member ids that were drawn, so that the real ones will be others.
         self.drawn_member_ids: set[str] = set()
         self.generation = group.generation
@@ -117,8 +126,8 @@ class World:
         self.fenced: list[str] = []
         self.refused_joins = 0
         self.in_flight = 0
-        #: Whether a classic group is in a rebalance.
-        self.is_rebalancing = False
+        #: Whether a classic group is in a rebalance, and whether its new assignment is not written yet.
+        self.is_rebalancing = self.awaits_assignment = False
         #: Members that still have something to do before the group can be stable.
         self.unfinished: set[Client] = set()
         #: Member ids of a consumer group that have partitions to give up, or to wait for.
@@ -173,11 +182,20 @@ class World:
         else:
             self.clock.run_next()
 
+    # -- chance
+
+    def stream(self, name: str) -> RandomStream:
+        """What is drawn for a client by this name, through all its lives."""
+        stream = self._streams.get(name)
+        if stream is None:
+            stream = self._streams[name] = RandomStream(self._seed, name)
+        return stream
+
     # -- the network
 
     def send(self, client: Client, message: Message, version: int, on_reply: Callable[[Any], None] | None) -> None:
         """Send a request. on_reply is called with the response, unless the client has stopped by then."""
-        arrives = max(self.clock.now_ms + draw_ms(self.chance, NETWORK_MS), client.link_busy_until_ms)
+        arrives = max(self.clock.now_ms + draw_ms(client.chance, NETWORK_MS), client.link_busy_until_ms)
         client.link_busy_until_ms = arrives
         self.in_flight += 1
         self.clock.post(arrives, self._arrive, client, client.life, message, version, on_reply)
@@ -218,12 +236,12 @@ class World:
         self._observe()
 
     def _deliver(self, replies: Sequence[Reply]) -> None:
-        now_ms, chance, post = self.clock.now_ms, self.chance, self.clock.post
+        now_ms, post = self.clock.now_ms, self.clock.post
         for ticket, message in replies:
             waiting = self._waiting.pop(ticket, None)
             if waiting is not None:
                 self.in_flight += 1
-                post(now_ms + draw_ms(chance, NETWORK_MS), self._hand_over, *waiting, message)
+                post(now_ms + draw_ms(waiting[0].chance, NETWORK_MS), self._hand_over, *waiting, message)
             connection = self._connection_of.pop(ticket, None)
             if connection is not None:
                 self._read_on(connection)
@@ -232,7 +250,7 @@ class World:
         """The request that kept others waiting is answered."""
         arrivals = self._unanswered.pop(connection)
         if arrivals:
-            at_ms = self.clock.now_ms + draw_ms(self.chance, NETWORK_MS)
+            at_ms = self.clock.now_ms + draw_ms(connection[0].chance, NETWORK_MS)
             for arrival in arrivals:
                 self.clock.post(at_ms, self._arrive, *arrival)
         action = self._when_answered.pop(connection, None)
@@ -261,19 +279,25 @@ class World:
 
     def _observe(self) -> None:
         joining = self._join_key in self._deadlines
-        if joining and not self._is_joining:
+        begins = joining and not self._is_joining
+        if begins:
             self.note("rebalance", "the group prepares a rebalance; members learn of it from their next heartbeats")
         self._is_joining = joining
         if self.held_newcomers.plan is not None:
             self.held_newcomers.observe()
         was_rebalancing = self.is_rebalancing
         self.is_rebalancing = joining or self._sync_key in self._deadlines
-        if self.is_rebalancing and not was_rebalancing:
+        if (self.is_rebalancing and not was_rebalancing) or begins:
+            self.awaits_assignment = True
             self.observer.rebalance_began()
+        elif not self.is_rebalancing:
+            self.awaits_assignment = False
 
     def _appended(self, records: Sequence[Record], _producer: Producer | None = None) -> None:
         """The records of `__consumer_offsets` contain every generation and epoch, and who got an assignment."""
         removed = []
+        if self.kept_records is not None:
+            self.kept_records += records
         for record in records:
             match record.key, record.value:
                 case _, GroupMetadataValue() as value:
@@ -318,20 +342,45 @@ class World:
     def _generation_appended(self, value: GroupMetadataValue) -> None:
         self._is_emptied = not value.members
         if value.generation > self.generation:
-            self.generation = self._target_epoch = value.generation
-            if value.members:
-                self.rebalances += 1
-                generation = (
-                    f"generation {value.generation}" if self.group.generation_is_known else "another generation"
-                )
-                self.note("assigned", f"{generation} is assigned to {many(len(value.members), 'member')}")
-            else:
-                self.was_empty = True
-                at = f" at generation {value.generation}" if self.group.generation_is_known else ""
-                self.note("empty", f"the group is empty{at}")
+            self._generation_assigned(value.generation, len(value.members))
         self.observer.group_recorded(value)
 
+    def _generation_assigned(self, number: int, members: int) -> None:
+        self.awaits_assignment = False
+        self.generation = self._target_epoch = number
+        if members:
+            self.rebalances += 1
+            generation = f"generation {number}" if self.group.generation_is_known else "another generation"
+            self.note("assigned", f"{generation} is assigned to {many(members, 'member')}")
+        else:
+            self.was_empty = True
+            at = f" at generation {number}" if self.group.generation_is_known else ""
+            self.note("empty", f"the group is empty{at}")
+
+    # -- rounds in bulk
+
+    def waits_for(self, ticket: Ticket) -> Client | None:
+        """Who waits for the reply to a request, and has sent nothing since; None if its process has ended."""
+        waiting = self._waiting.get(ticket)
+        if waiting is None:
+            return None
+        client, life, _ = waiting
+        connection = client, life
+        is_quiet = not self._unanswered.get(connection) and connection not in self._when_answered
+        return client if is_quiet and client.life == life else None
+
+    def answered(self, tickets: Iterable[Ticket]) -> None:
+        """These requests were answered in a round in bulk."""
+        for ticket in tickets:
+            del self._waiting[ticket]
+            del self._unanswered[self._connection_of.pop(ticket)]
+
+    def round_ended(self, generation: int, members: int) -> None:
+        """A classic group was assigned in a round in bulk, and all members have synced."""
+        self._generation_assigned(generation, members)
+        self._is_joining = self.is_rebalancing = False
+
     def _new_member_id(self, prefix: str) -> str:
-        member_id = new_classic_member_id(prefix, self.chance)
+        member_id = new_classic_member_id(prefix, self.id_chance)
         self.drawn_member_ids.add(member_id)
         return member_id

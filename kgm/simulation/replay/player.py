@@ -90,6 +90,9 @@ class _Leaver:
     life = 0
     link_busy_until_ms = 0.0
 
+    def __init__(self, world: World) -> None:
+        self.chance = world.stream("/leaver")
+
 
 class _CountingLedger(OwnershipLedger):
     """drops: how often a member stopped consuming a partition."""
@@ -266,7 +269,7 @@ class Replay:
             return
         identity = MemberIdentity(member_id="" if instance_id is not None else member_id, group_instance_id=instance_id)
         request = LeaveGroupRequest(group_id=self.recorded.group_id, members=[identity])
-        self.world.send(_Leaver(), request, _LEAVE_VERSION, None)
+        self.world.send(_Leaver(self.world), request, _LEAVE_VERSION, None)
 
     # -- what happens in the world (`WorldObserver`)
 

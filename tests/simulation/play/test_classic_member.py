@@ -116,7 +116,7 @@ def test_an_eager_member_gives_up_everything_before_it_joins_and_a_cooperative_o
         pytest.skip("librdkafka has no sticky assignor")
     one, world = a_member(library, assignor=assignor)
     owned = one.owned
-    world.is_rebalancing = True
+    world.awaits_assignment = True
     join = learns_of_a_rebalance(one, world)
     subscription = subscription_of(join)
     if assignor == "cooperative-sticky":
@@ -137,7 +137,7 @@ def test_an_eager_member_gives_up_everything_before_it_joins_and_a_cooperative_o
 def test_a_cooperative_member_that_loses_partitions_joins_again():
     one, world = a_member(assignor="cooperative-sticky")
     assert one.owned == {"t": (0, 2)}
-    world.is_rebalancing = True
+    world.awaits_assignment = True
     learns_of_a_rebalance(one, world)
     joined(world)
     world.until_sent(SyncGroupRequest)
@@ -155,7 +155,7 @@ def test_librdkafka_keeps_a_second_between_joins_unless_it_gave_up_partitions():
     for assignor, gap_ms in (("cooperative-sticky", 1_000), ("range", 0)):
         one, world = a_member(Library.LIBRDKAFKA, assignor=assignor)
         one.last_join_ms = world.now_ms
-        world.is_rebalancing = True
+        world.awaits_assignment = True
         one._on_beat(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
         waited = one.next_action.at_ms - world.now_ms
         assert gap_ms <= waited <= gap_ms + 400
@@ -224,7 +224,7 @@ def test_a_member_whose_sync_meets_another_rebalance_joins_again(library):
 def test_an_unknown_id_in_a_join_is_forgotten():
     for library in Library:
         one, world = a_member(library, assignor="cooperative-sticky")
-        world.is_rebalancing = True
+        world.awaits_assignment = True
         learns_of_a_rebalance(one, world)
         world.answer(JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=one.member_id))
         assert one.member_id == ""
@@ -340,7 +340,7 @@ def test_a_response_to_an_earlier_life_is_lost():
 @LIBRARIES
 def test_heartbeats_are_sent_at_their_interval_in_a_group_that_is_not_calm(library):
     one, world = a_member(library)
-    world.is_rebalancing = True
+    world.awaits_assignment = True
     one.resume_heartbeats()
     times = []
     while len(times) < 6:

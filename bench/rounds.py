@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""What a draw costs in bulk and event by event: a rolling restart of all members of a group of dynamic members.
+
+usage: python bench/rounds.py [--sizes N[,N...]] [--large N[,N...]] [--assignors NAME[,NAME...]] [--runs N]
+                              [--draws N] [--drawn N]
+
+The peer is the plain path: the same draw with each message as an event. Both are played in this process, in turn, and
+must be equal; 10 partitions a member, a restart takes 5 s, the processes are half Java consumers and half librdkafka.
+The sizes of --large are played in bulk only: the plain path takes minutes. The last table is one prediction of --drawn
+members with --draws draws, on one core and on all, start-up included.
+"""
+
+import argparse
+import os
+import pathlib
+import resource
+import statistics
+import sys
+import time
+from dataclasses import replace
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
+
+from bench.simulation import drawn
+from kgm.model.snapshot import TopicSnapshot
+from kgm.simulation.bounce import Simulation
+from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling
+from kgm.simulation.plan.synthetic_group import synthetic_group
+from kgm.simulation.play.plan_runner import PlanRunner
+
+NEVER = 10**9
+
+
+def played(members, assignor, bulk_from):
+    """(CPU seconds, the draw, how many of its rebalances were played in bulk)."""
+    topics = [TopicSnapshot(name="orders", partitions=10 * members)]
+    snapshot = synthetic_group(members, topics, Membership.DYNAMIC, assignor)
+    libraries = ("java",) if assignor == "sticky" else ("java", "librdkafka")
+    rows = (replace(m, client_library=libraries[n % len(libraries)]) for n, m in enumerate(snapshot.members))
+    snapshot = replace(snapshot, members=tuple(rows))
+    everyone = tuple(member.identity for member in snapshot.members)
+    simulation = Simulation.of(snapshot, Plan(bounce=everyone, rolling=Rolling(), restart_time_ms=5_000))
+    runner = PlanRunner(simulation.group, simulation.plan, simulation.settings, "bench", bulk_from=bulk_from)
+    start = time.process_time()
+    draw = runner.play()
+    return time.process_time() - start, draw, 0 if runner.rounds is None else runner.rounds.played
+
+
+def row(members, assignor, runs, *, with_plain):
+    bulk, plain = [], []
+    for _ in range(runs):
+        took, draw, in_bulk = played(members, assignor, 1)
+        bulk.append(took)
+        if with_plain:
+            took, other, _ = played(members, assignor, NEVER)
+            plain.append(took)
+            assert other == draw
+    cpu = statistics.median(bulk)
+    each = cpu / draw.rebalances / members * 1e6
+    beside = f"{statistics.median(plain):.2f} | {statistics.median(plain) / cpu:.1f}" if plain else "- | -"
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"| {assignor} | {members} | {draw.rebalances} | {in_bulk} | {cpu:.2f} | {each:.2f} | {beside} | {memory:.0f} |",
+        flush=True,
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default="10,30,100,200")
+    parser.add_argument("--large", default="1000,3000")
+    parser.add_argument("--assignors", default="range,roundrobin,sticky")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--drawn", type=int, default=1000)
+    arguments = parser.parse_args()
+    print(f"medians of {arguments.runs} runs")
+    print(
+        "| assignor | members | rebalances | in bulk | CPU s | us per member and rebalance | plain, CPU s | ratio | MB |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for assignor in arguments.assignors.split(","):
+        for size in (int(size) for size in arguments.sizes.split(",") if size):
+            row(size, assignor, arguments.runs, with_plain=True)
+    for assignor in arguments.assignors.split(","):
+        for size in (int(size) for size in arguments.large.split(",") if size):
+            row(size, assignor, 1, with_plain=False)
+    if arguments.draws:
+        print(f"\n{len(os.sched_getaffinity(0))} cores")
+        print("| dynamic members | draws | cores | wall s | CPU s | peak MB of one process |")
+        print("|---|---|---|---|---|---|")
+        drawn(arguments.drawn, arguments.draws, 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+"""Rounds in bulk: a rebalance in which every member does what is expected of it, played in one step for all of them.
+
+Most of a rolling bounce is that: a thousand members notice the rebalance with their next heartbeats, join, sync, and
+begin to consume. Nothing that one of them does depends on the others but the end of the join phase and the leader's
+SyncGroup. So their times are computed in arrays (numpy), and the coordinator is told what has become of the group. What
+is drawn is the same as when each message is an event of its own, and so is what comes of it, to the last bit
+(tests/simulation/play/bulk). A rebalance in which anything else happens is played by events.
+
+coverage which draws may be played in bulk
+streams  random numbers and times of many members at once
+ledger   who consumes what, as arrays
+owners   what a leader assigns, as an array
+crowd    calm members as arrays, to and from scripted members
+rounds   one rebalance of a crowd
+stragglers  members that are slow in it, one by one
+"""

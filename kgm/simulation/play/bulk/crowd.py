@@ -1,0 +1,286 @@
+"""Calm members as arrays.
+
+While a crowd is gathered, the arrays say what its members know, and not the scripted members; no heartbeat of theirs is
+scheduled, but for one call that hands in what is due. `release` makes one of them a scripted member again, `disperse`
+all of them."""
+
+import bisect
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kgm.coordinator.classic.regular_round import update_members
+from kgm.coordinator.contract.outcome import Millis, TimerKey, session_key
+from kgm.coordinator.groups.classic_group import ClassicGroup
+from kgm.model.assignment import Partitions
+from kgm.protocol.subscription import NO_GENERATION
+from kgm.simulation.play.bulk.ledger import ArrayLedger
+from kgm.simulation.play.bulk.owners import CrowdAssignment, is_ordered
+from kgm.simulation.play.bulk.streams import Floats, Ints, Words
+from kgm.simulation.play.classic_member import ScriptedClassicMember
+from kgm.simulation.play.leader import STICKY, assignment_user_data
+from kgm.simulation.play.scripted_member import LifecyclePhase
+from kgm.simulation.play.virtual_clock import ScheduledCall
+from kgm.simulation.play.world import World
+
+Flags = npt.NDArray[np.bool_]
+
+
+class Crowd:
+    """members: all that the draw may have, those that do not belong to the crowd too. Arrays have an entry for each of
+    them, their *slot*. Names are those of `ScriptedMember`; times in ms.
+
+    slots: of the members of the crowd by member id, in the order of the coordinator. sent: the generation in the latest
+    subscription. identity: the number of the identity in the ledger. assignment: the latest one of a round in bulk."""
+
+    def __init__(self, world: World, members: Sequence[ScriptedClassicMember]) -> None:
+        self.world = world
+        self.members = members
+        self.is_gathered = False
+        self.slots: dict[str, int] = {}
+        self._sorted_ids: list[str] = []
+        self.outside = set(members)
+        self.specs = [member.spec for member in members]
+        self.slot_of = {member: slot for slot, member in enumerate(members)}
+        self.is_ordered = is_ordered(world.group, self.specs)
+        self._places: Ints = np.zeros(0, dtype=np.int64)
+        self._by_id: Ints = self._places
+        self.assignment: CrowdAssignment | None = None
+        self._due_call: ScheduledCall | None = None
+        size = len(members)
+        profiles = [member.profile for member in members]
+
+        def per_member(values: list[float]) -> Floats:
+            return np.array(values, dtype=np.float64)
+
+        self.keys: Words = np.array([member.chance.key for member in members], dtype=np.uint64)
+        self.drawn: Words = np.zeros(size, dtype=np.uint64)
+        self.react_least = per_member([profile.react[0] for profile in profiles])
+        self.react_span = per_member([profile.react[1] - profile.react[0] for profile in profiles])
+        self.think_least = per_member([profile.think[0] for profile in profiles])
+        self.think_span = per_member([profile.think[1] - profile.think[0] for profile in profiles])
+        self.beats_while_syncing: Flags = np.array([profile.beats_while_syncing for profile in profiles])
+        self.names_generation: Flags = np.array([profile.sends_generation_when_eager for profile in profiles])
+        self.period_ms, self.last_beat_ms, self.extended_ms = np.zeros(size), np.zeros(size), np.zeros(size)
+        self.last_join_ms, self.link_busy_ms, self.due_ms = np.zeros(size), np.zeros(size), np.zeros(size)
+        #: When sessions end, and the turns of their timers: the coordinator has none for the members of a crowd.
+        self.deadline_ms: Ints = np.zeros(size, dtype=np.int64)
+        self.turn: Ints = np.zeros(size, dtype=np.int64)
+        self.has_beaten: Flags = np.zeros(size, dtype=np.bool_)
+        self.sent: Ints = np.full(size, NO_GENERATION, dtype=np.int64)
+        self.identity: Ints = np.zeros(size, dtype=np.int64)
+
+    def think(self, slot: int) -> tuple[Floats, Floats]:
+        """The least that a member takes to think, and by how much more it may take."""
+        return self.think_least[slot : slot + 1], self.think_span[slot : slot + 1]
+
+    # -- in and out
+
+    @property
+    def ledger(self) -> ArrayLedger:
+        ledger = self.world.ledger
+        assert isinstance(ledger, ArrayLedger)
+        return ledger
+
+    def places(self) -> Ints:
+        """The slots of the crowd, in the order of the coordinator."""
+        return self._places
+
+    def gather(self, group: ClassicGroup) -> bool:
+        """Make arrays of all calm members of the group. False if there are none, or if something cannot be held."""
+        calm = {member.member_id: member for member in self.members if _is_calm(member, group)}
+        if not calm or not ArrayLedger.can_hold(self.world.ledger):
+            return False
+        self.world.ledger = ArrayLedger(self.world.ledger)
+        self._clear()
+        for member_id in group.members:
+            member = calm.get(member_id)
+            if member is not None:
+                self._put(member)
+        self._sorted_ids = sorted(self.slots)
+        self._places = np.array([*self.slots.values()], dtype=np.int64)
+        self._by_id = np.array([self.slots[member_id] for member_id in self._sorted_ids], dtype=np.int64)
+        self.is_gathered = True
+        return True
+
+    def _put(self, member: ScriptedClassicMember) -> None:
+        self.read(member)
+        slot, member_id = self.slot_of[member], member.member_id
+        self.slots[member_id] = slot
+        self.outside.discard(member)
+        runtime, key = self.world.runtime, self._session_key(member)
+        self.deadline_ms[slot], self.turn[slot] = runtime.engine.deadlines[key], runtime.turn_of(key)
+        runtime.suspend_timers([key])
+        self.identity[slot] = self.ledger.number_of(member.identity)
+        if member.next_heartbeat is not None:
+            self.due_ms[slot] = member.next_heartbeat.at_ms
+            member.next_heartbeat.cancel()
+            member.next_heartbeat = None
+
+    def read(self, member: ScriptedClassicMember) -> None:
+        """Take over what a member knows."""
+        slot = self.slot_of[member]
+        self.drawn[slot] = member.chance.drawn
+        self.period_ms[slot], self.last_beat_ms[slot] = member.period_ms, member.last_beat_ms
+        self.extended_ms[slot], self.last_join_ms[slot] = member.extended_ms, member.last_join_ms
+        self.link_busy_ms[slot], self.has_beaten[slot] = member.link_busy_until_ms, member.has_beaten
+
+    def admit(self, member: ScriptedClassicMember) -> None:
+        """A member that waits for the end of a join phase is played in bulk from now on. It is the last one of the
+        coordinator's list."""
+        member.phase = LifecyclePhase.STABLE
+        member.consumes_as = member.identity
+        self._put(member)
+        at, slot = bisect.bisect(self._sorted_ids, member.member_id), self.slot_of[member]
+        self._sorted_ids.insert(at, member.member_id)
+        self._by_id, self._places = np.insert(self._by_id, at, slot), np.append(self._places, slot)
+
+    def release(self, member: ScriptedClassicMember) -> None:
+        """A member of its own again. (The coordinator's data of it stay old: it is about to leave.)"""
+        slot = self.slots.pop(member.member_id, None)
+        if slot is not None:
+            at = bisect.bisect_left(self._sorted_ids, member.member_id)
+            del self._sorted_ids[at]
+            self._by_id, self._places = np.delete(self._by_id, at), self._places[self._places != slot]
+            self.outside.add(member)
+            self._write(member, slot, self.ledger.consumed_by(member.identity))
+
+    def disperse(self) -> None:
+        """Make scripted members of all of them."""
+        if not self.is_gathered:
+            return
+        self.stop_calls()
+        self.is_gathered = False
+        self.update_coordinator()
+        found = None if self.assignment is None else self.assignment.by_member
+        for member_id, slot in self.slots.items():
+            member = self.members[slot]
+            self._write(member, slot, member.remembered if found is None else _plain(found[member_id]))
+        self.world.ledger = self.ledger.write_back()
+        self.assignment = None
+        self._clear()
+
+    def _clear(self) -> None:
+        self.slots, self._sorted_ids = {}, []
+        self._places = self._by_id = np.zeros(0, dtype=np.int64)
+        self.outside = set(self.members)
+
+    def _session_key(self, member: ScriptedClassicMember) -> TimerKey:
+        return session_key(self.world.group.group_id, member.member_id)
+
+    def _write(self, member: ScriptedClassicMember, slot: int, assigned: Partitions) -> None:
+        member.generation = member.remembered_generation = self.world.generation
+        member.remembered = assigned
+        member.owned = {topic: tuple(numbers) for topic, numbers in assigned.items() if numbers}
+        member.chance.drawn = int(self.drawn[slot])
+        member.last_beat_ms, member.extended_ms = float(self.last_beat_ms[slot]), float(self.extended_ms[slot])
+        member.last_join_ms, member.link_busy_until_ms = float(self.last_join_ms[slot]), float(self.link_busy_ms[slot])
+        member.has_beaten = bool(self.has_beaten[slot])
+        member.resume_beating_at(float(self.due_ms[slot]))
+        timer = self._session_key(member), Millis(int(self.deadline_ms[slot])), int(self.turn[slot])
+        self.world.runtime.resume_timers([timer])
+
+    # -- what the coordinator knows of the members
+
+    def sticky_data(self) -> dict[str, tuple[Partitions, int]]:
+        """What members say in StickyAssignor's user data: what they were assigned, and in which generation. Only for
+        this assignor the scripted members are up to date in that."""
+        if self.world.group.assignor != STICKY:
+            return {}
+        members = [self.members[slot] for slot in self.slots.values()]
+        return {
+            member.member_id: (member.remembered, member.remembered_generation)
+            for member in members
+            if member.remembered_generation != NO_GENERATION
+        }
+
+    def remember(self, assignment: CrowdAssignment) -> None:
+        """The members were assigned this."""
+        self.assignment = assignment
+        if self.world.group.assignor == STICKY:
+            for member_id, slot in self.slots.items():
+                member = self.members[slot]
+                member.remembered = _plain(assignment.by_member[member_id])
+                member.remembered_generation = self.world.generation
+
+    def order(self) -> Ints | None:
+        """The slots in the order of member ids, if the assignor needs no more."""
+        return self._by_id if self.is_ordered else None
+
+    def update_coordinator(self) -> None:
+        """Tell it the subscriptions and assignments of the latest round."""
+        assignment, world = self.assignment, self.world
+        group = world.engine.classic_group(world.group.group_id)
+        if assignment is None or group is None:
+            return
+        data, encode = assignment_user_data(world.group.assignor, assignment.library), world.cache.encode_assignment
+        found = assignment.by_member
+        update_members(
+            group,
+            {
+                member_id: subscription
+                for member_id, subscription in assignment.subscriptions(world.cache).items()
+                if member_id in group.members
+            },
+            {member_id: encode(partitions, data) for member_id, partitions in found.items()},
+        )
+
+    # -- heartbeats
+
+    def schedule_due(self) -> None:
+        """See to it that heartbeats are handed in before sessions are in danger."""
+        self.stop_calls()
+        self._due_call = self.world.clock.at(float(self.due_ms[self.places()].min()), self._hand_in_due)
+
+    def stop_calls(self) -> None:
+        if self._due_call is not None:
+            self._due_call.cancel()
+            self._due_call = None
+
+    def _hand_in_due(self) -> None:
+        self._due_call = None
+        places = self.places()
+        self.hand_in(places[self.due_ms[places] <= self.world.clock.now_ms])
+        if self.slots:
+            self.schedule_due()
+
+    def hand_in(self, places: Ints) -> None:
+        """Hand in the heartbeats of these members, each when it is due."""
+        places = places[np.argsort(self.due_ms[places], kind="stable")]
+        self.extend_sessions(places, self.due_ms[places].astype(np.int64))
+        self.world.requests += len(places)
+        now_ms = self.due_ms[places]
+        self.last_beat_ms[places] = self.extended_ms[places] = now_ms
+        self.set_due(places, now_ms + self.period_ms[places])
+
+    def extend_sessions(self, places: Ints, at_ms: Ints | int) -> None:
+        """The sessions of these members begin again at these times, in this order."""
+        self.deadline_ms[places] = at_ms + self.world.group.session_timeout_ms
+        first = self.world.runtime.reserve_turns(len(places))
+        self.turn[places] = np.arange(first, first + len(places))
+
+    def set_due(self, places: Ints, at_ms: Floats) -> None:
+        """The next heartbeat of calm members would be at these times; it is left out as long as sessions are safe
+        (`ScriptedMember._beat_at`)."""
+        period_ms = self.period_ms[places]
+        spare_ms = self.extended_ms[places] + self.world.group.session_timeout_ms - period_ms - at_ms
+        skips = spare_ms > period_ms
+        due_ms = at_ms.copy()
+        due_ms[skips] += (spare_ms[skips] // period_ms[skips]) * period_ms[skips]
+        self.due_ms[places] = due_ms
+
+
+def _plain(partitions: Partitions) -> Partitions:
+    return {topic: tuple(numbers) for topic, numbers in partitions.items()}
+
+
+def _is_calm(member: ScriptedClassicMember, group: ClassicGroup) -> bool:
+    return (
+        member.phase is LifecyclePhase.STABLE
+        and member.next_action is None
+        and member.next_heartbeat is not None
+        and member.generation == group.generation
+        and member.consumes_as == member.identity
+        and member.member_id in group.members
+    )

@@ -1,0 +1,137 @@
+"""A draw in bulk and the same draw event by event: they have to be equal, to the last float, with the same records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgm.model.snapshot import TopicSnapshot
+from kgm.simulation.bounce import Simulation
+from kgm.simulation.plan.bounce_plan import MemberOrder, Plan, Rolling, Stop, WhatIf
+from kgm.simulation.plan.synthetic_group import synthetic_group
+from kgm.simulation.play.bulk.coverage import BULK_FROM
+from kgm.simulation.play.plan_runner import PlanRunner
+from kgm.simulation.play.timing import DIRECTED, DrawTiming
+from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up
+
+NEVER = 10**9
+LIBRARIES = (None, "java", "librdkafka")
+
+
+def play(snapshot, plan, *, bulk_from, seed="seed", timing=DrawTiming):
+    """A draw, the records that the coordinator wrote in it, and what played it."""
+    simulation = Simulation.of(snapshot, plan)
+    runner = PlanRunner(
+        simulation.group, simulation.plan, simulation.settings, seed, timing=timing, bulk_from=bulk_from
+    )
+    runner.world.kept_records = []
+    draw = runner.play()
+    return draw, runner.world.kept_records, runner
+
+
+def assert_equal(snapshot, plan, **more):
+    """Play it both ways; returns what played it in bulk."""
+    plain, plain_records, _ = play(snapshot, plan, bulk_from=NEVER, **more)
+    bulk, bulk_records, runner = play(snapshot, plan, bulk_from=1, **more)
+    assert bulk == plain
+    assert bulk_records == plain_records
+    return runner
+
+
+@st.composite
+def situations(draw):
+    """A group of members of several libraries, and a plan for it."""
+    members = draw(st.integers(2, 9))
+    count = st.integers(1, 3 * members)
+    topics = [TopicSnapshot(name=name, partitions=draw(count)) for name in ("orders", "b")[: draw(st.integers(1, 2))]]
+    assignor = draw(st.sampled_from(["range", "roundrobin", "sticky", "cooperative-sticky"]))
+    snapshot = synthetic_group(members, topics, DYNAMIC, assignor)
+    static = draw(st.sampled_from([0, 0, 0, 1, members]))
+    rows = []
+    for number, member in enumerate(snapshot.members):
+        name = f"static-{number}" if number < static else None
+        member_id = f"{name}-{member.member_id}" if name else member.member_id
+        library = draw(st.sampled_from(LIBRARIES))
+        rows.append(replace(member, group_instance_id=name, member_id=member_id, client_library=library))
+    snapshot = replace(snapshot, members=tuple(rows))
+    named = ids(snapshot)
+    rolling = draw(st.sampled_from([None, Rolling(), Rolling(), Rolling(pause_ms=50_000), Rolling(max_unavailable=2)]))
+    leaves = draw(st.sampled_from([0, 0, 0, 1]))
+    plan = Plan(
+        bounce=named[leaves:], scale_in=named[:leaves], scale_out=draw(st.sampled_from([0, 0, 0, 1])), rolling=rolling,
+        order=draw(st.sampled_from(MemberOrder)), stop=draw(st.sampled_from([Stop.CLEAN, Stop.CLEAN, Stop.CRASH])),
+        restart_time_ms=draw(st.sampled_from([0, 1_000, 5_000, 5_000, 20_000, 100_000])),
+        heartbeat_interval_ms=draw(st.sampled_from([None, None, 3_000, 1_000, 300])),
+        what_if=WhatIf(session_timeout_ms=draw(st.sampled_from([None, None, 10_000]))),
+        remove_first=rolling is not None and draw(st.integers(0, 9)) == 0,
+    )  # fmt: skip
+    return snapshot, plan, f"seed {draw(st.integers(0, 1_000))}", draw(st.sampled_from([DrawTiming, *DIRECTED]))
+
+
+@settings(max_examples=150)
+@given(situations())
+def test_a_draw_in_bulk_is_the_draw_of_events(situation):
+    snapshot, plan, seed, timing = situation
+    assert_equal(snapshot, plan, seed=seed, timing=timing)
+
+
+@pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky"])
+@pytest.mark.parametrize("library", ["java", "librdkafka", "both"])
+@pytest.mark.parametrize("restart_time_ms", [5_000, 90_000])
+def test_a_rolling_bounce_of_dynamic_members_is_played_in_bulk(assignor, library, restart_time_ms):
+    """With 40 members some message is slow in most rounds, and members sync after their leader. In 90 s calm members
+    hand in heartbeats."""
+    group = made_up(40, 95, DYNAMIC, assignor, library="java" if library == "both" else library)
+    if library == "both":
+        rows = (replace(m, client_library=LIBRARIES[1 + n % 2]) for n, m in enumerate(group.members))
+        group = replace(group, members=tuple(rows))
+    runner = assert_equal(group, Plan(bounce=ids(group)[:12], rolling=Rolling(), restart_time_ms=restart_time_ms))
+    assert runner.world.rebalances == 24
+    assert runner.rounds is not None
+    assert runner.rounds.played >= 20, (runner.rounds.played, runner.rounds.failed)
+
+
+@pytest.mark.parametrize("heartbeat_interval_ms", [200, 300, 600])
+@pytest.mark.parametrize("library", ["java", "librdkafka"])
+def test_members_that_heartbeat_again_before_they_join_or_while_they_sync(library, heartbeat_interval_ms):
+    """When messages are slow, and intervals short."""
+    group = made_up(40, 95, DYNAMIC, library=library)
+    plan = Plan(
+        bounce=ids(group)[:15], rolling=Rolling(), restart_time_ms=4_000, heartbeat_interval_ms=heartbeat_interval_ms
+    )
+    plain_beats = 3 * 39 * 30
+    runner = assert_equal(group, plan)
+    assert runner.world.requests > plain_beats + 60, "some have sent more than one heartbeat in a round"
+    assert runner.rounds is not None
+    assert runner.rounds.played > 20, (runner.rounds.played, runner.rounds.failed)
+
+
+@pytest.mark.parametrize(("membership", "at_once"), [(STATIC, 2), (DYNAMIC, 1)])
+def test_a_process_that_is_killed_is_missed_by_a_crowd(membership, at_once):
+    """The session timers of a crowd are not the coordinator's: a member that is killed gets its own back."""
+    group = made_up(8, 30, membership, library="java")
+    plan = Plan(bounce=ids(group), rolling=Rolling(max_unavailable=at_once), stop=Stop.CRASH, restart_time_ms=100_000)
+    runner = assert_equal(group, plan)
+    assert runner.rounds is not None
+    assert runner.rounds.played
+
+
+def test_a_restart_within_a_rebalance_is_played_by_events():
+    group = made_up(6, 30, DYNAMIC, library="java")
+    runner = assert_equal(group, Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=0))
+    assert runner.rounds is not None
+    assert runner.rounds.failed
+
+
+def test_without_numpy_everything_is_played_by_events(monkeypatch):
+    group = made_up(30, 60, DYNAMIC, library="java")
+    plan = Plan(bounce=ids(group)[:2], rolling=Rolling())
+    with_numpy, _, runner = play(group, plan, bulk_from=BULK_FROM)
+    assert runner.rounds is not None
+    monkeypatch.setitem(__import__("sys").modules, "kgm.simulation.play.bulk.rounds", None)
+    without, _, runner = play(group, plan, bulk_from=BULK_FROM)
+    assert runner.rounds is None
+    assert without == with_numpy
