@@ -57,3 +57,4 @@ class MiniHdfs:
 
     def stop(self) -> None:
         self._child.kill()
+        self._child.stdout.close()

@@ -35,6 +35,7 @@ _CREDENTIALS: Final = {
     "hdfs": "the user, or its Kerberos ticket: klist",
     "webhdfs": "HADOOP_USER_NAME, or the user",
 }
+_S3_VARIABLES: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION")
 #: What failures say, in lower case, the most specific first.
 _FAILURES: Final[tuple[tuple[tuple[str, ...], type[KgmError]], ...]] = (
     (("unable to load libhdfs", "unable to load libjvm"), UsageError),
@@ -59,13 +60,18 @@ _FAILURES: Final[tuple[tuple[tuple[str, ...], type[KgmError]], ...]] = (
 )  # fmt: skip
 
 
-@lru_cache(maxsize=8)
 def opened(root: str) -> tuple[fs.FileSystem, str]:
-    """(file system, path of the root in it). Raises KgmError."""
+    """(file system, path of the root in it), the same each time while the environment is the same. Raises KgmError."""
+    return _opened(root, tuple(os.environ.get(name) or None for name in _S3_VARIABLES))
+
+
+@lru_cache(maxsize=8)
+def _opened(root: str, s3: tuple[str | None, ...]) -> tuple[fs.FileSystem, str]:
+    """s3: the values of _S3_VARIABLES."""
     scheme, _, authority = root.partition("://")
     with store_errors(RemotePath(root)):
         if scheme == "s3":
-            return _s3(), authority
+            return _s3(*s3), authority
         if scheme == "gs":
             return fs.GcsFileSystem(retry_time_limit=timedelta(seconds=_RETRY_S)), authority
         if scheme == "hdfs":
@@ -76,12 +82,12 @@ def opened(root: str) -> tuple[fs.FileSystem, str]:
         return system, base.strip("/")
 
 
-def _s3() -> fs.S3FileSystem:
-    """Credentials and the region are found by Amazon's SDK; other endpoints by the variables of Amazon's tools."""
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+def _s3(
+    endpoint: str | None, general_endpoint: str | None, region: str | None, default_region: str | None
+) -> fs.S3FileSystem:
+    """Credentials are found by Amazon's SDK; the rest by the variables of Amazon's tools."""
     return fs.S3FileSystem(
-        region=os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or None,
-        endpoint_override=endpoint or None, connect_timeout=_CONNECT_S,
+        region=region or default_region, endpoint_override=endpoint or general_endpoint, connect_timeout=_CONNECT_S,
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
         # A small object is one request, and no empty one is seen before it.
         allow_delayed_open=True,
