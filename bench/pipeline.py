@@ -194,11 +194,13 @@ def write(folder, batches):
     return str(folder)
 
 
-def produce(cluster, topic, batches):
+def produce(cluster, topic, batches, in_batch):
+    """in_batch: how many records a batch has; a broker writes small ones into `__consumer_offsets`."""
     from confluent_kafka import Producer
 
     cluster.create_topics({topic: PARTITIONS})
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 20, "batch.size": 1_000_000})
+    settings = {"linger.ms": 20, "batch.size": 1_000_000, "batch.num.messages": in_batch}
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, **settings})
     for partition, pairs in batches:
         for key, value in pairs:
             while True:
@@ -287,7 +289,10 @@ def compare(folder, name, kind, count, made, arguments):
         from tests.kafka.broker import KafkaCluster
 
         with KafkaCluster() as cluster:
-            places |= {("kafka", size): produce(cluster, size, spread(made(number))) for size, number in sizes.items()}
+            places |= {
+                ("kafka", size): produce(cluster, size, spread(made(number)), arguments.in_batch)
+                for size, number in sizes.items()
+            }
             for what, source in (("fetch of kgm", "kafka"), ("Kafka source of Spark", "spark-kafka")):
                 for cores in (1, 2):
                     ways[f"Spark, {what}, local[{cores}]"] = {
