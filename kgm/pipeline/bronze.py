@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kgm.history.places.parquet import parquet_file, read_table
+from kgm.history.places.parquet import CODEC, parquet_file, read_table
 from kgm.history.places.remote_path import Place
 from kgm.history.schema import BRONZE_RAW
 from kgm.history.store.commit_log import Span, Spans
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SCHEMA = from_arrow_schema(BRONZE_RAW)
-_CODEC = "zstd"
 
 
 def spans_of(path: Place) -> Spans:
@@ -166,7 +165,7 @@ def _total(spans: Mapping[Path, Spans]) -> int:
 
 
 def _write(frame: "DataFrame", path: Path) -> None:
-    frame.write.option("compression", _CODEC).parquet(str(path))
+    frame.write.option("compression", CODEC).parquet(str(path))
 
 
 def with_identity(raw: "DataFrame", cluster: str | None, source: str) -> "DataFrame":

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgm.history.decode.raw_batch import leading_int16
+from kgm.history.places.parquet import CODEC
 from kgm.history.schema import BRONZE_RAW
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 #: The records of a row of SLICES, for a worker.
 SliceReader = Callable[[Mapping[str, Any]], Iterator[pa.RecordBatch]]
-
-_CODEC = "zstd"
 
 
 def write(slices: "DataFrame", staged: Path, *, read: SliceReader, cluster: str | None, source: str) -> None:
@@ -35,7 +34,7 @@ def write(slices: "DataFrame", staged: Path, *, read: SliceReader, cluster: str 
         for batch in batches:
             for row in batch.to_pylist():
                 name = f"part-{row['partition']:05}-{uuid.uuid4()}.parquet"
-                with pq.ParquetWriter(attempts / name, BRONZE_RAW, compression=_CODEC) as writer:
+                with pq.ParquetWriter(attempts / name, BRONZE_RAW, compression=CODEC) as writer:
                     for raw in read(row):
                         writer.write_batch(with_identity(raw, cluster, source, taken_ms))
                 yield pa.RecordBatch.from_pydict({"name": [name]})

@@ -7,11 +7,12 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgm.history.places.remote_path import Place, RemotePath
+from kgm.history.places.remote_path import Place, RemotePath, at_once
 from kgm.model.errors import NotFoundError
 
 Result = TypeVar("Result")
-_AT_ONCE = 16
+#: The compression of every file of a store.
+CODEC = "zstd"
 
 
 def parquet_file(path: Place) -> pq.ParquetFile:
@@ -29,15 +30,14 @@ def read_table(path: Place, **options: Any) -> pa.Table:
     return pq.read_table(path, **options)
 
 
-def write_table(table: pa.Table, path: RemotePath, *, compression: str) -> int:
-    """Write a file; returns its size in bytes."""
-    with writing(path, table.schema, compression=compression) as writer:
+def write_table(table: pa.Table, path: RemotePath) -> None:
+    """Write a file."""
+    with writing(path, table.schema) as writer:
         writer.write_table(table)
-    return path.stat().st_size
 
 
 @contextmanager
-def writing(path: RemotePath, schema: pa.Schema, *, compression: str) -> Iterator[pq.ParquetWriter]:
+def writing(path: RemotePath, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
     """A writer of a file that counts only when something else names it: what it has after a failure is no file."""
     from kgm.history.places.file_systems import opened, store_errors
 
@@ -45,7 +45,7 @@ def writing(path: RemotePath, schema: pa.Schema, *, compression: str) -> Iterato
     with (
         store_errors(path),
         system.open_output_stream(f"{base}/{path.key}") as stream,
-        pq.ParquetWriter(stream, schema, compression=compression) as writer,
+        pq.ParquetWriter(stream, schema, compression=CODEC) as writer,
     ):
         yield writer
 
@@ -54,10 +54,7 @@ def each_file(files: Sequence[Place], function: Callable[[Place], Result]) -> li
     """The results of a function of each file, in order."""
     if len(files) < 2 or not isinstance(files[0], RemotePath):
         return list(map(function, files))
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(function, files))
+    return at_once(function, files)
 
 
 def dataset(files: Sequence[Place]) -> Any:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 from kgm.model.errors import UsageError
@@ -15,6 +15,8 @@ from kgm.model.errors import UsageError
 if TYPE_CHECKING:
     from pyarrow import fs
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 #: By scheme: what the part behind it names.
 SCHEMES: Final = {
     "s3": "s3://BUCKET/PATH",
@@ -254,9 +256,16 @@ def _remote(scheme: str, rest: str) -> RemotePath:
     return RemotePath(f"{scheme}://{authority}", "/".join(names))
 
 
+def at_once(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """The results of a function of each item, in order; several at a time, where each is a round trip."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(function, items))
+
+
 def read_all(paths: Sequence[RemotePath]) -> list[bytes | None]:
     """The contents of small files, several at once; None for one that is gone."""
-    from concurrent.futures import ThreadPoolExecutor
 
     def read(path: RemotePath) -> bytes | None:
         try:
@@ -264,13 +273,7 @@ def read_all(paths: Sequence[RemotePath]) -> list[bytes | None]:
         except FileNotFoundError:
             return None
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(read, paths))
-
-
-def forgotten(path: RemotePath) -> RemotePath:
-    """The same without what a listing told of it."""
-    return replace(path, known=None)
+    return at_once(read, paths)
 
 
 def _inner(base: str, key: str) -> str:

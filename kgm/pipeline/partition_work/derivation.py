@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from kgm.history.causes.session_timeouts import GivenSessions, no_session
 from kgm.history.derive import DERIVED, Carry, derive, merge
-from kgm.history.places.parquet import read_table
+from kgm.history.places.parquet import CODEC, read_table
 from kgm.history.places.remote_path import Place
 from kgm.history.schema import KEYS, RAW, TABLES
 from kgm.history.store.commit_log import each_once
@@ -32,7 +32,6 @@ _CHUNK_RECORDS = 1_000_000
 _CHUNK_BYTES = 256 << 20
 #: If a partition has more files of a table, they are made one.
 _MOST_FILES = 8
-CODEC = "zstd"
 
 
 class Output(Protocol):

@@ -19,7 +19,6 @@ from kgm.history.places.remote_path import RemotePath
 from kgm.history.schema import BRONZE_RAW, RAW
 from kgm.history.store.commit_log import LOG, Commit, CommittedFile, Span, Spans, read_log
 from kgm.pipeline import delta
-from kgm.pipeline.partition_work.derivation import CODEC
 from kgm.pipeline.remote.layout import RemoteStore
 from kgm.pipeline.slices import with_identity
 
@@ -150,7 +149,7 @@ class CaptureTarget:
                 if not len(fresh):
                     continue
                 if writer is None:
-                    writer = stack.enter_context(writing(self.raw / name, BRONZE_RAW, compression=CODEC))
+                    writer = stack.enter_context(writing(self.raw / name, BRONZE_RAW))
                 writer.write_batch(with_identity(fresh, self.cluster, self.source, self.taken_ms))
                 for number, span in _spans(fresh):
                     spans[number] = spans[number].joined(span) if number in spans else span

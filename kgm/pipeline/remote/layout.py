@@ -15,7 +15,7 @@ from kgm.history.store.manifest import BUILDS, Manifest, newest_build
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.pipeline.layout import split
 from kgm.pipeline.options import StoreFormat
-from kgm.pipeline.partition_work.derivation import BUILT, CODEC
+from kgm.pipeline.partition_work.derivation import BUILT
 
 _ABOUT: Final = "kgm-store.json"
 #: Builds that are kept whatever their age, and for how long others are after they were replaced.
@@ -107,7 +107,7 @@ class ListedOutput:
         attempt = uuid.uuid4().hex[:8]
         file = f"p{self.partition:05}-b{self.number:0{_DIGITS}}-{self.writer}-{attempt}.parquet"
         path = self.store.joinpath(*split(name), file)
-        write_table(table, path, compression=CODEC)
+        write_table(table, path)
         self._files.setdefault(name, {})[path.relative_to(self.store).as_posix()] = len(table)
 
     def files(self) -> Mapping[str, Mapping[str, int]]:
