@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
 import subprocess
+import sys
+import termios
 from dataclasses import dataclass, field
 
 import pytest
@@ -297,12 +300,31 @@ def test_exit_code(case, server, folder, words, monkeypatch, capsys):
 
 def _start(*words, **more):
     return subprocess.Popen(
-        [*KGM, *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **more,
+        [*KGM, *words], **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **more}
     )
+
+
+class _InTheMidst:
+    """A process that has printed its beginning and cannot come to its end: the pipe has no room for that."""
+
+    ROOM = 1536
+
+    def __init__(self, *words):
+        self._read, write = os.pipe()
+        size = fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+        self._filled = os.write(write, b"." * (size - self.ROOM))
+        self.child = _start(*words, stdout=write)
+        os.close(write)
+
+    def has_begun(self):
+        waiting = fcntl.ioctl(self._read, termios.FIONREAD, bytes(4))
+        return int.from_bytes(waiting, sys.byteorder) > self._filled
+
+    def interrupt(self):
+        """It ends by itself, now that there is room for its last words; returns all that it has printed."""
+        self.child.send_signal(signal.SIGINT)
+        with os.fdopen(self._read, "rb") as pipe:
+            return pipe.read()[self._filled :].decode()
 
 
 @pytest.fixture(scope="module")
@@ -317,7 +339,8 @@ def ended(server, tmp_path_factory):
             proxies[name].always(ApiKey.API_VERSIONS, BlackHole())
             children[name, 130] = _start(*words.replace(GROUP, "app").split(), "-b", proxies[name].bootstrap)
         children["assign", 130] = _start("assign", "--from-file", "-", stdin=subprocess.PIPE)
-        children["demo", 130] = _start("demo")
+        demo = _InTheMidst("demo")
+        children["demo", 130] = demo.child
         for key in (("serve", 0), ("serve", 130)):
             children[key] = _start("serve", "--topic", "t:1", "--listen", "127.0.0.1:0")
         children["serve", 1] = _start("serve", "--topic", "t:1", "--listen", f"127.0.0.1:{server.port}")
@@ -325,11 +348,12 @@ def ended(server, tmp_path_factory):
             for name, proxy in proxies.items():
                 until(lambda proxy=proxy: proxy.seen, "no request passes the proxy")
                 children[name, 130].send_signal(signal.SIGINT)
-            for key in (("serve", 0), ("serve", 130), ("demo", 130)):
+            until(demo.has_begun, "the demo prints nothing")
+            assert "Everything happened as predicted" not in demo.interrupt()
+            for key in (("serve", 0), ("serve", 130)):
                 assert children[key].stdout.readline()
             children["serve", 0].terminate()
             children["serve", 130].send_signal(signal.SIGINT)
-            children["demo", 130].send_signal(signal.SIGINT)
             # It has read the first case and waits for the next.
             case = {"assignor": "range", "topics": [], "members": [{"member_id": "m", "topics": []}]}
             children["assign", 130].stdin.write(json.dumps(case) + "\n")
