@@ -42,7 +42,7 @@ _CRC = struct.Struct(">I")
 #: The crc covers a batch from here on.
 ATTRIBUTES_AT = 21
 #: A record has at least a length, attributes, two deltas, two lengths and a count of headers, of a byte each.
-_LEAST_RECORD = 7
+LEAST_RECORD = 7
 _MARKER_KEY = struct.Struct(">hh")
 _MARKER_VALUE = struct.Struct(">hi")
 _ABORT, _COMMIT = 0, 1
@@ -291,7 +291,7 @@ def _decode_records(batch: Batch, b: bytes, p: int) -> tuple[RawRecord, ...]:
     last_delta = batch.last_offset_delta
     append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
     end = len(b)
-    if count * _LEAST_RECORD > end - p:
+    if count * LEAST_RECORD > end - p:
         raise DecodeError(f"a batch of {count} records in {end - p} bytes")
     key: bytes | None
     value: bytes | None
