@@ -191,16 +191,24 @@ def decode_batches(data: bytes) -> list[Batch]:
     return decoded
 
 
-def whole_batches(data: bytes) -> list[Batch]:
-    """The batches of a Fetch response, without the last one if it is cut off. Raises DecodeError."""
-    complete = []
-    at = 0
-    while (
-        len(data) - at >= HEADER.size and LENGTH.unpack_from(data, at + LENGTH_AT)[0] <= len(data) - at - BEHIND_LENGTH
-    ):
-        complete.append(parse_batch(data, at))
-        at += len(complete[-1].data)
-    return complete
+def extent(data: bytes) -> tuple[int, int]:
+    """(bytes of the whole batches of a Fetch response, whose last batch may be cut off; the offset after them, 0 if
+    there are none). Nothing else of a batch is looked at. Raises DecodeError for a length that no batch has."""
+    size = len(data)
+    at = last = 0
+    while size - at >= HEADER.size:
+        length = LENGTH.unpack_from(data, at + LENGTH_AT)[0]
+        if length < HEADER.size - BEHIND_LENGTH:
+            parse_batch(data, at)  # says what is wrong
+            break
+        if length > size - at - BEHIND_LENGTH:
+            break
+        last = at
+        at += BEHIND_LENGTH + length
+    if not at:
+        return 0, 0
+    header = HEADER.unpack_from(data, last)
+    return at, header[0] + header[6] + 1
 
 
 def encode_batch(
