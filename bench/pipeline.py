@@ -1,27 +1,37 @@
 #!/usr/bin/env python3
 """Decode `__consumer_offsets` through Spark, beside the console consumer with Kafka's own formatters.
 
-usage: python bench/pipeline.py [--only decode|fleet] [--commits N] [--snapshots N] [--members N] [--in-batch N]
-                                [--groups N] [--rounds N] [--no-peer]
-       (needs PySpark, Java 17+, and Maven for the jars)
+usage: python bench/pipeline.py [--only decode|commits|snapshots|fleet] [--commits N] [--snapshots N] [--members N]
+                                [--in-batch N] [--groups N] [--rounds N] [--no-peer] [--match TEXT]
+       (needs PySpark, Java 17+, and Maven for the jars; about five minutes a round and kind of record on an idle
+       machine; --match: only ways with this text in their names)
 
 The records of bench/history.py in four partitions: as segments (kgm's own data source), and in a topic of a real broker
-(kgm's own fetch; Spark's Kafka source; and kafka-console-consumer with OffsetsMessageFormatter or GroupMetadataMessageFormatter, which
-prints JSON, into /dev/null here). Both decode what the formatters print: every field of key and value. Timed is what
-comes behind the start: of Spark a job into its `noop` sink, less what one like it takes for 500 records; of the console
-consumer the whole process less the time that it takes for one record. Both JVMs still warm up within that, so it is
-given for the first N records and for the N that follow those (2N less N, each in processes of their own).
-CPU seconds and memory are those of the whole process tree, JVM and Python; shared pages count in each process. Spark
-has -Xmx1g, the console consumer what its script gives it (512m). Medians of --rounds, each a process of its own.
-Then a build: from the segments to every table of a store, capture and all. And what `kgm history simulate-fleet` does:
-a rolling restart of every one of --groups groups with 10 dynamic members each, in this process and on Spark.
+(kgm's own fetch; Spark's Kafka source; and kafka-console-consumer with OffsetsMessageFormatter or
+GroupMetadataMessageFormatter, which prints JSON, into /dev/null here). The broker finds the same segments in the
+topic's directories when it starts: producing batches as small as a coordinator's would take most of the time. Spark
+runs in one process, with one core and with two, and on a standalone master with two workers of one core each. All
+decode what the formatters print: every field of key and value. Timed is what comes behind the start: of Spark a job
+into its `noop` sink, less the least that one like it takes afterwards for 500 records; of the console consumer the
+whole process less the time that it takes for one record. Both JVMs still warm up within that, so it is given for the first N records and for
+the next N: of Spark the same job once more, of the console consumer 2N less N, in processes of their own.
+A capture is from the topic to the Parquet files of bronze, all in all, the first and the next in the same way.
+CPU seconds and memory are those of the whole process trees, JVM and Python; shared pages count in each process. Spark
+has -Xmx1g in one process, 512m in each executor; the console consumer what its script gives it (512m). Medians of
+--rounds, each a process of its own. Then a build: from the segments to every table of a store, capture and all. And
+what `kgm history simulate-fleet` does: a rolling restart of every one of --groups groups with 10 dynamic members each,
+in this process and on Spark.
 """
 
 import argparse
+import contextlib
+import itertools
 import json
 import os
 import pathlib
+import shutil
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -34,33 +44,27 @@ sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 from history import NOW, SEGMENT, commits, snapshots
 from processes import once
 
+from tests.pipeline.standalone import Daemons, tree
+
 PARTITIONS = 4
 HEAP_MB = 512
 TICK = os.sysconf("SC_CLK_TCK")
+OFFSET = struct.Struct(">q")
+CONSOLE = "console consumer"
+#: Of the standalone master; no job before both executors are there.
+EXECUTORS = {
+    "spark.executor.memory": "512m",
+    "spark.cores.max": "2",
+    "spark.scheduler.minRegisteredResourcesRatio": "1",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
+}
 CLASSES = {1: "OffsetsMessageFormatter", 2: "GroupMetadataMessageFormatter"}
 
 
-def tree(pid):
-    """Ids of a process and all below it."""
-    below = {}
-    for path in pathlib.Path("/proc").iterdir():
-        if path.name.isdecimal():
-            try:
-                parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
-            below.setdefault(parent, []).append(int(path.name))
-    found, waiting = [], [pid]
-    while waiting:
-        found.append(waiting.pop())
-        waiting += below.get(found[-1], [])
-    return found
-
-
-def used(pid):
-    """(CPU seconds, of ended children too; MB resident) of a tree."""
+def used(pids):
+    """(CPU seconds, of ended children too; MB resident) of trees."""
     cpu = resident = 0
-    for each in tree(pid):
+    for each in [each for pid in pids for each in tree(pid)]:
         try:
             fields = pathlib.Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
         except OSError:
@@ -70,24 +74,24 @@ def used(pid):
     return cpu, resident
 
 
-def watched(task):
-    """(wall seconds, CPU seconds, peak MB) of a task and what it sets to work."""
-    peak, done = [0.0], threading.Event()
+def watched(task, others=()):
+    """(wall seconds, CPU seconds, peak MB) of a task and what it sets to work. others: ids of processes that work, too."""
+    peak, done, pids = [0.0], threading.Event(), [os.getpid(), *others]
 
     def look():
         while not done.wait(0.2):
-            peak[0] = max(peak[0], used(os.getpid())[1])
+            peak[0] = max(peak[0], used(pids)[1])
 
     watcher = threading.Thread(target=look)
     watcher.start()
-    cpu, start = used(os.getpid())[0], time.perf_counter()
+    cpu, start = used(pids)[0], time.perf_counter()
     try:
         task()
-        wall, cpu = time.perf_counter() - start, used(os.getpid())[0] - cpu
+        wall, cpu = time.perf_counter() - start, used(pids)[0] - cpu
     finally:
         done.set()
         watcher.join()
-    return wall, cpu, max(peak[0], used(os.getpid())[1])
+    return wall, cpu, max(peak[0], used(pids)[1])
 
 
 def fleet(count):
@@ -136,32 +140,36 @@ def worker(asked):
         properties = {"bootstrap.servers": asked["bootstrap"]}
         return Source(kind=SourceKind(asked["kind of source"]), properties=properties, topic=place)
 
-    conf = {"spark.driver.memory": "1g"}
     options = SparkOptions(
-        master=asked["master"], conf=conf, jars=jars() if asked.get("kind of source") == "spark-kafka" else None
+        master=asked["master"],
+        conf={"spark.driver.memory": "1g"} | (EXECUTORS if asked["master"].startswith("spark:") else {}),
+        jars=jars() if asked.get("kind of source") == "spark-kafka" else None,
     )
-    if asked["how"] == "capture":
-        with tempfile.TemporaryDirectory() as out:
-            start(options, source(asked["place"]))
-            capture(pathlib.Path(out) / "warm", source(asked["warm"]), options=options, once=True)
-            return watched(
-                lambda: capture(pathlib.Path(out) / "store", source(asked["place"]), options=options, once=True)
-            )
+    others = asked.get("others", [])
     if asked["how"] == "build":
         with tempfile.TemporaryDirectory() as out:
             start(options)
             build(pathlib.Path(out) / "warm", source=source(asked["warm"]), options=options)
             return watched(lambda: build(pathlib.Path(out) / "store", source=source(asked["place"]), options=options))
     spark = start(options, source(asked["place"]))
+    with tempfile.TemporaryDirectory() as out:
+        stores = (pathlib.Path(out) / str(number) for number in itertools.count())
 
-    def job(place):
-        frame = records(spark, source(place), asked["kind"], columns=["key", "value"])
-        frame.write.format("noop").mode("overwrite").save()
+        def job(place):
+            if asked["how"] == "capture":
+                done = capture(next(stores), source(place), options=options, once=True)
+                assert done.records == (500 if place == asked["warm"] else asked["count"]), done
+                return
+            frame = records(spark, source(place), asked["kind"], columns=["key", "value"])
+            frame.write.format("noop").mode("overwrite").save()
 
-    job(asked["warm"])
-    small_wall, small_cpu, _ = watched(lambda: job(asked["warm"]))
-    wall, cpu, memory = watched(lambda: job(asked["place"]))
-    return wall - small_wall, cpu - small_cpu, memory
+        job(asked["warm"])
+        both = [watched(lambda: job(asked["place"]), others) for _ in range(2)]
+        if asked["how"] == "capture":
+            return both
+        small = [watched(lambda: job(asked["warm"]), others) for _ in range(3)]
+    least_wall, least_cpu = (min(column) for column in list(zip(*small, strict=True))[:2])
+    return [(wall - least_wall, cpu - least_cpu, memory) for wall, cpu, memory in both]
 
 
 def spark(**asked):
@@ -179,13 +187,10 @@ def spread(batches):
 
 
 def write(folder, batches):
+    """Segments of the batches, in folders named as the partitions."""
     from kgm.records.batch import new_batch
 
-    offsets, files = [0] * PARTITIONS, []
-    for partition in range(PARTITIONS):
-        place = folder / f"__consumer_offsets-{partition}"
-        place.mkdir(parents=True)
-        files.append((place / SEGMENT).open("wb"))
+    offsets, files = [0] * PARTITIONS, [segment(folder, partition).open("wb") for partition in range(PARTITIONS)]
     for partition, pairs in batches:
         files[partition].write(new_batch(pairs, base_offset=offsets[partition], timestamp_ms=NOW))
         offsets[partition] += len(pairs)
@@ -194,23 +199,38 @@ def write(folder, batches):
     return str(folder)
 
 
-def produce(cluster, topic, batches, in_batch):
-    """in_batch: how many records a batch has; a broker writes small ones into `__consumer_offsets`."""
-    from confluent_kafka import Producer
+def write_twice(folder, once):
+    """The segments of another folder, and all their batches once more."""
+    from kgm.records.batch import decode_batches
 
-    cluster.create_topics({topic: PARTITIONS})
-    settings = {"linger.ms": 20, "batch.size": 1_000_000, "batch.num.messages": in_batch}
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, **settings})
-    for partition, pairs in batches:
-        for key, value in pairs:
-            while True:
-                try:
-                    producer.produce(topic, key=key, value=value, partition=partition)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-    producer.flush(120)
-    return topic
+    for partition in range(PARTITIONS):
+        data = segment(pathlib.Path(once), partition).read_bytes()
+        batches = decode_batches(data)
+        count = batches[-1].last_offset + 1
+        with segment(folder, partition).open("wb") as file:
+            file.write(data)
+            for batch in batches:  # the checksum is not of the offset
+                file.write(OFFSET.pack(batch.base_offset + count) + batch.data[OFFSET.size :])
+    return str(folder)
+
+
+def segment(folder, partition):
+    path = folder / f"__consumer_offsets-{partition}" / SEGMENT
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def put(cluster, topics):
+    """Make topics with the segments of folders, {topic: folder}."""
+    cluster.create_topics(dict.fromkeys(topics, PARTITIONS))
+    cluster.shut_down(1)
+    for topic, folder in topics.items():
+        for partition in range(PARTITIONS):
+            there = cluster.log_dir() / f"{topic}-{partition}"
+            for path in there.glob("0*"):
+                path.unlink()
+            shutil.copy(segment(pathlib.Path(folder), partition), there / SEGMENT)
+    cluster.restart(1)
 
 
 def console(cluster, topic, kind, count):
@@ -248,13 +268,14 @@ def medians(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--commits", type=int, default=1_000_000)
+    parser.add_argument("--commits", type=int, default=500_000)
     parser.add_argument("--snapshots", type=int, default=20_000)
     parser.add_argument("--members", type=int, default=50)
     parser.add_argument("--in-batch", type=int, default=10)
     parser.add_argument("--groups", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", choices=["decode", "fleet"])
+    parser.add_argument("--only", choices=["decode", "commits", "snapshots", "fleet"])
+    parser.add_argument("--match", default="")
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -262,102 +283,109 @@ def main():
         print(json.dumps(worker(json.loads(arguments.worker))))
         return
     logs = {
-        "OffsetCommit": (1, arguments.commits, lambda count: commits(count, arguments.in_batch)),
-        f"GroupMetadata x {arguments.members}": (
-            2, arguments.snapshots, lambda count: snapshots(count, arguments.members),
+        "commits": ("OffsetCommit", 1, arguments.commits, lambda count: commits(count, arguments.in_batch)),
+        "snapshots": (
+            f"GroupMetadata x {arguments.members}", 2, arguments.snapshots,
+            lambda count: snapshots(count, arguments.members),
         ),
     }  # fmt: skip
-    if arguments.only != "decode":
+    if arguments.only in {None, "fleet"}:
         fleets(arguments)
-    if arguments.only == "fleet":
+    wanted = [log for name, log in logs.items() if arguments.only in {None, "decode", name}]
+    if not wanted:
         return
     print("| records | how | wall s | k records/s | CPU s | k records/CPU s | peak MB | times the console consumer |")
-    print("|---|---|---|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory(prefix="kgm-bench-") as folder:
-        for number, (name, (kind, count, made)) in enumerate(logs.items()):
-            compare(pathlib.Path(folder) / str(number), name, kind, count, made, arguments)
+    print("|---|---|---|---|---|---|---|---|", flush=True)
+    with tempfile.TemporaryDirectory(prefix="kgm-bench-") as folder, standalone(pathlib.Path(folder)) as masters:
+        for number, log in enumerate(wanted):
+            compare(pathlib.Path(folder) / str(number), *log, masters, arguments)
 
 
-def compare(folder, name, kind, count, made, arguments):
-    sizes = {"warm": 500, "once": count, "twice": 2 * count}
-    places = {("segments", size): write(folder / size, spread(made(number))) for size, number in sizes.items()}
-    ways = {f"Spark, segments, local[{cores}]": {"how": "segments", "master": f"local[{cores}]"} for cores in (1, 2)}
-    commands = None
+@contextlib.contextmanager
+def standalone(folder):
+    """{master: (its address, ids of processes that work for it)}."""
+    daemons = Daemons(folder)
+    try:
+        address = daemons.cluster()
+        pids = [child.pid for child in daemons.children]
+        yield {
+            "local[1]": ("local[1]", []),
+            "local[2]": ("local[2]", []),
+            "standalone, 2 workers": (address, pids),
+        }
+    finally:
+        daemons.stop()
+
+
+def compare(folder, name, kind, count, made, masters, arguments):
+    places = {size: write(folder / size, spread(made(number))) for size, number in {"warm": 500, "once": count}.items()}
+
+    def ways(what, **asked):
+        return {
+            f"{what}, {label}": {
+                "kind": kind, "count": count, "master": master, "others": others, "warm": "warm", "place": "once",
+            } | asked
+            for label, (master, others) in masters.items()
+        }  # fmt: skip
+
+    from_disk = {"how": "segments", "warm": places["warm"], "place": places["once"]}
     if arguments.no_peer:
-        rows = timed(ways, places, kind, arguments.rounds, None)
+        report(name, count, timed(ways("segments", **from_disk), arguments.rounds, None))
     else:
         from tests.kafka.broker import KafkaCluster
 
-        with KafkaCluster() as cluster:
-            places |= {
-                ("kafka", size): produce(cluster, size, spread(made(number)), arguments.in_batch)
-                for size, number in sizes.items()
-            }
-            for what, source in (("fetch of kgm", "kafka"), ("Kafka source of Spark", "spark-kafka")):
-                for cores in (1, 2):
-                    ways[f"Spark, {what}, local[{cores}]"] = {
-                        "how": "kafka", "kind of source": source, "master": f"local[{cores}]",
-                        "bootstrap": cluster.bootstrap,
-                    }  # fmt: skip
+        places["twice"] = write_twice(folder / "twice", places["once"])
+        # The records are old: they must not be deleted meanwhile.
+        with KafkaCluster(properties={"log.retention.ms": "-1"}) as cluster:
+            put(cluster, places)
+            fetched = {"kind of source": "kafka", "bootstrap": cluster.bootstrap}
+            by_spark = fetched | {"kind of source": "spark-kafka"}
             commands = [console(cluster, "twice", kind, number) for number in (1, count, 2 * count)]
-            rows = timed(ways, places, kind, arguments.rounds, commands)
-            captures(places, name, kind, count, cluster.bootstrap, arguments.rounds)
+            asked = (
+                ways("`kafka`", how="topic", **fetched)
+                | ways("capture from `kafka`", how="capture", **fetched)
+                | ways("segments", **from_disk)
+                | ways("`spark-kafka`", how="topic", **by_spark)
+                | ways("capture from `spark-kafka`", how="capture", **by_spark)
+            )
+            asked = {way: each for way, each in asked.items() if arguments.match in way}
+            report(name, count, timed(asked, arguments.rounds, commands))
+    if arguments.match not in "build":
+        return
+    built = spark(kind=kind, master="local[2]", **from_disk | {"how": "build"})
+    print(row(f"{count:,} {name}", "build, local[2]", count, built, ""), flush=True)
+
+
+def report(name, count, rows):
     for which, heading in enumerate(("the first", "the next")):
-        peer = rows["console consumer"][which][0] if commands else None
+        peer = rows[CONSOLE][which][0] if CONSOLE in rows else None
         for way, measured in rows.items():
-            wall, cpu, memory = measured[which]
-            ratio = "" if peer is None else f"{peer / wall:.1f}"
-            print(
-                f"| {heading} {count:,} {name} | {way} | {wall:.2f} | {count / wall / 1e3:.1f} | {cpu:.2f} | "
-                f"{count / cpu / 1e3:.1f} | {memory:.0f} | {ratio} |",
-                flush=True,
-            )
-    built = spark(
-        kind=kind, how="build", master="local[2]", warm=places["segments", "warm"], place=places["segments", "once"]
+            ratio = "" if peer is None else f"{peer / measured[which][0]:.1f}"
+            print(row(f"{heading} {count:,} {name}", way, count, measured[which], ratio), flush=True)
+
+
+def row(what, how, count, measured, ratio):
+    wall, cpu, memory = measured
+    return (
+        f"| {what} | {how} | {wall:.2f} | {count / wall / 1e3:.1f} | {cpu:.2f} | {count / cpu / 1e3:.1f} | "
+        f"{memory:.0f} | {ratio} |"
     )
-    wall, cpu, memory = built
-    print(
-        f"| {count:,} {name} | build, local[2] | {wall:.2f} | {count / wall / 1e3:.1f} | {cpu:.2f} | "
-        f"{count / cpu / 1e3:.1f} | {memory:.0f} | |",
-    )
-    one, two = (rows[f"Spark, segments, local[{cores}]"] for cores in (1, 2))
-    ratios = ", ".join(f"{one[which][0] / two[which][0]:.2f}x" for which in (0, 1))
-    print(f"\n{name}: local[1] -> local[2] {ratios}\n", flush=True)
 
 
-def captures(places, name, kind, count, bootstrap, rounds):
-    """From the topic to bronze, by both sources."""
-    for source in ("kafka", "spark-kafka"):
-        asked = {"how": "capture", "kind of source": source, "bootstrap": bootstrap, "master": "local[2]"}
-        wall, cpu, memory = medians(
-            [
-                spark(kind=kind, warm=places["kafka", "warm"], place=places["kafka", "once"], **asked)
-                for _ in range(rounds)
-            ]
-        )
-        print(
-            f"| {count:,} {name} | capture from {source}, local[2] | {wall:.2f} | {count / wall / 1e3:.1f} | {cpu:.2f} "
-            f"| {count / cpu / 1e3:.1f} | {memory:.0f} | |",
-        )
-
-
-def timed(ways, places, kind, rounds, commands):
+def timed(ways, rounds, commands):
     """{way: [(wall, CPU, MB) of the first records, of the next]}, each way in turn."""
-    found = {way: [] for way in (*ways, *(["console consumer"] if commands else []))}
+    found = {way: [] for way in (*ways, *([CONSOLE] if commands else []))}
     for _ in range(rounds):
-        for way, asked in ways.items():
-            source = asked["how"]
-            first, both = (
-                spark(kind=kind, warm=places[source, "warm"], place=places[source, size], **asked)
-                for size in ("once", "twice")
-            )
-            found[way].append((first, (both[0] - first[0], both[1] - first[1], both[2])))
         if commands is not None:
             start, first, both = (once(command) for command in commands)
-            found["console consumer"].append([
+            found[CONSOLE].append([
                 (after[1] - before[1], after[0] - before[0], float("nan"))
                 for before, after in ((start, first), (first, both))
             ])  # fmt: skip
+            print(time.strftime("%X"), CONSOLE, found[CONSOLE][-1], file=sys.stderr, flush=True)
+        for way, asked in ways.items():
+            found[way].append(spark(**asked))
+            print(time.strftime("%X"), way, found[way][-1], file=sys.stderr, flush=True)
     return {way: [medians([row[which] for row in rows]) for which in (0, 1)] for way, rows in found.items()}
 
 

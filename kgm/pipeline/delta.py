@@ -7,7 +7,7 @@ reader can read it, with its earlier versions. What others commit to the log, kg
 import json
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgm.history.places.parquet import parquet_file
-from kgm.history.places.remote_path import Place, RemotePath, below
-from kgm.history.store.sink_files import delta_files
+from kgm.history.places.remote_path import Place, RemotePath, at_once, below
+from kgm.history.store.sink_files import delta_adds
 
 LOG: Final = "_delta_log"
 _DIGITS: Final = 20
@@ -44,8 +44,8 @@ def publish(table: Place, files: Iterable[Place], schema: str, *, now_ms: int) -
     wanted = {"/".join(below(table, path)): path for path in files}
     log = table / LOG
     commits = sorted(int(path.stem) for path in log.glob("*.json") if path.stem.isdecimal())
-    known = {"/".join(below(table, path)) for path in delta_files(table)} if commits else set()
-    if commits and known == wanted.keys():
+    known = delta_adds(table) if commits else {}
+    if commits and known.keys() == wanted.keys():
         return False
     version = commits[-1] + 1 if commits else 0
     about = _about(schema, now_ms) if not commits else None
@@ -53,13 +53,16 @@ def publish(table: Place, files: Iterable[Place], schema: str, *, now_ms: int) -
     if about is not None:
         actions += [{"protocol": _PROTOCOL}, {"metaData": about}]
     gone = {"deletionTimestamp": now_ms, "dataChange": True}
-    actions += [{"remove": {"path": name, **gone}} for name in sorted(known - wanted.keys())]
-    actions += [{"add": _add(name, wanted[name])} for name in sorted(wanted.keys() - known)]
+    actions += [{"remove": {"path": name, **gone}} for name in sorted(known.keys() - wanted.keys())]
+    fresh = sorted(wanted.keys() - known.keys())
+    added = dict(zip(fresh, at_once(lambda name: _add(name, wanted[name]), fresh), strict=True))
+    actions += [{"add": each} for each in added.values()]
     if isinstance(log, Path):
         log.mkdir(parents=True, exist_ok=True)
     _write(log / f"{version:0{_DIGITS}}.json", "".join(json.dumps(action) + "\n" for action in actions).encode())
     if version and version % _CHECKPOINT_EVERY == 0:
-        _checkpoint(log, version, wanted)
+        kept = {name: _as_added(name, action) for name, action in known.items() if name in wanted}
+        _checkpoint(log, version, kept | added)
     return True
 
 
@@ -80,12 +83,20 @@ def _add(name: str, path: Place) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _checkpoint(log: Place, version: int, wanted: dict[str, Place]) -> None:
+def _as_added(name: str, action: Mapping[str, Any]) -> dict[str, Any]:
+    """What the log says of a file, which is not asked for again."""
+    return {
+        "path": name, "partitionValues": {}, "size": action["size"], "modificationTime": action["modificationTime"],
+        "dataChange": True, "stats": action.get("stats"),
+    }  # fmt: skip
+
+
+def _checkpoint(log: Place, version: int, adds: Mapping[str, Mapping[str, Any]]) -> None:
     """All files of the table at a version, in one file."""
     first = (log / f"{0:0{_DIGITS}}.json").read_text(encoding="utf-8").splitlines()
     about = next(action["metaData"] for action in map(json.loads, first) if "metaData" in action)
     rows: list[dict[str, Any]] = [{"protocol": _PROTOCOL}, {"metaData": about}]
-    rows += [{"add": _add(name, path)} for name, path in sorted(wanted.items())]
+    rows += [{"add": add} for _, add in sorted(adds.items())]
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(rows, schema=_CHECKPOINT), sink)
     _write(log / f"{version:0{_DIGITS}}.checkpoint.parquet", sink.getvalue().to_pybytes())

@@ -90,6 +90,13 @@ class Wanted:
             raise UsageError(f"{name}: {kind!r} is not a record type")
         return cls(int(kind), chosen_columns(int(kind), None if columns is None else columns.split(",")))
 
+    def rows(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """The rows of a part. None: of nothing, which Spark has read, too, where there is no part."""
+        if partition is None:
+            return iter(())
+        assert isinstance(partition, Part)
+        return self.read(partition)
+
     def read(self, part: Part) -> Iterator[pa.RecordBatch]:
         """The rows, in batches that are not too large for the JVM."""
         if self.slices:
@@ -111,9 +118,8 @@ class Reader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         return self._partitions.all()
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Part)
-        return self._wanted.read(partition)
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        return self._wanted.rows(partition)
 
 
 class StreamReader(DataSourceStreamReader):
@@ -149,9 +155,8 @@ class StreamReader(DataSourceStreamReader):
         begun, until = ({int(number): offset for number, offset in each.items()} for each in (start, end))
         return self._partitions.between(begun, until)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Part)
-        return self._wanted.read(partition)
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        return self._wanted.rows(partition)
 
 
 def raised_by_worker(error: BaseException) -> KgmError | None:

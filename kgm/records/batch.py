@@ -42,7 +42,7 @@ _CRC = struct.Struct(">I")
 #: The crc covers a batch from here on.
 ATTRIBUTES_AT = 21
 #: A record has at least a length, attributes, two deltas, two lengths and a count of headers, of a byte each.
-_LEAST_RECORD = 7
+LEAST_RECORD = 7
 _MARKER_KEY = struct.Struct(">hh")
 _MARKER_VALUE = struct.Struct(">hi")
 _ABORT, _COMMIT = 0, 1
@@ -191,16 +191,24 @@ def decode_batches(data: bytes) -> list[Batch]:
     return decoded
 
 
-def whole_batches(data: bytes) -> list[Batch]:
-    """The batches of a Fetch response, without the last one if it is cut off. Raises DecodeError."""
-    complete = []
-    at = 0
-    while (
-        len(data) - at >= HEADER.size and LENGTH.unpack_from(data, at + LENGTH_AT)[0] <= len(data) - at - BEHIND_LENGTH
-    ):
-        complete.append(parse_batch(data, at))
-        at += len(complete[-1].data)
-    return complete
+def extent(data: bytes) -> tuple[int, int]:
+    """(bytes of the whole batches of a Fetch response, whose last batch may be cut off; the offset after them, 0 if
+    there are none). Nothing else of a batch is looked at. Raises DecodeError for a length that no batch has."""
+    size = len(data)
+    at = last = 0
+    while size - at >= HEADER.size:
+        length = LENGTH.unpack_from(data, at + LENGTH_AT)[0]
+        if length < HEADER.size - BEHIND_LENGTH:
+            parse_batch(data, at)  # says what is wrong
+            break
+        if length > size - at - BEHIND_LENGTH:
+            break
+        last = at
+        at += BEHIND_LENGTH + length
+    if not at:
+        return 0, 0
+    header = HEADER.unpack_from(data, last)
+    return at, header[0] + header[6] + 1
 
 
 def encode_batch(
@@ -291,7 +299,7 @@ def _decode_records(batch: Batch, b: bytes, p: int) -> tuple[RawRecord, ...]:
     last_delta = batch.last_offset_delta
     append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
     end = len(b)
-    if count * _LEAST_RECORD > end - p:
+    if count * LEAST_RECORD > end - p:
         raise DecodeError(f"a batch of {count} records in {end - p} bytes")
     key: bytes | None
     value: bytes | None

@@ -2,29 +2,28 @@
 
 import json
 import os
-import re
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import zipfile
-from pathlib import Path
 
-import pyspark
+import pyarrow.parquet as pq
 import pytest
 
 from kgm.history.derive import DERIVED, derive
 from kgm.history.folders import Reading, folders, raw_table
 from kgm.history.store.query import RowFilter
+from kgm.history.store.sink_files import counted_files
 from kgm.history.store.tables import open_store
+from kgm.protocol.apis import ApiKey
 from tests import ROOT
-from tests.kafka.process import Child
+from tests.client.faults import FaultProxy, Pass, ResetAfter
 from tests.pipeline.sparks import FAST
-from tests.waiting import until
+from tests.pipeline.standalone import HOME, SMALL, Daemons, is_connected
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
-HOME = Path(pyspark.__file__).parent
-SMALL = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 JOB = """
 import json, os, sys
 from pathlib import Path
@@ -58,55 +57,26 @@ spark.stop()
 """
 
 
-class Daemons:
-    """A master and its workers, each a process that a test ends by its id."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.children = []
-
-    def start(self, *arguments):
-        environment = ["env", "SPARK_LOCAL_IP=127.0.0.1", "SPARK_DAEMON_MEMORY=200m", f"SPARK_DAEMON_JAVA_OPTS={' '.join(SMALL)}",
-                       f"PYSPARK_PYTHON={sys.executable}", f"SPARK_HOME={HOME}"]  # fmt: skip
-        log = self.folder / f"daemon-{len(self.children)}.log"
-        child = Child([*environment, str(HOME / "bin" / "spark-class"), *arguments], log=log)
-        self.children.append(child)
-        return log
-
-    def cluster(self):
-        log = self.start(
-            "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
-        )
-        url = in_log(log, r"Starting Spark master at (spark://\S+)")[0]
-        for _ in range(2):
-            self.start("org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", "1",
-                       "--memory", "700m", "--work-dir", str(self.folder / "work"), url)  # fmt: skip
-        in_log(log, r"Registering worker", 2)
-        return url
-
-    def stop(self):
-        for child in reversed(self.children):
-            child.kill()
-
-
-def in_log(log, pattern, count=1):
-    """What matches in a log, once there are so many matches."""
-    return until(
-        lambda: re.findall(pattern, log.read_text(errors="replace")) if log.exists() else [],
-        lambda: f"{pattern} in {log}: {log.read_text(errors='replace')[-2000:]}",
-        180,
-        accept=lambda found: len(found) >= count,
-        every_s=0.1,
-    )
+TWO_EXECUTORS = FAST | {
+    "spark.executor.memory": "512m",  # Spark wants 450 at least
+    "spark.executor.extraJavaOptions": " ".join(SMALL),
+    "spark.cores.max": "2",
+    # No job before both are there, however slow the machine is.
+    "spark.scheduler.minRegisteredResourcesRatio": "1",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
+}
 
 
 @pytest.fixture
-def master(tmp_path):
+def daemons(tmp_path):
     daemons = Daemons(tmp_path)
-    try:
-        yield daemons.cluster()
-    finally:
-        daemons.stop()
+    yield daemons
+    daemons.stop()
+
+
+@pytest.fixture
+def master(daemons):
+    return daemons.cluster()
 
 
 @pytest.fixture
@@ -141,20 +111,58 @@ def as_expected(said, out, folder):
 
 def test_on_a_standalone_cluster(master, small, tmp_path):
     """Two executors, that get kgm from the driver."""
-    conf = FAST | {
-        "spark.executor.memory": "512m",  # Spark wants 450 at least
-        "spark.executor.extraJavaOptions": " ".join(SMALL),
-        "spark.cores.max": "2",
-        # No job before both are there, however slow the machine is.
-        "spark.scheduler.minRegisteredResourcesRatio": "1",
-        "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
-    }
     out = tmp_path / "store"
-    asked = {"master": master, "conf": conf, "out": str(out), "source": f"segments:{small}"}
+    asked = {"master": master, "conf": TWO_EXECUTORS, "out": str(out), "source": f"segments:{small}"}
     said = run([sys.executable, "-c", JOB, json.dumps(asked)], tmp_path, PYTHONPATH=str(ROOT))
     as_expected(said, out, small)
     assert (said["executors"], said["pids"]) == (2, 2)
     assert all("kgm.zip" in where for where in said["where"]), said["where"]
+
+
+CAPTURE = """
+import json, sys
+from pathlib import Path
+from kgm.pipeline import Source, SourceKind, SparkOptions, capture
+asked = json.loads(sys.argv[1])
+source = Source(kind=SourceKind.KAFKA, properties={"bootstrap.servers": asked["bootstrap"]}, topic=asked["topic"])
+done = capture(Path(asked["out"]), source, options=SparkOptions(master=asked["master"], conf=asked["conf"]), once=True)
+print(json.dumps({"records": done.records, "repeated": done.repeated}))
+"""
+
+
+@pytest.mark.kafka
+def test_an_executor_killed_while_it_fetches(daemons, master, kafka, tmp_path):
+    """Its task begins again elsewhere; what it wrote does not count."""
+    topic, records = "fetched-by-executors", 1_500
+    kafka.create_topics({topic: 2})
+    for partition in (0, 1):  # 15 MB each: two fetches
+        kafka.produce(topic, [b"v" * 10_000] * records, partition=partition)
+    host, port = kafka.bootstrap.rsplit(":", 1)
+    killed = []
+    with FaultProxy((host, int(port))) as proxy:
+
+        def kill():
+            killed.append(next(pid for pid in daemons.executors() if is_connected(pid, proxy.port)))
+            os.kill(killed[0], signal.SIGKILL)
+
+        # By the third fetch at least one of them has fetched some records, and not all.
+        proxy.script(ApiKey.FETCH, Pass(), Pass(), ResetAfter(kill))
+        out = tmp_path / "store"
+        asked = {"master": master, "conf": TWO_EXECUTORS, "out": str(out), "bootstrap": proxy.bootstrap, "topic": topic}
+        said = run([sys.executable, "-c", CAPTURE, json.dumps(asked)], tmp_path, PYTHONPATH=str(ROOT))
+        begun = [row.partition for request in proxy.requests(ApiKey.FETCH) for each in request.topics
+                 for row in each.partitions if row.fetch_offset == 0]  # fmt: skip
+    assert killed
+    assert len(begun) > 2, "a task began again"
+    assert said == {"records": 2 * records, "repeated": 0}
+    found = [
+        row
+        for file in counted_files(out / "bronze" / "raw")
+        for row in pq.read_table(file, columns=["partition", "offset"]).to_pylist()
+    ]
+    assert sorted((row["partition"], row["offset"]) for row in found) == [
+        (partition, offset) for partition in (0, 1) for offset in range(records)
+    ]
 
 
 @pytest.fixture

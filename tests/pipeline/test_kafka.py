@@ -13,10 +13,11 @@ from kgm.history.store.query import RowFilter
 from kgm.history.store.sink_files import counted_files
 from kgm.history.store.tables import open_store
 from kgm.model.errors import AuthenticationError, NotFoundError, RefusedError
-from kgm.pipeline import Source, SourceKind, build, capture
+from kgm.pipeline import Source, SourceKind, build, capture, records
 from kgm.pipeline.capturing import check_read
 from kgm.pipeline.kafka import FETCH_WITH_A_CONSUMER, GROUP_PREFIX, JvmClient
 from kgm.pipeline.sources import read
+from kgm.records.record_types import RecordType
 from tests.cli.runner import kgm
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
@@ -139,6 +140,14 @@ def test_a_source_that_says_empty_is_caught(spark, options, commits, tmp_path, o
         spark.conf.unset(FETCH_WITH_A_CONSUMER)
         spark.conf.unset("spark.sql.streaming.noDataProgressEventInterval")
     assert any("read up to 0" in fact for fact in caught.value.facts)
+
+
+@each_way
+def test_an_empty_topic_has_no_records(spark, kafka, kind):
+    kafka.create_topics({f"empty-{kind}": 2})
+    source = Source(kind=kind, properties={"bootstrap.servers": kafka.bootstrap}, topic=f"empty-{kind}")
+    assert records(spark, source, RecordType.OFFSET_COMMIT).count() == 0
+    assert read(spark, source).count() == 0
 
 
 def test_what_falls_short():

@@ -33,7 +33,9 @@ from kgm.pipeline.remote import bronze, claims, layout
 from tests.pipeline.writer import write_log
 from tests.s3 import keys
 
-pytestmark = pytest.mark.timeout(600)
+#: KGM_KILLS=1 kills at every step, which is a start of Python for each; without it at some of them.
+EVERY_STEP = "KGM_KILLS" in os.environ
+pytestmark = pytest.mark.timeout(3000 if EVERY_STEP else 600)
 
 
 def without_spark(patch):
@@ -192,6 +194,57 @@ def test_old_builds_are_swept_and_what_is_read_is_not(store, log, monkeypatch):
     assert stored(store) == expected(source)
 
 
+def parts(path):
+    return {key.rpartition("/")[2] for key in keys(path) if key.startswith("bronze/raw/part-")}
+
+
+def test_what_a_killed_capture_left_is_swept_when_it_is_old(store, log, monkeypatch):
+    source, grow = log
+    capture(store, source, once=True)
+    whole = parts(store)
+    grow(5)
+
+    def died(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bronze.RemoteBronze, "add", died)
+        with pytest.raises(KeyboardInterrupt):
+            capture(store, source, once=True)
+    left = parts(store) - whole
+    assert left
+    assert capture(store, source, once=True).records == 10
+    assert parts(store) > whole | left, "another one may be about to commit them"
+    monkeypatch.setattr(bronze, "ORPHAN_S", -5.0)
+    capture(store, source, once=True)
+    assert not parts(store) & left
+    assert whole < parts(store)
+    assert captured(store) == 210
+    assert build(store).records == 210
+
+
+def test_a_capture_whose_files_were_swept_does_not_count(store, log, monkeypatch):
+    """It stood still in front of its commit, for longer than any claim lasts."""
+    source, grow = log
+    capture(store, source, once=True)
+    grow(5)
+    add = bronze.RemoteBronze.add
+
+    def stood_still(self, commit):
+        monkeypatch.setattr(bronze.RemoteBronze, "add", add)
+        self.began_s -= bronze.ORPHAN_S
+        for name in commit.files:
+            (self.store.raw / name).unlink()
+        add(self, commit)
+
+    monkeypatch.setattr(bronze.RemoteBronze, "add", stood_still)
+    with pytest.raises(RefusedError, match="were swept from"):
+        capture(store, source, once=True)
+    assert captured(store) == 200
+    assert capture(store, source, once=True).records == 10
+    assert captured(store) == 210
+
+
 def test_one_capture_and_one_build_at_a_time(store, log, monkeypatch):
     source, _ = log
     build(store, source=source)
@@ -313,7 +366,7 @@ def test_killed_at_every_step(s3, log, tmp_path, format):  # noqa: A002
     build(store, source=source, format=StoreFormat(format))
     whole = expected(source)
     every = itertools.count(1)
-    if os.environ.get("KGM_KILLS") is None:  # a start of Python each: a few of them, others each time
+    if not EVERY_STEP:  # others each time
         every = itertools.chain([1], itertools.count(random.randrange(2, 18), 17))
     died = 0
     for step in every:

@@ -142,17 +142,29 @@ def fetch_batches(
     """The record batches of each fetch, from the one with offset `first` to the one before `end`.
 
     Raises KgmError."""
-    return (batches for _, batches in _fetches(connection, partition, first, end, deadline, _FETCH_BYTES))
+    from kgm.records.batch import decode_batches
+
+    return (decode_batches(data) for data, _ in fetch_log(connection, partition, first, end, deadline))
 
 
 def fetch_log(
-    connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline, *, fetch_bytes: int,
-    name: str = OFFSETS_TOPIC,
+    connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline, *,
+    fetch_bytes: int = _FETCH_BYTES, name: str = OFFSETS_TOPIC,
 ) -> Iterator[tuple[bytes, int]]:  # fmt: skip
-    """(whole record batches as they are in the log, the offset after them) of each fetch, from the batch with offset
-    `first` to the one before `end`. fetch_bytes: of one fetch, about. Raises KgmError."""
-    for data, batches in _fetches(connection, partition, first, end, deadline, fetch_bytes, name):
-        yield data[: sum(len(batch.data) for batch in batches)], batches[-1].last_offset + 1
+    """(whole record batches as they are in the log, at least one, the offset after them) of each fetch, from the batch
+    with offset `first` to the one before `end`. Nothing of them is checked but their lengths. fetch_bytes: of one
+    fetch, about. Raises KgmError."""
+    from kgm.records.batch import extent
+
+    while first < end:
+        data, throttled_ms = _fetch(connection, partition, first, deadline, fetch_bytes, name)
+        size, following = extent(data)
+        if throttled_ms and not size:
+            continue  # over its quota a client gets no records; the connection waits before the next request
+        if following <= first:
+            raise DecodeError(f"partition {partition} of {name} has no records from offset {first} on")
+        first = following
+        yield data[:size], first
 
 
 def offset_at(connection: BrokerConnection, partition: int, at_ms: int, deadline: Deadline) -> int:
@@ -194,24 +206,6 @@ def _offsets(
             raise DecodeError(f"the response of a broker does not contain partition {number} of {name}")
         _check(listed[number].error_code, name)
     return {number: listed[number].offset for number in partitions}
-
-
-def _fetches(
-    connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline, fetch_bytes: int,
-    name: str = OFFSETS_TOPIC,
-) -> Iterator[tuple[bytes, list[Batch]]]:  # fmt: skip
-    """(what was fetched, its whole batches, at least one) of each fetch. Raises KgmError."""
-    from kgm.records.batch import whole_batches
-
-    while first < end:
-        data, throttled_ms = _fetch(connection, partition, first, deadline, fetch_bytes, name)
-        batches = whole_batches(data)
-        if throttled_ms and not batches:
-            continue  # over its quota a client gets no records; the connection waits before the next request
-        if not batches:
-            raise DecodeError(f"partition {partition} of {name} has no records from offset {first} on")
-        first = batches[-1].last_offset + 1
-        yield data, batches
 
 
 def _fetch(

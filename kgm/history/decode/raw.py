@@ -1,10 +1,12 @@
 """Record batches of a partition into a table of raw records.
 
-Batches are walked side by side, the j-th records of all of them at once. A batch with something unusual in it (headers,
-a varint of more than five bytes, far more records than its neighbours) goes to the scalar reader, which also says what
-is wrong with one that does not parse. `segment_records` reads all headers of a segment at once, too; where one is
-wrong, `kgm.records.segment.batches` goes on from there and says what."""
+First it is found where records begin: a length leads from one to the next, in many small batches side by side, the j-th
+records of all of them at once, in a large batch one by one. Then the fields of all records are read at once. A batch
+with something unusual in it (headers, a varint of more than five bytes, a record of more than a MiB) goes to the scalar
+reader, which also says what is wrong with one that does not parse. `segment_records` reads all headers of a segment at
+once, too; where one is wrong, `kgm.records.segment.batches` goes on from there and says what."""
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
 from typing import Any, BinaryIO
@@ -22,6 +24,7 @@ from kgm.records.batch import (
     CONTROL,
     CRC_AT,
     HEADER,
+    LEAST_RECORD,
     LENGTH,
     LENGTH_AT,
     LOG_APPEND_TIME,
@@ -38,8 +41,10 @@ from kgm.records.segment import BadBatch, FileTail, batches
 
 _CHUNK_BYTES = 16 << 20
 _CHUNK_RECORDS = 400_000
-#: With fewer batches side by side than this, a record costs more than in the scalar reader.
-_WORTH_IT = 48
+#: With fewer batches side by side than this, a step to their next records costs more than to find each by itself.
+_WORTH_IT = 400
+#: The largest varint of one, of two and of three bytes.
+_VARINT = ((1 << 7) - 1, (1 << 14) - 1, (1 << 21) - 1)
 _SLOW_BATCHES = 10_000
 #: The fields of HEADER.
 _HEADER_KINDS = (
@@ -131,9 +136,7 @@ def _in_place(
     partition: int, data: bytes, buffer: Buffer, starts: Positions, header: Positions
 ) -> list[pa.RecordBatch]:
     ends = starts + BEHIND_LENGTH + header[:, 1]
-    plain = (header[:, 5] & (CODEC_MASK | CONTROL)) == 0
-    counts = header[:, 12]
-    here = np.nonzero(plain & (counts <= _most(counts[plain])))[0]
+    here = np.nonzero((header[:, 5] & (CODEC_MASK | CONTROL)) == 0)[0]
     walked, refused = _walk(partition, buffer, starts[here] + HEADER.size, ends[here], header[here], [])
     there = np.ones(len(starts), dtype=np.bool_)
     there[here] = False
@@ -160,7 +163,7 @@ def _slowly(partition: int, rest: FileTail, size: int, position: int, from_offse
 
 
 def _most(counts: Positions) -> int:
-    """The most records that a batch may have to be walked side by side with the others."""
+    """The most records that a batch may have for its records to be found side by side with those of others."""
     by_size = np.sort(counts)[::-1]
     return int(by_size[_WORTH_IT - 1]) if len(by_size) >= _WORTH_IT else 0
 
@@ -175,40 +178,57 @@ def _in_order(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 def _chunk(partition: int, batches: list[Batch]) -> list[pa.RecordBatch]:
-    most = _most(np.array([batch.record_count for batch in batches]))
-    beside = [batch for batch in batches if batch.record_count <= most]
-    alone = [batch for batch in batches if batch.record_count > most]
-    parts = []
-    if beside:
-        fast, refused = _side_by_side(partition, beside)
-        parts.append(fast)
-        alone += [beside[number] for number in refused]
-    if alone:
-        parts.append(_one_by_one(partition, alone))
+    fast, refused = _side_by_side(partition, batches)
+    parts = [fast]
+    if refused:
+        parts.append(_one_by_one(partition, [batches[number] for number in refused]))
     return _in_order(parts)
 
 
-class _Walk:
-    """Where the fields of each record are, batch after batch."""
+class _Layout:
+    """Where each record begins, batch after batch; only guessed: reading the fields shows whether it is so."""
 
     def __init__(self, counts: Positions) -> None:
         self.first = np.zeros(len(counts) + 1, dtype=np.int64)
         np.cumsum(counts, out=self.first[1:])
-        self.fields = np.zeros((6, int(self.first[-1])), dtype=np.int64)
+        self.start = np.zeros(int(self.first[-1]), dtype=np.int64)
 
     def step(self, active: Positions, place: int, cursor: Cursor) -> None:
+        """Side by side: the next record of each batch."""
+        self.start[self.first[active] + place] = cursor.at
         length = _zigzag(cursor)
-        stop = cursor.at + length
-        cursor.skip(1)
-        timestamp, delta = _zigzag(cursor), _zigzag(cursor)
-        key, key_length = _field(cursor)
-        value, value_length = _field(cursor)
-        headers = cursor.uvarint()
-        at = self.first[active] + place
-        previous = self.fields[1, at - 1] if place else -1
-        cursor.fail((cursor.at != stop) | (headers != 0) | (delta <= previous))
-        for row, values in zip(self.fields, (timestamp, delta, key, key_length, value, value_length), strict=True):
-            row[at] = values
+        cursor.fail(length < 0)
+        cursor.skip(length)
+
+    def scan(self, number: int, start: int, data: bytes) -> None:
+        """One batch, whose records lie at `start` in the buffer."""
+        first, stop = self.first[number : number + 2].tolist()
+        found = _starts(data, stop - first)
+        self.start[first : first + len(found)] = found
+        self.start[first:stop] += start
+
+
+def _starts(data: bytes, count: int) -> list[int]:
+    """Where records begin that lie one behind the other; fewer than `count` if that cannot be. Straight-line code: this
+    is all that is done record by record."""
+    starts: list[int] = []
+    note = starts.append
+    one, two, three = _VARINT
+    at = 0
+    with contextlib.suppress(IndexError):
+        for _ in range(count):
+            size = data[at]
+            note(at)
+            if size > one:
+                size += (data[at + 1] - 1) << 7
+                at += 1
+                if size > two:
+                    size += (data[at + 1] - 1) << 14
+                    at += 1
+                    if size > three:
+                        break
+            at += 1 + (size >> 1)
+    return starts
 
 
 def _zigzag(cursor: Cursor) -> Positions:
@@ -245,22 +265,47 @@ def _walk(
     partition: int, buffer: Buffer, start: Positions, end: Positions, header: Positions, batches: list[Batch]
 ) -> tuple[pa.RecordBatch, Positions]:
     """The same, for batches whose records lie in a buffer. batches: needed for markers only."""
-    counts = header[:, 12]
-    cursor = Cursor.over(buffer, start, end)
-    cursor.fail(counts > end - start)
-    walk = _Walk(np.where(cursor.bad, 0, counts))
-    cursor.lockstep(np.where(cursor.bad, 0, counts), walk.step)
-    last = np.maximum(walk.first[1:] - 1, 0)
-    if walk.fields.shape[1]:
-        cursor.fail((counts > 0) & (walk.fields[1, last] > header[:, 6]))
-    cursor.fail((cursor.at != cursor.end) & (cursor.end >= 0))
-    good = ~cursor.bad
-    of_batch = np.repeat(np.arange(len(header)), np.diff(walk.first))
-    fields = walk.fields
+    whole = Cursor.over(buffer, start, end)
+    whole.fail(header[:, 12] * LEAST_RECORD > end - start)
+    counts = np.where(whole.bad, 0, header[:, 12])
+    layout = _layout(whole, counts)
+    of_batch = np.repeat(np.arange(len(header)), counts)
+    stop = np.roll(layout.start, -1)
+    stop[layout.first[1:][counts > 0] - 1] = end[counts > 0]
+    cursor = Cursor(buffer, layout.start, stop, of_batch, whole.bad)
+    fields = _fields(cursor, header[of_batch, 6])
+    behind = np.zeros(len(of_batch), dtype=np.bool_)
+    behind[1:] = (of_batch[1:] == of_batch[:-1]) & (fields[1, 1:] <= fields[1, :-1])
+    cursor.fail(behind)
+    good = ~whole.bad & ((counts > 0) | (start == end))
     if not good.all():
         chosen = good[of_batch]
         of_batch, fields = of_batch[chosen], fields[:, chosen]
     return _record_batch(partition, batches, header, buffer, of_batch, fields), np.nonzero(~good)[0]
+
+
+def _layout(cursor: Cursor, counts: Positions) -> _Layout:
+    """Where the records begin: of small batches side by side, of each large one by a scan."""
+    layout = _Layout(counts)
+    most = _most(counts)
+    for number in np.nonzero(counts > most)[0].tolist():
+        at, end = int(cursor.at[number]), int(cursor.end[number])
+        layout.scan(number, at, cursor.buffer.bytes[at:end].tobytes())
+    cursor.lockstep(np.where(counts > most, 0, counts), layout.step)
+    return layout
+
+
+def _fields(cursor: Cursor, last_delta: Positions) -> Positions:
+    """Timestamp, offset delta, start and length of key and value of each record, which must fill its bytes."""
+    length = _zigzag(cursor)
+    cursor.fail(cursor.at + length != cursor.end)
+    cursor.skip(1)
+    timestamp, delta = _zigzag(cursor), _zigzag(cursor)
+    key, key_length = _field(cursor)
+    value, value_length = _field(cursor)
+    headers = cursor.uvarint()
+    cursor.fail((cursor.at != cursor.end) | (headers != 0) | (delta < 0) | (delta > last_delta))
+    return np.stack((timestamp, delta, key, key_length, value, value_length))
 
 
 def _record_batch(

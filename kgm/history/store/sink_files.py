@@ -87,9 +87,14 @@ def _within(directory: Place, written: str) -> Place:
 
 
 def delta_files(directory: Place) -> list[Place]:
-    """The files of a Delta table. From the last checkpoint and the commits after it."""
+    """The files of a Delta table."""
+    return [directory / file for file in sorted(delta_adds(directory))]
+
+
+def delta_adds(directory: Place) -> dict[str, dict[str, Any]]:
+    """The same by name, with the actions that added them. From the last checkpoint and the commits after it."""
     log = directory / _DELTA_LOG
-    files: set[str] = set()
+    files: dict[str, dict[str, Any]] = {}
     start = -1
     last = log / "_last_checkpoint"
     if last.is_file():
@@ -101,10 +106,10 @@ def delta_files(directory: Place) -> list[Place]:
     for commit in commits:
         for line in filter(None, commit.read_text(encoding="utf-8").splitlines()):
             _apply(json.loads(line), files, directory)
-    return [directory / file for file in sorted(files)]
+    return files
 
 
-def _apply(action: dict[str, Any], files: set[str], directory: Place) -> None:
+def _apply(action: dict[str, Any], files: dict[str, dict[str, Any]], directory: Place) -> None:
     protocol = action.get("protocol")
     if protocol is not None and protocol["minReaderVersion"] > _NEWEST_DELTA_READER:
         raise UsageError(
@@ -114,6 +119,6 @@ def _apply(action: dict[str, Any], files: set[str], directory: Place) -> None:
         )
     added, removed = action.get("add"), action.get("remove")
     if added is not None:
-        files.add(unquote(added["path"]))
+        files[unquote(added["path"])] = added
     if removed is not None:
-        files.discard(unquote(removed["path"]))
+        files.pop(unquote(removed["path"]), None)

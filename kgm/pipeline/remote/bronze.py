@@ -15,23 +15,28 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgm.history.places.parquet import read_table, writing
-from kgm.history.places.remote_path import RemotePath
+from kgm.history.places.remote_path import RemotePath, at_once
 from kgm.history.schema import BRONZE_RAW, RAW
-from kgm.history.store.commit_log import LOG, Commit, CommittedFile, Span, Spans, read_log
+from kgm.history.store.commit_log import LOG, Commit, CommittedFile, Span, Spans, committed, read_log
+from kgm.model.errors import RefusedError
 from kgm.pipeline import delta
 from kgm.pipeline.remote.layout import RemoteStore
 from kgm.pipeline.slices import with_identity
 
 #: So many objects of the log become one.
 _FOLD: Final = 50
+#: A file that no commit names after so long is of a capture that died; no batch of records takes that long.
+ORPHAN_S = 86_400.0
 
 
 @dataclass(slots=True)
 class RemoteBronze:
-    """For one writer. objects: of the log, with the commits in them."""
+    """For one writer. objects: of the log, with the commits in them; began_s: when the writer began to write the
+    files of its next commit, by its own clock."""
 
     store: RemoteStore
     objects: dict[RemotePath, dict[str, Commit]] = field(default_factory=dict)
+    began_s: float = field(default_factory=time.time)
 
     @classmethod
     def of(cls, store: RemoteStore) -> "RemoteBronze":
@@ -65,11 +70,34 @@ class RemoteBronze:
         return reached
 
     def add(self, commit: Commit) -> None:
-        """Let a commit count. Its files are there."""
+        """Let a commit count, whose files are there. Raises RefusedError if they are not: this process stood still for
+        so long that another one took them for left behind."""
         name = f"{self.store.writer}-{uuid.uuid4().hex[:8]}"
-        self._put(0, name, {name: commit})
+        path = self._put(0, name, {name: commit})
+        if time.time() - self.began_s > ORPHAN_S / 2:
+            there = at_once(RemotePath.exists, [self.store.raw / file for file in commit.files])
+            if not all(there):
+                path.unlink(missing_ok=True)
+                del self.objects[path]
+                raise RefusedError(
+                    f"files of this capture were swept from {self.store.path}: it stood still for too long",
+                    hint="nothing is lost: run it again",
+                )
         self._fold(0)
         self.publish()
+
+    def sweep(self, now_ns: int) -> int:
+        """Delete what captures have left that died: files that no commit names, and that are old. now_ns: by the
+        clock of the store. For the one that holds the claim. Returns how many."""
+        oldest = now_ns - int(ORPHAN_S * 1e9)
+        old = [path for path in self.store.raw.glob("part-*.parquet") if path.stat().st_mtime_ns < oldest]
+        if not old:
+            return 0
+        # Read after the listing: what was committed meanwhile is named.
+        named = {name for commit in committed(self.store.raw).values() for name in commit.files}
+        left = [path for path in old if path.name not in named]
+        at_once(lambda path: path.unlink(missing_ok=True), left)
+        return len(left)
 
     def publish(self) -> None:
         """In Delta's log, too, with what others or a writer that died have added."""
@@ -79,10 +107,11 @@ class RemoteBronze:
             schema = from_arrow_schema(BRONZE_RAW).json()
             delta.publish(self.store.raw, spans, schema, now_ms=int(time.time() * 1000))
 
-    def _put(self, level: int, name: str, commits: dict[str, Commit]) -> None:
+    def _put(self, level: int, name: str, commits: dict[str, Commit]) -> RemotePath:
         path = self.store.raw / LOG / f"{level}-{name}.json"
         path.write_bytes(json.dumps({"commits": {key: each.to_json() for key, each in commits.items()}}).encode())
         self.objects[path] = commits
+        return path
 
     def _fold(self, level: int) -> None:
         """Many objects into one of the next level, so that all are read soon and none is written often."""

@@ -76,6 +76,7 @@ class _Capture:
 
         bronze = RemoteBronze.of(self.store)
         bronze.publish()
+        bronze.sweep(self.claim.path.stat().st_mtime_ns)
         if self.source.is_dump:
             self.take(bronze, None, self.of_frame(bronze, sources.read(self.spark, self.source)), {})
             return self.progress
@@ -121,6 +122,7 @@ class _Capture:
             return [row.done for row in frame.mapInArrow(work, "done string").collect()]
 
     def target(self, bronze: RemoteBronze) -> CaptureTarget:
+        bronze.began_s = time.time()
         return CaptureTarget(
             raw=self.store.raw, known=bronze.spans, cluster=self.store.cluster, source=str(self.source),
             taken_ms=int(time.time() * 1000),

@@ -2,6 +2,7 @@
 
 import io
 import random
+import re
 
 import pyarrow as pa
 import pytest
@@ -110,16 +111,48 @@ def test_nothing():
     assert raw_records(0, decode_batches(empty)).num_rows == 0
 
 
+def large(rng, size, base_offset=0):
+    """One batch of records of all lengths: of a byte, of two, three and four."""
+    lengths = [0, 3, 30, 45, 46, 47, 48, 60, 120, 8_100, 8_150, 8_200]
+    offset, records = base_offset, []
+    for _ in range(size):
+        key, value = (rng.choice([None, rng.randbytes(rng.choice(lengths))]) for _ in range(2))
+        records.append(RawRecord(offset, rng.choice([5, 5, -70, 10**9]), key, value))
+        offset += rng.choice([1, 1, 1, 2, 90])
+    return encode_batch(records, base_offset=base_offset, last_offset=offset, base_timestamp=5, max_timestamp=10**9)
+
+
+@pytest.mark.parametrize("worth_it", [1, 400])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_few_large_batches(monkeypatch, seed, worth_it):
+    monkeypatch.setattr(raw, "_WORTH_IT", worth_it)
+    monkeypatch.setattr(raw, "_one_by_one", None)
+    rng = random.Random(f"large {seed}")
+    data = large(rng, 700) + large(rng, 1, 100_000) + large(rng, 90, 100_100)
+    found = decode_batches(data)
+    assert raw_records(4, found).to_pylist() == expected(4, found)
+    assert of_segment(data) == of_batches(data)
+
+
+def test_a_record_of_more_than_a_mebibyte():
+    pairs = [(b"a", b"b"), (b"k", bytes(1 << 20)), (b"c", None)]
+    found = decode_batches(new_batch(pairs, base_offset=7, timestamp_ms=5))
+    assert raw_records(4, found).to_pylist() == expected(4, found)
+
+
+@pytest.mark.parametrize("worth_it", [1, 400])
+@pytest.mark.parametrize("size", [3, 300])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.slow
-def test_what_the_scalar_reader_refuses_is_refused(monkeypatch, seed):
+def test_what_the_scalar_reader_refuses_is_refused(monkeypatch, seed, size, worth_it):
     """Bytes behind the header are changed without anybody looking at the checksum."""
-    monkeypatch.setattr(raw, "_WORTH_IT", 1)
+    monkeypatch.setattr(raw, "_WORTH_IT", worth_it)
     rng = random.Random(seed)
-    pairs = [(b"a key", b"a value"), (b"", None), (b"k" * 70, b"v" * 200)]
+    pairs = [(b"a key", b"a value"), (b"", None), (b"k" * 70, b"v" * 200)] * (size // 3)
     good = decode_batches(new_batch(pairs, base_offset=0, timestamp_ms=5))[0]
+    heads = [found.start() for found in re.finditer(b"a key|k{70}", good.data)]
     for _ in range(120):
-        at = rng.randrange(HEADER.size, len(good.data))
+        at = rng.choice([rng.randrange(HEADER.size, len(good.data)), rng.choice(heads) - rng.randint(1, 8)])
         data = good.data[:at] + bytes([rng.choice([0, 1, 2, 127, 128, 255, rng.randrange(256)])]) + good.data[at + 1 :]
         if rng.random() < 0.3:
             data = data[:at]
