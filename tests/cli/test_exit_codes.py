@@ -227,7 +227,7 @@ def server():
 
 @pytest.fixture
 def groups(server):
-    """{name in a case: a group of its own}. The members send no heartbeats, so each lives for a minute."""
+    """{name in a case: a group of its own}. The members send no heartbeats."""
     made = []
 
     def form(*instance_ids):
