@@ -12,7 +12,7 @@ import numpy as np
 
 from kgm.coordinator.classic.records import current_record
 from kgm.coordinator.classic.regular_round import end_round, may_be_regular
-from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind, session_key
+from kgm.coordinator.contract.outcome import Millis, SetTimer, TimerKey, TimerKind, session_key
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.protocol.subscription import NO_GENERATION
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
@@ -78,7 +78,7 @@ class Rounds:
         self._world = world
         self._group_id = world.group.group_id
         self._join_key = TimerKey(TimerKind.JOIN, self._group_id)
-        self._other_keys = (self._join_key, TimerKey(TimerKind.OFFSET_EXPIRATION))
+        self._expiration_key = TimerKey(TimerKind.OFFSET_EXPIRATION)
 
     def play(self, until_ms: float) -> bool:
         """A rebalance has just begun: play it to its end. until_ms: when it has to be over. False if it has to be
@@ -137,9 +137,12 @@ class Rounds:
         world, crowd = self._world, self.crowd
         crowd.stop_calls()
         deadlines = world.engine.deadlines
-        others = [deadlines[key] for key in self._other_keys if key in deadlines]
-        if len(deadlines) != len(others) + len(group.soft.parked_joins):
+        others = [deadlines[self._join_key]] if self._join_key in deadlines else []
+        has_expiration = self._expiration_key in deadlines
+        if len(deadlines) != len(others) + has_expiration + len(group.soft.parked_joins):
             return 0.0
+        if has_expiration and world.engine.offsets.of(self._group_id):
+            others.append(deadlines[self._expiration_key])
         others += [deadlines[session_key(self._group_id, member_id)] for member_id in group.soft.parked_joins]
         next_at = world.clock.next_at()
         return min(others if next_at is None else [*others, next_at])
@@ -269,7 +272,14 @@ class Rounds:
         while len(due := found.slots[crowd.due_ms[found.slots] < found.end_ms]):
             crowd.hand_in(due)
         world.clock.now_ms = found.end_ms
+        self._expire_offsets(found.end_ms)
         crowd.schedule_due()
+
+    def _expire_offsets(self, until_ms: float) -> None:
+        """The broker looks for expired offsets now and then. This group has none, and so nothing comes of it."""
+        runtime, deadlines, key = self._world.runtime, self._world.engine.deadlines, self._expiration_key
+        while key in deadlines and deadlines[key] <= until_ms:
+            runtime.fire(SetTimer(key, deadlines[key]))
 
     def _by_identity(self, slots: Ints, at_ms: Floats) -> Floats:
         times = np.zeros(len(self.crowd.ledger.names))

@@ -18,6 +18,7 @@ from kgm.simulation.play.timing import DIRECTED, DrawTiming
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up
 
 NEVER = 10**9
+OFTEN = {"offsets.retention.check.interval.ms": "700"}
 LIBRARIES = (None, "java", "librdkafka")
 
 
@@ -67,6 +68,7 @@ def situations(draw):
         heartbeat_interval_ms=draw(st.sampled_from([None, None, 3_000, 1_000, 300])),
         what_if=WhatIf(session_timeout_ms=draw(st.sampled_from([None, None, 10_000]))),
         remove_first=rolling is not None and draw(st.integers(0, 9)) == 0,
+        settings=draw(st.sampled_from([{}, {}, OFTEN])),
     )  # fmt: skip
     return snapshot, plan, f"seed {draw(st.integers(0, 1_000))}", draw(st.sampled_from([DrawTiming, *DIRECTED]))
 
@@ -117,6 +119,14 @@ def test_a_process_that_is_killed_is_missed_by_a_crowd(membership, at_once):
     runner = assert_equal(group, plan)
     assert runner.rounds is not None
     assert runner.rounds.played
+
+
+def test_a_rebalance_is_played_in_bulk_when_the_broker_looks_for_expired_offsets_meanwhile():
+    group = made_up(12, 30, DYNAMIC, library="java")
+    plan = Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=5_000, settings=OFTEN)
+    runner = assert_equal(group, plan)
+    assert runner.rounds is not None
+    assert (runner.rounds.played, runner.rounds.failed) == (24, 0)
 
 
 def test_a_restart_within_a_rebalance_is_played_by_events():
