@@ -269,8 +269,7 @@ class Rounds:
         crowd.remember(assignment)
         if world.kept_records is not None:
             self._record(group, joined_ms)
-        while len(due := found.slots[crowd.due_ms[found.slots] < found.end_ms]):
-            crowd.hand_in(due)
+        self._extend_by_heartbeats(found)
         world.clock.now_ms = found.end_ms
         self._expire_offsets(found.end_ms)
         crowd.schedule_due()
@@ -301,8 +300,14 @@ class Rounds:
         has_synced = found.sync_ms <= found.assigned_ms
         self.crowd.extend_sessions(found.slots, int(found.joined_ms))
         self.crowd.extend_sessions(found.slots[has_synced], int(found.assigned_ms))
-        for counted_ms, slot in sorted(found.counted):
-            self.crowd.extend_sessions(np.array([slot]), int(counted_ms))
+
+    def _extend_by_heartbeats(self, found: _Round) -> None:
+        """Those that arrived while members synced, and those of members that had been assigned."""
+        slots, beats_ms = self.crowd.beat_until(found.end_ms, found.slots)
+        counted: Ints = np.array([slot for _, slot in found.counted], dtype=np.int64)
+        counted_ms: Floats = np.array([at_ms for at_ms, _ in found.counted], dtype=np.float64)
+        if len(slots) or len(counted):
+            self.crowd.extend_in_turn(np.concatenate([counted, slots]), np.concatenate([counted_ms, beats_ms]))
 
     def _update(self, calm: Ints, found: _Round) -> None:
         """What the members know when they have been assigned."""
