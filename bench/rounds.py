@@ -6,7 +6,8 @@ usage: python bench/rounds.py [--sizes N[,N...]] [--large N[,N...]] [--assignors
 
 The peer is the plain path: the same draw with each message as an event. Both are played in this process, in turn, and
 must be equal; 10 partitions a member, a restart takes 5 s, the processes are half Java consumers and half librdkafka.
-The sizes of --large are played in bulk only: the plain path takes minutes. The last table is one prediction of --drawn
+The sizes of --large are played in bulk only: the plain path takes minutes. "budget s" is what the draw costs by the
+count of --budget, which knows no clock (`kgm.simulation.draws.budget`). The last table is one prediction of --drawn
 members with --draws draws, on one core and on all, start-up included.
 """
 
@@ -25,6 +26,7 @@ sys.path[:0] = [str(ROOT)]
 from bench.simulation import drawn
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import Simulation
+from kgm.simulation.draws.budget import affordable, cost_of
 from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling
 from kgm.simulation.plan.synthetic_group import synthetic_group
 from kgm.simulation.play.plan_runner import PlanRunner
@@ -58,10 +60,12 @@ def row(members, assignor, runs, *, with_plain):
             assert other == draw
     cpu = statistics.median(bulk)
     each = cpu / draw.rebalances / members * 1e6
+    charged = cost_of([draw]) / affordable(1_000)
     beside = f"{statistics.median(plain):.2f} | {statistics.median(plain) / cpu:.1f}" if plain else "- | -"
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"| {assignor} | {members} | {draw.rebalances} | {in_bulk} | {cpu:.2f} | {each:.2f} | {beside} | {memory:.0f} |",
+        f"| {assignor} | {members} | {draw.rebalances} | {in_bulk} | {cpu:.2f} | {charged:.2f} | {each:.2f} | {beside} "
+        f"| {memory:.0f} |",
         flush=True,
     )
 
@@ -77,9 +81,10 @@ def main():
     arguments = parser.parse_args()
     print(f"medians of {arguments.runs} runs")
     print(
-        "| assignor | members | rebalances | in bulk | CPU s | us per member and rebalance | plain, CPU s | ratio | MB |"
+        "| assignor | members | rebalances | in bulk | CPU s | budget s | us per member and rebalance | plain, CPU s | "
+        "ratio | MB |"
     )
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for assignor in arguments.assignors.split(","):
         for size in (int(size) for size in arguments.sizes.split(",") if size):
             row(size, assignor, arguments.runs, with_plain=True)

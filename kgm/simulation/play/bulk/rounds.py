@@ -17,6 +17,7 @@ from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.protocol.subscription import NO_GENERATION
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.simulation.plan.client_library import Library
+from kgm.simulation.play.bulk.costs import cost_of_gathering, cost_of_round
 from kgm.simulation.play.bulk.crowd import Crowd
 from kgm.simulation.play.bulk.ledger import NOBODY
 from kgm.simulation.play.bulk.owners import CrowdAssignment
@@ -70,11 +71,12 @@ class _Round:
 class Rounds:
     """Plays the rebalances of one draw in bulk, as far as nothing else happens in them.
 
-    members: all that the draw may have."""
+    members: all that the draw may have. played, failed: how many rebalances it has played, and could not play. saved:
+    how many requests more it has handled than it cost (`costs`)."""
 
     def __init__(self, world: World, members: Sequence[ScriptedClassicMember]) -> None:
         self.crowd = Crowd(world, members)
-        self.played = self.failed = 0
+        self.played = self.failed = self.saved = 0
         self._world = world
         self._group_id = world.group.group_id
         self._join_key = TimerKey(TimerKind.JOIN, self._group_id)
@@ -96,8 +98,10 @@ class Rounds:
 
     def _play(self, group: ClassicGroup, until_ms: float) -> bool:
         crowd = self.crowd
-        if not crowd.is_gathered and not crowd.gather(group):
-            return False
+        if not crowd.is_gathered:
+            if not crowd.gather(group):
+                return False
+            self.saved -= cost_of_gathering(len(crowd.slots), crowd.ledger.total)
         waiting = self._waiting(group)
         if waiting is None or not crowd.slots or not self._is_consumed_by_crowd():
             return False
@@ -248,6 +252,7 @@ class Rounds:
         ledger.drop_all(self._by_identity(calm, found.join_ms))
         crowd.sent[calm] = np.where(crowd.names_generation[calm], group.generation, NO_GENERATION)
         world.requests += found.requests
+        self.saved += found.requests - cost_of_round(len(found.slots), ledger.total, is_ordered=crowd.is_ordered)
         for member, done_ms in zip(waiting, found.done_ms[len(calm) :].tolist(), strict=True):
             self._admit(member, done_ms)
         world.answered([request.ticket for request in group.soft.parked_joins.values()])
