@@ -6,8 +6,10 @@ usage: python bench/rounds.py [--sizes N[,N...]] [--large N[,N...]] [--assignors
 
 The peer is the plain path: the same draw with each message as an event. Both are played in this process, in turn, and
 must be equal; 10 partitions a member, a restart takes 5 s, the processes are half Java consumers and half librdkafka.
-The sizes of --large are played in bulk only: the plain path takes minutes. The last table is one prediction of --drawn
-members with --draws draws, on one core and on all, start-up included.
+Each run is another draw, and the first one has the usual timing. The sizes of --large are played in bulk only: the
+plain path takes minutes. "budget s" is what the draw costs by the count of --budget, which knows no clock
+(`kgm.simulation.draws.budget`). The last table is one prediction of --drawn members with --draws draws, on one core and
+on all, start-up included.
 """
 
 import argparse
@@ -25,15 +27,17 @@ sys.path[:0] = [str(ROOT)]
 from bench.simulation import drawn
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import Simulation
+from kgm.simulation.draws.budget import affordable, cost_of
 from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling
 from kgm.simulation.plan.synthetic_group import synthetic_group
 from kgm.simulation.play.plan_runner import PlanRunner
+from kgm.simulation.play.timing import DrawTiming, UsualTiming
 
 NEVER = 10**9
 
 
-def played(members, assignor, bulk_from):
-    """(CPU seconds, the draw, how many of its rebalances were played in bulk)."""
+def played(members, assignor, bulk_from, number=0):
+    """(CPU seconds, the draw of this number, how many of its rebalances were played in bulk)."""
     topics = [TopicSnapshot(name="orders", partitions=10 * members)]
     snapshot = synthetic_group(members, topics, Membership.DYNAMIC, assignor)
     libraries = ("java",) if assignor == "sticky" else ("java", "librdkafka")
@@ -41,7 +45,10 @@ def played(members, assignor, bulk_from):
     snapshot = replace(snapshot, members=tuple(rows))
     everyone = tuple(member.identity for member in snapshot.members)
     simulation = Simulation.of(snapshot, Plan(bounce=everyone, rolling=Rolling(), restart_time_ms=5_000))
-    runner = PlanRunner(simulation.group, simulation.plan, simulation.settings, "bench", bulk_from=bulk_from)
+    timing = DrawTiming if number else UsualTiming
+    runner = PlanRunner(
+        simulation.group, simulation.plan, simulation.settings, f"1/{number}", timing=timing, bulk_from=bulk_from
+    )
     start = time.process_time()
     draw = runner.play()
     return time.process_time() - start, draw, 0 if runner.rounds is None else runner.rounds.played
@@ -49,19 +56,21 @@ def played(members, assignor, bulk_from):
 
 def row(members, assignor, runs, *, with_plain):
     bulk, plain = [], []
-    for _ in range(runs):
-        took, draw, in_bulk = played(members, assignor, 1)
+    for number in range(runs):
+        took, draw, in_bulk = played(members, assignor, 1, number)
         bulk.append(took)
         if with_plain:
-            took, other, _ = played(members, assignor, NEVER)
+            took, other, _ = played(members, assignor, NEVER, number)
             plain.append(took)
             assert other == draw
     cpu = statistics.median(bulk)
     each = cpu / draw.rebalances / members * 1e6
+    charged = cost_of([draw]) / affordable(1_000)
     beside = f"{statistics.median(plain):.2f} | {statistics.median(plain) / cpu:.1f}" if plain else "- | -"
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"| {assignor} | {members} | {draw.rebalances} | {in_bulk} | {cpu:.2f} | {each:.2f} | {beside} | {memory:.0f} |",
+        f"| {assignor} | {members} | {draw.rebalances} | {in_bulk} | {cpu:.2f} | {charged:.2f} | {each:.2f} | {beside} "
+        f"| {memory:.0f} |",
         flush=True,
     )
 
@@ -75,11 +84,12 @@ def main():
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--drawn", type=int, default=1000)
     arguments = parser.parse_args()
-    print(f"medians of {arguments.runs} runs")
+    print(f"medians of {arguments.runs} draws")
     print(
-        "| assignor | members | rebalances | in bulk | CPU s | us per member and rebalance | plain, CPU s | ratio | MB |"
+        "| assignor | members | rebalances | in bulk | CPU s | budget s | us per member and rebalance | plain, CPU s | "
+        "ratio | MB |"
     )
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for assignor in arguments.assignors.split(","):
         for size in (int(size) for size in arguments.sizes.split(",") if size):
             row(size, assignor, arguments.runs, with_plain=True)

@@ -12,6 +12,7 @@ from kgm.model.errors import NotFoundError, RefusedError, TimedOutError, UsageEr
 from kgm.model.snapshot import snapshot_from_json
 from kgm.simulation.bounce import Simulation, simulate
 from kgm.simulation.compare import compare
+from kgm.simulation.draws.players import ParallelPlayers
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up, member
@@ -45,6 +46,37 @@ def test_a_group_that_cannot_become_stable_is_given_up():
     assert len(drawn) == 10
     assert not any(draw.became_stable for draw in drawn)
     assert max(draw.requests for draw in drawn) < 150_000
+
+
+BUDGET_MS = 400
+
+
+@pytest.fixture(scope="module")
+def restarts_of_thirty():
+    """A rolling restart of dynamic members, in about 5,400 requests; a budget of 400 ms pays for 12,000."""
+    group = made_up(30, 60, DYNAMIC, library="java")
+    return group, Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=5_000)
+
+
+def test_a_budget_pays_for_more_draws_in_bulk(restarts_of_thirty, monkeypatch):
+    """And what is drawn is the same, as far as it goes."""
+    simulation = replace(Simulation.of(*restarts_of_thirty), budget_ms=BUDGET_MS)
+    in_bulk = simulation.play(100)
+    monkeypatch.setitem(__import__("sys").modules, "kgm.simulation.play.bulk.rounds", None)
+    by_events = simulation.play(100)
+    assert (len(in_bulk), len(by_events)) == (19, 2)
+    assert in_bulk[:2] == by_events
+    assert all(draw.cost == draw.requests for draw in by_events)
+    assert sum(draw.cost for draw in in_bulk) == pytest.approx(30 * BUDGET_MS, rel=0.1)
+
+
+def test_a_budget_pays_for_the_same_draws_on_any_number_of_cores(restarts_of_thirty):
+    expected = simulate(*restarts_of_thirty, budget_ms=BUDGET_MS)
+    for processes in (1, 2, 3):
+        with ParallelPlayers(processes, worth_s=0) as players:
+            found = simulate(*restarts_of_thirty, budget_ms=BUDGET_MS, players=players)
+        assert found == expected
+        assert found.typical.cost == expected.typical.cost
 
 
 def test_a_time_limit_ends_it():

@@ -181,8 +181,8 @@ def simulate_bounce(
 
     What is left to chance is simulated again and again, on all cores there are: --draws times, or as often as --budget
     allows, which is counted in simulated requests, so that the same seed and budget give the same prediction on every
-    machine. Draws of what is rare come on top of these. A prediction says on how many draws it rests; with a
-    single one there are no ranges. --timeout, if given, ends the draws early (exit 5 without any).
+    machine (and more draws of large groups where the extra `simulation` is installed). Draws of what is rare come on
+    top. A prediction says on how many draws it rests; with one there are no ranges. --timeout ends the draws early.
 
     With --target-size or --pre-registered a second scenario, `standby`, shows the same plan on a broker that lets new
     members wait until all planned ones have joined. Apache Kafka cannot do this; `kgm serve --set

@@ -1,6 +1,6 @@
 """How draws are played: as many as a budget allows, here or in several processes. The answer is the same either way.
 
-budget   what a draw costs, counted in simulated requests
+budget   what a draw costs, in simulated requests
 task     which draw is played
 shuffle  what differs from draw to draw before anything happens
 players  plays tasks and hands their draws over in order

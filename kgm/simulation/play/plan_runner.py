@@ -491,6 +491,7 @@ class PlanRunner:
             was_empty=world.was_empty,
             took_ms=world.at_ms,
             requests=world.requests,
+            cost=world.requests - (0 if self.rounds is None else self.rounds.saved),
             newcomers_wait_ms=self._longest_wait_ms(),
             fewest_consumed=world.ledger.fewest_consumed,
             holdings=() if holdings is None else holdings.until(world.now_ms, self.group.topics),

@@ -12,5 +12,6 @@ ledger   who consumes what, as arrays
 owners   what a leader assigns, as an array
 crowd    calm members as arrays, to and from scripted members
 rounds   one rebalance of a crowd
+costs    what it costs, for those who have a budget
 stragglers  members that are slow in it, one by one
 """

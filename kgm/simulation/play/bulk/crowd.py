@@ -247,12 +247,28 @@ class Crowd:
 
     def hand_in(self, places: Ints) -> None:
         """Hand in the heartbeats of these members, each when it is due."""
-        places = places[np.argsort(self.due_ms[places], kind="stable")]
-        self.extend_sessions(places, self.due_ms[places].astype(np.int64))
+        self.extend_in_turn(places, self.due_ms[places])
+        self._beat(places)
+
+    def beat_until(self, end_ms: float, places: Ints) -> tuple[Ints, Floats]:
+        """These members send the heartbeats that are due before. Returns who, and when; sessions are the caller's."""
+        who, when = [places[:0]], [self.due_ms[:0]]
+        while len(due := places[self.due_ms[places] < end_ms]):
+            who.append(due)
+            when.append(self.due_ms[due])
+            self._beat(due)
+        return np.concatenate(who), np.concatenate(when)
+
+    def _beat(self, places: Ints) -> None:
         self.world.requests += len(places)
         now_ms = self.due_ms[places]
         self.last_beat_ms[places] = self.extended_ms[places] = now_ms
         self.set_due(places, now_ms + self.period_ms[places])
+
+    def extend_in_turn(self, places: Ints, at_ms: Floats) -> None:
+        """The sessions of these members begin again at these times, whatever their order."""
+        order = np.argsort(at_ms, kind="stable")
+        self.extend_sessions(places[order], at_ms[order].astype(np.int64))
 
     def extend_sessions(self, places: Ints, at_ms: Ints | int) -> None:
         """The sessions of these members begin again at these times, in this order."""

@@ -12,11 +12,12 @@ import numpy as np
 
 from kgm.coordinator.classic.records import current_record
 from kgm.coordinator.classic.regular_round import end_round, may_be_regular
-from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind, session_key
+from kgm.coordinator.contract.outcome import Millis, SetTimer, TimerKey, TimerKind, session_key
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.protocol.subscription import NO_GENERATION
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.simulation.plan.client_library import Library
+from kgm.simulation.play.bulk.costs import cost_of_gathering, cost_of_round
 from kgm.simulation.play.bulk.crowd import Crowd
 from kgm.simulation.play.bulk.ledger import NOBODY
 from kgm.simulation.play.bulk.owners import CrowdAssignment
@@ -70,15 +71,16 @@ class _Round:
 class Rounds:
     """Plays the rebalances of one draw in bulk, as far as nothing else happens in them.
 
-    members: all that the draw may have."""
+    members: all that the draw may have. played, failed: how many rebalances it has played, and could not play. saved:
+    how many requests more it has handled than it cost (`costs`)."""
 
     def __init__(self, world: World, members: Sequence[ScriptedClassicMember]) -> None:
         self.crowd = Crowd(world, members)
-        self.played = self.failed = 0
+        self.played = self.failed = self.saved = 0
         self._world = world
         self._group_id = world.group.group_id
         self._join_key = TimerKey(TimerKind.JOIN, self._group_id)
-        self._other_keys = (self._join_key, TimerKey(TimerKind.OFFSET_EXPIRATION))
+        self._expiration_key = TimerKey(TimerKind.OFFSET_EXPIRATION)
 
     def play(self, until_ms: float) -> bool:
         """A rebalance has just begun: play it to its end. until_ms: when it has to be over. False if it has to be
@@ -96,8 +98,10 @@ class Rounds:
 
     def _play(self, group: ClassicGroup, until_ms: float) -> bool:
         crowd = self.crowd
-        if not crowd.is_gathered and not crowd.gather(group):
-            return False
+        if not crowd.is_gathered:
+            if not crowd.gather(group):
+                return False
+            self.saved -= cost_of_gathering(len(crowd.slots), crowd.ledger.total)
         waiting = self._waiting(group)
         if waiting is None or not crowd.slots or not self._is_consumed_by_crowd():
             return False
@@ -137,9 +141,12 @@ class Rounds:
         world, crowd = self._world, self.crowd
         crowd.stop_calls()
         deadlines = world.engine.deadlines
-        others = [deadlines[key] for key in self._other_keys if key in deadlines]
-        if len(deadlines) != len(others) + len(group.soft.parked_joins):
+        others = [deadlines[self._join_key]] if self._join_key in deadlines else []
+        has_expiration = self._expiration_key in deadlines
+        if len(deadlines) != len(others) + has_expiration + len(group.soft.parked_joins):
             return 0.0
+        if has_expiration and world.engine.offsets.of(self._group_id):
+            others.append(deadlines[self._expiration_key])
         others += [deadlines[session_key(self._group_id, member_id)] for member_id in group.soft.parked_joins]
         next_at = world.clock.next_at()
         return min(others if next_at is None else [*others, next_at])
@@ -245,6 +252,7 @@ class Rounds:
         ledger.drop_all(self._by_identity(calm, found.join_ms))
         crowd.sent[calm] = np.where(crowd.names_generation[calm], group.generation, NO_GENERATION)
         world.requests += found.requests
+        self.saved += found.requests - cost_of_round(len(found.slots), ledger.total, is_ordered=crowd.is_ordered)
         for member, done_ms in zip(waiting, found.done_ms[len(calm) :].tolist(), strict=True):
             self._admit(member, done_ms)
         world.answered([request.ticket for request in group.soft.parked_joins.values()])
@@ -266,10 +274,16 @@ class Rounds:
         crowd.remember(assignment)
         if world.kept_records is not None:
             self._record(group, joined_ms)
-        while len(due := found.slots[crowd.due_ms[found.slots] < found.end_ms]):
-            crowd.hand_in(due)
+        self._extend_by_heartbeats(found)
         world.clock.now_ms = found.end_ms
+        self._expire_offsets(found.end_ms)
         crowd.schedule_due()
+
+    def _expire_offsets(self, until_ms: float) -> None:
+        """The broker looks for expired offsets now and then. This group has none, and so nothing comes of it."""
+        runtime, deadlines, key = self._world.runtime, self._world.engine.deadlines, self._expiration_key
+        while key in deadlines and deadlines[key] <= until_ms:
+            runtime.fire(SetTimer(key, deadlines[key]))
 
     def _by_identity(self, slots: Ints, at_ms: Floats) -> Floats:
         times = np.zeros(len(self.crowd.ledger.names))
@@ -291,8 +305,14 @@ class Rounds:
         has_synced = found.sync_ms <= found.assigned_ms
         self.crowd.extend_sessions(found.slots, int(found.joined_ms))
         self.crowd.extend_sessions(found.slots[has_synced], int(found.assigned_ms))
-        for counted_ms, slot in sorted(found.counted):
-            self.crowd.extend_sessions(np.array([slot]), int(counted_ms))
+
+    def _extend_by_heartbeats(self, found: _Round) -> None:
+        """Those that arrived while members synced, and those of members that had been assigned."""
+        slots, beats_ms = self.crowd.beat_until(found.end_ms, found.slots)
+        counted: Ints = np.array([slot for _, slot in found.counted], dtype=np.int64)
+        counted_ms: Floats = np.array([at_ms for at_ms, _ in found.counted], dtype=np.float64)
+        if len(slots) or len(counted):
+            self.crowd.extend_in_turn(np.concatenate([counted, slots]), np.concatenate([counted_ms, beats_ms]))
 
     def _update(self, calm: Ints, found: _Round) -> None:
         """What the members know when they have been assigned."""

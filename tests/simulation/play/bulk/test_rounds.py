@@ -1,4 +1,8 @@
-"""A draw in bulk and the same draw event by event: they have to be equal, to the last float, with the same records."""
+"""A draw in bulk and the same draw event by event: they have to be equal, to the last float, with the same records, and
+leave the same coordinator and clients behind.
+
+Sessions that end in the same millisecond end together, in whichever order, so no draw shows the order of their timers:
+it is compared itself."""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgm.coordinator.contract.outcome import session_key
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import Simulation
 from kgm.simulation.plan.bounce_plan import MemberOrder, Plan, Rolling, Stop, WhatIf
@@ -18,26 +23,66 @@ from kgm.simulation.play.timing import DIRECTED, DrawTiming
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up
 
 NEVER = 10**9
+OFTEN = {"offsets.retention.check.interval.ms": "700"}
 LIBRARIES = (None, "java", "librdkafka")
 
 
 def play(snapshot, plan, *, bulk_from, seed="seed", timing=DrawTiming):
-    """A draw, the records that the coordinator wrote in it, and what played it."""
+    """A draw, the records that the coordinator wrote in it, its timers at the start of each batch, and what played
+    it."""
     simulation = Simulation.of(snapshot, plan)
+    seen = []
+
+    class Watched(timing):
+        """Looks at the timers at the start of each batch."""
+
+        def begin_batch(self):
+            super().begin_batch()
+            seen.append(timers_of(runner))
+
     runner = PlanRunner(
-        simulation.group, simulation.plan, simulation.settings, seed, timing=timing, bulk_from=bulk_from
+        simulation.group, simulation.plan, simulation.settings, seed, timing=Watched, bulk_from=bulk_from
     )
     runner.world.kept_records = []
     draw = runner.play()
-    return draw, runner.world.kept_records, runner
+    return draw, runner.world.kept_records, seen, runner
+
+
+def timers_of(runner):
+    """The timers of the coordinator, and those that a crowd has for it, in the order in which they would fire."""
+    world = runner.world
+    timers = [(deadline, world.runtime.turn_of(key), key) for key, deadline in world.engine.deadlines.items()]
+    if runner.rounds is not None:
+        crowd, group_id = runner.rounds.crowd, world.group.group_id
+        timers += [
+            (int(crowd.deadline_ms[slot]), int(crowd.turn[slot]), session_key(group_id, member_id))
+            for member_id, slot in crowd.slots.items()
+        ]
+    return [(deadline, key) for deadline, _, key in sorted(timers)]
+
+
+def left_behind(runner):
+    """Timers, the group, and what clients know."""
+    world = runner.world
+    clients = [
+        (
+            member.spec.identity, member.phase, member.member_id, member.generation, member.owned, member.chance.drawn,
+            member.last_beat_ms, member.extended_ms, member.link_busy_until_ms,
+            None if member.next_heartbeat is None else member.next_heartbeat.at_ms,
+        )
+        for member in runner.members
+    ]  # fmt: skip
+    return timers_of(runner), world.engine.group(world.group.group_id), clients, world.clock.now_ms
 
 
 def assert_equal(snapshot, plan, **more):
     """Play it both ways; returns what played it in bulk."""
-    plain, plain_records, _ = play(snapshot, plan, bulk_from=NEVER, **more)
-    bulk, bulk_records, runner = play(snapshot, plan, bulk_from=1, **more)
+    plain, plain_records, plain_timers, by_events = play(snapshot, plan, bulk_from=NEVER, **more)
+    bulk, bulk_records, timers, runner = play(snapshot, plan, bulk_from=1, **more)
     assert bulk == plain
     assert bulk_records == plain_records
+    assert timers == plain_timers
+    assert left_behind(runner) == left_behind(by_events)
     return runner
 
 
@@ -67,6 +112,7 @@ def situations(draw):
         heartbeat_interval_ms=draw(st.sampled_from([None, None, 3_000, 1_000, 300])),
         what_if=WhatIf(session_timeout_ms=draw(st.sampled_from([None, None, 10_000]))),
         remove_first=rolling is not None and draw(st.integers(0, 9)) == 0,
+        settings=draw(st.sampled_from([{}, {}, OFTEN])),
     )  # fmt: skip
     return snapshot, plan, f"seed {draw(st.integers(0, 1_000))}", draw(st.sampled_from([DrawTiming, *DIRECTED]))
 
@@ -119,6 +165,14 @@ def test_a_process_that_is_killed_is_missed_by_a_crowd(membership, at_once):
     assert runner.rounds.played
 
 
+def test_a_rebalance_is_played_in_bulk_when_the_broker_looks_for_expired_offsets_meanwhile():
+    group = made_up(12, 30, DYNAMIC, library="java")
+    plan = Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=5_000, settings=OFTEN)
+    runner = assert_equal(group, plan)
+    assert runner.rounds is not None
+    assert (runner.rounds.played, runner.rounds.failed) == (24, 0)
+
+
 def test_a_restart_within_a_rebalance_is_played_by_events():
     group = made_up(6, 30, DYNAMIC, library="java")
     runner = assert_equal(group, Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=0))
@@ -129,9 +183,9 @@ def test_a_restart_within_a_rebalance_is_played_by_events():
 def test_without_numpy_everything_is_played_by_events(monkeypatch):
     group = made_up(30, 60, DYNAMIC, library="java")
     plan = Plan(bounce=ids(group)[:2], rolling=Rolling())
-    with_numpy, _, runner = play(group, plan, bulk_from=BULK_FROM)
+    with_numpy, _, _, runner = play(group, plan, bulk_from=BULK_FROM)
     assert runner.rounds is not None
     monkeypatch.setitem(__import__("sys").modules, "kgm.simulation.play.bulk.rounds", None)
-    without, _, runner = play(group, plan, bulk_from=BULK_FROM)
+    without, _, _, runner = play(group, plan, bulk_from=BULK_FROM)
     assert runner.rounds is None
     assert without == with_numpy

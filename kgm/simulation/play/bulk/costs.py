@@ -1,0 +1,26 @@
+"""What rounds in bulk cost, in requests: how many requests the plain path would handle in the same time
+(`kgm.simulation.draws.budget`). Counted by size and not by clock, so that it is the same on every machine.
+
+`bench/rounds.py` shows what draws cost by this count beside the time that they take."""
+
+#: What a round costs whatever its size: some 150 calls of numpy.
+_ROUND = 8
+#: For so many members, and so many partitions, it costs one request more.
+_MEMBERS_PER_REQUEST, _PARTITIONS_PER_REQUEST = 90, 2_200
+#: The same where the assignor itself has to be asked, in objects.
+_ASKED_MEMBERS_PER_REQUEST, _ASKED_PARTITIONS_PER_REQUEST = 3, 40
+#: The same for arrays that are made of scripted members, and the reverse.
+_GATHERED_MEMBERS_PER_REQUEST, _GATHERED_PARTITIONS_PER_REQUEST = 2, 50
+
+
+def cost_of_round(members: int, partitions: int, *, is_ordered: bool) -> int:
+    """A round in bulk. is_ordered: see `owners.is_ordered`."""
+    cost = _ROUND + members // _MEMBERS_PER_REQUEST + partitions // _PARTITIONS_PER_REQUEST
+    if not is_ordered:
+        cost += members // _ASKED_MEMBERS_PER_REQUEST + partitions // _ASKED_PARTITIONS_PER_REQUEST
+    return cost
+
+
+def cost_of_gathering(members: int, partitions: int) -> int:
+    """To make arrays of members, and to make members of them again."""
+    return 1 + members // _GATHERED_MEMBERS_PER_REQUEST + partitions // _GATHERED_PARTITIONS_PER_REQUEST
