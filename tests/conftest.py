@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # imported late below: only some tests need them
     from tests.kafka.broker import KafkaCluster, OldKafka
     from tests.kafka.oracle import MessageOracle
     from tests.kafka.secured import SecuredKafka
+    from tests.s3 import S3Server
 
 settings.register_profile(
     "same",
@@ -91,3 +92,16 @@ def oracle() -> Iterator[MessageOracle]:
 
     with MessageOracle() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """An S3 server that this process and those that it starts use."""
+    from tests.s3 import S3Server
+
+    server = S3Server(tmp_path_factory.mktemp("s3"))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in server.environment.items():
+            patch.setenv(name, value)
+        yield server
+    server.stop()

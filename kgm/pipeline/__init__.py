@@ -14,10 +14,12 @@ that lets `current` point to it (`layout`): whatever is killed, a reader of any 
 whole build. A store that a URI names has neither renames nor links: `remote`."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from threading import Event
 from typing import TYPE_CHECKING
 
 from kgm.history.places.remote_path import Place, RemotePath
+from kgm.model.errors import UsageError
 from kgm.pipeline.options import BuildReport, CaptureProgress, Source, SourceKind, SparkOptions, StoreFormat
 
 if TYPE_CHECKING:
@@ -66,6 +68,10 @@ def capture(
     Raises UsageError (a store of another cluster or format, no Java, no extra), RefusedError (another capture is
     running on the store; or the source reads as empty while the broker has records), UnreachableError,
     AuthenticationError, AuthorizationError, and BrokerError for other errors of Kafka."""
+    if not once and source.is_dump:
+        raise UsageError(f"{source} is a dump and cannot be followed", hint="use --once")
+    if not source.is_live:
+        source.directory()  # before a store is made and Spark started for nothing
     if isinstance(out, RemotePath):
         from kgm.pipeline.remote import capturing as remote_capturing
 
@@ -92,19 +98,24 @@ def build(
     example after kgm's rules have changed. sessions: the session timeouts of consumer groups that are given, for what
     is built now. Building twice, or again after a build was killed, gives the same tables.
     Raises what `capture` does, and NotFoundError where there is no store and no source."""
+    captured = None
+    if source is not None:
+        captured = capture(out, source, options=options, once=True, format=format, cluster=cluster)
     if isinstance(out, RemotePath):
         from kgm.pipeline.remote import building as remote_building
 
-        return remote_building.build(
-            out, source=source, options=options or SparkOptions(), format=format, cluster=cluster,
-            from_scratch=from_scratch, sessions=sessions,
+        report = remote_building.build(
+            out, options=options or SparkOptions(), format=format, cluster=cluster, from_scratch=from_scratch,
+            sessions=sessions,
         )  # fmt: skip
-    from kgm.pipeline import building
+    else:
+        from kgm.pipeline import building
 
-    return building.build(
-        out, source=source, options=options or SparkOptions(), format=format, cluster=cluster,
-        from_scratch=from_scratch, sessions=sessions,
-    )  # fmt: skip
+        report = building.build(
+            out, options=options or SparkOptions(), format=format, cluster=cluster, from_scratch=from_scratch,
+            sessions=sessions,
+        )  # fmt: skip
+    return replace(report, captured=captured)
 
 
 def read(out: Place, table: str, spark: "SparkSession") -> "DataFrame":

@@ -13,10 +13,10 @@ from kgm.history.schema import TABLES
 from kgm.history.store.manifest import Manifest
 from kgm.history.store.sink_files import counted_files
 from kgm.model.errors import NotFoundError
-from kgm.pipeline import capturing, delta, layout, session, tasks
+from kgm.pipeline import delta, layout, session, tasks
 from kgm.pipeline.bronze import Bronze
 from kgm.pipeline.layout import Store, split
-from kgm.pipeline.options import BuildReport, Source, SparkOptions, StoreFormat
+from kgm.pipeline.options import BuildReport, SparkOptions, StoreFormat
 from kgm.pipeline.partition_work.derivation import BUILT, BuiltPartition, LinkedOutput, build_partition
 from kgm.pipeline.partition_work.planning import BuildPlan, planned
 
@@ -25,16 +25,10 @@ if TYPE_CHECKING:
 
 
 def build(
-    out: Path, *, source: Source | None, options: SparkOptions, format: StoreFormat | None,  # noqa: A002
-    cluster: str | None, from_scratch: bool, sessions: GivenSessions | None,
+    out: Path, *, options: SparkOptions, format: StoreFormat | None, cluster: str | None,  # noqa: A002
+    from_scratch: bool, sessions: GivenSessions | None,
 ) -> BuildReport:  # fmt: skip
     """See `kgm.pipeline.build`."""
-    captured = None
-    if source is not None:
-        captured = capturing.capture(
-            out, source, options=options, once=True, format=format, cluster=cluster, every_s=0, most_records=None,
-            stop=None, on_batch=None,
-        )  # fmt: skip
     store = layout.opened(out, format=format, cluster=cluster, create=False)
     with store.locked("build"):
         before = store.manifest()
@@ -46,16 +40,10 @@ def build(
 
         plan = planned(Bronze.of(store).spans.items(), before, output, from_scratch=from_scratch, sessions=sessions)
         if before is not None and not plan.works:
-            return BuildReport(
-                number=before.number, records=0, bad=0, partitions=(), rebuilt=(), rows=before.rows, captured=captured
-            )
+            return plan.report((), before)
         done = _carried_out(store, number, before, plan, options)
         manifest = _finished(store, number, before, plan)
-        return BuildReport(
-            number=number, records=sum(each.records for each in done), bad=sum(each.bad for each in done),
-            partitions=tuple(sorted(work.partition for work in plan.works)),
-            rebuilt=tuple(sorted(plan.rebuilt)), rows=manifest.rows, captured=captured,
-        )  # fmt: skip
+        return plan.report(done, manifest)
 
 
 def _next_number(store: Store, before: Manifest | None) -> int:

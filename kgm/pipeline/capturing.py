@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from kgm.model.errors import KgmError, RefusedError, UsageError
+from kgm.model.errors import KgmError, RefusedError
 from kgm.pipeline import layout
 from kgm.pipeline.kafka import FETCH_WITH_A_CONSUMER
 from kgm.pipeline.options import CaptureProgress, Source, SourceKind, SparkOptions, StoreFormat
@@ -37,10 +37,6 @@ def capture(
     on_batch: Callable[[CaptureProgress], None] | None,
 ) -> CaptureProgress:  # fmt: skip
     """See `kgm.pipeline.capture`."""
-    if not once and source.kind in {SourceKind.PARQUET, SourceKind.DELTA}:
-        raise UsageError(f"{source} is a dump and cannot be followed", hint="use --once")
-    if not source.is_live:
-        source.directory()  # before a store is made and Spark started for nothing
     store = layout.opened(out, format=format, cluster=cluster, create=True)
     with store.locked("capture"):
         from kgm.pipeline import session, sources
@@ -74,7 +70,7 @@ class _Capture:
         from kgm.pipeline.parts import raised_by_worker
 
         bronze = Bronze.of(self.store)
-        if self.source.kind in {SourceKind.PARQUET, SourceKind.DELTA}:
+        if self.source.is_dump:
             self.take(
                 bronze,
                 sources.read(self.spark, self.source),
@@ -94,9 +90,7 @@ class _Capture:
         except Exception as error:
             if self.failure is not None:
                 raise self.failure from error
-            if self.source.kind is SourceKind.SPARK_KAFKA and _is_kafkas(error):
-                raise kafka.translated(error, self.source) from error
-            known_error = raised_by_worker(error)
+            known_error = kafka.raised_by_client(error, self.source) or raised_by_worker(error)
             if known_error is None:
                 raise
             raise known_error from error
@@ -226,7 +220,3 @@ def _refused(message: str, source: Source, behind: Mapping[int, tuple[int, int]]
         else "run it again"
     )
     return RefusedError(message, facts=facts[:10], hint=f"{hint}, and report it with the version of Spark")
-
-
-def _is_kafkas(error: BaseException) -> bool:
-    return "org.apache.kafka" in str(error)

@@ -18,7 +18,7 @@ from kgm.model.errors import (
     UnreachableError,
     UsageError,
 )
-from kgm.pipeline.options import Source
+from kgm.pipeline.options import Source, SourceKind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,6 +137,12 @@ class JvmClient:
         if not bounds:
             raise NotFoundError(f"the cluster has no topic {self._source.topic}")
         return bounds
+
+
+def raised_by_client(error: BaseException, source: Source) -> KgmError | None:
+    """What Kafka's client within Spark's own source raised, translated; None for any other error."""
+    is_kafkas = source.kind is SourceKind.SPARK_KAFKA and "org.apache.kafka" in str(error)
+    return translated(error, source) if is_kafkas else None
 
 
 def translated(error: BaseException, source: Source) -> KgmError:

@@ -75,6 +75,11 @@ class Source:
         """Whether kgm's own data sources read it, so that a stream has slices and not records."""
         return self.kind in {SourceKind.KAFKA, SourceKind.SEGMENTS}
 
+    @property
+    def is_dump(self) -> bool:
+        """Whether it is a table that was written once, so that nothing comes into it."""
+        return self.kind in {SourceKind.PARQUET, SourceKind.DELTA}
+
     def directory(self) -> Place:
         """Where the source is, for all kinds but the live topic. Raises NotFoundError and UsageError for one that does
         not exist or is not of its kind, as far as that is seen without Spark."""

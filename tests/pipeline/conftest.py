@@ -56,19 +56,6 @@ def spark(options):
     stopped(session)
 
 
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory):
-    """An S3 server that this process and those that it starts use."""
-    from tests.s3 import S3Server
-
-    server = S3Server(tmp_path_factory.mktemp("s3"))
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in server.environment.items():
-            patch.setenv(name, value)
-        yield server
-    server.stop()
-
-
 @pytest.fixture(scope="session")
 def plain_log(tmp_path_factory) -> Path:
     """A broker's folders: four partitions, 8396 records, with transactions, and one of them open."""

@@ -57,24 +57,27 @@ class Command:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        import inspect
-
-        signature = inspect.signature(self.function, eval_str=True)
-        own = [each for name, each in signature.parameters.items() if name != self.taker]
-        added = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-            for name, (annotation, default) in self.added.items()
-        ]
+        signature = widened(self.function, self.taker, self.added)
         return signature.replace(
-            parameters=[
-                each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=_for_typer(each.annotation))
-                for each in (*own, *added)
-            ]
+            parameters=[each.replace(annotation=_for_typer(each.annotation)) for each in signature.parameters.values()]
         )
 
     @property
     def __annotations__(self) -> dict[str, Any]:  # type: ignore[override]
         return {name: each.annotation for name, each in self.__signature__.parameters.items()}
+
+
+def widened(function: Callable[..., None], taker: str, added: Mapping[str, tuple[Any, Any]]) -> inspect.Signature:
+    """The signature of a function, all by keyword, with {name: (annotation, default)} in place of `taker`."""
+    import inspect
+
+    signature = inspect.signature(function, eval_str=True)
+    own = [each for name, each in signature.parameters.items() if name != taker]
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, (annotation, default) in added.items()
+    ]
+    return signature.replace(parameters=[each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *more)])
 
 
 def _for_typer(annotation: Any) -> Any:

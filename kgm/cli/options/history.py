@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import pathlib
 import re
 import shlex
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kgm.cli.options.declarations import widened
 from kgm.cli.options.group_names import check_group_name, check_group_names
 from kgm.cli.options.run_options import RunOptions
 from kgm.history.places.remote_path import Place, place
@@ -191,8 +191,7 @@ class HistoryOptions:
 
 def history_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options; the command takes `options: HistoryOptions` by keyword."""
-    signature = inspect.signature(command, eval_str=True)
-    own = [parameter for name, parameter in signature.parameters.items() if name != "options"]
+    signature = widened(command, "options", {name: (annotation, None) for name, annotation in _OPTIONS.items()})
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
@@ -200,12 +199,8 @@ def history_options(command: Callable[..., None]) -> Callable[..., None]:
         check_group_names(values)
         command(**values, options=_checked(**taken))
 
-    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in _OPTIONS.items()
-    ]
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__signature__ = signature  # type: ignore[attr-defined]
+    run.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     return run
 
 

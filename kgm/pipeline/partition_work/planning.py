@@ -1,6 +1,6 @@
 """What a build has to do: which partitions have something new, and from where on."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from kgm.history.causes.session_timeouts import GivenSessions
@@ -8,7 +8,8 @@ from kgm.history.places.remote_path import Place
 from kgm.history.store.commit_log import Spans
 from kgm.history.store.manifest import Manifest, PartitionProgress
 from kgm.pipeline.bronze import count_below
-from kgm.pipeline.partition_work.derivation import Output, PartitionWork
+from kgm.pipeline.options import BuildReport
+from kgm.pipeline.partition_work.derivation import BuiltPartition, Output, PartitionWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +20,14 @@ class BuildPlan:
     works: tuple[PartitionWork, ...]
     rebuilt: frozenset[int]
     progress: Mapping[int, PartitionProgress]
+
+    def report(self, done: Collection[BuiltPartition], built: Manifest) -> BuildReport:
+        """What a build did. built: what readers see now."""
+        return BuildReport(
+            number=built.number, records=sum(each.records for each in done), bad=sum(each.bad for each in done),
+            partitions=tuple(sorted(work.partition for work in self.works)), rebuilt=tuple(sorted(self.rebuilt)),
+            rows=built.rows,
+        )  # fmt: skip
 
 
 def planned(

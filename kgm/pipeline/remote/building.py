@@ -14,10 +14,10 @@ from kgm.history.store.manifest import Manifest, newest_build
 from kgm.model.errors import NotFoundError
 from kgm.pipeline import delta, session, tasks
 from kgm.pipeline.layout import split
-from kgm.pipeline.options import BuildReport, Source, SparkOptions, StoreFormat
+from kgm.pipeline.options import BuildReport, SparkOptions, StoreFormat
 from kgm.pipeline.partition_work.derivation import BUILT, BuiltPartition, PartitionWork, build_partition
 from kgm.pipeline.partition_work.planning import BuildPlan, planned
-from kgm.pipeline.remote import capturing, layout
+from kgm.pipeline.remote import layout
 from kgm.pipeline.remote.bronze import RemoteBronze
 from kgm.pipeline.remote.claims import claimed
 from kgm.pipeline.remote.layout import ListedOutput, RemoteStore
@@ -27,16 +27,10 @@ if TYPE_CHECKING:
 
 
 def build(
-    out: RemotePath, *, source: Source | None, options: SparkOptions, format: StoreFormat | None,  # noqa: A002
-    cluster: str | None, from_scratch: bool, sessions: GivenSessions | None,
+    out: RemotePath, *, options: SparkOptions, format: StoreFormat | None, cluster: str | None,  # noqa: A002
+    from_scratch: bool, sessions: GivenSessions | None,
 ) -> BuildReport:  # fmt: skip
     """See `kgm.pipeline.build`."""
-    captured = None
-    if source is not None:
-        captured = capturing.capture(
-            out, source, options=options, once=True, format=format, cluster=cluster, every_s=0, most_records=None,
-            stop=None, on_batch=None,
-        )  # fmt: skip
     store = layout.opened(out, format=format, cluster=cluster, create=False)
     with claimed(out, "build", store.writer) as claim:
         newest = newest_build(out)
@@ -50,22 +44,15 @@ def build(
         spans = RemoteBronze.of(store).spans.items()
         plan = planned(spans, before, output, from_scratch=from_scratch, sessions=sessions)
         if before is not None and not plan.works:
-            return BuildReport(
-                number=before.number, records=0, bad=0, partitions=(), rebuilt=(), rows=before.rows, captured=captured
-            )
-        works = plan.works
-        done = [BuiltPartition.of_json(text) for text in _on_spark(options, works)]
+            return plan.report((), before)
+        done = [BuiltPartition.of_json(text) for text in _on_spark(options, plan.works)]
         manifest = _manifest(store, number, before, plan, done)
         claim.check()
         if store.delta:
             _publish(store, manifest)
         store.finish(manifest)
         store.sweep(manifest)
-        return BuildReport(
-            number=number, records=sum(each.records for each in done), bad=sum(each.bad for each in done),
-            partitions=tuple(sorted(work.partition for work in works)), rebuilt=tuple(sorted(plan.rebuilt)),
-            rows=manifest.rows, captured=captured,
-        )  # fmt: skip
+        return plan.report(done, manifest)
 
 
 def _on_spark(options: SparkOptions, works: Sequence[PartitionWork]) -> list[str]:

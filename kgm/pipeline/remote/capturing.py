@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from kgm.history.places.remote_path import RemotePath
 from kgm.history.store.commit_log import Commit, CommittedFile
-from kgm.model.errors import KgmError, RefusedError, UsageError
+from kgm.model.errors import KgmError, RefusedError
 from kgm.pipeline import tasks
 from kgm.pipeline.capturing import check_seen, short, slug
-from kgm.pipeline.options import CaptureProgress, Source, SourceKind, SparkOptions, StoreFormat
+from kgm.pipeline.options import CaptureProgress, Source, SparkOptions, StoreFormat
 from kgm.pipeline.remote import layout
 from kgm.pipeline.remote.bronze import CaptureTarget, RemoteBronze, as_raw
 from kgm.pipeline.remote.claims import Claim, claimed
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from kgm.pipeline.slices import SliceReader
 
-_DUMPS = frozenset({SourceKind.PARQUET, SourceKind.DELTA})
 #: Offsets from start to end (exclusive) of each partition.
 Ranges = Mapping[int, tuple[int, int]]
 
@@ -38,13 +37,9 @@ def capture(
     on_batch: Callable[[CaptureProgress], None] | None,
 ) -> CaptureProgress:  # fmt: skip
     """See `kgm.pipeline.capture`."""
-    if not once and source.kind in _DUMPS:
-        raise UsageError(f"{source} is a dump and cannot be followed", hint="use --once")
-    if not source.is_live:
-        source.directory()  # before a store is made and Spark started for nothing
     store = layout.opened(out, format=format, cluster=cluster, create=True)
     with claimed(out, "capture", store.writer) as claim:
-        from kgm.pipeline import session, sources
+        from kgm.pipeline import kafka, session, sources
 
         spark = session.start(options, source)
         found = sources.cluster_of(spark, source) or cluster
@@ -55,18 +50,14 @@ def capture(
         except KgmError:
             raise
         except Exception as error:
-            raise _translated(error, source) from error
+            known = kafka.raised_by_client(error, source)
+            if known is None:
+                raise
+            raise known from error
 
 
 def _ignore(_: CaptureProgress) -> None:
     pass
-
-
-def _translated(error: Exception, source: Source) -> Exception:
-    from kgm.pipeline import kafka
-
-    is_kafkas = source.kind is SourceKind.SPARK_KAFKA and "org.apache.kafka" in str(error)
-    return kafka.translated(error, source) if is_kafkas else error
 
 
 @dataclass
@@ -85,7 +76,7 @@ class _Capture:
 
         bronze = RemoteBronze.of(self.store)
         bronze.publish()
-        if self.source.kind in _DUMPS:
+        if self.source.is_dump:
             self.take(bronze, None, self.of_frame(bronze, sources.read(self.spark, self.source)), {})
             return self.progress
         name = slug(self.store.cluster, self.source)
