@@ -4,6 +4,7 @@ group whose rolling restart is simulated. Whole processes, CPU seconds and the m
 
 usage: python bench/growth.py [--groups 10,100,...] [--records 100000,...] [--members 10,100,...] [--runs N]
 
+The stages of a build are timed on up to 2,000,000 records, with one thread.
 Groups have one static member and lie on a `kgm serve`. Records are commits of 100 groups, 10 in a batch: one block of
 100,000 that is written again and again, each time with the offsets that follow. Members are static, own two partitions
 each, and restart one after the other. And on paper, from what was measured: a cluster of 1,000,000 groups that write
@@ -35,6 +36,8 @@ from kgm.protocol.subscription import MemberAssignment, Subscription, encode_ass
 
 KGM = [sys.executable, "-m", "kgm.cli.entry"]
 BLOCK = 100_000
+#: Records of the stages of a build, which are held as a table here.
+MOST_IN_MEMORY = 2_000_000
 BATCH_HEAD = struct.Struct(">qi")
 DAY_S = 86_400
 PAPER_GROUPS, PAPER_RECORDS = 1_000_000, 10_000_000_000
@@ -149,6 +152,79 @@ def with_records(sizes):
     return each
 
 
+def by_stage(size):
+    """CPU seconds a record and bytes a record of each stage of a build, in this process: {stage: (s, bytes)}."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from kgm.history.decode.raw import segment_records
+    from kgm.history.decode.record_tables import decode
+    from kgm.history.places.parquet import CODEC
+
+    found = {}
+
+    def timed(stage, place, act):
+        cpu = time.process_time()
+        result = act()
+        found[stage] = (time.process_time() - cpu) / size, place.stat().st_size / size
+        return result
+
+    with tempfile.TemporaryDirectory(prefix="kgm-growth-") as name:
+        folder = pathlib.Path(name)
+        repeated(folder / "log", size)
+        segment, raw_file, rows_file = folder / "log" / SEGMENT, folder / "raw.parquet", folder / "rows.parquet"
+        pa.set_cpu_count(1)
+        pa.set_io_thread_count(1)
+
+        def batches():
+            with segment.open("rb") as file:
+                return pa.Table.from_batches(segment_records(0, file, segment.stat().st_size))
+
+        timed("bytes of the segment read", segment, segment.read_bytes)
+        raw = timed("segment to raw records, checksums checked", segment, batches)
+        raw_file.touch()
+        pq.write_table(raw, raw_file, compression=CODEC)
+        timed(
+            "raw records written as Parquet (bronze)",
+            raw_file,
+            lambda: pq.write_table(raw, raw_file, compression=CODEC),
+        )
+        raw = timed("raw records read from Parquet", raw_file, lambda: pq.read_table(raw_file))
+        tables = decode(raw).records  # what is imported and compiled once
+        rows = timed("every field decoded", raw_file, lambda: [*decode(raw).records.values()])
+        assert sum(map(len, rows)) == sum(map(len, tables.values())) == size
+        pq.write_table(rows[0], rows_file, compression=CODEC)
+        timed(
+            "decoded records written as Parquet",
+            rows_file,
+            lambda: pq.write_table(rows[0], rows_file, compression=CODEC),
+        )
+    return found
+
+
+def with_stages(size, told_s):
+    """The stages of a build, and what they make of a large cluster."""
+    found = {**by_stage(size), "changes told": (told_s, 0)}
+    print(
+        f"\n| stage, {size:,} commits | CPU us a record | bytes a record | MB/s of one core | cores for {PAPER_RECORDS:,} a day |"
+    )
+    print("|---|---|---|---|---|")
+    for stage, (cpu_s, size_bytes) in found.items():
+        speed = f"{size_bytes / cpu_s / 1e6:,.0f}" if size_bytes and cpu_s else ""
+        print(
+            f"| {stage} | {cpu_s * 1e6:.2f} | {f'{size_bytes:.1f}' if size_bytes else ''} | {speed} "
+            f"| {PAPER_RECORDS * cpu_s / DAY_S:.2f} |"
+        )
+    cores = PAPER_RECORDS * sum(cpu_s for cpu_s, _ in found.values()) / DAY_S
+    slowest = max(found, key=lambda stage: found[stage][0])
+    read, written = (
+        found[stage][1] * PAPER_RECORDS / DAY_S / 1e6
+        for stage in ("bytes of the segment read", "raw records written as Parquet (bronze)")
+    )
+    print(f"\nOn paper: {PAPER_RECORDS:,} commits a day take {cores:.2f} cores in all; the most: {slowest}.")
+    print(f"They are {read:.1f} MB/s to read from the brokers, and {written:.2f} MB/s of raw records to write.")
+
+
 def with_members(sizes, runs):
     print("\n| members | partitions | a rolling restart simulated in CPU s | ms a member | MB |")
     print("|---|---|---|---|---|")
@@ -173,6 +249,7 @@ def main():
         with_members(sizes["members"], arguments.runs)
     if sizes["records"]:
         each = with_records(sizes["records"])
+        with_stages(min(max(sizes["records"]), MOST_IN_MEMORY), each)
         cores = PAPER_RECORDS * each / DAY_S
         print(f"\nOn paper: {PAPER_RECORDS:,} commits a day keep {cores:.1f} cores busy with reading and telling them.")
         print(

@@ -34,6 +34,7 @@ def forms(at):
         "describe all": ["describe", "--all-groups", *at],
         "describe all --offsets": ["describe", "--all-groups", "--offsets", *at],
         "describe all -o json": ["describe", "--all-groups", *at, "-o", "json"],
+        "describe all --offsets -o json": ["describe", "--all-groups", "--offsets", *at, "-o", "json"],
     }
 
 
@@ -49,6 +50,7 @@ def of_kcl(path, bootstrap, groups):
         "describe all": [*to, "group", "describe", *every],
         "describe all --offsets": [*to, "group", "describe", *every],
         "describe all -o json": [*to, "--format", "json", "group", "describe", *every],
+        "describe all --offsets -o json": [*to, "--format", "json", "group", "describe", *every],
     }
 
 

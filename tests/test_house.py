@@ -16,7 +16,7 @@ from tests import ROOT
 HAND_WRITTEN = [
     path
     for path in sorted((ROOT / "kgm").rglob("*.py"))
-    if path.parent.name != "messages" and path.name not in ("api_table.py", "released_apis.py")
+    if path.parent.name != "messages" and path.name not in ("api_table.py", "released_apis.py", "newest_codecs.py")
 ]
 ROOMS = sorted({path.parent.relative_to(ROOT) for path in (ROOT / "kgm").rglob("*.py")})
 MOST_MODULES = 16

@@ -166,6 +166,7 @@ class AdminClient:
                 partitions |= {(topic, p) for topic, numbers in member.assignment.items() for p in numbers}
         known, ends = self._topics_and_ends(sorted(topics), partitions if offsets else set(), deadline)
         timeouts = self._session_timeouts([g for g, one in descriptions.items() if one.kind == "consumer"], deadline)
+        topics_by_name = {topic.name: topic for topic in known}
         results: list[GroupSnapshot | KgmError] = []
         for group_id in group_ids:
             one = described[group_id]
@@ -175,7 +176,7 @@ class AdminClient:
             results.append(
                 snapshot(
                     bases[group_id], coordinator=self.brokers.coordinator(group_id), committed=committed.get(group_id),
-                    ends=ends, topics=known, session_timeout_ms=timeouts.get(group_id),
+                    ends=ends, topics=topics_by_name, session_timeout_ms=timeouts.get(group_id),
                 )
             )  # fmt: skip
         return results

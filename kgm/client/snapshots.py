@@ -5,7 +5,8 @@ timeouts; a consumer group (KIP-848) with epochs, targets and regexes. Metadata 
 (Connect, Schema Registry, a custom assignor) leaves that member without topics."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 from kgm.client.failures import BadAnswerError
 from kgm.client.requests import GroupDescription, Offsets
@@ -20,6 +21,10 @@ from kgm.protocol.subscription import PROTOCOL_TYPE, Subscription, decode_assign
 AWAY_EPOCH = -2
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 _CLASSIC_MEMBER = 0
+#: No topic is known.
+NO_TOPICS: Final[Mapping[str, TopicSnapshot]] = {}
+#: (instance id, member id) of a partition that no member has.
+_NO_OWNER = (None, None)
 #: The subscription version that brought the rack (KIP-881).
 RACK_VERSION = 3
 
@@ -67,29 +72,23 @@ def _instance_id(member: Any) -> str | None:
 
 def snapshot(
     base: GroupSnapshot, *, coordinator: CoordinatorNode | None, committed: Offsets | None = None,
-    ends: Offsets | None = None, topics: Iterable[TopicSnapshot] = (),
+    ends: Offsets | None = None, topics: Mapping[str, TopicSnapshot] = NO_TOPICS,
     session_timeout_ms: int | None = None,
 ) -> GroupSnapshot:  # fmt: skip
     """One group: `group_without_offsets` completed from other APIs.
 
-    topics: all known topics, including those of other groups."""
+    topics: all known topics by name, including those of other groups."""
     used = used_topics(base.members, committed or {})
     offsets = offset_rows(base.members, committed or {}, ends or {}) if committed is not None else ()
     rows: dict[str | None, list[OffsetSnapshot]] = {}
     for row in offsets:
         rows.setdefault(row.member_id, []).append(row)
     members = [_with_lag(member, rows.get(member.member_id, ())) for member in base.members]
-    return GroupSnapshot(
-        group_id=base.group_id,
-        type=base.type,
-        state=base.state,
-        protocol_type=base.protocol_type,
-        assignor=base.assignor,
+    return replace(
+        base,
         coordinator=coordinator,
-        group_epoch=base.group_epoch,
-        assignment_epoch=base.assignment_epoch,
         session_timeout_ms=session_timeout_ms,
-        topics=tuple(sorted((topic for topic in topics if topic.name in used), key=lambda topic: topic.name)),
+        topics=tuple([topics[name] for name in sorted(used) if name in topics]),
         members=tuple(sorted(members, key=lambda member: member.identity)),
         offsets=offsets,
     )
@@ -139,6 +138,7 @@ def _classic_member(group_id: str, member: Any, status: str, *, is_consumer: boo
     )
 
 
+@lru_cache(maxsize=256)  # the members of a group have the same one
 def _subscription(blob: bytes) -> Subscription | None:
     try:
         return decode_subscription(blob)
@@ -300,27 +300,18 @@ def _host(text: str) -> str:
 
 def offset_rows(members: Iterable[MemberSnapshot], committed: Offsets, ends: Offsets) -> tuple[OffsetSnapshot, ...]:
     """A row for each partition that is owned or has a committed offset."""
-    owner: dict[tuple[str, int], MemberSnapshot] = {}
+    owners: dict[tuple[str, int], tuple[str | None, str | None]] = {}
     for member in members:
+        owner = (member.group_instance_id, member.member_id)
         for topic, partitions in member.assignment.items():
-            owner.update(((topic, partition), member) for partition in partitions)
-    rows = []
-    for topic, partition in sorted(committed.keys() | owner.keys()):
-        at, end = committed.get((topic, partition)), ends.get((topic, partition))
-        holder = owner.get((topic, partition))
-        rows.append(
-            OffsetSnapshot(
-                topic=topic,
-                partition=partition,
-                committed=at,
-                end=end,
-                # A committed offset past the end gives no lag: the topic was recreated, or records were lost.
-                lag=None if at is None or end is None or at > end else end - at,
-                group_instance_id=holder.group_instance_id if holder else None,
-                member_id=holder.member_id if holder else None,
-            )
-        )
-    return tuple(rows)
+            owners.update(dict.fromkeys([(topic, partition) for partition in partitions], owner))
+    rows: list[tuple[str, int, int | None, int | None, int | None, str | None, str | None]] = []
+    for place in sorted(committed.keys() | owners.keys()):
+        at, end = committed.get(place), ends.get(place)
+        # A committed offset past the end gives no lag: the topic was recreated, or records were lost.
+        lag = None if at is None or end is None or at > end else end - at
+        rows.append((*place, at, end, lag, *owners.get(place, _NO_OWNER)))
+    return tuple(map(OffsetSnapshot._make, rows))
 
 
 def _with_lag(member: MemberSnapshot, offsets: Sequence[OffsetSnapshot]) -> MemberSnapshot:

@@ -5,7 +5,7 @@ What does not differ is not told apart: releases with the same APIs are all in t
 of 3.7 to 3.9. A broker whose APIs are those of no release is no Apache Kafka, or one that kgm does not know."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from kgm.coordinator.contract.broker_version import (
@@ -16,6 +16,7 @@ from kgm.coordinator.contract.broker_version import (
     PLAYED_VERSION_FEATURE,
     BrokerVersion,
 )
+from kgm.model.record import replace
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.released_apis import API_VERSIONS, SUPPORTED_FEATURES
@@ -55,8 +56,12 @@ def possible_versions(versions: ApiVersions, features: Mapping[str, tuple[int, i
 def with_versions(group: GroupSnapshot, versions: Iterable[BrokerVersion]) -> GroupSnapshot:
     """The group with the versions that its broker may have. Only the new coordinator has groups of other types than
     classic."""
-    kept = [version for version in versions if group.type == "classic" or version.has_java_coordinator]
-    return replace(group, kafka_versions=tuple(map(str, kept)))
+    return replace(group, kafka_versions=_texts(tuple(versions), needs_java=group.type != "classic"))
+
+
+@lru_cache(maxsize=64)  # a coordinator has many groups
+def _texts(versions: tuple[BrokerVersion, ...], *, needs_java: bool) -> tuple[str, ...]:
+    return tuple([str(version) for version in versions if version.has_java_coordinator or not needs_java])
 
 
 def _candidates(versions: ApiVersions, features: Mapping[str, tuple[int, int]]) -> Iterator[BrokerVersion]:

@@ -16,9 +16,9 @@ _UUID_BYTES, _UUID_LETTERS = 16, 22
 
 def uuid_text(uuid: bytes) -> str:
     """16 bytes as Kafka's tools print a topic id (Kafka: Uuid.toString)."""
-    from base64 import urlsafe_b64encode
+    from binascii import b2a_base64  # what `base64` is made of
 
-    return urlsafe_b64encode(uuid).decode().rstrip("=")
+    return b2a_base64(uuid, newline=False).decode().rstrip("=").replace("+", "-").replace("/", "_")
 
 
 def uuid_of(text: str) -> bytes | None:

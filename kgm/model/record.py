@@ -42,10 +42,18 @@ def record(cls: Any = None, /, *, kw_only: bool = True, order: bool = False) -> 
 
 
 def replace(instance: R, /, **changes: Any) -> R:
-    """A copy with other values."""
+    """A copy with other values. Raises TypeError for what is no field."""
     taken: Any = instance
-    values = {name: getattr(taken, name) for name in taken.RECORD_FIELDS}
-    return cast("R", taken.__class__(**values | changes))
+    cls = taken.__class__
+    slots: dict[str, Any] | None = cls.__dict__.get("RECORD_SLOTS")
+    if slots is None:
+        cls.RECORD_SLOTS = slots = {name: getattr(cls, name) for name in cls.RECORD_FIELDS}
+    if not changes.keys() <= slots.keys():
+        raise TypeError(f"{cls.__qualname__} has no field {', '.join(sorted(changes.keys() - slots.keys()))}")
+    made = object.__new__(cls)
+    for name, slot in slots.items():
+        slot.__set__(made, changes[name] if name in changes else slot.__get__(taken))
+    return cast("R", made)
 
 
 def _made(cls: Any, *, kw_only: bool, order: bool) -> Any:

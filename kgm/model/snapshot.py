@@ -4,7 +4,8 @@ Every key is always present; an unknown value is null, never -1 and never 0. Rea
 uses, and ignores keys that a later version adds."""
 
 from collections.abc import Mapping
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from kgm.model.assignment import Partitions
 from kgm.model.errors import UsageError
@@ -91,8 +92,7 @@ class MemberSnapshot:
         }
 
 
-@record
-class OffsetSnapshot:
+class OffsetSnapshot(NamedTuple):
     """Committed and end offset of one partition. lag: end minus committed, in records; None where one of the two is not
     known, or where the committed offset is past the end (the topic was created again, or has lost records)."""
 
@@ -110,15 +110,12 @@ class OffsetSnapshot:
         return self.committed is not None and self.end is not None and self.committed > self.end
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "committed": self.committed,
-            "end": self.end,
-            "lag": self.lag,
-            "group_instance_id": self.group_instance_id,
-            "member_id": self.member_id,
-        }
+        return dict(zip(OFFSET_KEYS, self))  # noqa: B905  (a named tuple has all of its fields)
+
+
+#: What an offset consists of in JSON, in this order: its fields.
+OFFSET_KEYS = OffsetSnapshot._fields
+_PLACE = itemgetter(OFFSET_KEYS.index("topic"), OFFSET_KEYS.index("partition"))
 
 
 @record
@@ -195,9 +192,7 @@ class GroupSnapshot:
             "rebalance_timeout_ms": self.rebalance_timeout_ms,
             "topics": [topic.to_json() for topic in sorted(self.topics, key=lambda topic: topic.name)],
             "members": [member.to_json() for member in sorted(self.members, key=lambda member: member.identity)],
-            "offsets": [
-                row.to_json() for row in sorted(self.offsets, key=lambda offset: (offset.topic, offset.partition))
-            ],
+            "offsets": [row.to_json() for row in sorted(self.offsets, key=_PLACE)],
             "kafka_versions": None if self.kafka_versions is None else [*self.kafka_versions],
             "leader": self.leader,
         }

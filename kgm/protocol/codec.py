@@ -1,4 +1,5 @@
-"""Encodes and decodes messages. Codecs are compiled on first use, about a millisecond for each message and version.
+"""Encodes and decodes messages. Codecs are compiled on first use, about a millisecond for each message and version,
+except for those that are written (`kgm.protocol.written`).
 
 Errors: `DecodeError` for bytes that are not such a message, `EncodeError` for a message that cannot be encoded. Every
 low-level error becomes one of these two."""
@@ -7,8 +8,8 @@ import struct
 from typing import Any, TypeVar
 
 from kgm.model.errors import DecodeError, EncodeError
-from kgm.protocol.compiler import compile_decoder, compile_encoder
 from kgm.protocol.struct import Message
+from kgm.protocol.written import written_codec
 
 M = TypeVar("M", bound=Message)
 #: What compiled code raises for malformed bytes (UnicodeDecodeError and Malformed are ValueErrors).
@@ -24,7 +25,7 @@ def encode(message: Message, version: int) -> bytes:
     encoder = _encoders.get((cls, version))
     if encoder is None:
         _check_version(cls, version, EncodeError)
-        encoder = _encoders[cls, version] = compile_encoder(cls, version)
+        encoder = _encoders[cls, version] = _made("encode", cls, version)
     parts: list[bytes] = []
     try:
         encoder(message, parts.append)
@@ -53,8 +54,17 @@ def decoder(cls: type[Message], version: int) -> Any:
     compiled = _decoders.get((cls, version))
     if compiled is None:
         _check_version(cls, version, DecodeError)
-        compiled = _decoders[cls, version] = compile_decoder(cls, version)
+        compiled = _decoders[cls, version] = _made("decode", cls, version)
     return compiled
+
+
+def _made(function: str, cls: type[Message], version: int) -> Any:
+    codec = written_codec(function, cls, version)
+    if codec is None:
+        from kgm.protocol.compiler import compile_decoder, compile_encoder  # most commands need none
+
+        codec = (compile_decoder if function == "decode" else compile_encoder)(cls, version)
+    return codec
 
 
 def _check_version(cls: type[Message], version: int, error: type[Exception]) -> None:

@@ -4,7 +4,7 @@ Interpreting the tables field by field takes five to ten times as long. The sour
 names from the generated tables and of literals made with repr(); nothing from the network gets into it."""
 
 import struct
-from typing import Any
+from typing import Any, ClassVar
 
 from kgm.protocol import primitives
 from kgm.protocol.struct import Field, Message, Struct
@@ -19,12 +19,22 @@ def _within(version: int, span: tuple[int, int] | None) -> bool:
 class _Plan:
     """What decoder and encoder have in common, for one message at one version."""
 
+    function: ClassVar[str]
+
     def __init__(self, cls: type[Message], version: int) -> None:
         self.cls, self.version = cls, version
         self.flexible = version >= cls.FLEXIBLE_FROM
         self.lines: list[str] = []
         self.scope: dict[str, Any] = {"Malformed": primitives.Malformed, "bad_length": primitives.bad_length}
         self.serial = 0
+
+    def emit(self) -> None:
+        raise NotImplementedError
+
+    def build(self) -> Any:
+        self.emit()
+        exec("\n".join(self.lines), self.scope)  # noqa: S102  (source made here from generated tables)
+        return self.scope[self.function]
 
     def name(self, prefix: str) -> str:
         self.serial += 1
@@ -81,13 +91,13 @@ class _Plan:
 class _Decoder(_Plan):
     """Emits `def decode(b, p, end) -> (message, position)`."""
 
-    def build(self) -> Any:
+    function = "decode"
+
+    def emit(self) -> None:
         self.scope |= {"read_uvarint": primitives.read_uvarint, "read_tags": primitives.read_tags}
         self.line(0, "def decode(b, p, end):")
         target = self.fields(1, self.cls.__name__)
         self.line(1, f"return {target}, p")
-        exec("\n".join(self.lines), self.scope)  # noqa: S102  (source made here from generated tables)
-        return self.scope["decode"]
 
     def fields(self, depth: int, struct_name: str) -> str:
         """Emit the decoding of one struct. Returns the variable that has it."""
@@ -243,13 +253,13 @@ class _Decoder(_Plan):
 class _Encoder(_Plan):
     """Emits `def encode(o, w) -> None`, where `w` appends bytes to the caller's list."""
 
-    def build(self) -> Any:
+    function = "encode"
+
+    def emit(self) -> None:
         self.scope |= {"uvarint": primitives.uvarint, "write_tags": primitives.write_tags}
         self.scope |= {"SMALL": primitives.SMALL_UVARINTS, "pack": struct.pack}
         self.line(0, "def encode(o, w):")
         self.fields(1, "o", self.cls.__name__, "w")
-        exec("\n".join(self.lines), self.scope)  # noqa: S102  (source made here from generated tables)
-        return self.scope["encode"]
 
     def fields(self, depth: int, o: str, struct_name: str, w: str) -> None:
         run: list[Field] = []
@@ -373,6 +383,13 @@ class _Encoder(_Plan):
             self.fields(depth + 1, inner, row.kind, w)
         else:
             self.value(depth, value, row.kind, w, nullable)
+
+
+def codec_source(function: str, cls: type[Message], version: int) -> tuple[str, dict[str, Any]]:
+    """(the source of `decode` or `encode`, the names that it uses and what they are)."""
+    plan = (_Decoder if function == _Decoder.function else _Encoder)(cls, version)
+    plan.emit()
+    return "\n".join(plan.lines), plan.scope
 
 
 def compile_decoder(cls: type[Message], version: int) -> Any:

@@ -8,11 +8,11 @@ For any bytes, only DecodeError is raised, and every length is checked against t
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
 from kgm.model.errors import DecodeError
+from kgm.model.record import record
 from kgm.records.compression import CODECS, Compression, decompress
 
 #: base offset, length, leader epoch, magic, crc, attributes, last offset delta, base timestamp, max timestamp,
@@ -62,7 +62,7 @@ class RawRecord(NamedTuple):
     headers: Headers = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class ProducerInfo:
     """The transactional producer for which a batch is written."""
 
@@ -70,7 +70,7 @@ class ProducerInfo:
     producer_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Marker:
     """The end of a transaction, from a control batch."""
 
@@ -219,8 +219,8 @@ def encode_batch(
     """An uncompressed batch. The offsets of the records ascend from base_offset to last_offset, and may have gaps."""
     assert attributes & CODEC_MASK == 0, "batches are written uncompressed"
     parts = [b""]
-    for record in records:
-        _encode_record(record, base_offset, base_timestamp, parts)
+    for each in records:
+        _encode_record(each, base_offset, base_timestamp, parts)
     body = b"".join(parts)
     header = bytearray(
         HEADER.pack(

@@ -6,11 +6,11 @@ fields (org.apache.kafka.coordinator.group.generated, CoordinatorRecordSerde).""
 import importlib
 import re
 import struct
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from kgm.model.errors import DecodeError
+from kgm.model.record import record
 from kgm.protocol import codec
 from kgm.protocol.struct import Message
 from kgm.records.record_types import TYPES, RecordType
@@ -23,7 +23,7 @@ _decoders: dict[tuple[bytes, bytes | None], tuple[Any, Any]] = {}
 WRITTEN_VERSIONS = {RecordType.OFFSET_COMMIT.value: 4, RecordType.GROUP_METADATA.value: 3}
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Record:
     """A record; `value` None is a tombstone."""
 

@@ -13,12 +13,14 @@ from kgm.protocol.wire import RequestHeader, decode_request_header, encode_respo
 from kgm.server.apis.connection.api_versions import unsupported_version
 from kgm.server.apis.table import HANDLERS, Handler
 from kgm.server.cluster.cluster import EmbeddedCluster
+from kgm.server.cluster.pending_responses import response_event
 from kgm.server.contract.exchange import (
     ClientRequest,
     CloseConnection,
     ConnectionEvent,
     Endpoints,
     Millis,
+    Reply,
     ResponseFrame,
     Ticket,
 )
@@ -65,8 +67,11 @@ class EmbeddedBroker:
         request = ClientRequest(
             message, version, header.correlation_id, header.client_id, endpoints, self.node_id, ticket, now
         )
+        replies = self._handlers[key](request, cluster)
+        if len(replies) == 1 and type(reply := replies[0]) is Reply and reply.ticket == ticket and not cluster.is_dirty:
+            return (*overdue, response_event(reply, version, header.correlation_id))  # nothing that anybody waits for
         cluster.pending.expect(request)
-        return overdue + cluster.respond(self._handlers[key](request, cluster))
+        return overdue + cluster.respond(replies)
 
 
 def brokers_of(cluster: EmbeddedCluster) -> dict[int, EmbeddedBroker]:

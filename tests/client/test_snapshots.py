@@ -72,7 +72,7 @@ def test_a_classic_group():
     ]
     found = snapshot(
         group_without_offsets("g", group), coordinator=AT, committed={("t", 0): 5, ("t", 1): 9, ("old", 3): 1},
-        ends={("t", 0): 7, ("t", 1): 8}, topics=known,
+        ends={("t", 0): 7, ("t", 1): 8}, topics={topic.name: topic for topic in known},
     )  # fmt: skip
     assert (found.type, found.state, found.assignor, found.protocol_type) == ("classic", "Stable", "range", "consumer")
     assert (found.generation, found.group_epoch, found.session_timeout_ms) == (None, None, None)

@@ -74,8 +74,8 @@ def describe(
     errors = [*selection.errors, *(answer for answer in answers if isinstance(answer, KgmError))]
     gone = [error.group_id for error in errors if isinstance(error, NotFoundError) and error.group_id is not None]
     store_names(options, snapshots, gone=gone)
-    tables = _tables(snapshots, view, verbose=verbose)
-    emit(report(snapshots, errors, tables, where, view=view, is_data=options.is_data), options)
+    tables = _tables(snapshots, view, verbose=verbose) if options.has_tables else []
+    emit(report(snapshots, errors, tables, where, view=view, output=options.output), options)
     exit_with(errors, done=len(snapshots))
 
 
@@ -96,17 +96,21 @@ def report(
     where: dict[str, str | None],
     *,
     view: DescribeView,
-    is_data: bool = True,
+    output: str,
 ) -> Report:
-    """The snapshots are the data; an item is a group, an offset or a member, as the view says.
-
-    is_data: tables alone need no JSON, which takes time with thousands of members."""
-    jsons = [snapshot.to_json() for snapshot in snapshots] if is_data else []
-    if view is DescribeView.STATE:
-        items, names = jsons, [snapshot.group_id for snapshot in snapshots]
-    else:
+    """The snapshots are the data; an item is a group, an offset or a member, as the view says. Only what `-o` prints is
+    made: with thousands of members the rest takes time."""
+    jsons, items, names = [], [], []
+    if output in ("json", "yaml", "ndjson"):
+        jsons = [snapshot.to_json() for snapshot in snapshots]
+    if output == "ndjson" and view is not DescribeView.STATE:
         items = [{"group_id": group["group_id"], **row} for group in jsons for row in group[view.value]]
+    elif output == "ndjson":
+        items = jsons
+    if output == "name" and view is not DescribeView.STATE:
         names = [member.identity for one in snapshots for member in sorted(one.members, key=lambda m: m.identity)]
+    elif output == "name":
+        names = [snapshot.group_id for snapshot in snapshots]
     return Report(
         schema=SCHEMA, data={"groups": jsons}, tables=tables, names=names, items=items, cluster=where, errors=errors
     )

@@ -19,3 +19,8 @@ class OutputOptions:
     def is_data(self) -> bool:
         """Whether stdout is for a program rather than for a person."""
         return self.output not in ("table", "wide")
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether what is printed is made of tables."""
+        return self.output not in ("json", "yaml", "ndjson", "name")

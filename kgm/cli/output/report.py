@@ -79,9 +79,11 @@ def rendered(report: Report, options: OutputOptions) -> str:
     """The text of a report."""
     match options.output:
         case "json":
-            return _json(envelope(report), indent=2) + "\n"
+            from kgm.text.indented_json import indented_json
+
+            return json_text(indented_json(envelope(report)))
         case "ndjson":
-            return "".join(_json(item, indent=None) + "\n" for item in report.items)
+            return "".join(_json(item) + "\n" for item in report.items)
         case "yaml":
             from kgm.cli.output.yaml_text import yaml_text
 
@@ -125,15 +127,17 @@ def error_json(error: KgmError) -> dict[str, Any]:
     }
 
 
-def _json(value: Any, *, indent: int | None) -> str:
+def _json(value: Any) -> str:
     """Exact JSON, in which characters that a terminal may act on are escaped."""
     import json
 
-    return json_text(json.dumps(value, indent=indent, ensure_ascii=False))
+    return json_text(json.dumps(value, ensure_ascii=False))
 
 
 def _cell(value: Cell) -> str:
-    return "-" if value is None else clean(str(value))
+    if isinstance(value, int):
+        return str(value)
+    return "-" if value is None else clean(value)
 
 
 def _separated(report: Report, options: OutputOptions) -> str:

@@ -7,7 +7,8 @@ terminal nothing is folded. Cells are cleaned before they come here."""
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import TypeAlias
 
 from kgm.model.record import record
@@ -59,8 +60,10 @@ def table_lines(
     """The lines of a table, without line ends. `right`: which columns are aligned to the right."""
     head = [tuple(titles)] if style.headers else []
     columns = list(zip(*head, *rows, strict=True))
-    widths = [max(map(cells, column)) for column in columns]
+    widths = [*map(_width, columns)]
     if style.width is None or _total(widths) <= style.width:
+        if not style.color:
+            return _plain_lines(columns, widths, right)
         return _lines(head, rows, widths, right, style)
     folded = _folded_widths(widths, style.width) or _folded_widths(widths, style.width, _LAST_RESORT)
     if folded is None:
@@ -78,7 +81,7 @@ def columns_that_fit(
     columns = list(zip(*head, *rows, strict=True))
     if style.width is None or not columns:
         return everything
-    widths = [max(map(cells, column)) for column in columns]
+    widths = [*map(_width, columns)]
     optional = [(any(row[at] != "-" for row in rows), rank, at) for at, rank in enumerate(ranks) if rank is not None]
     kept = everything
     for _, _, at in [(False, 0, -1), *sorted(optional)]:
@@ -87,6 +90,11 @@ def columns_that_fit(
         if _total(now) <= style.width or _folded_widths(now, style.width) is not None:
             return kept
     return kept if _folded_widths([widths[one] for one in kept], style.width, _LAST_RESORT) else everything
+
+
+def _width(column: Sequence[str]) -> int:
+    """The cells of the widest text."""
+    return max(map(len if "".join(column).isascii() else cells, column))
 
 
 def _total(widths: Sequence[int]) -> int:
@@ -100,6 +108,17 @@ def _folded_widths(widths: Sequence[int], room: int, narrowest: int = _NARROWEST
         if _total(capped) <= room:
             return capped
     return None
+
+
+def _plain_lines(columns: Sequence[_Row], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
+    """As `_lines` without colours, column by column: a table may have thousands of rows."""
+    padded: list[Iterable[str]] = []
+    for column, width, to_right in zip(columns, widths, right, strict=True):
+        pad = str.rjust if to_right else str.ljust
+        # `pad` counts characters, some of which take no cell, or two.
+        rooms = repeat(width) if "".join(column).isascii() else [width - cells(text) + len(text) for text in column]
+        padded.append(map(pad, column, rooms))
+    return [_GAP.join(parts).rstrip(" ") for parts in zip(*padded, strict=True)]
 
 
 def _lines(

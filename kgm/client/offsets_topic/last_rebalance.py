@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -20,6 +19,7 @@ from kgm.client.offsets_topic import partition_log
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import KgmError
+from kgm.model.record import replace
 from kgm.model.snapshot import GroupSnapshot
 
 #: Bytes that are read for one group at most, plus one fetch.

@@ -5,7 +5,6 @@ Reading takes READ on the topic. Everything here raises KgmError for what cannot
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kgm.client.transport.connection import BrokerConnection
@@ -19,6 +18,7 @@ from kgm.model.errors import (
     UnreachableError,
     error_name,
 )
+from kgm.model.record import record
 from kgm.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _EARLIEST, _LATEST = -2, -1
 _NEWEST_FETCH = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class FetchedRecords:
     """The result of one fetch. records: (key, value, timestamp in ms), oldest first; next_offset: of the next fetch."""
 
@@ -42,7 +42,7 @@ class FetchedRecords:
     records: list[tuple[bytes | None, bytes | None, int]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PartitionLeader:
     """epoch: the leader epoch, -1 where a broker does not tell it."""
 
@@ -50,7 +50,7 @@ class PartitionLeader:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class OffsetsTopic:
     """partition_count: of the topic; leaders: by partition, without the partitions that have none now."""
 

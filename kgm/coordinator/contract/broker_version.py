@@ -4,11 +4,11 @@ Up to 3.9 the coordinator is the one in Scala (`kafka.coordinator.group`), unles
 one; from 4.0 on there is only the one in Java (`org.apache.kafka.coordinator.group`)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kgm.model.errors import UsageError
+from kgm.model.record import record
 
 #: 3.7 to 3.9 have both coordinators.
 LAST_WITH_SCALA = (3, 9)
@@ -78,7 +78,7 @@ def releases_in_words(versions: Sequence[BrokerVersion]) -> str:
     return first if oldest.release == newest.release else f"{first} to {newest.major}.{newest.minor}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CoordinatorBehavior:
     """Where coordinators differ. The defaults are those of `REFERENCE`. Classes in parentheses are Kafka's, in
     `kafka.coordinator.group`, or for consumer groups in `org.apache.kafka.coordinator.group`."""

@@ -56,10 +56,14 @@ class PendingResponses:
             if not isinstance(reply, Reply):
                 events.append(reply)
                 continue
-            try:
-                frame = encode_response(reply.message, version=request.version, correlation_id=request.correlation_id)
-            except EncodeError as error:
-                events.append(CloseConnection(ticket, error.message))
-            else:
-                events.append(ResponseFrame(ticket, frame))
+            events.append(response_event(reply, request.version, request.correlation_id))
         return tuple(events)
+
+
+def response_event(reply: Reply, version: int, correlation_id: int) -> ConnectionEvent:
+    """The encoded reply to a request of this version and correlation id."""
+    try:
+        frame = encode_response(reply.message, version=version, correlation_id=correlation_id)
+    except EncodeError as error:
+        return CloseConnection(reply.ticket, error.message)
+    return ResponseFrame(reply.ticket, frame)

@@ -178,6 +178,9 @@ class Shard:
             if not self.unflushed and self not in self._agenda.dirty:
                 self._agenda.dirty.append(self)
             self.unflushed += [reply.ticket for reply in replies]
+        runtime = self.runtime
+        if runtime is not None and self.alarm is not None and self.alarm <= runtime.quiet_until():
+            return replies  # no timer is due before the alarm; the next one is looked for when that goes off
         deadline = self.next_deadline()
         if deadline is not None and (self.alarm is None or deadline < self.alarm):
             self.alarm = deadline

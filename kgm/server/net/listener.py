@@ -256,12 +256,13 @@ class ClientConnection(asyncio.BufferedProtocol):
                 if frame is None:
                     break
                 driver.receive(self, frame, self._endpoints)
-                if time.perf_counter() >= until:
+                if not self._buffer or time.perf_counter() >= until:
                     break
         finally:
             self._serving_buffer = False
             self._flush()
-        self._wait_for_turn()
+        if self._buffer or not self._reading:
+            self._wait_for_turn()
 
     def _can_serve(self) -> bool:
         return (
@@ -300,7 +301,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Leave further bytes in the socket while a request waits, for its response or for its turn, and the client has
         sent enough ahead."""
         transport = self._transport
-        if transport is None or transport.is_closing():
+        if (self._reading and len(self._buffer) < _ENOUGH) or transport is None or transport.is_closing():
             return
         blocked = self.ticket is not None or not self._writable or self.waits_for_turn
         wanted = not (blocked and len(self._buffer) >= _ENOUGH)

@@ -204,7 +204,7 @@ def test_owners_that_do_not_commit_while_records_wait():
         ),
     )
     assert found(at_work, earlier=before, window_ms=6000) == []
-    other_owner = replace(before, offsets=tuple(replace(row, member_id="another") for row in before.offsets))
+    other_owner = replace(before, offsets=tuple(row._replace(member_id="another") for row in before.offsets))
     assert found(other_owner, earlier=before, window_ms=6000) == []
 
 

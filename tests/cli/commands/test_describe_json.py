@@ -1,0 +1,60 @@
+"""`kgm describe -o json` of random groups is what Python's own JSON encoder writes of them."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgm.cli.commands.describe import DescribeView, report
+from kgm.cli.output.output_options import OutputOptions
+from kgm.cli.output.report import envelope, rendered
+from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
+from kgm.text.sanitize import json_text
+
+TEXT = st.text(max_size=5)
+SOME = st.none() | TEXT
+NUMBER = st.none() | st.integers(0, 2**63 - 1)
+PARTITIONS = st.dictionaries(TEXT, st.lists(st.integers(0, 99), max_size=5), max_size=3)
+MEMBERS = st.builds(
+    MemberSnapshot, member_id=TEXT, group_instance_id=SOME, client_id=TEXT, client_host=TEXT, rack=SOME,
+    member_epoch=NUMBER, topics=st.lists(TEXT, max_size=3).map(tuple), regex=SOME, assignment=PARTITIONS,
+    target_assignment=st.none() | PARTITIONS, lag=NUMBER, protocol=SOME, client_library=SOME, listed_at=NUMBER,
+    listed_target=st.none() | PARTITIONS,
+)  # fmt: skip
+OFFSETS = st.builds(
+    OffsetSnapshot, topic=TEXT, partition=st.integers(0, 99), committed=NUMBER, end=NUMBER, lag=NUMBER,
+    group_instance_id=SOME, member_id=SOME,
+)  # fmt: skip
+TOPICS = st.builds(
+    TopicSnapshot, name=TEXT, partitions=st.integers(0, 99), topic_id=st.none() | st.binary(min_size=16, max_size=16)
+)
+GROUPS = st.builds(
+    GroupSnapshot, group_id=TEXT, type=st.sampled_from(["classic", "consumer"]), state=TEXT, protocol_type=SOME,
+    assignor=SOME, coordinator=st.none() | st.builds(CoordinatorNode, id=st.integers(0, 9), host=TEXT, port=st.just(1)),
+    generation=NUMBER, group_epoch=NUMBER, session_timeout_ms=NUMBER, topics=st.lists(TOPICS, max_size=3).map(tuple),
+    members=st.lists(MEMBERS, max_size=6).map(tuple), offsets=st.lists(OFFSETS, max_size=8).map(tuple),
+    kafka_versions=st.none() | st.just(("4.3",)), leader=SOME,
+)  # fmt: skip
+
+
+@given(st.lists(GROUPS, max_size=6), st.sampled_from(DescribeView))
+def test_the_json_of_random_groups(groups, view):
+    shown = report(groups, [], [], {"id": None, "bootstrap": "b"}, view=view, output="json")
+    text = rendered(shown, OutputOptions(output="json"))
+    plain = json_text(json.dumps(envelope(shown), indent=2, ensure_ascii=False)) + "\n"
+    at = "generated_at"
+    assert [line for line in text.split("\n") if at not in line] == [
+        line for line in plain.split("\n") if at not in line
+    ]
+    assert [json.loads(json.dumps(group.to_json())) for group in groups] == json.loads(text)["data"]["groups"]
+
+
+@given(OFFSETS)
+def test_an_offset_has_its_fields_by_name(row):
+    assert row.to_json() == {
+        "topic": row.topic, "partition": row.partition, "committed": row.committed, "end": row.end, "lag": row.lag,
+        "group_instance_id": row.group_instance_id, "member_id": row.member_id,
+    }  # fmt: skip
+    assert [*row.to_json()] == ["topic", "partition", "committed", "end", "lag", "group_instance_id", "member_id"]
