@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kgm.server import EmbeddedServer
 
 MEMBER_ID_REQUIRED = 79
+COORDINATOR_LOAD_IN_PROGRESS = 14
 #: They send no heartbeats, and tests take the time that they take: the longest session that a broker grants by default.
 SESSION_MS = 1_800_000
 REBALANCE_MS = 60_000
@@ -43,10 +44,16 @@ class Joiner:
         self.join_version, self.sync_version, self.commit_version = 9, 5, 9
 
     def join(self, protocol_type: str = "consumer", *, rounds: int = 2) -> JoinGroupResponse:
-        """Join, with the round trip for a dynamic member's id; waits for the answer."""
-        for _ in range(rounds):
+        """Join, with the round trip for a dynamic member's id; waits for the answer, and for a coordinator that loads."""
+
+        def ask() -> JoinGroupResponse:
             self.send_join(protocol_type)
-            answer = self.receive_join()
+            return self.receive_join()
+
+        for _ in range(rounds):
+            answer = until(
+                ask, "the coordinator loads", accept=lambda one: one.error_code != COORDINATOR_LOAD_IN_PROGRESS
+            )
             if answer.error_code != MEMBER_ID_REQUIRED:
                 break
         return answer

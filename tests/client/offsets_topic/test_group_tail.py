@@ -13,7 +13,7 @@ from kgm.client.poller import GroupPoller, completed_from_record
 from kgm.model.errors import NotFoundError, UnreachableError
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
-from tests.client.joiners import SESSION_MS, Joiner
+from tests.client.joiners import REBALANCE_MS, SESSION_MS, Joiner
 from tests.client.offsets_topic.test_last_rebalance import TOPIC, bury
 
 PATIENCE_MS = 60_000
@@ -99,7 +99,7 @@ def test_a_look_is_completed_by_the_log(broker, cluster, member):
     lookout = GroupPoller(cluster, [member.group, "nobody"], budget_ms=PATIENCE_MS)
     look = lookout.poll()
     seen = look[member.group].seen
-    assert (seen.generation, seen.session_timeout_ms, seen.rebalance_timeout_ms) == (1, SESSION_MS, SESSION_MS)
+    assert (seen.generation, seen.session_timeout_ms, seen.rebalance_timeout_ms) == (1, SESSION_MS, REBALANCE_MS)
     assert isinstance(look["nobody"].seen, NotFoundError)
     assert look[member.group].log_unreadable_because is None
 

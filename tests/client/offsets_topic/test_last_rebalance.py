@@ -17,7 +17,7 @@ from kgm.protocol.messages.offset_commit_request import (
 )
 from kgm.protocol.subscription import MemberAssignment, encode_assignment
 from tests.cli.runner import kgm
-from tests.client.joiners import SESSION_MS, Joiner
+from tests.client.joiners import REBALANCE_MS, SESSION_MS, Joiner
 
 TOPIC = "log-reading"
 
@@ -59,7 +59,7 @@ def test_timeouts_and_generation_come_from_the_log(kafka, member):
     snapshot, completed = seen(kafka, member)
     assert (snapshot.generation, snapshot.session_timeout_ms, snapshot.rebalance_timeout_ms) == (None, None, None)
     assert (completed.generation, completed.session_timeout_ms) == (member.generation, SESSION_MS)
-    assert completed.rebalance_timeout_ms == SESSION_MS
+    assert completed.rebalance_timeout_ms == REBALANCE_MS
     assert completed.leader == member.leader == member.member_id
     assert completed.members == snapshot.members
 
