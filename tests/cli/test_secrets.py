@@ -4,6 +4,7 @@ Commands are enumerated, so that a new one that is not covered fails here."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import itertools
@@ -51,6 +52,7 @@ OTHERS = {
 _numbers = itertools.count()
 
 
+@functools.cache
 def leaves():
     """{name of a command: what it takes}."""
     found = {}
@@ -63,6 +65,7 @@ def leaves():
     return found
 
 
+@functools.cache
 def searched():
     """{name: arguments} of every command; removals are dry, because others use the group too."""
     found = {name: arguments for name, arguments in (CLUSTER_COMMANDS | HISTORY | OTHERS).items() if name in leaves()}
@@ -183,22 +186,35 @@ def places(kafka, folder):
     }  # fmt: skip
 
 
+#: The names of `places`.
+PLACES = (
+    "all is well", "a wrong password", "a wrong password for PLAIN", "librdkafka's names", "jaas without an end",
+    "jaas with an open quote", "jaas of another module", "a password that is no jaas", "a trust store's password",
+    "a wrong store password", "a key store's password", "a key password", "mtls", "the wrong port", "unknown keys",
+    "a password in plaintext", "an idle login", "a client secret",
+    "a client secret of its own, and one in the address", "a token", "arguments of the token command",
+    "a token in a file", "a config provider", "a config provider, wrong",
+)  # fmt: skip
 #: Every command runs with these; with all others, those that show settings, log in, and change something.
 ALL = ("all is well", "a wrong password", "a token", "unknown keys")
 SOME = ("list", "config view", "config test", "remove-members")
 
 
-def test_no_secret_of_a_file_is_printed_or_stored(kafka, write, home, tmp_path, capfd):
-    for place, settings in places(kafka, tmp_path).items():
-        path = write(settings)
-        for command, arguments in searched().items():
-            if "command_config" not in leaves()[command] or (place not in ALL and command not in SOME):
-                continue
-            for more in (["-o", "json"], ["--debug"]) if command in SOME else (["--debug"],):
-                run([*arguments, "--command-config", path, "--timeout", "60s", *more])
-                captured = capfd.readouterr()
-                assert captured.out + captured.err, (command, place)
-                assert CANARY not in captured.out + captured.err, (command, place, more)
+def test_every_place_is_searched(kafka, tmp_path):
+    assert tuple(places(kafka, tmp_path)) == PLACES
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_secret_of_a_file_is_printed_or_stored(kafka, write, home, tmp_path, capfd, place):
+    path = write(places(kafka, tmp_path)[place])
+    for command, arguments in searched().items():
+        if "command_config" not in leaves()[command] or (place not in ALL and command not in SOME):
+            continue
+        for more in (["-o", "json"], ["--debug"]) if command in SOME else (["--debug"],):
+            run([*arguments, "--command-config", path, "--timeout", "60s", *more])
+            captured = capfd.readouterr()
+            assert captured.out + captured.err, command
+            assert CANARY not in captured.out + captured.err, (command, more)
     assert files_with_the_canary(home) == []
 
 
