@@ -3,8 +3,8 @@
 
 usage: python bench/pipeline.py [--only decode|commits|snapshots|fleet] [--commits N] [--snapshots N] [--members N]
                                 [--in-batch N] [--groups N] [--rounds N] [--no-peer] [--match TEXT]
-       (needs PySpark, Java 17+, and Maven for the jars; about five minutes a round and kind of record on an idle
-       machine; --match: only ways with this text in their names)
+       (needs PySpark, Java 17+, and Maven for the jars; some minutes for each way and round; --match: only ways with
+       this text in their names)
 
 The records of bench/history.py in four partitions: as segments (kgm's own data source), and in a topic of a real broker
 (kgm's own fetch; Spark's Kafka source; and kafka-console-consumer with OffsetsMessageFormatter or
