@@ -144,12 +144,13 @@ def fetch_batches(
     Raises KgmError."""
     from kgm.records.batch import decode_batches
 
-    return (decode_batches(data) for data, _ in fetch_log(connection, partition, first, end, deadline))
+    fetches = fetch_log(connection, partition, first, end, deadline, fetch_bytes=_FETCH_BYTES)
+    return (decode_batches(data) for data, _ in fetches)
 
 
 def fetch_log(
     connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline, *,
-    fetch_bytes: int = _FETCH_BYTES, name: str = OFFSETS_TOPIC,
+    fetch_bytes: int, name: str = OFFSETS_TOPIC,
 ) -> Iterator[tuple[bytes, int]]:  # fmt: skip
     """(whole record batches as they are in the log, at least one, the offset after them) of each fetch, from the batch
     with offset `first` to the one before `end`. Nothing of them is checked but their lengths. fetch_bytes: of one
