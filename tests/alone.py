@@ -1,8 +1,8 @@
 """Tests that run apart from the others, although several processes share the suite (pytest-xdist).
 
 Tests marked `alone` hold real clients to a clock: clients start, stop and expire as planned only when nothing uses the
-processors for long. They wait most of the time themselves, so two of them may run beside each other, but none beside a test
-without the mark; timeouts do not run while a test waits for its turn. Files with such tests are the last ones of a run: every
+processors for long. They wait most of the time themselves, so they may run beside each other, but not beside a test without
+the mark; timeouts do not run while a test waits for its turn. Files with such tests are the last ones of a run: every
 process gets to them at about the same time, and none has to wait for another."""
 
 from __future__ import annotations
@@ -83,12 +83,15 @@ def register(config: pytest.Config) -> None:
 
 
 def in_order(items: list[pytest.Item]) -> None:
-    """Quick tests first, so that a simple mistake shows in seconds, and files with tests that are alone last, those with the
-    most of them before the others; within each part the order stays as it is, random."""
+    """Quick tests first, so that a simple mistake shows in seconds; then files on Spark, which take longest, so that none of
+    them begins when the others end; and files with tests that are alone last, those with the most of them before the others.
+    Within each part the order stays as it is, random."""
     alone = Counter(item.path for item in items if is_alone(item))
 
-    def place(item: pytest.Item) -> tuple[bool, int, bool]:
-        is_slow = any(item.get_closest_marker(name) for name in ("kafka", "slow"))
-        return item.path in alone, -alone[item.path], is_slow
+    on_spark = {item.path for item in items if item.get_closest_marker("spark")}
+
+    def place(item: pytest.Item) -> tuple[bool, int, bool, bool]:
+        is_slow = item.path in on_spark or any(item.get_closest_marker(name) for name in ("kafka", "slow"))
+        return item.path in alone, -alone[item.path], is_slow, item.path not in on_spark
 
     items.sort(key=place)
