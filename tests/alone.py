@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+_IN_ALONE_FILE = pytest.StashKey[bool]()
+
 
 class Turns:
     """A lock over processes: any number of tests of one kind may run, and none of the other kind meanwhile.
@@ -70,6 +72,11 @@ class TakingTurns:
 
 
 def is_alone(item: pytest.Item) -> bool:
+    """Whether it is marked, or shares its file with one that is: a file that went to and fro would make all others wait."""
+    return item.stash.get(_IN_ALONE_FILE, False) or _is_marked(item)
+
+
+def _is_marked(item: pytest.Item) -> bool:
     return item.get_closest_marker("alone") is not None
 
 
@@ -86,7 +93,9 @@ def in_order(items: list[pytest.Item]) -> None:
     """Quick tests first, so that a simple mistake shows in seconds; then files on Spark, which take longest, so that none of
     them begins when the others end; and files with tests that are alone last, those with the most of them before the others.
     Within each part the order stays as it is, random."""
-    alone = Counter(item.path for item in items if is_alone(item))
+    alone = Counter(item.path for item in items if _is_marked(item))
+    for item in items:
+        item.stash[_IN_ALONE_FILE] = item.path in alone
 
     on_spark = {item.path for item in items if item.get_closest_marker("spark")}
 
