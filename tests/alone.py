@@ -2,8 +2,8 @@
 
 Tests marked `alone` hold real clients to a clock: clients start, stop and expire as planned only when nothing uses the
 processors for long. They wait most of the time themselves, so they may run beside each other, but not beside a test without
-the mark; timeouts do not run while a test waits for its turn. Files with such tests are the last ones of a run: every
-process gets to them at about the same time, and none has to wait for another."""
+the mark; timeouts do not run while a test waits for its turn. Files with such tests are the last ones of a run, and they
+begin when every process has got to them: one that began earlier would hold up all that are not yet there."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Turns:
         folder = Path(tempfile.gettempdir())
         self._paths = [folder / f"kgm-tests-{run_id}.{name}" for name in ("gate", "others", "alone")]
         self._gate, self._others, self._alone = (path.open("w") for path in self._paths)
-        self._is_alone = False
+        self._is_alone: bool | None = None
 
     def begin(self, *, alone: bool) -> None:
-        if self._is_alone:
+        if self._is_alone is alone:
             return
         mine, theirs = (self._alone, self._others) if alone else (self._others, self._alone)
         fcntl.flock(self._gate, fcntl.LOCK_EX)
@@ -41,11 +41,12 @@ class Turns:
         fcntl.flock(self._gate, fcntl.LOCK_UN)
         self._is_alone = alone
 
-    def end(self, *, next_alone: bool) -> None:
-        """Two tests in a row that are alone are one turn: what their module has started goes on between them."""
-        if not (self._is_alone and next_alone):
+    def end(self, *, next_alone: bool | None) -> None:
+        """Tests of one kind in a row are one turn, `next_alone` is None after the last test: what a module has started goes on
+        between its tests, and tests that are alone do not begin in the moment between two others."""
+        if self._is_alone is not next_alone:
             fcntl.flock(self._alone if self._is_alone else self._others, fcntl.LOCK_UN)
-            self._is_alone = False
+            self._is_alone = None
 
     def close(self) -> None:
         for file, path in zip((self._gate, self._others, self._alone), self._paths, strict=True):
@@ -65,7 +66,7 @@ class TakingTurns:
         try:
             return (yield)
         finally:
-            self._turns.end(next_alone=nextitem is not None and is_alone(nextitem))
+            self._turns.end(next_alone=None if nextitem is None else is_alone(nextitem))
 
     def pytest_unconfigure(self) -> None:
         self._turns.close()

@@ -36,11 +36,11 @@ def test_tests_of_one_kind_run_beside_each_other_and_none_of_the_other_kind(thre
     second.begin(alone=alone)
     begun = begun_in_thread(other, alone=not alone)
     stays(lambda: not begun.is_set(), "it began beside the others", 0.1)
-    first.end(next_alone=False)
+    first.end(next_alone=None)
     stays(lambda: not begun.is_set(), "it began beside the other", 0.1)
-    second.end(next_alone=False)
+    second.end(next_alone=None)
     until(begun.is_set, "it begins when they have ended")
-    other.end(next_alone=False)
+    other.end(next_alone=None)
 
 
 def test_who_waits_is_not_overtaken(three):
@@ -50,21 +50,22 @@ def test_who_waits_is_not_overtaken(three):
     stays(lambda: not begun.is_set(), "it began beside another", 0.1)
     overtaken = begun_in_thread(late, alone=False)
     stays(lambda: not overtaken.is_set(), "it began before the one that waits", 0.1)
-    first.end(next_alone=False)
+    first.end(next_alone=None)
     until(begun.is_set, "the one that has waited begins")
     stays(lambda: not overtaken.is_set(), "it began beside one that is alone", 0.1)
-    waiting.end(next_alone=False)
+    waiting.end(next_alone=None)
     until(overtaken.is_set, "the last one begins")
-    late.end(next_alone=False)
+    late.end(next_alone=None)
 
 
-def test_two_in_a_row_that_are_alone_are_one_turn(three):
+@pytest.mark.parametrize("alone", [True, False])
+def test_two_of_one_kind_in_a_row_are_one_turn(three, alone):
     first, other, _ = three
-    first.begin(alone=True)
-    first.end(next_alone=True)
-    begun = begun_in_thread(other, alone=False)
+    first.begin(alone=alone)
+    first.end(next_alone=alone)
+    begun = begun_in_thread(other, alone=not alone)
     stays(lambda: not begun.is_set(), "it began between the two", 0.1)
-    first.begin(alone=True)
-    first.end(next_alone=False)
+    first.begin(alone=alone)
+    first.end(next_alone=not alone)
     until(begun.is_set, "it begins when both have ended")
-    other.end(next_alone=False)
+    other.end(next_alone=None)
