@@ -1,6 +1,7 @@
 """The entry point, and the one place where errors become exit codes."""
 
 import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -33,6 +34,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         if code is None:
             from kgm.cli.tree import run_tree
 
+            invocation.mark_click()
             code = run_tree(arguments)
         return code
     except KgmError as error:
@@ -112,8 +114,6 @@ def _report_failure(error: KgmError, arguments: Sequence[str]) -> None:
 
 def _output_format(arguments: Sequence[str]) -> str | None:
     """The last format on the command line, which may be an invalid one."""
-    import os
-
     output = os.environ.get("KGM_OUTPUT")
     for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
         if word in ("-o", "--output"):
@@ -143,7 +143,12 @@ def finish(code: int) -> int:
 def main() -> NoReturn:
     """The `kgm` console script."""
     prepare()
-    sys.exit(finish(run()))
+    code = finish(run())
+    if invocation.leaves_nothing():
+        # Everything is written, and nothing waits for the end of the process. Without this Python would destroy every
+        # object before it ends, which takes as long as describing a group.
+        os._exit(code)
+    sys.exit(code)
 
 
 if __name__ == "__main__":
