@@ -1,10 +1,10 @@
 """The entry point, and the one place where errors become exit codes."""
 
-import contextlib
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 from kgm.cli import invocation
 from kgm.cli.options.word_order import in_order
@@ -21,6 +21,10 @@ from kgm.cli.overview import COMMANDS, GROUPS
 from kgm.cli.plain_line import run_plainly
 from kgm.model.errors import KgmError, OutputError, PartialError
 from kgm.text.sanitize import clean, clean_lines
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -97,6 +101,8 @@ def _report_failure(error: KgmError, arguments: Sequence[str]) -> None:
 
     Where stderr cannot be written, people find it on stdout. An error that ends the run keeps its code when stdout
     cannot be written either."""
+    import contextlib
+
     from kgm.cli.output.failures import error_text
 
     output = _output_format(arguments)

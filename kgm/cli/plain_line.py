@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 from kgm.cli.overview import COMMANDS, help_text
 
+TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
+    from typing import Any
+
     from kgm.cli.options.declarations import Argument, Command, Option
 
 #: Commands whose parameters are all declared by `kgm.cli.options.declarations`.

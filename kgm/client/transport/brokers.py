@@ -5,7 +5,7 @@ coordinator moves, loads or is down, until the deadline, and asks different brok
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TypeVar
 
 from kgm.client.failures import MOVED, RETRIABLE, ConnectError, LostError, from_code, not_mentioned
@@ -213,6 +213,15 @@ class Brokers:
         before it that the present one may describe an outdated state; only what this client has noticed."""
         at = self._refused_at.get(group_id)
         return at is not None and at > since_s - TAKEOVER_S
+
+    def remember_listed(self, group_ids: Iterable[str], broker: BrokerNode, *, also_listed: Container[str]) -> None:
+        """A broker lists the groups that it coordinates, so their coordinator need not be looked up; if it has moved
+        since, it refuses the next request. A group that another broker lists too is moving, and is looked up."""
+        for group_id in group_ids:
+            if group_id in also_listed:
+                self._coordinators.pop(group_id, None)
+            else:
+                self._coordinators[group_id] = broker
 
     def forget_coordinators(self, group_ids: Iterable[str]) -> None:
         """Look these up again before the next request."""
