@@ -21,8 +21,9 @@ from kgm.simulation.play.bulk.claims import CooperativeAssignment
 from kgm.simulation.play.bulk.coverage import MOST_IN_CHAIN
 from kgm.simulation.play.bulk.crowd import Crowd
 from kgm.simulation.play.bulk.ledger import NOBODY
-from kgm.simulation.play.bulk.streams import Flags, Floats, Ints, network_ms, reaction_ms, words
-from kgm.simulation.play.bulk.times import RoundTimes, beats_after, is_joined, is_synced, learn, next_beats
+from kgm.simulation.play.bulk.stragglers import LateRevocation, revoke_late
+from kgm.simulation.play.bulk.streams import Flags, Floats, Ints, Words, network_ms, reaction_ms, words
+from kgm.simulation.play.bulk.times import RoundTimes, beats_after, is_joined, is_synced, learn, next_beats, stream_of
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 
 #: How many numbers a member draws that gives up partitions, until its JoinGroup arrives; and one that is refused.
@@ -41,13 +42,16 @@ class ChainedRound:
 @dataclass(slots=True, kw_only=True)
 class _Again:
     """What follows from a round. begins_ms: the next one; infinite if there is none. adopts: who learns what it was
-    assigned, by place. revoking: the places of those that give up partitions; join, arrives: when they join again."""
+    assigned, by place. revoking: the places of those that give up partitions; join, arrives: when they join again;
+    drawn: how many numbers have been drawn by then. beats: those that send a heartbeat before, by place."""
 
     begins_ms: float
     adopts: Flags
     revoking: Ints
     join_ms: Floats
     arrives_ms: Floats
+    drawn: Words
+    beats: dict[int, LateRevocation]
 
 
 class Chain:
@@ -116,7 +120,8 @@ class Chain:
         told = np.flatnonzero(is_told)
         found = RoundTimes.of(crowd, slots, told, self._leader)
         found.join_ms[again.revoking], found.link_ms[again.revoking] = again.join_ms, again.arrives_ms
-        found.drawn[again.revoking] += _DRAWN_TO_REVOKE
+        found.drawn[again.revoking] = again.drawn
+        self._beat_before_joining(found, again)
         refused = np.flatnonzero(~again.adopts)
         if not self._retry(found, refused, before.done_ms[refused]):
             return None
@@ -131,6 +136,16 @@ class Chain:
         is_late = found.joined_ms >= again.begins_ms + crowd.world.group.rebalance_timeout_ms - 1.0
         is_late |= found.joined_ms >= float(crowd.deadline_ms[slots[others]].min()) - 1.0
         return None if is_late else synced
+
+    def _beat_before_joining(self, found: RoundTimes, again: _Again) -> None:
+        """The heartbeats of members that give up partitions."""
+        crowd = self._crowd
+        for place, late in again.beats.items():
+            slot = self.slots[place]
+            crowd.last_beat_ms[slot] = crowd.extended_ms[slot] = late.beat_ms
+            crowd.has_beaten[slot] = True
+            found.quiet_ms[place] = late.quiet_ms
+            found.requests += 1
 
     def _retry(self, found: RoundTimes, refused: Ints, done_ms: Floats) -> bool:
         """Members whose SyncGroup is refused join again. done_ms: when they have the reply. False if one sends a
@@ -182,19 +197,30 @@ class Chain:
     def _again(self, found: RoundTimes, losing: Ints) -> _Again | None:
         """losing: the places of members that have more than they are assigned. None if a heartbeat comes between."""
         crowd, slots, done_ms = self._crowd, self.slots[losing], found.done_ms[losing]
-        drawn = words(crowd.keys[slots], found.drawn[losing], int(_DRAWN_TO_REVOKE))
-        revoke_ms = reaction_ms(drawn[0], crowd.revoke_least[slots], crowd.revoke_span[slots])
+        drawn = found.drawn[losing]
+        numbers = words(crowd.keys[slots], drawn, int(_DRAWN_TO_REVOKE))
+        revoke_ms = reaction_ms(numbers[0], crowd.revoke_least[slots], crowd.revoke_span[slots])
         join_ms = done_ms + crowd.world.timing.pace * revoke_ms
-        arrives_ms = np.maximum(join_ms + network_ms(drawn[1]), found.link_ms[losing])
+        arrives_ms = np.maximum(join_ms + network_ms(numbers[1]), found.link_ms[losing])
+        beat_ms, drawn = next_beats(crowd, slots, done_ms), drawn + _DRAWN_TO_REVOKE
+        beats: dict[int, LateRevocation] = {}
+        for at in np.flatnonzero(beat_ms <= join_ms).tolist():
+            place, slot = int(losing[at]), int(slots[at])
+            stream = stream_of(crowd, slot, int(found.drawn[place]) + 1)
+            late = beats[place] = revoke_late(stream, float(beat_ms[at]), float(join_ms[at]), float(found.link_ms[place]))
+            arrives_ms[at], drawn[at] = late.arrives_ms, stream.drawn
+            if beat_ms[at] + crowd.period_ms[slot] <= join_ms[at]:
+                return None
         begins_ms = float(arrives_ms.min(initial=np.inf))
         adopts = found.sync_ms < begins_ms
         if bool((found.quiet_ms >= begins_ms).any()) or any(found.done_ms[place] >= begins_ms for place in found.late):
             return None
         is_first = adopts[losing]
-        losing, join_ms, arrives_ms = losing[is_first], join_ms[is_first], arrives_ms[is_first]
-        if bool((next_beats(crowd, self.slots[losing], found.done_ms[losing]) <= join_ms).any()):
-            return None
-        return _Again(begins_ms=begins_ms, adopts=adopts, revoking=losing, join_ms=join_ms, arrives_ms=arrives_ms)
+        return _Again(
+            begins_ms=begins_ms, adopts=adopts, revoking=losing[is_first], join_ms=join_ms[is_first],
+            arrives_ms=arrives_ms[is_first], drawn=drawn[is_first],
+            beats={place: late for place, late in beats.items() if adopts[place]},
+        )  # fmt: skip
 
     def _beat(self, found: RoundTimes, again: _Again) -> None:
         """Sessions begin again, and calm members send heartbeats, until the next round begins or this one ends."""

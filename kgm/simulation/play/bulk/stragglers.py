@@ -92,6 +92,29 @@ def join_late(
 
 
 @dataclass(slots=True, kw_only=True)
+class LateRevocation:
+    """How a member joins that has given up partitions, and sends a heartbeat before. arrives_ms: of its JoinGroup.
+    quiet_ms: when the reply to the heartbeat arrives."""
+
+    beat_ms: float
+    arrives_ms: float
+    quiet_ms: float
+
+
+def revoke_late(stream: RandomStream, beat_ms: float, join_ms: float, link_ms: float) -> LateRevocation:
+    """stream: what is drawn from the heartbeat on. join_ms: when it joins. link_ms: see
+    `ScriptedMember.link_busy_until_ms`."""
+    counted_ms = max(beat_ms + draw_ms(stream, NETWORK_MS), link_ms)
+    if counted_ms < join_ms:
+        quiet_ms = counted_ms + draw_ms(stream, NETWORK_MS)
+        arrives_ms = join_ms + draw_ms(stream, NETWORK_MS)
+    else:
+        arrives_ms = max(join_ms + draw_ms(stream, NETWORK_MS), counted_ms)
+        quiet_ms = counted_ms + draw_ms(stream, NETWORK_MS)
+    return LateRevocation(beat_ms=beat_ms, arrives_ms=arrives_ms, quiet_ms=quiet_ms)
+
+
+@dataclass(slots=True, kw_only=True)
 class LateSync:
     """How a member is assigned that sends heartbeats meanwhile. done_ms: when it has its assignment. beat_ms: its last
     heartbeat. link_ms: see `ScriptedMember.link_busy_until_ms`. counted_ms: when heartbeats extended its session.
