@@ -64,7 +64,10 @@ class Chain:
         new: Ints = np.array([crowd.slot_of[member] for member in waiting], dtype=np.int64)
         self.slots = np.concatenate([crowd.places(), new])
         self._calm = len(crowd.slots)
-        self.by_id = crowd.slots | {member.member_id: crowd.slot_of[member] for member in waiting}
+        self._slot_of_id = crowd.slots | {member.member_id: crowd.slot_of[member] for member in waiting}
+        self._by_id: Ints | None = None
+        if crowd.is_alike:
+            self._by_id = np.array([slot for _, slot in sorted(self._slot_of_id.items())], dtype=np.int64)
         self.waits_until: Floats = np.full(len(waiting), np.inf)
         for member in waiting:
             crowd.identity[crowd.slot_of[member]] = crowd.ledger.number_of(member.identity)
@@ -169,8 +172,8 @@ class Chain:
         crowd.sent[slots] = np.where(crowd.names_generation[slots], crowd.generation[slots], crowd.remembered[slots])
         before = self._slot_of_identity[ledger.consumer]
         assignment = CooperativeAssignment(
-            crowd.world.group, crowd.members[self._leader].profile.library, self.by_id, crowd.specs,
-            crowd.sent.copy(), before, ledger.starts,
+            crowd.world.group, crowd.members[self._leader].profile.library, self._slot_of_id, self._by_id,
+            crowd.specs, crowd.sent.copy(), before, ledger.starts,
         )  # fmt: skip
         after = assignment.owners()
         moves = after != before

@@ -16,7 +16,7 @@ from kgm.coordinator.contract.outcome import Millis, TimerKey, session_key
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.model.assignment import Partitions
 from kgm.protocol.subscription import NO_GENERATION
-from kgm.simulation.play.bulk.claims import CooperativeAssignment
+from kgm.simulation.play.bulk.claims import CooperativeAssignment, are_alike
 from kgm.simulation.play.bulk.ledger import ArrayLedger, LedgerState
 from kgm.simulation.play.bulk.owners import CrowdAssignment, is_ordered
 from kgm.simulation.play.bulk.streams import Flags, Floats, Ints, Words
@@ -58,6 +58,7 @@ class Crowd:
         self.specs = [member.spec for member in members]
         self.slot_of = {member: slot for slot, member in enumerate(members)}
         self.is_ordered = is_ordered(world.group, self.specs)
+        self.is_alike = self.is_cooperative and are_alike(world.group, self.specs)
         self._places: Ints = np.zeros(0, dtype=np.int64)
         self._by_id: Ints = self._places
         self.assignment: CrowdAssignment | CooperativeAssignment | None = None
