@@ -1,8 +1,8 @@
 """Rebalances of a cooperative group, for all members at once, until none of them has anything to give up.
 
-What each member does is in `classic_member`. Members keep their partitions while they join. Those that are assigned less
-than they have give up the rest and join again at once, which begins the next rebalance while others may still wait for
-their assignments. So the members of a round that follows are of four kinds:
+What each member does is in `classic_member`. Members keep their partitions while they join. Those that are assigned
+less than they have give up the rest and join again at once, which begins the next rebalance while others may still wait
+for their assignments. So the members of a round that follows are of four kinds:
  - it has been assigned by then: a heartbeat tells it of the rebalance;
  - its assignment is on its way: it comes, and a heartbeat tells the member then;
  - it has given up partitions: it joins;
@@ -12,7 +12,6 @@ The rounds are computed on the arrays of the crowd, and undone if one of them is
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
@@ -58,7 +57,9 @@ class Chain:
     """slots: of the members, those that wait already last. waits_until: when each of these has its first
     assignment."""
 
-    def __init__(self, crowd: Crowd, group: ClassicGroup, waiting: Sequence[ScriptedClassicMember], leader: int) -> None:
+    def __init__(
+        self, crowd: Crowd, group: ClassicGroup, waiting: Sequence[ScriptedClassicMember], leader: int
+    ) -> None:
         self.rounds: list[ChainedRound] = []
         self._crowd, self._group, self._leader = crowd, group, leader
         new: Ints = np.array([crowd.slot_of[member] for member in waiting], dtype=np.int64)
@@ -210,7 +211,8 @@ class Chain:
         for at in np.flatnonzero(beat_ms <= join_ms).tolist():
             place, slot = int(losing[at]), int(slots[at])
             stream = stream_of(crowd, slot, int(found.drawn[place]) + 1)
-            late = beats[place] = revoke_late(stream, float(beat_ms[at]), float(join_ms[at]), float(found.link_ms[place]))
+            link_ms = float(found.link_ms[place])
+            late = beats[place] = revoke_late(stream, float(beat_ms[at]), float(join_ms[at]), link_ms)
             arrives_ms[at], drawn[at] = late.arrives_ms, stream.drawn
             if beat_ms[at] + crowd.period_ms[slot] <= join_ms[at]:
                 return None

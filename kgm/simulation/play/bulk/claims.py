@@ -1,23 +1,25 @@
-"""What the leader of a cooperative crowd assigns: an owner for each partition at once, where Java's sticky assignor
-leads a group of members that are alike; otherwise the assignor itself is asked.
+"""What the leader of a cooperative crowd assigns: an owner for each partition at once, if it is a Java consumer with
+cooperative-sticky and the members are alike; otherwise the assignor itself is asked.
 
 The rules are those of `assignors.client.sticky_constrained`, for claims that are not disputed, without racks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
 from kgm.assignors import MemberSpec
 from kgm.assignors.contract import Assigned
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_order
-from kgm.model.assignment import Partitions
 from kgm.protocol.subscription import NO_GENERATION
 from kgm.simulation.plan.client_library import Library
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.bulk.ledger import NOBODY
 from kgm.simulation.play.bulk.streams import Flags, Ints
 from kgm.simulation.play.leader import SubscriptionCache, assigned
+
+_NOTHING: Final[dict[str, tuple[int, ...]]] = {}
 
 
 class CooperativeAssignment:
@@ -46,7 +48,7 @@ class CooperativeAssignment:
         return self._by_id is not None
 
     @cached_property
-    def _claimed(self) -> dict[int, Partitions]:
+    def _claimed(self) -> dict[int, dict[str, tuple[int, ...]]]:
         return rows_of(self._before, self._starts, self._group.topics)
 
     @cached_property
@@ -54,7 +56,7 @@ class CooperativeAssignment:
         """By member id, as the leader's assignor answers."""
         if self.is_dealt:
             rows = rows_of(self.owners(), self._starts, self._group.topics)
-            return {member_id: rows.get(slot, {}) for member_id, slot in self._slots.items()}
+            return {member_id: rows.get(slot, _NOTHING) for member_id, slot in self._slots.items()}
         group, sent = self._group, self._sent.tolist()
         members = [self._member(member_id, slot, sent[slot]) for member_id, slot in self._slots.items()]
         return assigned(group.assignor, members, group.topics, self.library, self._capacity)
@@ -102,8 +104,8 @@ class CooperativeAssignment:
 
 
 class StickyDeal:
-    """One computation of `ConstrainedBuilder` with the adjustment of the cooperative protocol. Members are places in the
-    order of their ids.
+    """One computation of `ConstrainedBuilder` with the adjustment of the cooperative protocol. Members are places in
+    the order of their ids.
 
     by_id: their slots. before: for each partition the slot of the member that claims it, or NOBODY; in the order of
     topics and partitions. numbers: the partitions' numbers in their topics. in_map_order: asked for the slots in the
@@ -178,7 +180,7 @@ def are_alike(group: StartingGroup, members: Sequence[StartingMember]) -> bool:
     )
 
 
-def rows_of(owner: Ints, starts: Mapping[str, int], counts: Mapping[str, int]) -> dict[int, Partitions]:
+def rows_of(owner: Ints, starts: Mapping[str, int], counts: Mapping[str, int]) -> dict[int, dict[str, tuple[int, ...]]]:
     """The partitions of each slot, by topic in alphabetical order. Slots without any are left out."""
     rows: dict[int, dict[str, tuple[int, ...]]] = {}
     for topic in sorted(starts):
@@ -189,4 +191,4 @@ def rows_of(owner: Ints, starts: Mapping[str, int], counts: Mapping[str, int]) -
         for slot, first, end in zip(slots.tolist(), firsts.tolist(), ends, strict=True):
             if slot != NOBODY:
                 rows.setdefault(slot, {})[topic] = tuple(numbers[first:end])
-    return dict(rows)
+    return rows

@@ -1,8 +1,8 @@
 """One rebalance of a classic group, for all members at once; with a cooperative assignor also those that follow.
 
-What each member does, and what it draws for it, is in `classic_member`: a heartbeat tells it of the rebalance, it joins,
-and gives up its partitions before if the assignor is eager; at the end of the join phase it is told so, it syncs, and
-it is assigned when the leader has synced."""
+What each member does, and what it draws for it, is in `classic_member`: a heartbeat tells it of the rebalance, it
+joins, and gives up its partitions before if the assignor is eager; at the end of the join phase it is told so, it
+syncs, and it is assigned when the leader has synced. `chain` has what follows with a cooperative assignor."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -15,6 +15,7 @@ from kgm.coordinator.contract.outcome import Millis, SetTimer, TimerKey, TimerKi
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.protocol.subscription import NO_GENERATION
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
+from kgm.simulation.plan.client_library import Library
 from kgm.simulation.play.bulk.chain import Chain
 from kgm.simulation.play.bulk.costs import cost_of_gathering, cost_of_round
 from kgm.simulation.play.bulk.crowd import Crowd
@@ -190,8 +191,10 @@ class Rounds:
             crowd.remember(each.assignment)
             if world.kept_records is not None:
                 self._record(group, joined_ms)
-            cost = cost_of_round(len(found.slots), crowd.ledger.total, is_ordered=each.assignment.is_dealt)
-            self.saved += found.requests - cost
+            self.saved += found.requests - cost_of_round(
+                len(found.slots), crowd.ledger.total, is_ordered=each.assignment.is_dealt,
+                asks_librdkafka=each.assignment.library is Library.LIBRDKAFKA,
+            )  # fmt: skip
         self.played += len(chain.rounds) - 1
         world.clock.now_ms = chain.end_ms
         self._expire_offsets(chain.end_ms)
