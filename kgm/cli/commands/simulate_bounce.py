@@ -181,8 +181,10 @@ def simulate_bounce(
 
     What is left to chance is simulated again and again, on all cores there are: --draws times, or as often as --budget
     allows, which is counted in simulated requests, so that the same seed and budget give the same prediction on every
-    machine (and more draws of large groups where the extra `simulation` is installed). Draws of what is rare come on
-    top. A prediction says on how many draws it rests; with one there are no ranges. --timeout ends the draws early.
+    machine. A rebalance that the extra `simulation` plays in one step counts as the few requests that would take as
+    long, so that a budget buys more draws with it. Draws of what is rare come on top, and the answer counts them too:
+    for 20 draws 10 with unusual timing, one led by each client library, and up to 40 while the least or the most of
+    something was drawn only once. With one draw there are no ranges. --timeout ends the draws early.
 
     With --target-size or --pre-registered a second scenario, `standby`, shows the same plan on a broker that lets new
     members wait until all planned ones have joined. Apache Kafka cannot do this; `kgm serve --set

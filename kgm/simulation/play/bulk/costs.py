@@ -10,7 +10,7 @@ _MEMBERS_PER_REQUEST, _PARTITIONS_PER_REQUEST = 90, 2_200
 #: The same where the assignor itself has to be asked, in objects.
 _ASKED_MEMBERS_PER_REQUEST, _ASKED_PARTITIONS_PER_REQUEST = 3, 40
 #: The same where it is librdkafka's cooperative-sticky, which has one algorithm for all groups.
-_LIBRDKAFKA_PARTITIONS_PER_REQUEST = 6
+_LIBRDKAFKA_PARTITIONS_PER_REQUEST = 3
 #: The same for arrays that are made of scripted members, and the reverse.
 _GATHERED_MEMBERS_PER_REQUEST, _GATHERED_PARTITIONS_PER_REQUEST = 2, 50
 
