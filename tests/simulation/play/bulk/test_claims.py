@@ -54,7 +54,7 @@ def both(start, before):
     return dealt, asked, starts
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(claimed())
 def test_what_is_dealt_is_what_the_assignor_answers(situation):
     start, before = situation

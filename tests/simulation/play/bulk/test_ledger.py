@@ -25,7 +25,7 @@ def exchanges(draw):
     return draw(owners), draw(st.lists(st.tuples(owners, times), min_size=1, max_size=4))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(exchanges())
 def test_an_exchange_is_what_members_do_one_by_one(situation):
     before, rounds = situation
