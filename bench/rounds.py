@@ -2,10 +2,12 @@
 """What a draw costs in bulk and event by event: a rolling restart of all members of a group of dynamic members.
 
 usage: python bench/rounds.py [--sizes N[,N...]] [--large N[,N...]] [--assignors NAME[,NAME...]] [--runs N]
-                              [--draws N] [--drawn N]
+                              [--draws N] [--drawn N] [--libraries NAME[,NAME...]]
 
 The peer is the plain path: the same draw with each message as an event. Both are played in this process, in turn, and
-must be equal; 10 partitions a member, a restart takes 5 s, the processes are half Java consumers and half librdkafka.
+must be equal; 10 partitions a member, a restart takes 5 s, the processes are half Java consumers and half librdkafka,
+or of --libraries in turn (`sticky` is Java's only). In a cooperative group the leader's library tells whether the
+assignor is asked: librdkafka's is, and takes most of the time then.
 Each run is another draw, and the first one has the usual timing. The sizes of --large are played in bulk only: the
 plain path takes minutes. "budget s" is what the draw costs by the count of --budget, which knows no clock
 (`kgm.simulation.draws.budget`). The last table is one prediction of --drawn members with --draws draws, on one core and
@@ -36,11 +38,14 @@ from kgm.simulation.play.timing import DrawTiming, UsualTiming
 NEVER = 10**9
 
 
+LIBRARIES = ["java", "librdkafka"]
+
+
 def played(members, assignor, bulk_from, number=0):
     """(CPU seconds, the draw of this number, how many of its rebalances were played in bulk)."""
     topics = [TopicSnapshot(name="orders", partitions=10 * members)]
     snapshot = synthetic_group(members, topics, Membership.DYNAMIC, assignor)
-    libraries = ("java",) if assignor == "sticky" else ("java", "librdkafka")
+    libraries = ("java",) if assignor == "sticky" else LIBRARIES
     rows = (replace(m, client_library=libraries[n % len(libraries)]) for n, m in enumerate(snapshot.members))
     snapshot = replace(snapshot, members=tuple(rows))
     everyone = tuple(member.identity for member in snapshot.members)
@@ -79,12 +84,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="10,30,100,200")
     parser.add_argument("--large", default="1000,3000")
-    parser.add_argument("--assignors", default="range,roundrobin,sticky")
+    parser.add_argument("--assignors", default="range,roundrobin,sticky,cooperative-sticky")
+    parser.add_argument("--libraries", default=",".join(LIBRARIES))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--drawn", type=int, default=1000)
     arguments = parser.parse_args()
-    print(f"medians of {arguments.runs} draws")
+    LIBRARIES[:] = arguments.libraries.split(",")
+    print(f"medians of {arguments.runs} draws, members of {' and '.join(LIBRARIES)}")
     print(
         "| assignor | members | rebalances | in bulk | CPU s | budget s | us per member and rebalance | plain, CPU s | "
         "ratio | MB |"

@@ -179,10 +179,10 @@ def simulate_bounce(
     The group is live (GROUP, which is only read), a snapshot (--from-file), or made up (--members N --topic
     NAME:PARTITIONS), with up to 200000 partitions.
 
-    What is left to chance is simulated again and again, on all cores there are: --draws times, or as often as --budget
-    allows, which is counted in simulated requests, so that the same seed and budget give the same prediction on every
-    machine (and more draws of large groups where the extra `simulation` is installed). Draws of what is rare come on
-    top. A prediction says on how many draws it rests; with one there are no ranges. --timeout ends the draws early.
+    What is left to chance is simulated on all cores, --draws times or as often as --budget allows. It counts simulated
+    requests, so that it buys the same everywhere, and more with the extra `simulation`. Draws of what is rare come on
+    top, and count in the answer: for 20 draws 10 with unusual timing, one led by each client library, and up to 40 more
+    while an extreme was drawn only once. With one draw there are no ranges. --timeout ends the draws early.
 
     With --target-size or --pre-registered a second scenario, `standby`, shows the same plan on a broker that lets new
     members wait until all planned ones have joined. Apache Kafka cannot do this; `kgm serve --set

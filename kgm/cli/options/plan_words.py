@@ -52,7 +52,12 @@ HeartbeatInterval = Annotated[
     str | None,
     typer.Option("--heartbeat-interval", metavar="DURATION", help="Heartbeat interval of the clients; mostly 3s."),
 ]
-Draws = Annotated[int, typer.Option("--draws", metavar="N", help="How often to simulate what is left to chance.")]
+Draws = Annotated[
+    int,
+    typer.Option(
+        "--draws", metavar="N", help="How often to simulate what is left to chance; draws of what is rare come on top."
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same prediction.")]
 
 

@@ -25,6 +25,12 @@ def may_be_regular(group: ClassicGroup) -> bool:
     )
 
 
+def begin_round(group: ClassicGroup, *, began_ms: Millis) -> None:
+    """A member of a Stable group has joined with another subscription."""
+    group.soft.pending_syncs.clear()
+    group.move_to(ClassicState.PREPARING_REBALANCE, began_ms)
+
+
 def end_round(group: ClassicGroup, newcomers: Iterable[str], *, joined_ms: Millis, assigned_ms: Millis) -> None:
     """End the join phase and the sync phase. newcomers: the members that were new. Protocols and assignments of the
     members stay what they were (`update_members`)."""

@@ -16,7 +16,7 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.client_library import Library
 from kgm.simulation.plan.new_members import new_members
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
-from kgm.simulation.play.bulk.coverage import BULK_FROM, rounds_of
+from kgm.simulation.play.bulk.coverage import BULK_FROM, MOST_IN_CHAIN, rounds_of
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.client_profiles import PROFILES
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
@@ -339,9 +339,8 @@ class PlanRunner:
         while self._scheduled or world.in_flight or not self._is_stable(with_lingering=with_lingering):
             if world.clock.now_ms > deadline or world.rebalances > most or world.requests > most_requests:
                 return False
-            is_last = (
-                world.rebalances >= most or world.requests + _REQUESTS_PER_ROUND * len(self.members) > most_requests
-            )
+            requests = world.requests + MOST_IN_CHAIN * _REQUESTS_PER_ROUND * len(self.members)
+            is_last = world.rebalances + MOST_IN_CHAIN > most or requests > most_requests
             self._run_next(-math.inf if is_last else deadline)
         return True
 

@@ -281,7 +281,7 @@ class World:
         joining = self._join_key in self._deadlines
         begins = joining and not self._is_joining
         if begins:
-            self.note("rebalance", "the group prepares a rebalance; members learn of it from their next heartbeats")
+            self.round_begins()
         self._is_joining = joining
         if self.held_newcomers.plan is not None:
             self.held_newcomers.observe()
@@ -374,6 +374,10 @@ class World:
         for ticket in tickets:
             del self._waiting[ticket]
             del self._unanswered[self._connection_of.pop(ticket)]
+
+    def round_begins(self) -> None:
+        """A classic group begins a rebalance."""
+        self.note("rebalance", "the group prepares a rebalance; members learn of it from their next heartbeats")
 
     def round_ended(self, generation: int, members: int) -> None:
         """A classic group was assigned in a round in bulk, and all members have synced."""

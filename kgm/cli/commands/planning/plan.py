@@ -118,8 +118,8 @@ def plan(
     --max-duration and --keep-consuming hold in every draw; if no plan keeps them the exit code is 8, and the closest
     plan is shown. A classic group without cooperative members stops all partitions in a rebalance, however short.
 
-    --budget is counted in simulated requests: the same seed and budget give the same answer on every machine.
-    --timeout, if given, ends the search early.
+    Each way is simulated --draws times; those that are printed as often again, with draws of what is rare on top.
+    --budget counts simulated requests of the search, and buys more with `simulation`; --timeout ends the search early.
 
     --restart-times takes restarts that were seen, such as 20s,25s,90s or a file with one in a line; --history takes
     those that kgm history build has found. Each simulated restart is one of them; and for static members the shortest

@@ -10,8 +10,11 @@ coverage which draws may be played in bulk
 streams  random numbers and times of many members at once
 ledger   who consumes what, as arrays
 owners   what a leader assigns, as an array
+claims   the same with a cooperative assignor
 crowd    calm members as arrays, to and from scripted members
+times    when everything happens in one rebalance
 rounds   one rebalance of a crowd
+chain    with a cooperative assignor, those that follow from it
 costs    what it costs, for those who have a budget
 stragglers  members that are slow in it, one by one
 """

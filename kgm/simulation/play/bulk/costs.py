@@ -9,15 +9,19 @@ _ROUND = 8
 _MEMBERS_PER_REQUEST, _PARTITIONS_PER_REQUEST = 90, 2_200
 #: The same where the assignor itself has to be asked, in objects.
 _ASKED_MEMBERS_PER_REQUEST, _ASKED_PARTITIONS_PER_REQUEST = 3, 40
+#: The same where it is librdkafka's cooperative-sticky, which has one algorithm for all groups.
+_LIBRDKAFKA_PARTITIONS_PER_REQUEST = 3
 #: The same for arrays that are made of scripted members, and the reverse.
 _GATHERED_MEMBERS_PER_REQUEST, _GATHERED_PARTITIONS_PER_REQUEST = 2, 50
 
 
-def cost_of_round(members: int, partitions: int, *, is_ordered: bool) -> int:
-    """A round in bulk. is_ordered: see `owners.is_ordered`."""
+def cost_of_round(members: int, partitions: int, *, is_ordered: bool, asks_librdkafka: bool = False) -> int:
+    """A round in bulk. is_ordered: whether the assignor need not be asked (`owners.is_ordered`)."""
     cost = _ROUND + members // _MEMBERS_PER_REQUEST + partitions // _PARTITIONS_PER_REQUEST
     if not is_ordered:
         cost += members // _ASKED_MEMBERS_PER_REQUEST + partitions // _ASKED_PARTITIONS_PER_REQUEST
+    if asks_librdkafka:
+        cost += partitions // _LIBRDKAFKA_PARTITIONS_PER_REQUEST
     return cost
 
 

@@ -13,15 +13,17 @@ if TYPE_CHECKING:
 
 #: Rounds of groups of so many members are played in bulk: below, arrays cost more than they save.
 BULK_FROM = 24
+#: How many rebalances of a cooperative group are played in one step at most.
+MOST_IN_CHAIN = 12
 
 
 def rounds_of(world: World, members: Sequence[ScriptedMember]) -> "Rounds | None":
     """What plays the rounds of these members, all that there may be, in bulk. None without numpy, and for groups in
     which it cannot."""
     classic = [member for member in members if isinstance(member, ScriptedClassicMember)]
-    is_eager = len(classic) == len(members) and not any(member.keeps_while_joining for member in classic)
+    is_classic = len(classic) == len(members)
     is_plain = world.held_newcomers.plan is None and world.behavior == REFERENCE_BEHAVIOR
-    if not is_eager or not is_plain or world.ledger.holdings is not None:
+    if not is_classic or not is_plain or world.ledger.holdings is not None:
         return None
     try:
         from kgm.simulation.play.bulk.rounds import Rounds

@@ -6,6 +6,7 @@ all of them."""
 
 import bisect
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +16,27 @@ from kgm.coordinator.contract.outcome import Millis, TimerKey, session_key
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.model.assignment import Partitions
 from kgm.protocol.subscription import NO_GENERATION
-from kgm.simulation.play.bulk.ledger import ArrayLedger
+from kgm.simulation.play.bulk.claims import CooperativeAssignment, are_alike
+from kgm.simulation.play.bulk.ledger import ArrayLedger, LedgerState
 from kgm.simulation.play.bulk.owners import CrowdAssignment, is_ordered
-from kgm.simulation.play.bulk.streams import Floats, Ints, Words
+from kgm.simulation.play.bulk.streams import Flags, Floats, Ints, Words
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.leader import STICKY, assignment_user_data
 from kgm.simulation.play.scripted_member import LifecyclePhase
 from kgm.simulation.play.virtual_clock import ScheduledCall
 from kgm.simulation.play.world import World
 
-Flags = npt.NDArray[np.bool_]
+Saved = tuple[list[npt.NDArray[Any]], LedgerState, int]
+
+#: The arrays that rounds change.
+_CHANGED = (
+    "drawn", "last_beat_ms", "extended_ms", "last_join_ms", "link_busy_ms", "due_ms", "deadline_ms", "turn",
+    "has_beaten", "sent", "generation", "remembered",
+)  # fmt: skip
+
+
+if TYPE_CHECKING:
+    from kgm.simulation.play.bulk.times import RoundTimes
 
 
 class Crowd:
@@ -32,21 +44,24 @@ class Crowd:
     them, their *slot*. Names are those of `ScriptedMember`; times in ms.
 
     slots: of the members of the crowd by member id, in the order of the coordinator. sent: the generation in the latest
-    subscription. identity: the number of the identity in the ledger. assignment: the latest one of a round in bulk."""
+    subscription; generation, remembered: that of the member, and that in which it was last assigned. identity: the
+    number of the identity in the ledger. assignment: the latest one of a round in bulk."""
 
     def __init__(self, world: World, members: Sequence[ScriptedClassicMember]) -> None:
         self.world = world
         self.members = members
         self.is_gathered = False
+        self.is_cooperative = members[0].keeps_while_joining
         self.slots: dict[str, int] = {}
         self._sorted_ids: list[str] = []
         self.outside = set(members)
         self.specs = [member.spec for member in members]
         self.slot_of = {member: slot for slot, member in enumerate(members)}
         self.is_ordered = is_ordered(world.group, self.specs)
+        self.is_alike = self.is_cooperative and are_alike(world.group, self.specs)
         self._places: Ints = np.zeros(0, dtype=np.int64)
         self._by_id: Ints = self._places
-        self.assignment: CrowdAssignment | None = None
+        self.assignment: CrowdAssignment | CooperativeAssignment | None = None
         self._due_call: ScheduledCall | None = None
         size = len(members)
         profiles = [member.profile for member in members]
@@ -60,6 +75,9 @@ class Crowd:
         self.react_span = per_member([profile.react[1] - profile.react[0] for profile in profiles])
         self.think_least = per_member([profile.think[0] for profile in profiles])
         self.think_span = per_member([profile.think[1] - profile.think[0] for profile in profiles])
+        self.revoke_least = per_member([profile.revoke[0] for profile in profiles])
+        self.revoke_span = per_member([profile.revoke[1] - profile.revoke[0] for profile in profiles])
+        self.gap_ms = per_member([profile.rejoin_gap_ms if self.is_cooperative else -np.inf for profile in profiles])
         self.beats_while_syncing: Flags = np.array([profile.beats_while_syncing for profile in profiles])
         self.names_generation: Flags = np.array([profile.sends_generation_when_eager for profile in profiles])
         self.period_ms, self.last_beat_ms, self.extended_ms = np.zeros(size), np.zeros(size), np.zeros(size)
@@ -69,11 +87,26 @@ class Crowd:
         self.turn: Ints = np.zeros(size, dtype=np.int64)
         self.has_beaten: Flags = np.zeros(size, dtype=np.bool_)
         self.sent: Ints = np.full(size, NO_GENERATION, dtype=np.int64)
+        self.generation: Ints = np.full(size, NO_GENERATION, dtype=np.int64)
+        self.remembered: Ints = np.full(size, NO_GENERATION, dtype=np.int64)
         self.identity: Ints = np.zeros(size, dtype=np.int64)
 
     def think(self, slot: int) -> tuple[Floats, Floats]:
         """The least that a member takes to think, and by how much more it may take."""
         return self.think_least[slot : slot + 1], self.think_span[slot : slot + 1]
+
+    # -- undoing
+
+    def save(self) -> Saved:
+        """What rounds change in the arrays and in the ledger."""
+        return [getattr(self, name).copy() for name in _CHANGED], self.ledger.save(), self.world.requests
+
+    def restore(self, saved: Saved) -> None:
+        """Make it as it was saved, once."""
+        arrays, ledger, self.world.requests = saved
+        for name, array in zip(_CHANGED, arrays, strict=True):
+            setattr(self, name, array)
+        self.ledger.restore(ledger)
 
     # -- in and out
 
@@ -125,6 +158,7 @@ class Crowd:
         self.period_ms[slot], self.last_beat_ms[slot] = member.period_ms, member.last_beat_ms
         self.extended_ms[slot], self.last_join_ms[slot] = member.extended_ms, member.last_join_ms
         self.link_busy_ms[slot], self.has_beaten[slot] = member.link_busy_until_ms, member.has_beaten
+        self.generation[slot], self.remembered[slot] = member.generation, member.remembered_generation
 
     def admit(self, member: ScriptedClassicMember) -> None:
         """A member that waits for the end of a join phase is played in bulk from now on. It is the last one of the
@@ -195,7 +229,7 @@ class Crowd:
             if member.remembered_generation != NO_GENERATION
         }
 
-    def remember(self, assignment: CrowdAssignment) -> None:
+    def remember(self, assignment: CrowdAssignment | CooperativeAssignment) -> None:
         """The members were assigned this."""
         self.assignment = assignment
         if self.world.group.assignor == STICKY:
@@ -275,6 +309,22 @@ class Crowd:
         self.deadline_ms[places] = at_ms + self.world.group.session_timeout_ms
         first = self.world.runtime.reserve_turns(len(places))
         self.turn[places] = np.arange(first, first + len(places))
+
+    def begin_sessions(self, found: "RoundTimes") -> None:
+        """Sessions begin again at the end of the join phase, and of those that have synced by then when the leader
+        has."""
+        has_synced = found.sync_ms <= found.assigned_ms
+        self.extend_sessions(found.slots, int(found.joined_ms))
+        self.extend_sessions(found.slots[has_synced], int(found.assigned_ms))
+
+    def extend_by_heartbeats(self, until_ms: float, places: Ints, counted: Sequence[tuple[float, int]]) -> None:
+        """Heartbeats until then: counted, those that arrived while members synced (when, who), and those of members at
+        places that had been assigned."""
+        slots, beats_ms = self.beat_until(until_ms, places)
+        synced: Ints = np.array([slot for _, slot in counted], dtype=np.int64)
+        synced_ms: Floats = np.array([at_ms for at_ms, _ in counted], dtype=np.float64)
+        if len(slots) or len(synced):
+            self.extend_in_turn(np.concatenate([synced, slots]), np.concatenate([synced_ms, beats_ms]))
 
     def set_due(self, places: Ints, at_ms: Floats) -> None:
         """The next heartbeat of calm members would be at these times; it is left out as long as sessions are safe

@@ -1,10 +1,16 @@
 """Who consumes which partition, as arrays with an entry for each partition: `OwnershipLedger` while a crowd is calm."""
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from kgm.model.assignment import Partitions
-from kgm.simulation.play.bulk.streams import Floats, Ints
+from kgm.simulation.play.bulk.streams import Flags, Floats, Ints
 from kgm.simulation.play.ownership_ledger import OwnershipLedger
+
+#: What `ArrayLedger.save` returns.
+LedgerState = tuple[tuple[npt.NDArray[Any], ...], tuple[int, int, int]]
 
 #: No consumer, or no owner yet.
 NOBODY = -1
@@ -112,3 +118,36 @@ class ArrayLedger(OwnershipLedger):
         np.copyto(self.latest, owner, where=taken)
         self.consumer = owner
         self.consumed += int(np.count_nonzero(taken))
+
+    def exchange(self, lost: Flags, gained: Flags, taker: Ints, at_ms: Floats) -> None:
+        """Members stop consuming some partitions, and begin to consume others, each at its time. taker: for each
+        partition that is gained, which has no consumer, the number of an identity. at_ms: by number of the identity."""
+        until_ms, from_ms = at_ms[self.consumer], at_ms[taker]
+        self._count_down(until_ms[lost], from_ms[gained])
+        np.copyto(self._idle_since_ms, until_ms, where=lost)
+        self.consumer = np.where(lost, NOBODY, self.consumer)
+        had_one = gained & (self.latest >= 0)
+        np.add(self._stopped_ms, from_ms - self._idle_since_ms, out=self._stopped_ms, where=had_one)
+        differs = gained & (self.latest != taker)
+        self.handovers += int(np.count_nonzero(differs & had_one))
+        np.copyto(self._changed_ms, from_ms, where=differs)
+        np.copyto(self.latest, taker, where=gained)
+        np.copyto(self.consumer, taker, where=gained)
+
+    def _count_down(self, until_ms: Floats, from_ms: Floats) -> None:
+        """Count how many partitions are consumed, and how few there were. A member stops before it begins."""
+        times, at = np.unique(np.concatenate([until_ms, from_ms]), return_inverse=True)
+        stops = np.bincount(at[: len(until_ms)], minlength=len(times))
+        starts = np.bincount(at[len(until_ms) :], minlength=len(times))
+        left = self.consumed + np.cumsum(starts - stops) - starts
+        self.fewest_consumed = min(self.fewest_consumed, int(left.min(initial=self.fewest_consumed)))
+        self.consumed += len(from_ms) - len(until_ms)
+
+    def save(self) -> LedgerState:
+        """What `exchange` changes."""
+        arrays = self.consumer, self.latest, self._idle_since_ms, self._changed_ms, self._stopped_ms
+        return tuple(array.copy() for array in arrays), (self.handovers, self.consumed, self.fewest_consumed)
+
+    def restore(self, state: LedgerState) -> None:
+        arrays, (self.handovers, self.consumed, self.fewest_consumed) = state
+        self.consumer, self.latest, self._idle_since_ms, self._changed_ms, self._stopped_ms = arrays

@@ -54,9 +54,11 @@ class LateJoin:
     beats: int
 
 
-def join_late(member: ScriptedMember, stream: RandomStream, beat_ms: float, link_ms: float) -> LateJoin:
+def join_late(
+    member: ScriptedMember, stream: RandomStream, beat_ms: float, link_ms: float, earliest_ms: float
+) -> LateJoin:
     """From the first heartbeat after a rebalance has begun to the JoinGroup. link_ms: see
-    `ScriptedMember.link_busy_until_ms`."""
+    `ScriptedMember.link_busy_until_ms`. earliest_ms: before which it does not join."""
     events = _Events()
     events.put(beat_ms, _Kind.BEAT)
     heard_ms = join_ms = 0.0
@@ -77,7 +79,8 @@ def join_late(member: ScriptedMember, stream: RandomStream, beat_ms: float, link
                 quiet_ms = now_ms
                 if not is_busy:
                     is_busy = True
-                    events.put(now_ms + member.takes_ms_of(stream, member.profile.react), _Kind.JOIN)
+                    join_at_ms = now_ms + member.takes_ms_of(stream, member.profile.react)
+                    events.put(max(join_at_ms, earliest_ms), _Kind.JOIN)
             case _Kind.JOIN:
                 has_joined, join_ms = True, now_ms
                 link_ms = arrives_ms = max(now_ms + draw_ms(stream, NETWORK_MS), link_ms)
@@ -86,6 +89,29 @@ def join_late(member: ScriptedMember, stream: RandomStream, beat_ms: float, link
     return LateJoin(
         heard_ms=heard_ms, beat_ms=last_ms, join_ms=join_ms, arrives_ms=arrives_ms, quiet_ms=quiet_ms, beats=beats
     )
+
+
+@dataclass(slots=True, kw_only=True)
+class LateRevocation:
+    """How a member joins that has given up partitions, and sends a heartbeat before. arrives_ms: of its JoinGroup.
+    quiet_ms: when the reply to the heartbeat arrives."""
+
+    beat_ms: float
+    arrives_ms: float
+    quiet_ms: float
+
+
+def revoke_late(stream: RandomStream, beat_ms: float, join_ms: float, link_ms: float) -> LateRevocation:
+    """stream: what is drawn from the heartbeat on. join_ms: when it joins. link_ms: see
+    `ScriptedMember.link_busy_until_ms`."""
+    counted_ms = max(beat_ms + draw_ms(stream, NETWORK_MS), link_ms)
+    if counted_ms < join_ms:
+        quiet_ms = counted_ms + draw_ms(stream, NETWORK_MS)
+        arrives_ms = join_ms + draw_ms(stream, NETWORK_MS)
+    else:
+        arrives_ms = max(join_ms + draw_ms(stream, NETWORK_MS), counted_ms)
+        quiet_ms = counted_ms + draw_ms(stream, NETWORK_MS)
+    return LateRevocation(beat_ms=beat_ms, arrives_ms=arrives_ms, quiet_ms=quiet_ms)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from kgm.simulation.play.timing import NETWORK_MS, SLOW_BELOW, SLOW_BITS, SLOW_M
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 
 _INCREMENT, _FIRST, _SECOND = np.uint64(INCREMENT), np.uint64(FACTORS[0]), np.uint64(FACTORS[1])

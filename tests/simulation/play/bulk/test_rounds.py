@@ -140,6 +140,39 @@ def test_a_rolling_bounce_of_dynamic_members_is_played_in_bulk(assignor, library
     assert runner.rounds.played >= 20, (runner.rounds.played, runner.rounds.failed)
 
 
+@pytest.mark.parametrize("library", ["java", "librdkafka", "both"])
+@pytest.mark.parametrize("restart_time_ms", [5_000, 90_000])
+@pytest.mark.parametrize("heartbeat_interval_ms", [None, 1_000])
+def test_the_rebalances_that_follow_in_a_cooperative_group_are_played_in_bulk(
+    library, restart_time_ms, heartbeat_interval_ms
+):
+    """Members give up partitions and join again while others have not been assigned yet."""
+    group = made_up(40, 95, DYNAMIC, "cooperative-sticky", library="java" if library == "both" else library)
+    if library == "both":
+        rows = (replace(m, client_library=LIBRARIES[1 + n % 2]) for n, m in enumerate(group.members))
+        group = replace(group, members=tuple(rows))
+    plan = Plan(
+        bounce=ids(group)[:12], rolling=Rolling(), restart_time_ms=restart_time_ms,
+        heartbeat_interval_ms=heartbeat_interval_ms,
+    )  # fmt: skip
+    runner = assert_equal(group, plan)
+    assert runner.world.rebalances > 24, "each change has two rebalances or more"
+    assert runner.rounds is not None
+    assert runner.rounds.played >= 0.9 * runner.world.rebalances, (runner.rounds.played, runner.rounds.failed)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_cooperative_group_with_messages_that_are_slow(seed):
+    """A slow SyncGroup is refused when the next rebalance has begun; its member does not learn what it was assigned,
+    and another rebalance follows."""
+    group = made_up(60, 400, DYNAMIC, "cooperative-sticky", library=LIBRARIES[1 + seed % 2])
+    plan = Plan(bounce=ids(group)[:6], scale_out=seed % 3, rolling=Rolling(), restart_time_ms=20_000)
+    timing = [DrawTiming, *DIRECTED][seed % (1 + len(DIRECTED))]
+    runner = assert_equal(group, plan, seed=f"slow {seed}", timing=timing)
+    assert runner.rounds is not None
+    assert runner.rounds.played
+
+
 @pytest.mark.parametrize("heartbeat_interval_ms", [200, 300, 600])
 @pytest.mark.parametrize("library", ["java", "librdkafka"])
 def test_members_that_heartbeat_again_before_they_join_or_while_they_sync(library, heartbeat_interval_ms):

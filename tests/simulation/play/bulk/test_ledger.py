@@ -1,0 +1,56 @@
+"""What members give up and take in one step, beside a ledger that is told of one member at a time."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgm.simulation.play.bulk.ledger import NOBODY, ArrayLedger
+from kgm.simulation.play.ownership_ledger import OwnershipLedger
+
+TOPIC, START_MS = "t", 1_000.0
+MEMBERS = ("a", "b", "c", "d")
+
+
+@st.composite
+def exchanges(draw):
+    """Who has each partition before and after, NOBODY for none, when each member has its assignment, and how many
+    times that happens again."""
+    count = draw(st.integers(1, 12))
+    owners = st.lists(st.integers(NOBODY, len(MEMBERS) - 1), min_size=count, max_size=count)
+    times = st.lists(st.floats(1, 500), min_size=len(MEMBERS), max_size=len(MEMBERS), unique=True)
+    return draw(owners), draw(st.lists(st.tuples(owners, times), min_size=1, max_size=4))
+
+
+@settings(max_examples=150)
+@given(exchanges())
+def test_an_exchange_is_what_members_do_one_by_one(situation):
+    before, rounds = situation
+    assignment = {
+        name: {TOPIC: tuple(at for at, owner in enumerate(before) if owner == place)}
+        for place, name in enumerate(MEMBERS)
+    }
+    one_by_one = OwnershipLedger({TOPIC: len(before)}, assignment, START_MS)
+    ledger = ArrayLedger(deepcopy(one_by_one))
+    numbers = np.array([*(ledger.number_of(name) for name in MEMBERS), NOBODY])
+    consumer, now_ms = np.array(before), START_MS
+    for owners, spans in rounds:
+        # What has a consumer comes to another one in a later round only.
+        after = np.where((consumer >= 0) & (consumer != owners), NOBODY, owners)
+        lost, gained = (consumer >= 0) & (after != consumer), (after >= 0) & (after != consumer)
+        for place in np.argsort(spans).tolist():
+            at_ms = now_ms + spans[place]
+            left, got = np.flatnonzero(lost & (consumer == place)), np.flatnonzero(gained & (after == place))
+            one_by_one.drop(MEMBERS[place], {TOPIC: left.tolist()}, at_ms)
+            one_by_one.take(MEMBERS[place], {TOPIC: got.tolist()}, at_ms)
+        at = np.zeros(len(ledger.names))
+        at[numbers[:-1]] = now_ms + np.array(spans)
+        saved = ledger.save()
+        ledger.exchange(lost, gained, numbers[after], at)
+        ledger.restore(saved)
+        ledger.exchange(lost, gained, numbers[after], at)
+        consumer, now_ms = after, now_ms + 1_000.0
+    assert vars(ledger.write_back()) == vars(one_by_one)
