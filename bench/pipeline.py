@@ -15,7 +15,9 @@ decode what the formatters print: every field of key and value. Timed is what co
 into its `noop` sink, less the least that one like it takes afterwards for 500 records; of the console consumer the
 whole process less the time that it takes for one record. Both JVMs still warm up within that, so it is given for the first N records and for
 the next N: of Spark the same job once more, of the console consumer 2N less N, in processes of their own.
-A capture is from the topic to the Parquet files of bronze, all in all, the first and the next in the same way.
+A capture is from the topic to the Parquet files of bronze, the first and the next in the same way, less the least that
+one of 500 records takes afterwards; without Spark it is this process that captures. "A whole process" is everything from
+its start to its end, JVM and all, with nothing taken off, for the console consumer, too.
 CPU seconds and memory are those of the whole process trees, JVM and Python; shared pages count in each process. Spark
 has -Xmx1g in one process, 512m in each executor; the console consumer what its script gives it (512m). Medians of
 --rounds, each a process of its own. Then a build: from the segments to every table of a store, capture and all. And
@@ -140,9 +142,10 @@ def worker(asked):
         properties = {"bootstrap.servers": asked["bootstrap"]}
         return Source(kind=SourceKind(asked["kind of source"]), properties=properties, topic=place)
 
+    conf = {"spark.driver.memory": "1g"}
     options = SparkOptions(
         master=asked["master"],
-        conf={"spark.driver.memory": "1g"} | (EXECUTORS if asked["master"].startswith("spark:") else {}),
+        conf=conf | (EXECUTORS if (asked["master"] or "").startswith("spark:") else {}),
         jars=jars() if asked.get("kind of source") == "spark-kafka" else None,
     )
     others = asked.get("others", [])
@@ -151,7 +154,14 @@ def worker(asked):
             start(options)
             build(pathlib.Path(out) / "warm", source=source(asked["warm"]), options=options)
             return watched(lambda: build(pathlib.Path(out) / "store", source=source(asked["place"]), options=options))
-    spark = start(options, source(asked["place"]))
+    if asked.get("whole"):
+        begun = used(others)[0]
+        with tempfile.TemporaryDirectory() as out:
+            memory = watched(
+                lambda: capture(pathlib.Path(out) / "store", source(asked["place"]), options=options, once=True), others
+            )[2]
+        return since_start(), used([os.getpid(), *others])[0] - begun, memory
+    spark = start(options, source(asked["place"])) if asked["master"] else None
     with tempfile.TemporaryDirectory() as out:
         stores = (pathlib.Path(out) / str(number) for number in itertools.count())
 
@@ -165,11 +175,15 @@ def worker(asked):
 
         job(asked["warm"])
         both = [watched(lambda: job(asked["place"]), others) for _ in range(2)]
-        if asked["how"] == "capture":
-            return both
         small = [watched(lambda: job(asked["warm"]), others) for _ in range(3)]
     least_wall, least_cpu = (min(column) for column in list(zip(*small, strict=True))[:2])
     return [(wall - least_wall, cpu - least_cpu, memory) for wall, cpu, memory in both]
+
+
+def since_start():
+    """Seconds since this process was started."""
+    begun = int(pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]) / TICK
+    return float(pathlib.Path("/proc/uptime").read_text().split()[0]) - begun
 
 
 def spark(**asked):
@@ -294,8 +308,8 @@ def main():
     wanted = [log for name, log in logs.items() if arguments.only in {None, "decode", name}]
     if not wanted:
         return
-    print("| records | how | wall s | k records/s | CPU s | k records/CPU s | peak MB | times the console consumer |")
-    print("|---|---|---|---|---|---|---|---|", flush=True)
+    print("| records | how | wall s | k records/s | CPU s | k records/CPU s | peak MB | console / ours, wall | CPU |")
+    print("|---|---|---|---|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory(prefix="kgm-bench-") as folder, standalone(pathlib.Path(folder)) as masters:
         for number, log in enumerate(wanted):
             compare(pathlib.Path(folder) / str(number), *log, masters, arguments)
@@ -320,7 +334,9 @@ def standalone(folder):
 def compare(folder, name, kind, count, made, masters, arguments):
     places = {size: write(folder / size, spread(made(number))) for size, number in {"warm": 500, "once": count}.items()}
 
-    def ways(what, **asked):
+    here = {"no Spark": (None, [])} | masters
+
+    def ways(what, masters=masters, **asked):
         return {
             f"{what}, {label}": {
                 "kind": kind, "count": count, "master": master, "others": others, "warm": "warm", "place": "once",
@@ -343,29 +359,52 @@ def compare(folder, name, kind, count, made, masters, arguments):
             commands = [console(cluster, "twice", kind, number) for number in (1, count, 2 * count)]
             asked = (
                 ways("`kafka`", how="topic", **fetched)
-                | ways("capture from `kafka`", how="capture", **fetched)
+                | ways("capture from `kafka`", here, how="capture", **fetched)
                 | ways("segments", **from_disk)
                 | ways("`spark-kafka`", how="topic", **by_spark)
                 | ways("capture from `spark-kafka`", how="capture", **by_spark)
             )
             asked = {way: each for way, each in asked.items() if arguments.match in way}
             report(name, count, timed(asked, arguments.rounds, commands))
+            asked = ways("capture from `kafka`", here, how="capture", whole=True, **fetched)
+            asked = {way: each for way, each in asked.items() if arguments.match in way}
+            report_whole(name, count, asked, arguments.rounds, commands[1])
     if arguments.match not in "build":
         return
     built = spark(kind=kind, master="local[2]", **from_disk | {"how": "build"})
-    print(row(f"{count:,} {name}", "build, local[2]", count, built, ""), flush=True)
+    print(row(f"{count:,} {name}", "build, local[2]", count, built, " | "), flush=True)
 
 
 def report(name, count, rows):
     for which, heading in enumerate(("the first", "the next")):
-        peer = rows[CONSOLE][which][0] if CONSOLE in rows else None
+        peer = rows[CONSOLE][which] if CONSOLE in rows else None
         for way, measured in rows.items():
-            ratio = "" if peer is None else f"{peer / measured[which][0]:.1f}"
+            ratio = " | " if peer is None else ratios(peer, measured[which])
             print(row(f"{heading} {count:,} {name}", way, count, measured[which], ratio), flush=True)
+
+
+def ratios(peer, ours):
+    """Of wall and CPU."""
+    return " | ".join(f"{theirs / max(mine, 0.01):.1f}" for theirs, mine in zip(peer[:2], ours[:2], strict=True))
+
+
+def report_whole(name, count, ways, rounds, command):
+    """Whole processes, beside that of the console consumer."""
+    found = {way: [] for way in (CONSOLE, *ways)}
+    for _ in range(rounds):
+        cpu, wall, _ = once(command)
+        found[CONSOLE].append((wall, cpu, float("nan")))
+        for way, asked in ways.items():
+            found[way].append(spark(**asked))
+    measured = {way: medians(rows) for way, rows in found.items()}
+    for way, each in measured.items():
+        ratio = ratios(measured[CONSOLE], each)
+        print(row(f"a whole process, {count:,} {name}", way, count, each, ratio), flush=True)
 
 
 def row(what, how, count, measured, ratio):
     wall, cpu, memory = measured
+    wall, cpu = max(wall, 0.01), max(cpu, 0.01)  # a difference of processes may be none, on a busy machine
     return (
         f"| {what} | {how} | {wall:.2f} | {count / wall / 1e3:.1f} | {cpu:.2f} | {count / cpu / 1e3:.1f} | "
         f"{memory:.0f} | {ratio} |"
