@@ -15,9 +15,10 @@ decode what the formatters print: every field of key and value. Timed is what co
 into its `noop` sink, less the least that one like it takes afterwards for 500 records; of the console consumer the
 whole process less the time that it takes for one record. Both JVMs still warm up within that, so it is given for the first N records and for
 the next N: of Spark the same job once more, of the console consumer 2N less N, in processes of their own.
-A capture is from the topic to the Parquet files of bronze, the first and the next in the same way, less the least that
-one of 500 records takes afterwards; without Spark it is this process that captures. "A whole process" is everything from
-its start to its end, JVM and all, with nothing taken off, for the console consumer, too.
+A capture is from the topic to the Parquet files of bronze. The first is a whole process, from its start on, JVM and
+all, with nothing taken off, beside the console consumer with nothing taken off either; the next is the same once more,
+into another store, less the least that a capture of 500 records takes. Spark's own source is measured with local[2]
+only.
 CPU seconds and memory are those of the whole process trees, JVM and Python; shared pages count in each process. Spark
 has -Xmx1g in one process, 512m in each executor; the console consumer what its script gives it (512m). Medians of
 --rounds, each a process of its own. Then a build: from the segments to every table of a store, capture and all. And
@@ -154,30 +155,30 @@ def worker(asked):
             start(options)
             build(pathlib.Path(out) / "warm", source=source(asked["warm"]), options=options)
             return watched(lambda: build(pathlib.Path(out) / "store", source=source(asked["place"]), options=options))
-    if asked.get("whole"):
-        begun = used(others)[0]
-        with tempfile.TemporaryDirectory() as out:
-            memory = watched(
-                lambda: capture(pathlib.Path(out) / "store", source(asked["place"]), options=options, once=True), others
-            )[2]
-        return since_start(), used([os.getpid(), *others])[0] - begun, memory
-    spark = start(options, source(asked["place"])) if asked["master"] else None
+    captures, begun = asked["how"] == "capture", used(others)[0]
+    spark = None if captures else start(options, source(asked["place"]))
     with tempfile.TemporaryDirectory() as out:
         stores = (pathlib.Path(out) / str(number) for number in itertools.count())
 
         def job(place):
-            if asked["how"] == "capture":
+            if captures:
                 done = capture(next(stores), source(place), options=options, once=True)
                 assert done.records == (500 if place == asked["warm"] else asked["count"]), done
                 return
             frame = records(spark, source(place), asked["kind"], columns=["key", "value"])
             frame.write.format("noop").mode("overwrite").save()
 
-        job(asked["warm"])
-        both = [watched(lambda: job(asked["place"]), others) for _ in range(2)]
+        if captures:
+            memory = watched(lambda: job(asked["place"]), others)[2]
+            first = since_start(), used([os.getpid(), *others])[0] - begun, memory
+        else:
+            job(asked["warm"])
+            first = watched(lambda: job(asked["place"]), others)
+        following = watched(lambda: job(asked["place"]), others)
         small = [watched(lambda: job(asked["warm"]), others) for _ in range(3)]
     least_wall, least_cpu = (min(column) for column in list(zip(*small, strict=True))[:2])
-    return [(wall - least_wall, cpu - least_cpu, memory) for wall, cpu, memory in both]
+    less = [(wall - least_wall, cpu - least_cpu, memory) for wall, cpu, memory in (first, following)]
+    return [first, less[1]] if captures else less
 
 
 def since_start():
@@ -334,6 +335,7 @@ def standalone(folder):
 def compare(folder, name, kind, count, made, masters, arguments):
     places = {size: write(folder / size, spread(made(number))) for size, number in {"warm": 500, "once": count}.items()}
 
+    two = {"local[2]": masters["local[2]"]}
     here = {"no Spark": (None, [])} | masters
 
     def ways(what, masters=masters, **asked):
@@ -361,14 +363,11 @@ def compare(folder, name, kind, count, made, masters, arguments):
                 ways("`kafka`", how="topic", **fetched)
                 | ways("capture from `kafka`", here, how="capture", **fetched)
                 | ways("segments", **from_disk)
-                | ways("`spark-kafka`", how="topic", **by_spark)
-                | ways("capture from `spark-kafka`", how="capture", **by_spark)
+                | ways("`spark-kafka`", two, how="topic", **by_spark)
+                | ways("capture from `spark-kafka`", two, how="capture", **by_spark)
             )
             asked = {way: each for way, each in asked.items() if arguments.match in way}
             report(name, count, timed(asked, arguments.rounds, commands))
-            asked = ways("capture from `kafka`", here, how="capture", whole=True, **fetched)
-            asked = {way: each for way, each in asked.items() if arguments.match in way}
-            report_whole(name, count, asked, arguments.rounds, commands[1])
     if arguments.match not in "build":
         return
     built = spark(kind=kind, master="local[2]", **from_disk | {"how": "build"})
@@ -379,27 +378,20 @@ def report(name, count, rows):
     for which, heading in enumerate(("the first", "the next")):
         peer = rows[CONSOLE][which] if CONSOLE in rows else None
         for way, measured in rows.items():
-            ratio = " | " if peer is None else ratios(peer, measured[which])
-            print(row(f"{heading} {count:,} {name}", way, count, measured[which], ratio), flush=True)
+            whole = which == 0 and way.startswith("capture")
+            beside = rows[CONSOLE][2] if whole and peer is not None else peer
+            ratio = " | " if peer is None else ratios(beside, measured[which])
+            said = "a whole process, the first" if whole else heading
+            print(row(f"{said} {count:,} {name}", way, count, measured[which], ratio), flush=True)
+    if CONSOLE in rows:
+        print(
+            row(f"a whole process, the first {count:,} {name}", CONSOLE, count, rows[CONSOLE][2], "1 | 1"), flush=True
+        )
 
 
 def ratios(peer, ours):
     """Of wall and CPU."""
     return " | ".join(f"{theirs / max(mine, 0.01):.1f}" for theirs, mine in zip(peer[:2], ours[:2], strict=True))
-
-
-def report_whole(name, count, ways, rounds, command):
-    """Whole processes, beside that of the console consumer."""
-    found = {way: [] for way in (CONSOLE, *ways)}
-    for _ in range(rounds):
-        cpu, wall, _ = once(command)
-        found[CONSOLE].append((wall, cpu, float("nan")))
-        for way, asked in ways.items():
-            found[way].append(spark(**asked))
-    measured = {way: medians(rows) for way, rows in found.items()}
-    for way, each in measured.items():
-        ratio = ratios(measured[CONSOLE], each)
-        print(row(f"a whole process, {count:,} {name}", way, count, each, ratio), flush=True)
 
 
 def row(what, how, count, measured, ratio):
@@ -412,20 +404,21 @@ def row(what, how, count, measured, ratio):
 
 
 def timed(ways, rounds, commands):
-    """{way: [(wall, CPU, MB) of the first records, of the next]}, each way in turn."""
+    """{way: [(wall, CPU, MB) of the first records, of the next; of the console consumer also of a whole process]}, each way
+    in turn."""
     found = {way: [] for way in (*ways, *([CONSOLE] if commands else []))}
     for _ in range(rounds):
         if commands is not None:
             start, first, both = (once(command) for command in commands)
             found[CONSOLE].append([
                 (after[1] - before[1], after[0] - before[0], float("nan"))
-                for before, after in ((start, first), (first, both))
+                for before, after in ((start, first), (first, both), ((0, 0), first))
             ])  # fmt: skip
             print(time.strftime("%X"), CONSOLE, found[CONSOLE][-1], file=sys.stderr, flush=True)
         for way, asked in ways.items():
             found[way].append(spark(**asked))
             print(time.strftime("%X"), way, found[way][-1], file=sys.stderr, flush=True)
-    return {way: [medians([row[which] for row in rows]) for which in (0, 1)] for way, rows in found.items()}
+    return {way: [medians(each) for each in zip(*rows, strict=True)] for way, rows in found.items()}
 
 
 if __name__ == "__main__":

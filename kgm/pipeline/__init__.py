@@ -7,12 +7,13 @@ this package does not.
 `capture` takes records from a source (`sources`) into DIR/bronze/raw, in commits: each is written to a staging
 directory and moved into place by one rename (`bronze`). What kgm itself reads it takes in slices of partitions, by this
 process or by Spark's workers (`taking`); Spark's own Kafka source is a streaming query, whose batches are commits under
-a name that it gives them, so one that is done again after a crash finds its commit there. A record is in the store once,
-by cluster, partition and offset, however sources overlap. `build` gives each partition of `__consumer_offsets` with something new to a worker, which runs
-`kgm.history.derive` on it from where the last build stopped (`partition_work`); all records of a group are in one
-partition, so nothing is shuffled. The tables of a build have a directory of their own, and are used from the rename on
-that lets `current` point to it (`layout`): whatever is killed, a reader of any file of DIR/silver or DIR/gold sees one
-whole build. A store that a URI names has neither renames nor links: `remote`."""
+a name that it gives them, so one that is done again after a crash finds its commit there. A record is in the store
+once, by cluster, partition and offset, however sources overlap. `build` gives each partition of `__consumer_offsets`
+with something new to a worker, which runs `kgm.history.derive` on it from where the last build stopped
+(`partition_work`); all records of a group are in one partition, so nothing is shuffled. The tables of a build have a
+directory of their own, and are used from the rename on that lets `current` point to it (`layout`): whatever is
+killed, a reader of any file of DIR/silver or DIR/gold sees one whole build. A store that a URI names has neither
+renames nor links: `remote`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
