@@ -20,7 +20,7 @@ from kgm.client.failures import is_temporary
 from kgm.client.offsets_topic import partition_log
 from kgm.client.security import make_security
 from kgm.client.transport.deadline import Deadline
-from kgm.history.growing import log_records
+from kgm.history.decode.log_bytes import log_records
 from kgm.model.errors import KgmError, UsageError
 from kgm.pipeline.parts import Part, Partitions
 
