@@ -1,7 +1,7 @@
 """Tests that run apart from the others, although several processes share the suite (pytest-xdist).
 
 Tests marked `alone` hold real clients to a clock: clients start, stop and expire as planned only when nothing uses the
-processors for long. They wait most of the time themselves, so they may run beside each other, but not beside a test without
+processors for long. They wait most of the time themselves, so two may run beside each other, but none beside a test without
 the mark; timeouts do not run while a test waits for its turn. Files with such tests are the last ones of a run, and they
 begin when every process has got to them: one that began earlier would hold up all that are not yet there."""
 
@@ -16,23 +16,30 @@ from pathlib import Path
 
 import pytest
 
+#: So many processes run tests that are alone at a time: more would begin so many JVMs at once that nothing keeps time.
+PLACES = 2
 _IN_ALONE_FILE = pytest.StashKey[bool]()
 
 
 class Turns:
-    """A lock over processes: any number of tests of one kind may run, and none of the other kind meanwhile.
+    """A lock over processes: several tests of one kind may run, and none of the other kind meanwhile. Of those that are alone
+    only one in each place does; a process has the same place all the time.
 
     A test that waits for the other kind to end holds the gate, so that no further test begins."""
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, place: int) -> None:
         folder = Path(tempfile.gettempdir())
-        self._paths = [folder / f"kgm-tests-{run_id}.{name}" for name in ("gate", "others", "alone")]
-        self._gate, self._others, self._alone = (path.open("w") for path in self._paths)
+        names = ("gate", "others", "alone", f"place-{place}")
+        self._paths = [folder / f"kgm-tests-{run_id}.{name}" for name in names]
+        self._files = [path.open("w") for path in self._paths]
+        self._gate, self._others, self._alone, self._place = self._files
         self._is_alone: bool | None = None
 
     def begin(self, *, alone: bool) -> None:
         if self._is_alone is alone:
             return
+        if alone:
+            fcntl.flock(self._place, fcntl.LOCK_EX)
         mine, theirs = (self._alone, self._others) if alone else (self._others, self._alone)
         fcntl.flock(self._gate, fcntl.LOCK_EX)
         fcntl.flock(theirs, fcntl.LOCK_EX)
@@ -46,10 +53,11 @@ class Turns:
         between its tests, and tests that are alone do not begin in the moment between two others."""
         if self._is_alone is not next_alone:
             fcntl.flock(self._alone if self._is_alone else self._others, fcntl.LOCK_UN)
+            fcntl.flock(self._place, fcntl.LOCK_UN)
             self._is_alone = None
 
     def close(self) -> None:
-        for file, path in zip((self._gate, self._others, self._alone), self._paths, strict=True):
+        for file, path in zip(self._files, self._paths, strict=True):
             file.close()
             path.unlink(missing_ok=True)
 
@@ -87,7 +95,8 @@ def register(config: pytest.Config) -> None:
         config.option.loadscopereorder = False
     run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID")
     if run_id is not None:
-        config.pluginmanager.register(TakingTurns(Turns(run_id)), "kgm-turns")
+        place = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) % PLACES
+        config.pluginmanager.register(TakingTurns(Turns(run_id, place)), "kgm-turns")
 
 
 def in_order(items: list[pytest.Item]) -> None:

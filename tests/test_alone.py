@@ -12,7 +12,7 @@ from tests.waiting import stays, until
 def three(tmp_path, monkeypatch):
     """As three processes have them."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    turns = [Turns("x") for _ in range(3)]
+    turns = [Turns("x", place) for place in range(3)]
     yield turns
     for each in turns:
         each.close()
@@ -69,3 +69,18 @@ def test_two_of_one_kind_in_a_row_are_one_turn(three, alone):
     first.end(next_alone=not alone)
     until(begun.is_set, "it begins when both have ended")
     other.end(next_alone=None)
+
+
+def test_of_those_in_one_place_only_one_is_alone_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    first, second, elsewhere = Turns("x", 0), Turns("x", 0), Turns("x", 1)
+    first.begin(alone=True)
+    begun = begun_in_thread(second, alone=True)
+    elsewhere.begin(alone=True)
+    stays(lambda: not begun.is_set(), "it began in a place that is taken", 0.1)
+    first.end(next_alone=None)
+    until(begun.is_set, "it begins when the place is free")
+    for each in (second, elsewhere):
+        each.end(next_alone=None)
+    for each in (first, second, elsewhere):
+        each.close()

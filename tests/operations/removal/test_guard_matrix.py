@@ -6,6 +6,7 @@ their time, not the processor's."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
 import time
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from kgm.client import Security, connect
 from kgm.client.security import make_security
@@ -39,7 +41,9 @@ COMMIT_MS = 400
 SHORTEST_SILENCE_S, INTERVALS = 10, 5
 #: The session of consumer groups, which the broker sets: longer than a busy machine needs to come from `close` to kgm.
 CONSUMER_SESSION = {"group.consumer.session.timeout.ms": "60000"}
-#: How often a situation is played if a consumer of KIP-848 could not join.
+#: A member that consumes has records at least as often; kgm watches for longer.
+LONGEST_PAUSE_S = 1.0
+#: How often a situation is played if a consumer of KIP-848 could not join, or the machine was too busy for it.
 _ATTEMPTS = 3
 
 
@@ -54,6 +58,41 @@ class Outcome:
     is_there: bool
 
 
+class Stalled(TimeoutError):
+    """The machine was too busy for the situation that was to be played."""
+
+
+class Feed:
+    """Records for both partitions of a topic, all the time."""
+
+    INTERVAL_S = 0.3
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._bootstrap, self._topic = bootstrap, topic
+        self._ended = threading.Event()
+        #: When both partitions had got one more record, in seconds of `time.monotonic`.
+        self.rounds_s: list[float] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 0, "log_level": 2})
+        while not self._ended.wait(self.INTERVAL_S):
+            for partition in (0, 1):
+                producer.produce(self._topic, b"x", partition=partition)
+            if not producer.flush(30):
+                self.rounds_s.append(time.monotonic())
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join(60)
+
+    def longest_pause_s(self, since_s: float) -> float:
+        """The longest time without a record from then on."""
+        points = [since_s, *(point for point in tuple(self.rounds_s) if point > since_s), time.monotonic()]
+        return max(later - earlier for earlier, later in itertools.pairwise(points))
+
+
 class Stage:
     """A group of two static members of its own, v (the one to be removed) and n, and a topic of two partitions."""
 
@@ -65,7 +104,7 @@ class Stage:
         self.kafka, self.members, self.group, self.topic = kafka, members, name, name
         self.protocol, self._admin = protocol, admin
         self.fleet: dict[str, Member] = {}
-        self._fed = threading.Event()
+        self._feed: Feed | None = None
         #: From then on, what happens is what is tested.
         self.is_formed = False
         #: No interval between two commits was longer.
@@ -93,15 +132,11 @@ class Stage:
 
     def feed(self) -> None:
         """Records for both partitions from now on."""
-
-        def run() -> None:
-            while not self._fed.wait(0.3):
-                self.produce(1)
-
-        threading.Thread(target=run, daemon=True).start()
+        self._feed = Feed(self.kafka.bootstrap, self.topic)
 
     def end(self) -> None:
-        self._fed.set()
+        if self._feed is not None:
+            self._feed.end()
 
     def committed(self) -> dict[tuple[str, int], int]:
         with connect(self.kafka.bootstrap, timeout_ms=20_000) as cluster:
@@ -146,6 +181,16 @@ class Stage:
             present = any(member.group_instance_id == "v" for member in cluster.roster(self.group).members)
         return _outcome(one, code, present)
 
+    def remove_consuming(self, **flags: Any) -> Outcome:
+        """The same, of a member that consumes: as it always finds something to commit, kgm has to see that."""
+        assert self._feed is not None
+        begun_s = time.monotonic()
+        outcome = self.remove(**flags)
+        pause_s = self._feed.longest_pause_s(begun_s)
+        if outcome.verdict == "unknown" and pause_s > LONGEST_PAUSE_S:
+            raise Stalled(f"{self.group}: no record for {pause_s:.1f} s")
+        return outcome
+
 
 def _outcome(one: MemberResult, code: int, present: bool) -> Outcome:
     return Outcome(
@@ -172,7 +217,7 @@ def consuming(stage: Stage) -> Outcome:
     stage.form()
     stage.feed()
     stage.wait_committed(3)
-    return stage.remove()
+    return stage.remove_consuming()
 
 
 def commits_slowly(stage: Stage) -> Outcome:
@@ -269,14 +314,14 @@ def alive_and_vouched_for(stage: Stage) -> Outcome:
     stage.form()
     stage.feed()
     stage.wait_committed(3)
-    return stage.remove(assume_stopped=True)
+    return stage.remove_consuming(assume_stopped=True)
 
 
 def alive_and_allowed(stage: Stage) -> Outcome:
     stage.form()
     stage.feed()
     stage.wait_committed(3)
-    return stage.remove(allow_live=True)
+    return stage.remove_consuming(allow_live=True)
 
 
 @dataclass(frozen=True)
@@ -382,11 +427,11 @@ def _play(
         stage = Stage(kafka, members, f"{name}-{attempt}", protocol=situation.protocol, admin=admin)
         try:
             return situation.play(stage)
-        except TimeoutError:
+        except TimeoutError as error:
             # librdkafka that loses the answer to its first heartbeat joins again as another member, and is refused; one
             # that asks for a coordinator too early may not come to a group within the time.
-            is_refused = any(member.fatal for member in stage.fleet.values())
-            if attempt == _ATTEMPTS - 1 or (stage.is_formed and not is_refused):
+            is_hindered = isinstance(error, Stalled) or any(member.fatal for member in stage.fleet.values())
+            if attempt == _ATTEMPTS - 1 or (stage.is_formed and not is_hindered):
                 raise
         finally:
             stage.end()
