@@ -44,8 +44,9 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
-from history import NOW, SEGMENT, commits, snapshots
-from processes import once
+if "--worker" not in sys.argv:  # a worker is measured from its start
+    from history import NOW, SEGMENT, commits, snapshots
+    from processes import once
 
 from tests.pipeline.standalone import Daemons, tree
 
