@@ -5,7 +5,7 @@ group whose rolling restart is simulated. Whole processes, CPU seconds and the m
 usage: python bench/growth.py [--groups 10,100,...] [--records 100000,...] [--members 10,100,...] [--runs N]
 
 The stages of a build are timed on up to 2,000,000 records, with one thread.
-Groups have one static member and lie on a `kgm serve`. Records are commits of 100 groups, 10 in a batch: one block of
+Groups have one static member and lie on the server of `kgm serve`, with other limits. Records are commits of 100 groups, 10 in a batch: one block of
 100,000 that is written again and again, each time with the offsets that follow. Members are static, own two partitions
 each, and restart one after the other. And on paper, from what was measured: a cluster of 1,000,000 groups that write
 10,000,000,000 records a day."""
@@ -59,14 +59,23 @@ def medians(words, runs):
     return [statistics.median(column) for column in zip(*(run(words) for _ in range(runs)), strict=True)]
 
 
+#: The server of `kgm serve` with room for more groups than it admits.
+SERVER = """
+import sys
+from kgm.server import Limits, serve_in_thread
+limits = Limits(max_groups=1_000_000, max_items=1_000_000, group_members_max_bytes=4 << 30)
+with serve_in_thread(topics={"orders": 20}, settings={"group.initial.rebalance.delay.ms": 0}, limits=limits) as running:
+    print(running.bootstrap, flush=True)
+    sys.stdin.read()
+"""
+
+
 @contextlib.contextmanager
 def server():
-    limits = ("group.initial.rebalance.delay.ms=0", "group.members.max.bytes=2000000000")
-    words = ["serve", "--listen", "127.0.0.1:0", "--topic", "orders:20"]
-    words += [word for limit in limits for word in ("--set", limit)]
-    process = subprocess.Popen([*KGM, *words], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", SERVER]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
-        yield json.loads(process.stdout.readline())["listening"]
+        yield process.stdout.readline().strip()
     finally:
         process.terminate()
         process.wait()

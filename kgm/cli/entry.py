@@ -1,7 +1,12 @@
 """The `kgm` console script. Completing a word must be quick, so it does not import what only commands need."""
 
+from __future__ import annotations
+
 import sys
-from typing import NoReturn
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 def main() -> NoReturn:

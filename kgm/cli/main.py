@@ -1,9 +1,10 @@
 """The entry point, and the one place where errors become exit codes."""
 
-import contextlib
+from __future__ import annotations
+
+import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 from kgm.cli import invocation
 from kgm.cli.options.word_order import in_order
@@ -21,6 +22,10 @@ from kgm.cli.plain_line import run_plainly
 from kgm.model.errors import KgmError, OutputError, PartialError
 from kgm.text.sanitize import clean, clean_lines
 
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from typing import NoReturn
+
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code (the contract is in the README)."""
@@ -33,6 +38,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         if code is None:
             from kgm.cli.tree import run_tree
 
+            invocation.mark_click()
             code = run_tree(arguments)
         return code
     except KgmError as error:
@@ -95,6 +101,8 @@ def _report_failure(error: KgmError, arguments: Sequence[str]) -> None:
 
     Where stderr cannot be written, people find it on stdout. An error that ends the run keeps its code when stdout
     cannot be written either."""
+    import contextlib
+
     from kgm.cli.output.failures import error_text
 
     output = _output_format(arguments)
@@ -112,8 +120,6 @@ def _report_failure(error: KgmError, arguments: Sequence[str]) -> None:
 
 def _output_format(arguments: Sequence[str]) -> str | None:
     """The last format on the command line, which may be an invalid one."""
-    import os
-
     output = os.environ.get("KGM_OUTPUT")
     for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
         if word in ("-o", "--output"):
@@ -143,7 +149,12 @@ def finish(code: int) -> int:
 def main() -> NoReturn:
     """The `kgm` console script."""
     prepare()
-    sys.exit(finish(run()))
+    code = finish(run())
+    if invocation.leaves_nothing():
+        # Everything is written, and nothing waits for the end of the process. Without this Python would destroy every
+        # object before it ends, which takes as long as describing a group.
+        os._exit(code)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,8 @@ class AdminClient:
         self.denied_topics: set[str] = set()
         #: Whether a broker has refused to report its settings (DESCRIBE_CONFIGS on the cluster).
         self.cannot_read_broker_settings = False
+        #: Groups that a broker has listed as classic.
+        self._listed_as_classic: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -93,9 +95,11 @@ class AdminClient:
         if errors and len(errors) == len(results):
             raise errors[0]
         listed: dict[str, ListedGroup] = {}
-        for result in results.values():
+        for broker, result in results.items():
             if not isinstance(result, KgmError):
+                self.brokers.remember_listed([group.group_id for group in result], broker, also_listed=listed)
                 listed.update((group.group_id, group) for group in result)
+        self._listed_as_classic |= {group.group_id for group in listed.values() if group.type == "classic"}
         rows = self._with_states(list(listed.values())) if wanted_states else list(listed.values())
         # Old brokers do not filter; filtering again changes nothing for the others.
         matching = [
@@ -213,7 +217,7 @@ class AdminClient:
         deadline = self.deadline
 
         def ask(connection: BrokerConnection, chunk: list[str]) -> dict[str, GroupDescription | KgmError]:
-            return requests.describe(connection, chunk, deadline)
+            return requests.describe(connection, chunk, deadline, listed_as_classic=self._listed_as_classic)
 
         began_s = time.monotonic()
         results = self.brokers.on_coordinators(group_ids, ask, deadline)

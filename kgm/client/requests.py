@@ -3,7 +3,7 @@
 Each function here takes an open connection, picks the version, and turns error codes into errors; nothing retries and
 nothing is remembered. A described group is a `GroupDescription`: the type of group and the struct of that API."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from kgm.client.failures import from_code, not_found
@@ -43,16 +43,21 @@ class GroupDescription:
 
 
 def describe(
-    connection: BrokerConnection, group_ids: list[str], deadline: Deadline
+    connection: BrokerConnection, group_ids: list[str], deadline: Deadline, *, listed_as_classic: Container[str] = ()
 ) -> dict[str, GroupDescription | KgmError]:
     """Describe groups of any type.
 
     ConsumerGroupDescribe first, DescribeGroups for the groups that it does not know, the share and streams APIs for the
-    rest: Kafka's admin client requires the type, and users rarely know it."""
+    rest: Kafka's admin client requires the type, and users rarely know it. For groups that were listed as classic it
+    is DescribeGroups first; those that are of another type by now are then asked for as all others."""
     results: dict[str, GroupDescription | KgmError] = {}
-    if connection.supports(ApiKey.CONSUMER_GROUP_DESCRIBE):
-        results.update(_describe_consumer(connection, group_ids, deadline))
+    classic = [group_id for group_id in group_ids if group_id in listed_as_classic]
+    if classic:
+        results.update(_describe_classic(connection, classic, deadline))
     rest = [group_id for group_id in group_ids if group_id not in results]
+    if rest and connection.supports(ApiKey.CONSUMER_GROUP_DESCRIBE):
+        results.update(_describe_consumer(connection, rest, deadline))
+        rest = [group_id for group_id in rest if group_id not in results]
     if rest:
         results.update(_describe_classic(connection, rest, deadline))
     absent = [group_id for group_id in rest if group_id not in results]

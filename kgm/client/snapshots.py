@@ -6,6 +6,7 @@ timeouts; a consumer group (KIP-848) with epochs, targets and regexes. Metadata 
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, Final
 
 from kgm.client.failures import BadAnswerError
@@ -25,6 +26,7 @@ _CLASSIC_MEMBER = 0
 NO_TOPICS: Final[Mapping[str, TopicSnapshot]] = {}
 #: (instance id, member id) of a partition that no member has.
 _NO_OWNER = (None, None)
+_new_tuple: Any = tuple.__new__
 #: The subscription version that brought the rack (KIP-881).
 RACK_VERSION = 3
 
@@ -39,6 +41,8 @@ def group_without_offsets(group_id: str, described: GroupDescription) -> GroupSn
 
 
 def _check_members(group: GroupSnapshot) -> None:
+    if len(group.members) < 2:
+        return
     instance_ids = [member.group_instance_id for member in group.members if member.group_instance_id is not None]
     for what, names in (("member", [member.member_id for member in group.members]), ("instance id", instance_ids)):
         if len(set(names)) < len(names):
@@ -305,13 +309,17 @@ def offset_rows(members: Iterable[MemberSnapshot], committed: Offsets, ends: Off
         owner = (member.group_instance_id, member.member_id)
         for topic, partitions in member.assignment.items():
             owners.update(dict.fromkeys([(topic, partition) for partition in partitions], owner))
-    rows: list[tuple[str, int, int | None, int | None, int | None, str | None, str | None]] = []
-    for place in sorted(committed.keys() | owners.keys()):
-        at, end = committed.get(place), ends.get(place)
-        # A committed offset past the end gives no lag: the topic was recreated, or records were lost.
-        lag = None if at is None or end is None or at > end else end - at
-        rows.append((*place, at, end, lag, *owners.get(place, _NO_OWNER)))
-    return tuple(map(OffsetSnapshot._make, rows))
+    places = sorted(committed.keys() | owners.keys() if committed else owners)
+    found = zip(
+        places, map(committed.get, places), map(ends.get, places), map(owners.get, places, repeat(_NO_OWNER)),
+        strict=True,
+    )  # fmt: skip
+    # A committed offset past the end gives no lag: the topic was recreated, or records were lost.
+    rows = [
+        (topic, number, at, end, None if at is None or end is None or at > end else end - at, *owner)
+        for (topic, number), at, end, owner in found
+    ]
+    return tuple(map(_new_tuple, repeat(OffsetSnapshot), rows))  # `_make`, which is a function in Python, takes longer
 
 
 def _with_lag(member: MemberSnapshot, offsets: Sequence[OffsetSnapshot]) -> MemberSnapshot:

@@ -1,9 +1,14 @@
 """The tree of errors. Each leaf has the exit code on which runbooks rely (docs/exit-codes.md)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import ClassVar
 
 from kgm.model.error_code import ErrorCode, error_name
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 __all__ = [
     "AuthenticationError", "AuthorizationError", "BrokerError", "ConditionNotMet", "DecodeError", "EncodeError",

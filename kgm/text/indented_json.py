@@ -75,6 +75,8 @@ def _array(value: Sequence[Any], margin: str) -> str:
 def _texts(values: Sequence[Any], margin: str) -> Iterable[str]:
     """The text of each; without a loop in Python where all have one type."""
     kinds = {*map(type, values)}
+    if kinds == _NULL:
+        return repeat("null", len(values))
     write = _SCALARS.get(kinds.pop()) if len(kinds) == 1 else None
     return map(write, values) if write is not None else map(_text, values, repeat(margin))
 
@@ -99,6 +101,7 @@ def _unusual(value: Any, margin: str) -> str:
     return json.dumps(value, indent=len(_INDENT), ensure_ascii=False).replace("\n", margin)
 
 
+_NULL = {type(None)}
 #: Of these types exactly: what is only derived from them may be written differently.
 _SCALARS: dict[type, Any] = {
     str: _quoted,

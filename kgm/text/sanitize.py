@@ -7,8 +7,10 @@ that a terminal acts on from a JSON document without changing its value."""
 from __future__ import annotations
 
 import functools
-import re
-import unicodedata
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    import re
 
 #: Categories of invisible characters that change what a terminal shows: controls, formats (bidi marks, zero width),
 #: surrogates, private use, unassigned, line and paragraph separators, and every space but U+0020.
@@ -35,13 +37,15 @@ _BLANK = frozenset(
 )
 #: First characters of a formula in spreadsheets; the full-width ones count with Japanese input.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-#: Compiled when they are first needed.
+#: Compiled when they are first needed; most texts need neither `re` nor `unicodedata`, whose imports take time.
 _UNUSUAL, _UNUSUAL_IN_JSON = r"[^\x20-\x7e]", r"[^\x20-\x7e\n]"
 
 
 @functools.lru_cache(maxsize=4096)
 def is_hidden(char: str) -> bool:
     """Whether a character is invisible, or looks like a space and is none."""
+    import unicodedata
+
     return char != " " and (unicodedata.category(char) in _HIDDEN or char in _BLANK)
 
 
@@ -54,6 +58,8 @@ def clean(text: str) -> str:
     """The text with invisible and active characters written as escapes, for terminals, prompts and logs."""
     if text.isascii() and text.isprintable():
         return text
+    import re
+
     return re.sub(_UNUSUAL, _shown, text)
 
 
@@ -82,6 +88,8 @@ def json_text(text: str) -> str:
     """The JSON document with the same value, in which hidden characters in strings are written as JSON escapes."""
     if text.isascii() and "\x7f" not in text:
         return text
+    import re
+
     return re.sub(_UNUSUAL_IN_JSON, _json_escape, text)
 
 

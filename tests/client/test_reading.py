@@ -6,6 +6,9 @@ import pytest
 
 from kgm.client import connect
 from kgm.client.requests import GroupDescription
+from kgm.client.transport.bootstrap import Address
+from kgm.client.transport.brokers import BrokerNode, Brokers
+from kgm.client.transport.connection import Plaintext
 from kgm.model.errors import (
     AuthorizationError,
     BrokerError,
@@ -259,6 +262,42 @@ def test_many_groups_in_few_requests(cluster, proxy, form, group):
     found = cluster.describe_groups(names)
     assert [isinstance(one, NotFoundError) for one in found] == [False] + [True] * 1_200
     assert len(proxy.requests(ApiKey.DESCRIBE_GROUPS)) == 3
+
+
+def test_listed_groups_are_described_in_one_request_each(cluster, proxy, form, group):
+    """The broker that lists a group coordinates it, and says which protocol it uses."""
+    form("a", "b")
+    assert group in {row.group_id for row in cluster.list_groups().groups}
+    assert [member.identity for member in cluster.roster(group).members] == ["a", "b"]
+    assert not proxy.requests(ApiKey.FIND_COORDINATOR)
+    assert not proxy.requests(ApiKey.CONSUMER_GROUP_DESCRIBE)
+    assert len(proxy.requests(ApiKey.DESCRIBE_GROUPS)) == 1
+
+
+@pytest.mark.slow
+def test_a_listed_group_that_has_moved_is_looked_up(cluster, proxy, form, group):
+    form("a")
+    cluster.list_groups()
+    proxy.script(ApiKey.DESCRIBE_GROUPS, describe_error(ErrorCode.NOT_COORDINATOR))
+    assert [member.identity for member in cluster.roster(group).members] == ["a"]
+    assert len(proxy.requests(ApiKey.FIND_COORDINATOR)) == 1
+
+
+def test_a_listed_group_of_another_type_by_now_is_asked_for_as_such(cluster, proxy, form, group):
+    form("a")
+    cluster.list_groups()
+    proxy.script(ApiKey.DESCRIBE_GROUPS, describe_error(ErrorCode.GROUP_ID_NOT_FOUND))
+    assert [member.identity for member in cluster.roster(group).members] == ["a"]
+    assert len(proxy.requests(ApiKey.CONSUMER_GROUP_DESCRIBE)) == 1
+
+
+def test_a_group_that_two_brokers_list_is_looked_up():
+    one, two = (BrokerNode(number, Address("h", number)) for number in (1, 2))
+    brokers = Brokers([one.address], Plaintext())
+    brokers.remember_listed(["a", "b"], one, also_listed=())
+    brokers.remember_listed(["b", "c"], two, also_listed={"a", "b"})
+    known = {name: brokers.coordinator(name) for name in "abc"}
+    assert {name: node and node.id for name, node in known.items()} == {"a": 1, "b": None, "c": 2}
 
 
 def test_kinds_of_described_groups():

@@ -71,12 +71,12 @@ def list_groups(
     errors = table.listing.errors
     is_all = match is None and not state and not kind and not topics and not errors
     store_names(options, table.snapshots, listed=names, is_all=is_all)
-    items = [group_json(row) for row in table.rows]
+    items = [group_json(row) for row in table.rows] if options.output in ("json", "ndjson", "yaml") else []
     emit(
         Report(
             schema=SCHEMA,
             data={"groups": items},
-            tables=[_table(table.rows, lag=lag)],
+            tables=[_table(table.rows, lag=lag)] if options.has_tables else [],
             names=names,
             items=items,
             cluster=where,

@@ -6,7 +6,6 @@ for a terminal (`kgm.text.sanitize`); JSON and YAML stay exact."""
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
@@ -140,6 +139,15 @@ def _cell(value: Cell) -> str:
     return "-" if value is None else clean(value)
 
 
+def _cells(values: Sequence[Cell]) -> Sequence[str]:
+    """The cells of a column; a long one of texts is looked at as a whole first, which is quicker."""
+    texts = [value for value in values if isinstance(value, str)]
+    together = "".join(texts)
+    if len(texts) == len(values) and together.isascii() and together.isprintable():
+        return texts
+    return [*map(_cell, values)]
+
+
 def _separated(report: Report, options: OutputOptions) -> str:
     if not report.tables:
         return ""
@@ -179,6 +187,8 @@ def _markdown(report: Report, options: OutputOptions) -> str:
 
 def markdown_text(text: str) -> str:
     """The text as Markdown that shows it, and nothing else: no table, tag, entity, link or emphasis comes out of it."""
+    import re
+
     text = re.sub(_MARKDOWN, lambda match: _ENTITIES.get(match[0]) or f"\\{match[0]}", text)
     return text.replace("://", "&#58;//").replace("www.", "www&#46;")
 
@@ -192,7 +202,7 @@ def table_text(table: Table, options: OutputOptions, style: TableStyle) -> str:
     wide = options.output == "wide"
     shown = [i for i, column in enumerate(table.columns) if not column.data and (wide or not column.wide)]
     titles = [table.columns[i].title for i in shown]
-    rows = [[_cell(row[i]) for i in shown] for row in table.rows]
+    rows: list[Sequence[str]] = [*zip(*(_cells([row[i] for row in table.rows]) for i in shown), strict=True)]
     left_out: list[str] = []
     if not wide and style.width is not None:
         ranks = [table.columns[i].left_out for i in shown]

@@ -6,13 +6,14 @@ an error, because a result that was not written must not look like one that was.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import select
 import sys
-from typing import TextIO
 
 from kgm.model.errors import OutputError
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from typing import TextIO
 
 #: Streams that could not be written, and why: they lead to /dev/null since, so later writes would seem to work.
 _broken: dict[str, tuple[TextIO, Exception]] = {}
@@ -120,6 +121,8 @@ def silence(stream: TextIO) -> None:
 
 def reader_has_gone(stream: TextIO) -> bool:
     """Whether the stream is a pipe or a socket whose reader has closed it."""
+    import select
+
     try:
         poll = select.poll()
         poll.register(stream.fileno(), 0)
@@ -141,6 +144,8 @@ def close() -> OutputError | None:
     except (OSError, ValueError) as error:
         silence(sys.stdout)
         failure = output_error(error)
-    with contextlib.suppress(OSError, ValueError):
+    try:
         sys.stderr.flush()
+    except (OSError, ValueError):
+        silence(sys.stderr)
     return failure

@@ -5,7 +5,7 @@ coordinator moves, loads or is down, until the deadline, and asks different brok
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TypeVar
 
 from kgm.client.failures import MOVED, RETRIABLE, ConnectError, LostError, from_code, not_mentioned
@@ -62,6 +62,7 @@ class Brokers:
         self._connections: dict[Address, BrokerConnection] = {}
         self._brokers: dict[int, BrokerNode] = {}
         self._coordinators: dict[str, BrokerNode] = {}
+        self._described: dict[int, tuple[BrokerNode, CoordinatorNode]] = {}
         self._refused_at: dict[str, float] = {}
         self._any: Address | None = None
         self._closed = False
@@ -202,17 +203,28 @@ class Brokers:
     def coordinator(self, group_id: str) -> CoordinatorNode | None:
         """The coordinator that answered for a group last."""
         broker = self._coordinators.get(group_id)
-        return (
-            None
-            if broker is None
-            else CoordinatorNode(id=broker.id, host=broker.address.host, port=broker.address.port)
-        )
+        if broker is None:
+            return None
+        known = self._described.get(broker.id)
+        if known is None or known[0] is not broker:  # one object for all of its groups, where it is the same broker
+            node = CoordinatorNode(id=broker.id, host=broker.address.host, port=broker.address.port)
+            known = self._described[broker.id] = (broker, node)
+        return known[1]
 
     def has_moved(self, group_id: str, since_s: float) -> bool:
         """Whether the group had another coordinator, or none, after this time (of the monotonic clock), or so shortly
         before it that the present one may describe an outdated state; only what this client has noticed."""
         at = self._refused_at.get(group_id)
         return at is not None and at > since_s - TAKEOVER_S
+
+    def remember_listed(self, group_ids: Iterable[str], broker: BrokerNode, *, also_listed: Container[str]) -> None:
+        """A broker lists the groups that it coordinates, so their coordinator need not be looked up; if it has moved
+        since, it refuses the next request. A group that another broker lists too is moving, and is looked up."""
+        for group_id in group_ids:
+            if group_id in also_listed:
+                self._coordinators.pop(group_id, None)
+            else:
+                self._coordinators[group_id] = broker
 
     def forget_coordinators(self, group_ids: Iterable[str]) -> None:
         """Look these up again before the next request."""
@@ -277,9 +289,12 @@ class Brokers:
             coordinators = dict.fromkeys(group_ids, error)
         by_broker: dict[BrokerNode, list[str]] = {}
         results: dict[str, T | KgmError] = {}
+        last, ids = None, []
         for group_id, broker in coordinators.items():
             if isinstance(broker, BrokerNode):
-                by_broker.setdefault(broker, []).append(group_id)
+                if broker is not last:  # a look-up takes longer than everything else here
+                    last, ids = broker, by_broker.setdefault(broker, [])
+                ids.append(group_id)
             else:
                 results[group_id] = broker
         tasks = {

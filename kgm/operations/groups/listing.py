@@ -86,7 +86,7 @@ def list_groups(
         listed = [row for row in listed if row.group_id in snapshots]
     rows = [_row(row, snapshots.get(row.group_id), lag=lag) for row in listed]
     return GroupTable(
-        rows=tuple(sorted(rows, key=lambda row: _place(row, order))),
+        rows=tuple(rows if order is GroupOrder.GROUP else sorted(rows, key=lambda row: _place(row, order))),
         snapshots=tuple(snapshots.values()),
         listing=listing,
         undescribed=tuple(undescribed),

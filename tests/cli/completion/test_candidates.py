@@ -1,6 +1,5 @@
 """`kgm __complete` and its cache: the right names for the right cluster, quoted, and never an error."""
 
-import json
 import os
 import pathlib
 import resource
@@ -121,19 +120,20 @@ def test_the_cache_is_for_its_owner_only(home, tmp_path):
     [
         "",
         "{",
-        "[]",
-        '{"version": 1}',
-        '{"version": 2, "groups": {"a": {}}}',
-        '{"version": 1, "groups": {"a": []}}',
-        '{"version": 1, "groups": {"a": {"instance_ids": 7}}}',
+        "kgm names 1\ngroup a\ninstance x",
+        "kgm names 2",
+        "kgm names 2\ninstance x",
+        "kgm names 2\n\ngroup\ninstance x\ngroup a\nseat x\ninstance",
+        "kgm names 2\ngroup a\udcff".encode("utf-8", "surrogateescape"),
+        '{"version": 1, "groups": {"a": {"instance_ids": ["x"]}}}',
         "\0" * 100,
-        "[" * 100_000,
+        "\n" * 100_000,
     ],
 )
 def test_a_broken_cache_offers_nothing_and_is_replaced(home, tmp_path, text):
     store(("a", [], []))
     (file,) = (tmp_path / "cache/kgm/completion").iterdir()
-    file.write_text(text)
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
     assert zsh(home, "instance-ids", "a", "a", "") == []
     store(("b", [], []))
     assert "b" in zsh(home, "groups", "")
@@ -152,7 +152,8 @@ def test_names_that_a_terminal_acts_on_are_not_stored(home, tmp_path):
     (file,) = (tmp_path / "cache/kgm/completion").iterdir()
     assert hidden(file.read_text()) == []
     # If they are in the file nevertheless, they are not offered either.
-    file.write_text(json.dumps({"version": 1, "groups": {name: {"instance_ids": WIRE} for name in WIRE}}))
+    ids = [f"instance {name}" for name in WIRE]
+    file.write_text("\n".join(["kgm names 2", *(line for name in WIRE for line in (f"group {name}", *ids))]))
     assert not [
         name
         for kind in ("groups", "instance-ids,")

@@ -1,6 +1,7 @@
 """Who is served next, on a clock of its own: nobody waits for others who ask for more."""
 
 import asyncio
+import time
 from collections import Counter
 
 import pytest
@@ -114,6 +115,15 @@ def test_silence_saves_nothing_up(play):
     first = served.index("late")
     counts = Counter(served[first : first + 100])
     assert abs(counts["early"] - counts["late"]) <= 4
+
+
+def test_time_that_other_processes_take_is_on_nobodys_account():
+    """Sleeping stands for it: the thread does not run."""
+    turns = Turns(0.004)
+    client = Client(turns, Clock(), "client", 0, 1, [])
+    turns.run(client, time.sleep, 0.05)
+    assert client.spent_s < 0.02
+    assert turns.is_free
 
 
 def test_what_the_loop_can_keep_up_with_is_served_at_once(play):
