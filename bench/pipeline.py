@@ -15,7 +15,10 @@ decode what the formatters print: every field of key and value. Timed is what co
 into its `noop` sink, less the least that one like it takes afterwards for 500 records; of the console consumer the
 whole process less the time that it takes for one record. Both JVMs still warm up within that, so it is given for the first N records and for
 the next N: of Spark the same job once more, of the console consumer 2N less N, in processes of their own.
-A capture is from the topic to the Parquet files of bronze, all in all, the first and the next in the same way.
+A capture is from the topic to the Parquet files of bronze. The first is a whole process, from its start on, JVM and
+all, with nothing taken off, beside the console consumer with nothing taken off either; the next is the same once more,
+into another store, less the least that a capture of 500 records takes. Spark's own source is measured with local[2]
+only.
 CPU seconds and memory are those of the whole process trees, JVM and Python; shared pages count in each process. Spark
 has -Xmx1g in one process, 512m in each executor; the console consumer what its script gives it (512m). Medians of
 --rounds, each a process of its own. Then a build: from the segments to every table of a store, capture and all. And
@@ -41,8 +44,9 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
-from history import NOW, SEGMENT, commits, snapshots
-from processes import once
+if "--worker" not in sys.argv:  # a worker is measured from its start
+    from history import NOW, SEGMENT, commits, snapshots
+    from processes import once
 
 from tests.pipeline.standalone import Daemons, tree
 
@@ -140,9 +144,10 @@ def worker(asked):
         properties = {"bootstrap.servers": asked["bootstrap"]}
         return Source(kind=SourceKind(asked["kind of source"]), properties=properties, topic=place)
 
+    conf = {"spark.driver.memory": "1g"}
     options = SparkOptions(
         master=asked["master"],
-        conf={"spark.driver.memory": "1g"} | (EXECUTORS if asked["master"].startswith("spark:") else {}),
+        conf=conf | (EXECUTORS if (asked["master"] or "").startswith("spark:") else {}),
         jars=jars() if asked.get("kind of source") == "spark-kafka" else None,
     )
     others = asked.get("others", [])
@@ -151,25 +156,36 @@ def worker(asked):
             start(options)
             build(pathlib.Path(out) / "warm", source=source(asked["warm"]), options=options)
             return watched(lambda: build(pathlib.Path(out) / "store", source=source(asked["place"]), options=options))
-    spark = start(options, source(asked["place"]))
+    captures, begun = asked["how"] == "capture", used(others)[0]
+    spark = None if captures else start(options, source(asked["place"]))
     with tempfile.TemporaryDirectory() as out:
         stores = (pathlib.Path(out) / str(number) for number in itertools.count())
 
         def job(place):
-            if asked["how"] == "capture":
+            if captures:
                 done = capture(next(stores), source(place), options=options, once=True)
                 assert done.records == (500 if place == asked["warm"] else asked["count"]), done
                 return
             frame = records(spark, source(place), asked["kind"], columns=["key", "value"])
             frame.write.format("noop").mode("overwrite").save()
 
-        job(asked["warm"])
-        both = [watched(lambda: job(asked["place"]), others) for _ in range(2)]
-        if asked["how"] == "capture":
-            return both
+        if captures:
+            memory = watched(lambda: job(asked["place"]), others)[2]
+            first = since_start(), used([os.getpid(), *others])[0] - begun, memory
+        else:
+            job(asked["warm"])
+            first = watched(lambda: job(asked["place"]), others)
+        following = watched(lambda: job(asked["place"]), others)
         small = [watched(lambda: job(asked["warm"]), others) for _ in range(3)]
     least_wall, least_cpu = (min(column) for column in list(zip(*small, strict=True))[:2])
-    return [(wall - least_wall, cpu - least_cpu, memory) for wall, cpu, memory in both]
+    less = [(wall - least_wall, cpu - least_cpu, memory) for wall, cpu, memory in (first, following)]
+    return [first, less[1]] if captures else less
+
+
+def since_start():
+    """Seconds since this process was started."""
+    begun = int(pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]) / TICK
+    return float(pathlib.Path("/proc/uptime").read_text().split()[0]) - begun
 
 
 def spark(**asked):
@@ -294,8 +310,8 @@ def main():
     wanted = [log for name, log in logs.items() if arguments.only in {None, "decode", name}]
     if not wanted:
         return
-    print("| records | how | wall s | k records/s | CPU s | k records/CPU s | peak MB | times the console consumer |")
-    print("|---|---|---|---|---|---|---|---|", flush=True)
+    print("| records | how | wall s | k records/s | CPU s | k records/CPU s | peak MB | console / ours, wall | CPU |")
+    print("|---|---|---|---|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory(prefix="kgm-bench-") as folder, standalone(pathlib.Path(folder)) as masters:
         for number, log in enumerate(wanted):
             compare(pathlib.Path(folder) / str(number), *log, masters, arguments)
@@ -320,7 +336,10 @@ def standalone(folder):
 def compare(folder, name, kind, count, made, masters, arguments):
     places = {size: write(folder / size, spread(made(number))) for size, number in {"warm": 500, "once": count}.items()}
 
-    def ways(what, **asked):
+    two = {"local[2]": masters["local[2]"]}
+    here = {"no Spark": (None, [])} | masters
+
+    def ways(what, masters=masters, **asked):
         return {
             f"{what}, {label}": {
                 "kind": kind, "count": count, "master": master, "others": others, "warm": "warm", "place": "once",
@@ -343,29 +362,42 @@ def compare(folder, name, kind, count, made, masters, arguments):
             commands = [console(cluster, "twice", kind, number) for number in (1, count, 2 * count)]
             asked = (
                 ways("`kafka`", how="topic", **fetched)
-                | ways("capture from `kafka`", how="capture", **fetched)
+                | ways("capture from `kafka`", here, how="capture", **fetched)
                 | ways("segments", **from_disk)
-                | ways("`spark-kafka`", how="topic", **by_spark)
-                | ways("capture from `spark-kafka`", how="capture", **by_spark)
+                | ways("`spark-kafka`", two, how="topic", **by_spark)
+                | ways("capture from `spark-kafka`", two, how="capture", **by_spark)
             )
             asked = {way: each for way, each in asked.items() if arguments.match in way}
             report(name, count, timed(asked, arguments.rounds, commands))
     if arguments.match not in "build":
         return
     built = spark(kind=kind, master="local[2]", **from_disk | {"how": "build"})
-    print(row(f"{count:,} {name}", "build, local[2]", count, built, ""), flush=True)
+    print(row(f"{count:,} {name}", "build, local[2]", count, built, " | "), flush=True)
 
 
 def report(name, count, rows):
     for which, heading in enumerate(("the first", "the next")):
-        peer = rows[CONSOLE][which][0] if CONSOLE in rows else None
+        peer = rows[CONSOLE][which] if CONSOLE in rows else None
         for way, measured in rows.items():
-            ratio = "" if peer is None else f"{peer / measured[which][0]:.1f}"
-            print(row(f"{heading} {count:,} {name}", way, count, measured[which], ratio), flush=True)
+            whole = which == 0 and way.startswith("capture")
+            beside = rows[CONSOLE][2] if whole and peer is not None else peer
+            ratio = " | " if peer is None else ratios(beside, measured[which])
+            said = "a whole process, the first" if whole else heading
+            print(row(f"{said} {count:,} {name}", way, count, measured[which], ratio), flush=True)
+    if CONSOLE in rows:
+        print(
+            row(f"a whole process, the first {count:,} {name}", CONSOLE, count, rows[CONSOLE][2], "1 | 1"), flush=True
+        )
+
+
+def ratios(peer, ours):
+    """Of wall and CPU."""
+    return " | ".join(f"{theirs / max(mine, 0.01):.1f}" for theirs, mine in zip(peer[:2], ours[:2], strict=True))
 
 
 def row(what, how, count, measured, ratio):
     wall, cpu, memory = measured
+    wall, cpu = max(wall, 0.01), max(cpu, 0.01)  # a difference of processes may be none, on a busy machine
     return (
         f"| {what} | {how} | {wall:.2f} | {count / wall / 1e3:.1f} | {cpu:.2f} | {count / cpu / 1e3:.1f} | "
         f"{memory:.0f} | {ratio} |"
@@ -373,20 +405,21 @@ def row(what, how, count, measured, ratio):
 
 
 def timed(ways, rounds, commands):
-    """{way: [(wall, CPU, MB) of the first records, of the next]}, each way in turn."""
+    """{way: [(wall, CPU, MB) of the first records, of the next; of the console consumer also of a whole process]}, each way
+    in turn."""
     found = {way: [] for way in (*ways, *([CONSOLE] if commands else []))}
     for _ in range(rounds):
         if commands is not None:
             start, first, both = (once(command) for command in commands)
             found[CONSOLE].append([
                 (after[1] - before[1], after[0] - before[0], float("nan"))
-                for before, after in ((start, first), (first, both))
+                for before, after in ((start, first), (first, both), ((0, 0), first))
             ])  # fmt: skip
             print(time.strftime("%X"), CONSOLE, found[CONSOLE][-1], file=sys.stderr, flush=True)
         for way, asked in ways.items():
             found[way].append(spark(**asked))
             print(time.strftime("%X"), way, found[way][-1], file=sys.stderr, flush=True)
-    return {way: [medians([row[which] for row in rows]) for which in (0, 1)] for way, rows in found.items()}
+    return {way: [medians(each) for each in zip(*rows, strict=True)] for way, rows in found.items()}
 
 
 if __name__ == "__main__":

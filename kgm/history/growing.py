@@ -1,22 +1,16 @@
 """Tables of a log that is read piece by piece, as it grows: each piece is derived behind what the ones before left."""
 
-import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgm.history.carry import Carry
 from kgm.history.causes.session_timeouts import SessionLookup
-from kgm.history.decode.raw import segment_records
+from kgm.history.decode.log_bytes import LogBytes, log_records
 from kgm.history.derive import derive, merge
 from kgm.history.schema import RAW
 from kgm.history.store.tables import HistoryOrigin, TablesInMemory
-from kgm.model.errors import DecodeError
-from kgm.records.segment import BadBatch
-
-#: (partition, first offset, whole record batches). Earlier records of the first batch do not count.
-LogBytes = tuple[int, int, bytes]
 
 
 class GrowingTables:
@@ -41,18 +35,3 @@ class GrowingTables:
             last_ms=max((each for each in times if each is not None), default=None),
         )  # fmt: skip
         self.tables = TablesInMemory(tables=merge(before.tables, derived.tables), origin=origin)
-
-
-def log_records(piece: LogBytes) -> Iterator[pa.RecordBatch]:
-    """Every record by `schema.RAW`; every checksum is checked. Raises DecodeError."""
-    partition, first_offset, data = piece
-    try:
-        for batch in segment_records(partition, io.BytesIO(data), len(data)):
-            if batch.num_rows and batch.column("offset")[0].as_py() < first_offset:
-                yield batch.filter(pc.greater_equal(batch.column("offset"), first_offset))
-            else:
-                yield batch
-    except BadBatch as bad:
-        raise DecodeError(
-            f"a record batch of partition {partition} at or after offset {first_offset} is damaged: {bad.message}"
-        ) from bad

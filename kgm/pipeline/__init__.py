@@ -5,13 +5,15 @@ Spark, and writes what it returns. PySpark comes with the extra `spark`, and not
 this package does not.
 
 `capture` takes records from a source (`sources`) into DIR/bronze/raw, in commits: each is written to a staging
-directory and moved into place by one rename (`bronze`), under a name that the streaming query gives it, so a batch that
-is done again after a crash finds its commit there. A record is in the store once, by cluster, partition and offset,
-however sources overlap. `build` gives each partition of `__consumer_offsets` with something new to a worker, which runs
-`kgm.history.derive` on it from where the last build stopped (`partition_work`); all records of a group are in one
-partition, so nothing is shuffled. The tables of a build have a directory of their own, and are used from the rename on
-that lets `current` point to it (`layout`): whatever is killed, a reader of any file of DIR/silver or DIR/gold sees one
-whole build. A store that a URI names has neither renames nor links: `remote`."""
+directory and moved into place by one rename (`bronze`). What kgm itself reads it takes in slices of partitions, by this
+process or by Spark's workers (`taking`); Spark's own Kafka source is a streaming query, whose batches are commits under
+a name that it gives them, so one that is done again after a crash finds its commit there. A record is in the store
+once, by cluster, partition and offset, however sources overlap. `build` gives each partition of `__consumer_offsets`
+with something new to a worker, which runs `kgm.history.derive` on it from where the last build stopped
+(`partition_work`); all records of a group are in one partition, so nothing is shuffled. The tables of a build have a
+directory of their own, and are used from the rename on that lets `current` point to it (`layout`): whatever is
+killed, a reader of any file of DIR/silver or DIR/gold sees one whole build. A store that a URI names has neither
+renames nor links: `remote`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -63,10 +65,13 @@ def capture(
     once: take what is there now, and return; otherwise take a batch every `every_s` seconds until `stop` is set, or
     until KeyboardInterrupt, which abandons the batch in flight; the next capture takes it again. format: of a new
     store, Parquet if None; an existing one keeps its format. cluster: its id, if the caller knows it; a copy of a
-    broker's log.dirs has it. most_records: in one batch, approximately. on_batch: called after each batch.
+    broker's log.dirs has it. most_records: in one batch, approximately. on_batch: called after each batch. options: no
+    Spark is started for batches of a live topic or of segments that span fewer than 10,000,000 offsets, unless a master
+    is given or a session runs.
 
     Raises UsageError (a store of another cluster or format, no Java, no extra), RefusedError (another capture is
-    running on the store; or the source reads as empty while the broker has records), UnreachableError,
+    running on the store; the source ends before what was captured of it, or reads as empty while the broker has
+    records), UnreachableError,
     AuthenticationError, AuthorizationError, and BrokerError for other errors of Kafka."""
     if not once and source.is_dump:
         raise UsageError(f"{source} is a dump and cannot be followed", hint="use --once")

@@ -7,6 +7,7 @@ only where two commits overlap."""
 
 import shutil
 import time
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,21 +15,19 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from kgm.history.places.parquet import CODEC, parquet_file, read_table
 from kgm.history.places.remote_path import Place
 from kgm.history.schema import BRONZE_RAW
 from kgm.history.store.commit_log import Span, Spans
 from kgm.history.store.sink_files import counted_files
-from kgm.pipeline import delta, slices
+from kgm.pipeline import delta
 from kgm.pipeline.layout import Store
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-_SCHEMA = from_arrow_schema(BRONZE_RAW)
+    from kgm.pipeline.taking.writing import Written
 
 
 def spans_of(path: Place) -> Spans:
@@ -88,7 +87,10 @@ class Bronze:
     def publish(self) -> None:
         """Publish every commit in Delta's log, also one whose writer died before it did that."""
         if self.store.delta:
-            delta.publish(self.store.raw, self.spans, _SCHEMA.json(), now_ms=int(time.time() * 1000))
+            from pyspark.sql.pandas.types import from_arrow_schema
+
+            schema = from_arrow_schema(BRONZE_RAW).json()
+            delta.publish(self.store.raw, self.spans, schema, now_ms=int(time.time() * 1000))
 
     def ends(self) -> dict[int, int]:
         """The offset after the last record of each partition."""
@@ -106,27 +108,46 @@ class Bronze:
                 wanted[number] = wanted[number].joined(span) if number in wanted else span
         return [path for path, spans in self.spans.items() if _overlap(spans, wanted)]
 
-    def add(
-        self, spark: "SparkSession", records: "DataFrame", name: str, source: str,
-        read: slices.SliceReader | None = None,
-    ) -> tuple[int, int]:  # fmt: skip
-        """Add records by `schema.RAW`, or those of slices (`parts.SLICES`), which workers `read`, as a commit with this
-        name; nothing happens if it is there. Returns (how many were new, how many the store had already)."""
+    def holding(self, ranges: Mapping[int, tuple[int, int]]) -> dict[Path, Spans]:
+        """The spans of files that may hold a record between these offsets, from start to end (exclusive)."""
+        wanted = {number: Span(start, end - 1, 0) for number, (start, end) in ranges.items()}
+        return {path: self.spans[path] for path in self.overlapping([wanted])}
+
+    def add_files(self, folder: Path, written: "Written") -> None:
+        """Add the files of a directory in `staging` that tasks have `written` as a commit; what failed attempts have
+        left there is not in it. They hold no record that the store has."""
+        if written.files:
+            name = f"{int(time.time() * 1000):013}-{uuid.uuid4().hex[:8]}"
+            staged = self.store.staging / name
+            staged.mkdir()
+            for each in written.files:
+                (folder / each).rename(staged / each)
+            self._commit(
+                staged, self.store.raw / name, {staged / each: file.spans for each, file in written.files.items()}
+            )
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def add(self, spark: "SparkSession", records: "DataFrame", name: str, source: str) -> tuple[int, int]:
+        """Add records by `schema.RAW` as a commit with this name; nothing happens if it is there. Returns (how many
+        were new, how many the store had already)."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
         target = self.store.raw / name
         if target.exists():
             return 0, 0
         staged = self.store.staging / name
         shutil.rmtree(staged, ignore_errors=True)
-        if read is not None:
-            slices.write(records, staged, read=read, cluster=self.store.cluster, source=source)
-        else:
-            _write(records.transform(with_identity, self.store.cluster, source), staged)
+        _write(records.transform(with_identity, self.store.cluster, source), staged)
         spans = {path: spans_of(path) for path in counted_files(staged)}
         total = _total(spans)
         known = self.overlapping(spans.values())
         if known and total:
             held = spark.read.parquet(*map(str, known)).select("partition", "offset")
-            fresh = spark.read.schema(_SCHEMA).parquet(str(staged)).join(held, ["partition", "offset"], "left_anti")
+            fresh = (
+                spark.read.schema(from_arrow_schema(BRONZE_RAW))
+                .parquet(str(staged))
+                .join(held, ["partition", "offset"], "left_anti")
+            )
             again = self.store.staging / f"{name}.new"
             shutil.rmtree(again, ignore_errors=True)
             _write(fresh.select(*BRONZE_RAW.names).sortWithinPartitions("partition", "offset"), again)
@@ -171,6 +192,8 @@ def _write(frame: "DataFrame", path: Path) -> None:
 def with_identity(raw: "DataFrame", cluster: str | None, source: str) -> "DataFrame":
     """The columns of `schema.BRONZE_RAW`: the cluster, the type of the record, where it is from and when it was
     captured are added."""
+    from pyspark.sql import functions as F  # noqa: N812
+
     return raw.select(
         F.lit(cluster or "").alias("cluster"),
         *raw.columns,
@@ -181,8 +204,10 @@ def with_identity(raw: "DataFrame", cluster: str | None, source: str) -> "DataFr
     )
 
 
-def _leading(column: str) -> "F.Column":  # type: ignore[name-defined]
+def _leading(column: str) -> "Column":
     """The int16 at the beginning of bytes, null if they are too short."""
+    from pyspark.sql import functions as F  # noqa: N812
+
     unsigned = F.conv(F.hex(F.substring(F.col(column), 1, 2)), 16, 10).cast("int")
     signed = F.when(unsigned >= 1 << 15, unsigned - (1 << 16)).otherwise(unsigned)
     return F.when(F.length(F.col(column)) >= 2, signed.cast("short"))

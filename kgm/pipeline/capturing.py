@@ -1,32 +1,40 @@
-"""From a source into the store: a streaming query whose batches are commits of `bronze`.
+"""From a source into a store in a directory, in batches that are commits of `bronze`.
 
-Spark's checkpoint says how far the source was read, and which batch is next. A batch that was in flight when the driver
-died is run again, with the same number and the same offsets; if its commit is there, it is done. If a checkpoint gets
-lost, the query starts again under another name, and records that are in the store already are left out, by offset."""
+kgm itself reads a live topic and segments: offset ranges, each into files of its own, by this process or by Spark's
+workers (`taking.engine`); how far it got is written after the commit (`taking.positions`).
+
+Spark's own Kafka source is read by a streaming query. Its checkpoint says how far the source was read, and which batch
+is next. A batch that was in flight when the driver died is run again, with the same number and the same offsets; if its
+commit is there, it is done. If a checkpoint gets lost, the query starts again under another name, and records that are
+in the store already are left out, by offset."""
 
 import hashlib
 import json
 import shutil
+import time
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kgm.model.errors import KgmError, RefusedError
 from kgm.pipeline import layout
+from kgm.pipeline.bronze import Bronze
 from kgm.pipeline.kafka import FETCH_WITH_A_CONSUMER
 from kgm.pipeline.options import CaptureProgress, Source, SourceKind, SparkOptions, StoreFormat
+from kgm.pipeline.taking.engine import Engine
+from kgm.pipeline.taking.following import facts_of, follow, short
+from kgm.pipeline.taking.positions import Positions, begun
+from kgm.pipeline.taking.slices import Ranges, slice_reader
+from kgm.pipeline.taking.writing import CaptureTarget, Take, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from kgm.pipeline.bronze import Bronze
-
 _POLL_S = 0.5
-#: Spark gives the Python process that plans a source ten seconds to start; a busy machine may need longer.
-_SLOW_START, _STARTS = "failed to connect back", 5
 #: In the names of checkpoints: `kafka` is what Spark's source had when it was the only one.
 _SLUGS = {SourceKind.KAFKA: "topic", SourceKind.SPARK_KAFKA: "kafka"}
 
@@ -39,14 +47,13 @@ def capture(
     """See `kgm.pipeline.capture`."""
     store = layout.opened(out, format=format, cluster=cluster, create=True)
     with store.locked("capture"):
-        from kgm.pipeline import session, sources
-
-        spark = session.start(options, source)
-        store = layout.opened(out, format=None, cluster=sources.cluster_of(spark, source) or cluster, create=False)
+        engine = Engine(options, source)
+        store = layout.opened(out, format=None, cluster=engine.cluster_of() or cluster, create=False)
         shutil.rmtree(store.staging, ignore_errors=True)
-        return _Capture(spark, store, source, on_batch or _ignore).run(
-            once=once, every_s=every_s, most_records=most_records, stop=stop or Event()
-        )
+        kind = _OfSlices if source.has_slices else _OfFrames
+        run = kind(engine, store, source, Bronze.of(store), on_batch or _ignore)
+        run.run(once=once, every_s=every_s, most_records=most_records, stop=stop or Event())
+        return run.progress
 
 
 def _ignore(_: CaptureProgress) -> None:
@@ -57,55 +64,88 @@ def _ignore(_: CaptureProgress) -> None:
 class _Capture:
     """One run."""
 
-    spark: "SparkSession"
+    engine: Engine
     store: layout.Store
     source: Source
+    bronze: Bronze
     on_batch: Callable[[CaptureProgress], None]
     progress: CaptureProgress = field(default_factory=CaptureProgress)
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where it says how far the source was read."""
+        return self.store.checkpoints / slug(self.store.cluster, self.source)
+
+    def taken(self, added: int, repeated: int) -> None:
+        self.progress = self.progress.after(added, repeated)
+        self.on_batch(self.progress)
+
+
+class _OfSlices(_Capture):
+    """Of what kgm itself reads."""
+
+    def run(self, *, once: bool, every_s: float, most_records: int | None, stop: Event) -> None:
+        positions = Positions(self.checkpoint)
+        reached = positions.read()
+
+        def take(ranges: Ranges) -> None:
+            written = self.take(ranges)
+            reached.update({number: end for number, (_, end) in ranges.items()})
+            positions.write(reached)
+            self.taken(written.added, written.repeated)
+
+        follow(
+            self.source, bounds=self.engine.bounds, reached=lambda: reached, take=take, once=once, every_s=every_s,
+            most_records=most_records, stop=stop,
+        )  # fmt: skip
+
+    def take(self, ranges: Ranges) -> Written:
+        """Add the records of offset ranges as a commit."""
+        folder = self.store.staging / f"attempts-{uuid.uuid4().hex}"
+        folder.mkdir(parents=True)
+        target = CaptureTarget(
+            raw=folder, known=self.bronze.holding(ranges), cluster=self.store.cluster, source=str(self.source),
+            taken_ms=int(time.time() * 1000),
+        )  # fmt: skip
+        written = Written.of(self.engine.each(Take(target, slice_reader(self.source)), ranges))
+        self.bronze.add_files(folder, written)
+        return written
+
+
+@dataclass
+class _OfFrames(_Capture):
+    """Of what Spark reads: its own Kafka source, as a stream, and dumps."""
+
     failure: KgmError | None = None
 
-    def run(self, *, once: bool, every_s: float, most_records: int | None, stop: Event) -> CaptureProgress:
-        from kgm.pipeline import kafka, sources
-        from kgm.pipeline.bronze import Bronze
-        from kgm.pipeline.parts import raised_by_worker
+    @property
+    def spark(self) -> "SparkSession":
+        return self.engine.spark()
 
-        bronze = Bronze.of(self.store)
+    def run(self, *, once: bool, every_s: float, most_records: int | None, stop: Event) -> None:
+        from kgm.pipeline import kafka, sources
+
         if self.source.is_dump:
-            self.take(
-                bronze,
-                sources.read(self.spark, self.source),
-                f"dump-{slug(self.store.cluster, self.source)}",
-                again=True,
-            )
-            return self.progress
-        known = sources.bounds(self.spark, self.source)
-        checkpoint = self.checkpoint
+            name = f"dump-{slug(self.store.cluster, self.source)}-{len(self.bronze.spans):06}"
+            self.take(sources.read(self.spark, self.source), name)
+            return
+        known = self.engine.bounds()
         try:
-            self.follow(bronze, known, once=once, every_s=every_s, most_records=most_records, stop=stop)
-            if once and self.source.has_slices and short(known, _reached(checkpoint)):
-                # Spark ran a batch again that was in flight when it was killed, and takes that for all there is.
-                self.follow(bronze, known, once=once, every_s=every_s, most_records=most_records, stop=stop)
+            self.stream(known, once=once, every_s=every_s, most_records=most_records, stop=stop)
         except KgmError:
             raise
         except Exception as error:
             if self.failure is not None:
                 raise self.failure from error
-            known_error = kafka.raised_by_client(error, self.source) or raised_by_worker(error)
+            known_error = kafka.raised_by_client(error, self.source)
             if known_error is None:
                 raise
             raise known_error from error
         if once:
-            check_read(self.source, known, _reached(checkpoint))
-        return self.progress
+            check_read(self.source, known, begun(self.checkpoint))
 
-    @property
-    def checkpoint(self) -> Path:
-        """Spark's checkpoint of the source."""
-        return self.store.checkpoints / slug(self.store.cluster, self.source)
-
-    def follow(
-        self, bronze: "Bronze", known: Mapping[int, tuple[int, int]], *, once: bool, every_s: float,
-        most_records: int | None, stop: Event,
+    def stream(
+        self, known: Ranges, *, once: bool, every_s: float, most_records: int | None, stop: Event
     ) -> None:  # fmt: skip
         """Run the query, to the end of the source or until `stop` is set. known: the bounds of the partitions. Raises
         what Spark does, and RefusedError."""
@@ -115,39 +155,23 @@ class _Capture:
 
         def batch(frame: "DataFrame", number: int) -> None:
             try:
-                self.take(bronze, frame, f"{_query_id(checkpoint)}-{number:09}")
+                self.take(frame, f"{_query_id(checkpoint)}-{number:09}")
             except KgmError as error:
                 self.failure = error
                 raise
 
         def watch(query: "StreamingQuery") -> None:
-            if self.source.kind is SourceKind.SPARK_KAFKA and query.lastProgress is not None:
-                check_seen(self.source, known, _reached(checkpoint))
+            if query.lastProgress is not None:
+                check_seen(self.source, known, begun(checkpoint))
 
-        for start in range(1, _STARTS + 1):
-            stream = sources.stream(self.spark, self.source, most_records=most_records)
-            writer = stream.writeStream.foreachBatch(batch).option("checkpointLocation", str(checkpoint))
-            writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every_s} seconds")
-            try:
-                _awaited(writer.start(), stop, watch)
-                return
-            except Exception as error:
-                if _SLOW_START not in str(error) or start == _STARTS:
-                    raise
+        stream = sources.stream(self.spark, self.source, most_records=most_records)
+        writer = stream.writeStream.foreachBatch(batch).option("checkpointLocation", str(checkpoint))
+        writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every_s} seconds")
+        _awaited(writer.start(), stop, watch)
 
-    def take(self, bronze: "Bronze", records: "DataFrame", name: str, *, again: bool = False) -> None:
-        """Add a commit. again: the same name may come again with other records."""
-        name = f"{name}-{len(bronze.spans):06}" if again else name
-        from kgm.pipeline import sources
-
-        read = sources.slice_reader(self.source)
-        added, repeated = bronze.add(self.spark, records, name, str(self.source), read)
-        self.progress = CaptureProgress(
-            records=self.progress.records + added,
-            repeated=self.progress.repeated + repeated,
-            batches=self.progress.batches + (added > 0),
-        )
-        self.on_batch(self.progress)
+    def take(self, records: "DataFrame", name: str) -> None:
+        """Add a commit."""
+        self.taken(*self.bronze.add(self.spark, records, name, str(self.source)))
 
 
 def _awaited(query: "StreamingQuery", stop: Event, watch: Callable[["StreamingQuery"], None]) -> None:
@@ -174,49 +198,23 @@ def _query_id(checkpoint: Path) -> str:
     return query_id
 
 
-def _reached(checkpoint: Path) -> dict[int, int]:
-    """How far a source was read, by its checkpoint: the next offset of each partition."""
-    log = checkpoint / "offsets"
-    numbers = sorted(int(path.name) for path in log.iterdir() if path.name.isdecimal()) if log.is_dir() else []
-    if not numbers:
-        return {}
-    line = (log / str(numbers[-1])).read_text(encoding="utf-8").splitlines()[2]
-    offsets: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
-    nested = [each for each in offsets.values() if isinstance(each, dict)]  # Kafka's are by topic
-    return {int(number): offset for number, offset in (nested[0] if nested else offsets).items()}
-
-
-def short(known: Mapping[int, tuple[int, int]], reached: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """(offset reached, end) of each partition that was not read to its end."""
-    return {
-        number: (reached.get(number, first), last)
-        for number, (first, last) in sorted(known.items())
-        if reached.get(number, first) < last
-    }
-
-
-def check_read(source: Source, known: Mapping[int, tuple[int, int]], reached: Mapping[int, int]) -> None:
+def check_read(source: Source, known: Ranges, reached: Mapping[int, int]) -> None:
     """Raises RefusedError if reading did not get to where the partitions ended before it began."""
     behind = short(known, reached)
     if not behind:
         return
     raise _refused(
-        f"Spark stopped before the end of {source}; the store has what it returned, which is not all", source, behind
+        f"Spark stopped before the end of {source}; the store has what it returned, which is not all", behind
     )
 
 
-def check_seen(source: Source, known: Mapping[int, tuple[int, int]], reached: Mapping[int, int]) -> None:
+def check_seen(source: Source, known: Ranges, reached: Mapping[int, int]) -> None:
     """Raises RefusedError if a running query does not see partitions that have records."""
     missing = {number: place for number, place in short(known, reached).items() if number not in reached}
     if missing:
-        raise _refused(f"Spark does not see partitions of {source} that the broker has", source, missing)
+        raise _refused(f"Spark does not see partitions of {source} that the broker has", missing)
 
 
-def _refused(message: str, source: Source, behind: Mapping[int, tuple[int, int]]) -> RefusedError:
-    facts = [f"partition {number}: read up to {at}, it ends at {last}" for number, (at, last) in behind.items()]
-    hint = (
-        f"check that nothing sets {FETCH_WITH_A_CONSUMER} to false"
-        if source.kind is SourceKind.SPARK_KAFKA
-        else "run it again"
-    )
-    return RefusedError(message, facts=facts[:10], hint=f"{hint}, and report it with the version of Spark")
+def _refused(message: str, behind: Ranges) -> RefusedError:
+    hint = f"check that nothing sets {FETCH_WITH_A_CONSUMER} to false, and report it with the version of Spark"
+    return RefusedError(message, facts=facts_of(behind), hint=hint)

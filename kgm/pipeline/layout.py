@@ -4,7 +4,7 @@
     DIR/builds/NUMBER/{silver,gold,bronze,carry}/..., kgm-history.json
     DIR/current -> builds/NUMBER        the last complete build
     DIR/{silver,gold,carry,bronze/bad,kgm-history.json} -> current/...
-    DIR/checkpoints/...                 how far each streaming source was read
+    DIR/checkpoints/...                 how far each source was read
 
 A build is written beside the last one, with hard links to the files that stay the same, and is used from the rename of
 `current` on: all of its tables at once. So every file below DIR/silver and DIR/gold is of one complete build, for any
@@ -79,7 +79,7 @@ class Store:
     def finish(self, manifest: Manifest) -> None:
         """Make a build the current one, and remove old ones."""
         built = self.build_path(manifest.number)
-        _write(built / MANIFEST, manifest.text())
+        write_whole(built / MANIFEST, manifest.text())
         self._link(_CURRENT, Path(_BUILDS) / built.name)
         if not self.delta:
             for layer in ("silver", "gold"):
@@ -129,13 +129,13 @@ def opened(path: Path, *, format: StoreFormat | None, cluster: str | None, creat
                 hint=f"capture it first: kgm history capture --source kafka --out {path}",
             )
         (path / "bronze").mkdir(parents=True, exist_ok=True)
-        _write(about, json.dumps({"format": format or StoreFormat.PARQUET, "cluster": cluster}) + "\n")
+        write_whole(about, json.dumps({"format": format or StoreFormat.PARQUET, "cluster": cluster}) + "\n")
     known: dict[str, Any] = json.loads(about.read_text(encoding="utf-8"))
     if format is not None and known["format"] != format:
         raise UsageError(f"the history in {path} has the format {known['format']}, not {format}")
     if cluster is not None and known["cluster"] is None:
         known["cluster"] = cluster
-        _write(about, json.dumps(known) + "\n")
+        write_whole(about, json.dumps(known) + "\n")
     if cluster is not None and known["cluster"] != cluster:
         raise UsageError(
             f"the history in {path} is of cluster {known['cluster']}, not of {cluster}",
@@ -144,7 +144,7 @@ def opened(path: Path, *, format: StoreFormat | None, cluster: str | None, creat
     return Store(path, StoreFormat(known["format"]), known["cluster"])
 
 
-def _write(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
     """Write a file as a whole, durably."""
     made = path.with_name(f".{path.name}.new")
     with made.open("w", encoding="utf-8") as file:

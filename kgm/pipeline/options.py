@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Self
@@ -72,7 +72,7 @@ class Source:
 
     @property
     def has_slices(self) -> bool:
-        """Whether kgm's own data sources read it, so that a stream has slices and not records."""
+        """Whether kgm itself reads it, in slices of partitions."""
         return self.kind in {SourceKind.KAFKA, SourceKind.SEGMENTS}
 
     @property
@@ -107,6 +107,12 @@ class CaptureProgress:
     records: int = 0
     repeated: int = 0
     batches: int = 0
+
+    def after(self, added: int, repeated: int) -> Self:
+        """The progress after one more batch."""
+        return replace(
+            self, records=self.records + added, repeated=self.repeated + repeated, batches=self.batches + (added > 0)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

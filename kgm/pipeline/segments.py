@@ -1,53 +1,19 @@
-"""`kgm-segments`, a data source for Spark: copies of a broker's folders `__consumer_offsets-N`, read in place.
+"""Copies of a broker's folders `__consumer_offsets-N`, read in place.
 
-The offsets of a stream stay valid when the broker rolls or compacts its segments between two reads. Only whole batches
-are read, so the tail of a file that is being written is read when it is complete."""
+Offsets stay valid when the broker rolls or compacts its segments between two reads. Only whole batches are read, so the
+tail of a file that is being written is read when it is complete."""
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
 from kgm.history.folders import GZIPPED, Folder, Reading, folders, read_folder
 from kgm.history.places.remote_path import Place, place
 from kgm.model.errors import UsageError
-from kgm.pipeline.parts import Part, Partitions, Reader, StreamReader, Wanted
+from kgm.pipeline.parts import Part, Partitions
 from kgm.records.segment import LOG, SWAP, BadBatch, FileTail, base_offset_of, batches
-
-NAME = "kgm-segments"
-
-
-class SegmentsDataSource(DataSource):
-    """Options: path: the directory; record, columns, slices: see `Wanted`; max_records: of a stream, how many offsets
-    one batch spans, approximately."""
-
-    @classmethod
-    def name(cls) -> str:
-        return NAME
-
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        super().__init__(cast("dict[str, str]", options))
-        path = options.get("path")
-        if not path:
-            raise UsageError(f"{NAME} needs a path")
-        self._folders = SegmentFolders(place(path))
-        self._most = int(options.get("max_records") or 0)
-        self._wanted = Wanted.of(options, NAME)
-
-    def schema(self) -> StructType:
-        return from_arrow_schema(self._wanted.schema)
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        del schema
-        return Reader(self._folders, self._wanted)
-
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's name)
-        del schema
-        return StreamReader(self._folders, self._wanted, self._most)
 
 
 @dataclass
@@ -98,7 +64,7 @@ def by_size(partitions: Sequence[Folder]) -> list[Folder]:
 
 
 def slice_records(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    """The records of a row of SLICES. Raises UsageError, NotFoundError."""
+    """The records of a slice (`taking.slices`). Raises UsageError, NotFoundError."""
     (folder,) = folders(place(row["path"]))
     return Slice(folder, row["start"], row["end"]).records()
 

@@ -192,7 +192,7 @@ def _zipped() -> Path:
 
 def _prepared(spark: "SparkSession", sources: Sequence[Source]) -> "SparkSession":
     """The session, prepared for the sources. Raises UsageError if it does not have what they need."""
-    from kgm.pipeline.segments import SegmentsDataSource
+    from kgm.pipeline.data_sources import SegmentsDataSource
 
     spark.dataSource.register(SegmentsDataSource)
     # Where stores are, which a session may have been started without; credentials are the workers' own.

@@ -1,8 +1,7 @@
-"""Records by `schema.RAW` from every source, as DataFrames: all there is, or as a stream."""
+"""Records by `schema.RAW` from every source, as DataFrames."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -11,32 +10,27 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
-from kgm.history.folders import folders
 from kgm.history.in_process import raw_of_files
 from kgm.history.places.remote_path import RemotePath
 from kgm.history.schema import RAW, chosen_columns
 from kgm.history.store.sink_files import counted_files
 from kgm.model.errors import UsageError
-from kgm.pipeline import jobs, kafka, segments, tasks, topic
+from kgm.pipeline import data_sources, jobs, kafka, tasks
 from kgm.pipeline.options import Source, SourceKind
-from kgm.pipeline.slices import SliceReader
+from kgm.pipeline.topic import LiveTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamReader
-
-    AnyReader = TypeVar("AnyReader", DataFrameReader, DataStreamReader)
 
 _RAW = from_arrow_schema(RAW)
 _LEAST = ("partition", "offset", "key", "value")
-_META = "meta.properties"
 
 
 def read(spark: "SparkSession", source: Source, ranges: Mapping[int, tuple[int, int]] | None = None) -> DataFrame:
     """Everything that is there now; by Spark's own Kafka source these offsets of partitions only, from start to end
     (exclusive). But for dumps, each partition of the topic is one of Spark's, in order."""
     if source.has_slices:
-        return _own(spark, source, spark.read).load()
+        return _own(spark, source).load()
     if source.kind is SourceKind.SPARK_KAFKA:
         _fetch_with_a_consumer(spark)
         return to_raw(spark.read.format("kafka").options(**kafka.options(source, ranges)).load())
@@ -59,44 +53,25 @@ def records(spark: "SparkSession", source: Source, kind: int, columns: Sequence[
     """The records of one type that are there now. See `kgm.pipeline.records`."""
     chosen = chosen_columns(kind, columns).names
     if source.has_slices:
-        return _own(spark, source, spark.read).option("record", str(kind)).option("columns", ",".join(chosen)).load()
+        return _own(spark, source).option("record", str(kind)).option("columns", ",".join(chosen)).load()
     return read(spark, source).transform(jobs.decoded, kind, chosen)
 
 
 def stream(spark: "SparkSession", source: Source, *, most_records: int | None = None) -> DataFrame:
-    """What is there, and what comes; for what kgm's own data sources read, only which slices there are to read
-    (`parts.SLICES`). most_records: in one batch, approximately. Raises UsageError for a dump."""
-    if source.has_slices:
-        reader = _own(spark, source, spark.readStream).option("slices", "true")
-        return (reader.option("max_records", str(most_records)) if most_records else reader).load()
-    if source.kind is SourceKind.SPARK_KAFKA:
-        _fetch_with_a_consumer(spark)
-        reader = spark.readStream.format("kafka").options(**kafka.options(source))
-        return to_raw((reader.option("maxOffsetsPerTrigger", most_records) if most_records else reader).load())
-    raise UsageError(f"{source} is a dump and cannot be followed", hint="use --once")
+    """What is there, and what comes, by Spark's own Kafka source. most_records: in one batch, approximately."""
+    _fetch_with_a_consumer(spark)
+    reader = spark.readStream.format("kafka").options(**kafka.options(source))
+    return to_raw((reader.option("maxOffsetsPerTrigger", most_records) if most_records else reader).load())
 
 
 def cluster_of(spark: "SparkSession", source: Source) -> str | None:
-    """The cluster's id, if the source has it: Kafka does, and so does meta.properties in a broker's log.dirs."""
-    if source.kind is SourceKind.KAFKA:
-        return topic.LiveTopic.of(source).cluster_id()
-    if source.kind is SourceKind.SPARK_KAFKA:
-        return kafka.JvmClient(spark, source).cluster_id()
-    meta = source.directory() / _META
-    if source.kind is not SourceKind.SEGMENTS or not meta.is_file():
-        return None
-    pairs = (line.partition("=") for line in meta.read_text(encoding="utf-8").splitlines())
-    return next((value.strip() or None for name, _, value in pairs if name.strip() == "cluster.id"), None)
+    """The cluster's id, if a source that only Spark reads has it."""
+    return kafka.JvmClient(spark, source).cluster_id() if source.is_live else None
 
 
 def bounds(spark: "SparkSession", source: Source) -> Mapping[int, tuple[int, int]]:
-    """(first offset, next offset) of each partition, by the broker or the files themselves."""
-    if source.kind is SourceKind.KAFKA:
-        return topic.LiveTopic.of(source).bounds()
-    if source.kind is SourceKind.SPARK_KAFKA:
-        return kafka.JvmClient(spark, source).offsets()
-    ends = segments.Ends()
-    return {folder.partition: (0, ends.of(folder)) for folder in folders(source.directory())}
+    """(first offset, next offset) of each partition, by the broker as Spark reaches it."""
+    return kafka.JvmClient(spark, source).offsets()
 
 
 def to_raw(frame: DataFrame) -> DataFrame:
@@ -134,34 +109,12 @@ def in_order(frame: DataFrame) -> DataFrame:
     )
 
 
-def slice_reader(source: Source) -> SliceReader | None:
-    """How workers read the slices of a source; None for a source of records."""
+def _own(spark: "SparkSession", source: Source) -> "DataFrameReader":
+    """A reader of what kgm's own data sources read."""
     if source.kind is SourceKind.SEGMENTS:
-        return segments.slice_records
-    return partial(topic.slice_records, topic.LiveTopic.of(source)) if source.kind is SourceKind.KAFKA else None
-
-
-def slices(source: Source, ranges: Mapping[int, tuple[int, int]]) -> list[dict[str, Any]]:
-    """Rows by `parts.SLICES` for these offsets of partitions, from start to end (exclusive), of what kgm's own data
-    sources read; the largest first."""
-    starts, ends = ({number: each[at] for number, each in ranges.items()} for at in (0, 1))
-    partitions = (
-        segments.SegmentFolders(source.directory())
-        if source.kind is SourceKind.SEGMENTS
-        else topic.LiveTopic.of(source)
-    )
-    return [
-        {"partition": part.number, "path": part.path, "start": part.start, "end": part.end}
-        for part in partitions.between(starts, ends)
-    ]
-
-
-def _own(spark: "SparkSession", source: Source, reader: "AnyReader") -> "AnyReader":
-    """A reader of what kgm's own data sources read, as a batch or as a stream."""
-    if source.kind is SourceKind.SEGMENTS:
-        return reader.format(segments.NAME).option("path", str(source.directory()))
-    spark.dataSource.register(topic.data_source(topic.LiveTopic.of(source)))
-    return reader.format(topic.NAME)
+        return spark.read.format(data_sources.SEGMENTS).option("path", str(source.directory()))
+    spark.dataSource.register(data_sources.topic_source(LiveTopic.of(source)))
+    return spark.read.format(data_sources.TOPIC)
 
 
 def _fetch_with_a_consumer(spark: "SparkSession") -> None:

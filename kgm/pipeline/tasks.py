@@ -1,12 +1,16 @@
 """A function called for each of some values, on all cores of a cluster; and files read there."""
 
+import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
+from zipimport import zipimporter
 
 import pyarrow as pa
 
-from kgm.pipeline.parts import raised_by_worker
+from kgm.model import errors
+from kgm.model.errors import KgmError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,11 +25,22 @@ def each(spark: "SparkSession", function: Callable[[Work], str], works: Sequence
     def tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             done = [function(works[at]) for at in batch.column(0).to_pylist()]
+            _forget_archives()
             yield pa.RecordBatch.from_pydict({"done": done}, schema=pa.schema([pa.field("done", pa.string())]))
 
     frame = spark.range(0, len(works), 1, len(works)).mapInArrow(tasks, "done string")
     with failures():
         return [row.done for row in frame.collect()]
+
+
+def _forget_archives() -> None:
+    """Let a worker forget its importers of archives, which the next import makes again from what they have read.
+
+    PySpark has a worker read the directories of all of them again before each task, in Python: 0.1 s for that of
+    PySpark itself, more than many a task takes."""
+    for path, importer in list(sys.path_importer_cache.items()):
+        if isinstance(importer, zipimporter):
+            del sys.path_importer_cache[path]
 
 
 @contextmanager
@@ -56,5 +71,15 @@ def rows(
         for batch in batches:
             for at in batch.column(0).to_pylist():
                 yield from function(works[at])
+            _forget_archives()
 
     return spark.range(0, len(works), 1, len(works)).mapInArrow(tasks, from_arrow_schema(schema))
+
+
+def raised_by_worker(error: BaseException) -> KgmError | None:
+    """The KgmError of a worker or of a data source, which Spark has made into text; None if there is none."""
+    found = re.search(r"kgm\.model\.errors\.(\w+): (.*)", str(error))
+    kind = None if found is None else getattr(errors, found[1], None)
+    if found is None or not (isinstance(kind, type) and issubclass(kind, KgmError)):
+        return None
+    return kind(found[2].strip())

@@ -1,10 +1,9 @@
-"""`kgm-topic`, a data source for Spark: the live `__consumer_offsets`, fetched by kgm's own client.
+"""The live `__consumer_offsets`, fetched by kgm's own client as whole record batches from the leaders of partitions,
+and decoded in columns.
 
-Spark's workers fetch whole record batches from the leaders of their partitions, and decode them in columns: no record
-goes through the JVM. As in a copy of segments there are the markers of transactions and aborted records, too: what is
-fetched is the log up to the high watermark.
-
-The settings of the client go to the workers within pickled code, and are in no option and no plan of Spark."""
+As in a copy of segments there are the markers of transactions and aborted records, too: what is fetched is the log up
+to the high watermark. The settings of the client go to Spark's workers within pickled code, and are in no option and no
+plan of Spark."""
 
 from __future__ import annotations
 
@@ -12,30 +11,27 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from kgm.client import connect
 from kgm.client.failures import is_temporary
 from kgm.client.offsets_topic import partition_log
 from kgm.client.security import make_security
 from kgm.client.transport.deadline import Deadline
-from kgm.history.growing import log_records
+from kgm.history.decode.log_bytes import log_records
 from kgm.model.errors import KgmError, UsageError
-from kgm.pipeline.parts import Part, Partitions, Reader, StreamReader, Wanted
+from kgm.pipeline.parts import Part, Partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
-    from pyspark.sql.types import StructType
 
     from kgm.client import AdminClient
     from kgm.client.transport.brokers import BrokerNode
     from kgm.client.transport.connection import BrokerConnection
     from kgm.pipeline.options import Source
 
-NAME: Final = "kgm-topic"
 _FETCH_BYTES: Final = 8 << 20
 #: Fetches that wait while others are decoded.
 _AHEAD: Final = 2
@@ -137,7 +133,7 @@ class TopicPart(Part):
 
 
 def slice_records(topic: LiveTopic, row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    """The records of a row of SLICES. Raises KgmError."""
+    """The records of a slice (`taking.slices`). Raises KgmError."""
     return TopicPart(topic, row["partition"], row["start"], row["end"]).records()
 
 
@@ -226,35 +222,3 @@ def _ahead(fetching: _Fetching) -> Iterator[tuple[int, bytes]]:
             yield fetched
     finally:
         abandoned.set()
-
-
-def data_source(topic: LiveTopic) -> type[DataSource]:
-    """The data source of a topic, to be registered in a session. Options: record, columns, slices: see `Wanted`;
-    max_records: of a stream, how many offsets one batch spans, approximately.
-
-    A class of its own for each topic: Spark pickles it, with the topic, where options would be shown."""
-    from pyspark.sql.datasource import DataSource
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    class TopicDataSource(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return NAME
-
-        def __init__(self, options: MutableMapping[str, str]) -> None:
-            super().__init__(cast("dict[str, str]", options))
-            self._most = int(options.get("max_records") or 0)
-            self._wanted = Wanted.of(options, NAME)
-
-        def schema(self) -> StructType:
-            return from_arrow_schema(self._wanted.schema)
-
-        def reader(self, schema: StructType) -> DataSourceReader:
-            del schema
-            return Reader(topic, self._wanted)
-
-        def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's name)
-            del schema
-            return StreamReader(topic, self._wanted, self._most)
-
-    return TopicDataSource

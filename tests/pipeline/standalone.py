@@ -3,14 +3,13 @@
 import contextlib
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
-
-import pyspark
 
 from tests.kafka.process import Child
 from tests.waiting import until
 
-HOME = Path(pyspark.__file__).parent
+HOME = Path(find_spec("pyspark").origin).parent
 #: Of every JVM of it.
 SMALL = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 

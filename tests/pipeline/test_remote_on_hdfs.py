@@ -1,18 +1,28 @@
 """The same store in a real HDFS, over HTTP: a file appears there when it is begun, so small ones are renamed into
 place."""
 
+import itertools
+import random
+import threading
+
 import pytest
 
+from kgm.history.store.query import RowFilter
+from kgm.history.store.tables import open_store
+from kgm.model.errors import NotFoundError
 from tests.hdfs import MiniHdfs
 from tests.pipeline.test_remote_store import (  # noqa: F401  (collected here, with the fixture `store` of this module)
+    EVERY_STEP,
     _without_spark,
+    killed_at_steps,
     log,
+    test_a_reader_sees_one_whole_build_while_others_are_written,
     test_a_store_grows_as_a_local_one_does,
     test_one_capture_and_one_build_at_a_time,
     test_two_writers_that_do_not_see_each_other,
 )
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(3000 if EVERY_STEP else 600)]
 
 
 @pytest.fixture(scope="module")
@@ -25,3 +35,35 @@ def hdfs(tmp_path_factory):
 @pytest.fixture
 def store(hdfs):
     return hdfs.directory()
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_killed_at_every_request_while_others_read(store, log, format):  # noqa: A002, F811
+    """Before and after each request of a capture and a build that changes something, a rename into place among them,
+    one after the other on the same store. A reader sees whole builds only."""
+    steps = itertools.count(1)
+    if not EVERY_STEP:  # others each time
+        steps = itertools.chain([random.randrange(1, 30)], itertools.count(random.randrange(30, 120), 90))
+    wholes, seen, over = {200}, [], threading.Event()
+
+    def read():
+        while not over.is_set():
+            try:
+                tables = open_store(store)
+                seen.append(len(tables.table("silver_commit", RowFilter())))
+            except NotFoundError:  # before the first build
+                assert not seen
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        died = killed_at_steps(
+            store, log, steps, format=format, environment={}, requests=True, whole_builds=wholes
+        )  # fmt: skip
+    finally:
+        over.set()
+        reader.join()
+    assert died > 1
+    assert len(set(seen)) > 2
+    assert set(seen) <= wholes
+    assert seen == sorted(seen), "no reader goes back to an older build"

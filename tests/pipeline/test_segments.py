@@ -1,7 +1,6 @@
-"""Copies of a broker's folders for Spark: what is read, and where a stream of a growing copy goes on."""
+"""Copies of a broker's folders for Spark: what is read, and where reading a growing copy goes on."""
 
 import shutil
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -11,8 +10,10 @@ from kgm.history.folders import Reading, folders, raw_table
 from kgm.history.schema import RAW, record_schema
 from kgm.model.errors import UsageError
 from kgm.pipeline import Source, records
-from kgm.pipeline.segments import Ends, SegmentsDataSource
+from kgm.pipeline.data_sources import SegmentsDataSource
+from kgm.pipeline.segments import Ends, SegmentFolders, slice_records
 from kgm.pipeline.sources import read
+from kgm.pipeline.taking.slices import slices
 from kgm.records.log import OffsetsLog
 from kgm.records.record_types import TYPES
 
@@ -28,13 +29,14 @@ def growing(folder, partition, counts):
             yield log
 
 
-def stream(folder, **options):
-    return SegmentsDataSource({"path": str(folder), **options}).streamReader(None)
+def ends_of(partitions):
+    return {number: end for number, (_, end) in partitions.bounds().items()}
 
 
-def between(reader, start, end):
-    slices = reader.partitions(start, end)
-    return pa.Table.from_batches([batch for part in slices for batch in reader.read(part)], schema=RAW)
+def between(partitions, start, end):
+    """What workers read of the slices from start to end."""
+    works = slices(partitions, {number: (start.get(number, 0), last) for number, last in end.items()})
+    return pa.Table.from_batches([batch for each in works for batch in slice_records(each)], schema=RAW)
 
 
 def places(table):
@@ -43,32 +45,31 @@ def places(table):
 
 def test_every_partition_in_order(plain_log):
     reader = SegmentsDataSource({"path": str(plain_log)}).reader(None)
-    slices = reader.partitions()
-    assert sorted(part.folder.partition for part in slices) == [0, 1, 2, 3]
-    sizes = [part.folder.size for part in slices]
+    parts = reader.partitions()
+    assert sorted(part.value.folder.partition for part in parts) == [0, 1, 2, 3]
+    sizes = [part.value.folder.size for part in parts]
     assert sizes == sorted(sizes, reverse=True)
-    found = pa.Table.from_batches([batch for part in slices for batch in reader.read(part)])
+    found = pa.Table.from_batches([batch for part in parts for batch in reader.read(part)])
     expected = raw_table(folders(plain_log), Reading())
     assert found.sort_by([("partition", "ascending"), ("offset", "ascending")]) == expected
 
 
-def test_a_stream_goes_on_where_it_was(tmp_path):
-    reader = stream(tmp_path)
+def test_a_growing_log_goes_on_where_it_was(tmp_path):
+    reader = SegmentFolders(tmp_path)
     logs = [growing(tmp_path, 0, (3, 4, 60, 1)), growing(tmp_path, 12, (1, 60, 2, 60))]
-    assert reader.initialOffset() == {}
     at, seen = {}, []
     for _ in range(4):
         for log in logs:
             next(log)
-        latest = reader.latestOffset()
+        latest = ends_of(reader)
         seen += places(between(reader, at, latest))
         at = latest
-    assert at == {"0": 68, "12": 123}
+    assert at == {0: 68, 12: 123}
     assert len(folders(tmp_path)[1].segments) > 2
     assert sorted(seen) == [(0, number) for number in range(68)] + [(12, number) for number in range(123)]
-    assert reader.partitions(at, at) == []
+    assert between(reader, at, at).num_rows == 0
     # Any of it again, as after a crash.
-    assert places(between(stream(tmp_path), {"0": 66, "12": 120}, at)) == [
+    assert places(between(SegmentFolders(tmp_path), {0: 66, 12: 120}, at)) == [
         (12, 120),
         (12, 121),
         (12, 122),
@@ -81,43 +82,29 @@ def test_half_a_batch_is_not_there_yet(tmp_path):
     list(growing(tmp_path, 3, (5, 5)))
     path = tmp_path / f"{TOPIC}-3" / f"{0:020}.log"
     whole = path.read_bytes()
-    reader = stream(tmp_path)
+    reader = SegmentFolders(tmp_path)
     path.write_bytes(whole[:-7])
-    first = reader.latestOffset()
-    assert first == {"3": 5}
+    first = ends_of(reader)
+    assert first == {3: 5}
     assert places(between(reader, {}, first)) == [(3, number) for number in range(5)]
     with path.open("ab") as file:
         file.write(whole[-7:])
-    second = reader.latestOffset()
+    second = ends_of(reader)
     assert places(between(reader, first, second)) == [(3, number) for number in range(5, 10)]
 
 
 def test_offsets_hold_when_a_segment_is_compacted_and_written_anew(tmp_path):
     list(growing(tmp_path, 0, (40, 40, 40)))
-    reader = stream(tmp_path)
-    first = reader.latestOffset()
+    reader = SegmentFolders(tmp_path)
+    first = ends_of(reader)
     with OffsetsLog.open(tmp_path / f"{TOPIC}-0", segment_bytes=2000) as log:
         log.roll()
         log.compact(now_ms=9)
         log.append_raw([(b"\x00\x01new", b"v")], now_ms=9)
         log.flush()
-    second = reader.latestOffset()
-    assert second == {"0": 121}
+    second = ends_of(reader)
+    assert second == {0: 121}
     assert places(between(reader, first, second)) == [(0, 120)]
-
-
-def test_no_more_than_spark_asks_for(tmp_path):
-    """Spark 4.2 and later say how much they want; readers that take less than all on their own would stop early."""
-    for partition in (0, 1):
-        list(growing(tmp_path, partition, (50,)))
-    reader = stream(tmp_path, max_records="20")
-    assert reader.latestOffset({}, SimpleNamespace()) == {"0": 50, "1": 50}
-    at, seen, steps = {}, 0, 0
-    while (latest := reader.latestOffset(at, SimpleNamespace(maxRows=20))) != at:
-        part = between(reader, at, latest)
-        assert len(part) <= 20
-        at, seen, steps = latest, seen + len(part), steps + 1
-    assert (seen, steps) == (100, 5)
 
 
 def test_damage_in_the_middle_is_said(tmp_path):
@@ -146,7 +133,7 @@ def test_gzipped_copies_end_as_well(plain_log, tmp_path):
     for path in folder.segments:
         with path.open("rb") as file, gzip.open(copy / f"{path.name}.gz", "wb") as out:
             shutil.copyfileobj(file, out)
-    assert stream(tmp_path).latestOffset() == {"1": Ends().of(folder)}
+    assert ends_of(SegmentFolders(tmp_path)) == {1: Ends().of(folder)}
 
 
 def test_a_source_without_a_path():
@@ -184,15 +171,6 @@ def test_decoded_where_they_are_read(spark, plain_log, tmp_path, kind):
 
 def by_place(table):
     return sorted(table.to_pylist(), key=lambda row: (row["partition"], row["offset"]))
-
-
-def test_a_stream_of_decoded_records(plain_log):
-    reader = stream(plain_log, record="1")
-    slices = reader.partitions({}, reader.latestOffset())
-    found = pa.Table.from_batches([batch for part in slices for batch in reader.read(part)])
-    raw = raw_table(folders(plain_log), Reading()).to_batches()
-    expected = pa.Table.from_batches(decode_type(raw, 1, record_schema(1).names))
-    assert by_place(found) == by_place(expected)
 
 
 def test_no_such_record_type():

@@ -9,7 +9,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from kgm.java.partitions import partition_for
 from kgm.model.errors import AuthorizationError, DecodeError, ErrorCode, KgmError
 from kgm.pipeline import Source
-from kgm.pipeline.parts import raised_by_worker
+from kgm.pipeline.tasks import raised_by_worker
 from kgm.pipeline.topic import LiveTopic, TopicPart
 from kgm.protocol.apis import ApiKey
 from tests.client.faults import Edit, FaultProxy, ResetAfter, ResetBefore

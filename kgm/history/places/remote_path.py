@@ -187,8 +187,14 @@ class RemotePath:
         from kgm.history.places.file_systems import opened, store_errors
 
         system, base = opened(self.root)
+        selector = fs.FileSelector(_inner(base, self.key), recursive=recursive)
         with store_errors(self):
-            infos = system.get_file_info(fs.FileSelector(_inner(base, self.key), recursive=recursive))
+            try:
+                infos = system.get_file_info(selector)
+            except NotADirectoryError:
+                # pyarrow says so, too, of a directory that is made between its two questions, whether it is one and
+                # whether it is anything.
+                infos = system.get_file_info(selector)
         return sorted(
             RemotePath(self.root, info.path[len(base) :].strip("/"), _stat(info))
             for info in infos

@@ -3,25 +3,18 @@
 import json
 import time
 import uuid
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from kgm.history.places.parquet import read_table, writing
 from kgm.history.places.remote_path import RemotePath, at_once
 from kgm.history.schema import BRONZE_RAW, RAW
-from kgm.history.store.commit_log import LOG, Commit, CommittedFile, Span, Spans, committed, read_log
+from kgm.history.store.commit_log import LOG, Commit, Spans, committed, read_log
 from kgm.model.errors import RefusedError
 from kgm.pipeline import delta
 from kgm.pipeline.remote.layout import RemoteStore
-from kgm.pipeline.slices import with_identity
 
 #: So many objects of the log become one.
 _FOLD: Final = 50
@@ -124,74 +117,6 @@ class RemoteBronze:
             path.unlink(missing_ok=True)
             del self.objects[path]
         self._fold(level + 1)
-
-
-@dataclass(slots=True)
-class Known:
-    """The offsets that the store has already, read as far as they are asked for. spans: of its files."""
-
-    spans: dict[RemotePath, Spans]
-    _offsets: dict[tuple[RemotePath, int], np.ndarray] = field(default_factory=dict)
-
-    def without(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The records of a batch by `schema.RAW` that the store does not have."""
-        partitions, offsets = batch.column("partition").to_numpy(), batch.column("offset").to_numpy()
-        held = np.zeros(len(batch), dtype=bool)
-        for number in np.unique(partitions).tolist():
-            mine = partitions == number
-            first, last = int(offsets[mine].min()), int(offsets[mine].max())
-            for path, spans in self.spans.items():
-                span = spans.get(number)
-                if span is not None and span.first <= last and first <= span.last:
-                    held |= mine & np.isin(offsets, self._of(path, number))
-        return batch.filter(pa.array(~held)) if held.any() else batch
-
-    def _of(self, path: RemotePath, partition: int) -> np.ndarray:
-        if (path, partition) not in self._offsets:
-            where = pc.field("partition") == partition
-            table = read_table(path, columns=["offset"], filters=where)
-            self._offsets[path, partition] = table.column("offset").to_numpy()
-        return self._offsets[path, partition]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureTarget:
-    """Where a task writes. raw: the directory; known: the spans of the store's files; cluster, source, taken_ms: of
-    every record."""
-
-    raw: RemotePath
-    known: dict[RemotePath, Spans]
-    cluster: str | None
-    source: str
-    taken_ms: int
-
-    def write(self, batches: Iterable[pa.RecordBatch]) -> str:
-        """Write records by `schema.RAW` into a file of their own, without those that the store has; returns a
-        `TaskResult` as JSON."""
-        name = f"part-{uuid.uuid4()}.parquet"
-        known, spans, repeated = Known(self.known), Spans(), 0
-        with ExitStack() as stack:
-            writer: pq.ParquetWriter | None = None
-            for batch in batches:
-                fresh = known.without(batch)
-                repeated += len(batch) - len(fresh)
-                if not len(fresh):
-                    continue
-                if writer is None:
-                    writer = stack.enter_context(writing(self.raw / name, BRONZE_RAW))
-                writer.write_batch(with_identity(fresh, self.cluster, self.source, self.taken_ms))
-                for number, span in _spans(fresh):
-                    spans[number] = spans[number].joined(span) if number in spans else span
-        size = (self.raw / name).stat().st_size if spans else 0
-        file = Commit(files={name: CommittedFile(size=size, spans=spans)} if spans else {})
-        return json.dumps({"repeated": repeated, "commit": file.to_json()})
-
-
-def _spans(batch: pa.RecordBatch) -> Iterator[tuple[int, Span]]:
-    table = pa.Table.from_batches([batch]).group_by("partition")
-    rows = table.aggregate([("offset", "min"), ("offset", "max"), ("offset", "count")])
-    for row in rows.to_pylist():
-        yield row["partition"], Span(row["offset_min"], row["offset_max"], row["offset_count"])
 
 
 def as_raw(batch: pa.RecordBatch) -> pa.RecordBatch:

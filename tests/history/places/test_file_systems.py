@@ -1,8 +1,13 @@
 """Stores are opened once, as long as they are reached in the same way."""
 
 import pytest
+from fsspec.implementations.local import LocalFileSystem
+from pyarrow import fs
 
+from kgm.history.places import file_systems
 from kgm.history.places.file_systems import opened
+from kgm.history.places.remote_path import RemotePath
+from kgm.model.errors import KgmError
 
 
 @pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION"])
@@ -18,3 +23,20 @@ def test_what_the_environment_says_now_counts(monkeypatch, name):
         monkeypatch.delenv("AWS_REGION")
     monkeypatch.setenv(name, values[1])
     assert opened("s3://bucket")[0] is not first
+
+
+def test_a_directory_that_is_made_while_it_is_listed(tmp_path, monkeypatch):
+    """pyarrow asks a file system of fsspec whether a path is a directory, and then whether it is there."""
+
+    class Made(LocalFileSystem):
+        def isdir(self, path):
+            before = super().isdir(path)
+            (tmp_path / "builds").mkdir(exist_ok=True)
+            return before
+
+    system = fs.PyFileSystem(fs.FSSpecHandler(Made(skip_instance_cache=True)))
+    monkeypatch.setattr(file_systems, "opened", lambda _: (system, str(tmp_path)))
+    assert list(RemotePath("webhdfs://name", "builds").glob("*.json")) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(KgmError, match="file"):
+        list(RemotePath("webhdfs://name", "file").glob("*.json"))

@@ -1,4 +1,4 @@
-"""`kgm history capture`: records into a store, on Spark."""
+"""`kgm history capture`: records into a store, on Spark where that pays."""
 
 from __future__ import annotations
 

@@ -1,0 +1,113 @@
+"""Who does the work of a capture: this process, or Spark.
+
+Starting Spark costs more than reading millions of records. So where nobody asked for a master of Spark's, none is
+started for a batch that is small, and for none if all are."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kgm.client.failures import is_temporary
+from kgm.model.errors import KgmError
+from kgm.pipeline import tasks
+from kgm.pipeline.options import Source, SparkOptions
+from kgm.pipeline.parts import Partitions
+from kgm.pipeline.taking import slices
+from kgm.pipeline.taking.slices import Ranges, Slice
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: A batch that spans fewer offsets is small. Reading so many takes about as long as starting Spark and having it read
+#: them on many cores.
+SMALL_OFFSETS: Final = 10_000_000
+#: As often as Spark tries a task.
+_ATTEMPTS: Final = 4
+_PAUSE_S: Final = 1.0
+_MOST_THREADS: Final = 4
+
+Work = Callable[[Slice], str]
+
+
+@dataclass(slots=True)
+class Engine:
+    """For one capture of a source."""
+
+    options: SparkOptions
+    source: Source
+    _spark: "SparkSession | None" = None
+    _partitions: Partitions | None = None
+
+    def spark(self) -> "SparkSession":
+        """The session, which is started when this is called first. Raises UsageError."""
+        if self._spark is None:
+            from kgm.pipeline import session
+
+            self._spark = session.start(self.options, self.source)
+        return self._spark
+
+    @property
+    def has_spark(self) -> bool:
+        """Whether a master was asked for, or a session runs."""
+        running = sys.modules.get("pyspark")
+        return (
+            self.options.master is not None
+            or "spark.master" in self.options.conf
+            or "PYSPARK_GATEWAY_PORT" in os.environ
+            or (running is not None and running.SparkContext._active_spark_context is not None)  # noqa: SLF001
+        )
+
+    @property
+    def _known_partitions(self) -> Partitions:
+        if self._partitions is None:
+            self._partitions = slices.partitions_of(self.source)
+        return self._partitions
+
+    def cluster_of(self) -> str | None:
+        """The cluster's id, if the source has it."""
+        if self.source.has_slices:
+            return slices.cluster_of(self.source)
+        from kgm.pipeline import sources
+
+        return sources.cluster_of(self.spark(), self.source)
+
+    def bounds(self) -> Ranges:
+        """(first offset, next offset) of each partition, by the broker or the files themselves."""
+        if self.source.has_slices:
+            return self._known_partitions.bounds()
+        from kgm.pipeline import sources
+
+        return sources.bounds(self.spark(), self.source)
+
+    def each(self, work: Work, ranges: Ranges) -> list[str]:
+        """What a function returns for each slice of these offsets. It may be called more than once for a slice, and
+        only one of its results counts. Raises KgmError."""
+        works = slices.slices(self._known_partitions, ranges)
+        offsets = sum(end - start for start, end in ranges.values())
+        if self.has_spark or offsets >= SMALL_OFFSETS:
+            return tasks.each(self.spark(), work, works)
+        return _here(work, works)
+
+
+def _here(work: Work, works: Sequence[Slice]) -> list[str]:
+    """In threads of this process, which let others run while they wait or compress."""
+    pool = ThreadPoolExecutor(max(1, min(len(works), os.cpu_count() or 1, _MOST_THREADS)))
+    try:
+        return list(pool.map(lambda each: _tried(work, each), works))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _tried(work: Work, part: Slice) -> str:
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return work(part)
+        except KgmError as error:
+            if not is_temporary(error) or attempt == _ATTEMPTS:
+                raise
+        time.sleep(_PAUSE_S)
+    raise AssertionError("unreachable")
