@@ -14,7 +14,7 @@ from kgm.cli.main import finish, run
 from tests import KGM
 from tests.cli.environment import bare, forget_settings
 from tests.cli.failing_streams import CLOSE, Failure, failing_streams
-from tests.cli.test_every_command import COMMANDS, LEAVES, arguments, cluster, folder  # noqa: F401  (fixtures)
+from tests.cli.test_every_command import COMMANDS, LEAVES, arguments, cluster, folder, takes_a_while  # noqa: F401  (fixtures)
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +49,7 @@ def test_every_write_may_fail(words, cluster, folder, monkeypatch):  # noqa: F81
         pytest.skip("starts Spark")
     forget_settings(monkeypatch)
     monkeypatch.setenv("XDG_STATE_HOME", f"{folder}/state")
-    formats = FORMATS[:1] if words[0] == "history" else FORMATS
+    formats = FORMATS[:1] if takes_a_while(words) else FORMATS
     ways = [(text_format, *streams) for streams in SPOILED for text_format in formats]
     # Every stream with every error would be four times as many runs; over all commands each pair is tried often.
     first = COMMANDS.index(words)

@@ -39,7 +39,7 @@ class Joiner:
         self.member_id, self.generation, self.leader = "", -1, ""
         self.metadata = encode_subscription(Subscription(topics=(topic,))) if metadata is None else metadata
         self.members: list[str] = []
-        self.session_ms = SESSION_MS
+        self.session_ms, self.rebalance_ms = SESSION_MS, REBALANCE_MS
         #: Versions of JoinGroup, SyncGroup and OffsetCommit.
         self.join_version, self.sync_version, self.commit_version = 9, 5, 9
 
@@ -71,7 +71,7 @@ class Joiner:
         request = JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=self.session_ms,
-            rebalance_timeout_ms=REBALANCE_MS,
+            rebalance_timeout_ms=self.rebalance_ms,
             member_id=self.member_id,
             group_instance_id=self.instance_id,
             protocol_type=protocol_type,

@@ -36,6 +36,8 @@ STABLE, DYNAMIC, EMPTY, PREPARING, COMPLETING, CONSUMER = (
 USER = "operator"
 #: Longer than any run; a member that is gone stays.
 SESSION_MS: Final = 120_000
+#: Of members that are single requests and never send a heartbeat: the longest session that a broker allows.
+IDLE_MS: Final = 1_800_000
 HEARTBEAT_MS: Final = 300
 COMMIT_MS: Final = 400
 #: Longer than the shortest silence that the guard takes for a stop.
@@ -179,7 +181,7 @@ class Scene:
     def _joiner(self, group: str, instance_id: str) -> Joiner:
         joiner = Joiner(self.kafka.port, group, instance_id, TOPIC)
         self._stack.callback(joiner.close)
-        joiner.session_ms = SESSION_MS
+        joiner.session_ms = joiner.rebalance_ms = IDLE_MS
         joiner.join_version, joiner.sync_version, joiner.commit_version = _OLDEST_STATIC
         return joiner
 
