@@ -7,6 +7,8 @@ import uuid
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from kgm.client import connect
 from kgm.client.offsets_topic import partition_log
@@ -59,6 +61,11 @@ def groups(kafka, _topic):
     with connect(kafka.bootstrap, timeout_ms=60_000) as cluster:
         for group in names:  # the session of the static member ends, and nothing is written after that
             until(lambda group=group: cluster.describe_group(group).state == "Empty", f"{group} has members", 30)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    for group in names:  # every ten minutes the broker deletes groups without members and offsets
+        at = ConsumerGroupTopicPartitions(group, [TopicPartition(TOPIC, 0, 0)])
+        (done,) = admin.alter_consumer_group_offsets([at]).values()
+        done.result(30)
     return names
 
 
