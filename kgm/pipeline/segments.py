@@ -17,7 +17,7 @@ from kgm.records.segment import LOG, SWAP, BadBatch, FileTail, base_offset_of, b
 
 
 @dataclass
-class Slice(Part):
+class FolderPart(Part):
     """Offsets of the partition in a folder."""
 
     folder: Folder
@@ -45,14 +45,14 @@ class SegmentFolders(Partitions):
         self._ends = Ends()
 
     def all(self) -> Sequence[Part]:
-        return [Slice(folder) for folder in by_size(folders(self._path))]
+        return [FolderPart(folder) for folder in by_size(folders(self._path))]
 
     def bounds(self) -> Mapping[int, tuple[int, int]]:
         return {folder.partition: (0, self._ends.of(folder)) for folder in folders(self._path)}
 
     def between(self, start: Mapping[int, int], end: Mapping[int, int]) -> Sequence[Part]:
         return [
-            Slice(folder, start.get(number, 0), end[number])
+            FolderPart(folder, start.get(number, 0), end[number])
             for folder in by_size(folders(self._path))
             if (number := folder.partition) in end and end[number] > start.get(number, 0)
         ]
@@ -66,11 +66,11 @@ def by_size(partitions: Sequence[Folder]) -> list[Folder]:
 def slice_records(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     """The records of a slice (`taking.slices`). Raises UsageError, NotFoundError."""
     (folder,) = folders(place(row["path"]))
-    return Slice(folder, row["start"], row["end"]).records()
+    return FolderPart(folder, row["start"], row["end"]).records()
 
 
-def _within(part: Slice) -> Folder:
-    """The folder with the segments that may hold something of the slice."""
+def _within(part: FolderPart) -> Folder:
+    """The folder with the segments that may hold something of the part."""
     starts = [_base_offset(path) for path in part.folder.segments]
     ends = [*starts[1:], None]
     chosen = tuple(
