@@ -190,34 +190,19 @@ def test_what_may_pass_is_tried_again(log, tmp_path, monkeypatch):
 
 
 _STEPS = """
-import json, os, sys
+import json, sys
 from pathlib import Path
 from kgm.pipeline import Source, capture, layout
 from kgm.pipeline.taking import writing
+from tests.pipeline.kills import Killer
 
 asked = json.loads(sys.argv[1])
-left = asked["step"]
-
-def counted(owner, name):
-    method = getattr(owner, name)
-
-    def run(*given, **named):
-        global left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), 9)
-        done = method(*given, **named)
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), 9)
-        return done
-
-    setattr(owner, name, run)
+killer = Killer(asked["step"])
 
 for name in ("rename", "mkdir", "replace", "unlink"):
-    counted(Path, name)
-counted(writing.CaptureTarget, "write")
-counted(writing.pq.ParquetWriter, "close")
+    killer.counts(Path, name)
+killer.counts(writing.CaptureTarget, "write")
+killer.counts(writing.pq.ParquetWriter, "close")
 capture(Path(asked["out"]), Source.parse(asked["source"]), once=True, most_records=60)
 """
 

@@ -321,46 +321,31 @@ def test_two_writers_that_do_not_see_each_other(store, log, monkeypatch):
 
 
 _STEPS = """
-import json, os, sys
+import json, sys
 from kgm.history.places import parquet
 from kgm.history.places.remote_path import RemotePath, place
 from kgm.pipeline import Source, StoreFormat, build
 from kgm.pipeline.remote import bronze, claims, layout
 import pytest
+from tests.pipeline.kills import Killer
 from tests.pipeline.test_remote_store import without_spark
 
 asked = json.loads(sys.argv[1])
-left = asked["step"]
-
-def counted(owner, name):
-    method = getattr(owner, name)
-
-    def run(*given, **named):
-        global left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), 9)
-        done = method(*given, **named)
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), 9)
-        return done
-
-    setattr(owner, name, run)
+killer = Killer(asked["step"])
 
 if asked["requests"]:  # whatever changes something in a store that is reached over HTTP
     import requests
 
-    plain, changes = requests.Session.request, requests.Session.request
-    counted(requests.Session, "request")
+    plain = requests.Session.request
+    killer.counts(requests.Session, "request")
     changes = requests.Session.request
     requests.Session.request = lambda self, method, *given, **named: (plain if method == "GET" else changes)(
         self, method, *given, **named
     )
 else:
-    counted(RemotePath, "write_bytes")
-    counted(RemotePath, "unlink")
-    counted(layout, "write_table")
+    killer.counts(RemotePath, "write_bytes")
+    killer.counts(RemotePath, "unlink")
+    killer.counts(layout, "write_table")
 bronze._FOLD = 2
 layout.GRACE_S = asked["grace"]
 without_spark(pytest.MonkeyPatch())
