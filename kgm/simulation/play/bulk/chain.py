@@ -22,7 +22,16 @@ from kgm.simulation.play.bulk.crowd import Crowd
 from kgm.simulation.play.bulk.ledger import NOBODY
 from kgm.simulation.play.bulk.stragglers import LateRevocation, revoke_late
 from kgm.simulation.play.bulk.streams import Flags, Floats, Ints, Words, network_ms, reaction_ms, words
-from kgm.simulation.play.bulk.times import RoundTimes, beats_after, is_joined, is_synced, learn, next_beats, stream_of
+from kgm.simulation.play.bulk.times import (
+    RoundTimes,
+    beats_after,
+    completed,
+    first_times,
+    learn,
+    next_beats,
+    slots_of,
+    stream_of,
+)
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 
 #: How many numbers a member draws that gives up partitions, until its JoinGroup arrives; and one that is refused.
@@ -62,8 +71,7 @@ class Chain:
     ) -> None:
         self.rounds: list[ChainedRound] = []
         self._crowd, self._group, self._leader = crowd, group, leader
-        new: Ints = np.array([crowd.slot_of[member] for member in waiting], dtype=np.int64)
-        self.slots = np.concatenate([crowd.places(), new])
+        self.slots = slots_of(crowd, waiting)
         self._calm = len(crowd.slots)
         self._slot_of_id = crowd.slots | {member.member_id: crowd.slot_of[member] for member in waiting}
         self._by_id: Ints | None = None
@@ -76,7 +84,6 @@ class Chain:
         self._slot_of_identity[crowd.identity[self.slots]] = self.slots
         self._place_of_slot: Ints = np.full(len(crowd.members) + 1, NOBODY, dtype=np.int64)
         self._place_of_slot[self.slots] = np.arange(len(self.slots))
-        self._session_ms = crowd.world.group.session_timeout_ms
 
     @property
     def end_ms(self) -> float:
@@ -93,7 +100,7 @@ class Chain:
 
     def _compute(self, limit_ms: float) -> bool:
         began_ms = self._crowd.world.clock.now_ms
-        found = self._first(began_ms)
+        found = first_times(self._crowd, self.slots, self._leader)
         while found is not None and found.end_ms < limit_ms and len(self.rounds) < MOST_IN_CHAIN:
             again = self._assign(found, began_ms)
             if again is None:
@@ -105,16 +112,6 @@ class Chain:
         return False
 
     # -- joining
-
-    def _first(self, began_ms: float) -> RoundTimes | None:
-        crowd = self._crowd
-        found = RoundTimes.of(crowd, self.slots, np.arange(self._calm), self._leader)
-        return self._synced(found, beats_after(crowd, self.slots[: self._calm], began_ms))
-
-    def _synced(self, found: RoundTimes, beat_ms: Floats) -> RoundTimes | None:
-        crowd, session_ms = self._crowd, self._session_ms
-        is_whole = is_joined(crowd, found, beat_ms, session_ms) and is_synced(crowd, found, session_ms)
-        return found if is_whole else None
 
     def _next(self, before: RoundTimes, again: _Again) -> RoundTimes | None:
         """The round that follows. None if it is not regular."""
@@ -136,7 +133,7 @@ class Chain:
         beat_ms = np.where(
             done_ms < again.begins_ms, beats_after(crowd, who, again.begins_ms), next_beats(crowd, who, done_ms)
         )
-        synced = self._synced(found, beat_ms)
+        synced = completed(crowd, found, beat_ms)
         is_late = found.joined_ms >= again.begins_ms + crowd.world.group.rebalance_timeout_ms - 1.0
         is_late |= found.joined_ms >= float(crowd.deadline_ms[slots[others]].min()) - 1.0
         return None if is_late else synced
@@ -173,8 +170,8 @@ class Chain:
         crowd.sent[slots] = np.where(crowd.names_generation[slots], crowd.generation[slots], crowd.remembered[slots])
         before = self._slot_of_identity[ledger.consumer]
         assignment = CooperativeAssignment(
-            crowd.world.group, crowd.members[self._leader].profile.library, self._slot_of_id, self._by_id,
-            crowd.specs, crowd.sent.copy(), before, ledger.starts,
+            crowd.world.group, crowd.members[self._leader].profile.library, self._slot_of_id, crowd.specs,
+            crowd.sent.copy(), ledger.starts, by_id=self._by_id, before=before,
         )  # fmt: skip
         after = assignment.owners()
         moves = after != before

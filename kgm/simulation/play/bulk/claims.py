@@ -9,36 +9,28 @@ from typing import Final
 
 import numpy as np
 
-from kgm.assignors import MemberSpec
 from kgm.assignors.contract import Assigned
-from kgm.java.hash_map import DEFAULT_CAPACITY, map_order
-from kgm.protocol.subscription import NO_GENERATION
+from kgm.java.hash_map import map_order
+from kgm.model.assignment import Partitions
 from kgm.simulation.plan.client_library import Library
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.bulk.ledger import NOBODY
+from kgm.simulation.play.bulk.owners import LeaderAssignment, subscribe_alike
 from kgm.simulation.play.bulk.streams import Flags, Ints
-from kgm.simulation.play.leader import SubscriptionCache, assigned
 
 _NOTHING: Final[dict[str, tuple[int, ...]]] = {}
 
 
-class CooperativeAssignment:
-    """slots: a number for each member, by member id, in the order in which the broker lists them. by_id: the slots in
-    the order of member ids, if the members are alike (`are_alike`); None if not. specs: members by slot. sent: by slot,
-    the generation that each named in its subscription. before: for each partition the slot of the member that claims
-    it, or NOBODY. starts: the number of the first partition of each topic."""
+class CooperativeAssignment(LeaderAssignment):
+    """The same with a cooperative assignor. by_id: the slots in the order of member ids, if the members are alike
+    (`are_alike`); None if not. before: for each partition the slot of the member that claims it, or NOBODY."""
 
     def __init__(
-        self, group: StartingGroup, library: Library, slots: Mapping[str, int], by_id: Ints | None,
-        specs: Sequence[StartingMember], sent: Ints, before: Ints, starts: Mapping[str, int],
+        self, group: StartingGroup, library: Library, slots: Mapping[str, int], specs: Sequence[StartingMember],
+        sent: Ints, starts: Mapping[str, int], *, by_id: Ints | None, before: Ints,
     ) -> None:  # fmt: skip
-        self.library = library
-        self._group = group
-        self._slots = slots
-        self._specs = specs
-        self._sent = sent
+        super().__init__(group, library, slots, specs, sent, starts, len(before))
         self._before = before
-        self._starts = starts
         is_java = library is Library.JAVA and group.assignor == "cooperative-sticky"
         self._by_id = by_id if is_java and bool((before != NOBODY).any()) else None
 
@@ -54,30 +46,21 @@ class CooperativeAssignment:
     @cached_property
     def by_member(self) -> Assigned:
         """By member id, as the leader's assignor answers."""
-        if self.is_dealt:
-            rows = rows_of(self.owners(), self._starts, self._group.topics)
-            return {member_id: rows.get(slot, _NOTHING) for member_id, slot in self._slots.items()}
-        group, sent = self._group, self._sent.tolist()
-        members = [self._member(member_id, slot, sent[slot]) for member_id, slot in self._slots.items()]
-        return assigned(group.assignor, members, group.topics, self.library, self._capacity)
-
-    @property
-    def _capacity(self) -> int:
-        return self._group.listing_capacity or DEFAULT_CAPACITY
+        if not self.is_dealt:
+            return self._asked()
+        rows = rows_of(self.owners(), self._starts, self._group.topics)
+        return {member_id: rows.get(slot, _NOTHING) for member_id, slot in self._slots.items()}
 
     def owners(self) -> Ints:
-        """For each partition the slot of its owner, or NOBODY."""
-        owner: Ints = np.full(len(self._before), NOBODY, dtype=np.int64)
-        if self._by_id is not None:
-            topics = sorted(self._specs[self._by_id[0]].topics)
-            numbers = [np.arange(self._group.topics[topic]) for topic in topics]
-            places = np.concatenate([self._starts[topic] + row for topic, row in zip(topics, numbers, strict=True)])
-            deal = StickyDeal(self._by_id, self._before[places], np.concatenate(numbers), self._in_map_order)
-            owner[places] = deal.owners()
-            return owner
-        for member_id, partitions in self.by_member.items():
-            for topic, mine in partitions.items():
-                owner[self._starts[topic] + np.array(mine, dtype=np.int64)] = self._slots[member_id]
+        return super().owners() if self._by_id is None else self._dealt(self._by_id)
+
+    def _dealt(self, by_id: Ints) -> Ints:
+        owner: Ints = np.full(self._total, NOBODY, dtype=np.int64)
+        topics = sorted(self._specs[by_id[0]].topics)
+        numbers = [np.arange(self._group.topics[topic]) for topic in topics]
+        places = np.concatenate([self._starts[topic] + row for topic, row in zip(topics, numbers, strict=True)])
+        deal = StickyDeal(by_id, self._before[places], np.concatenate(numbers), self._in_map_order)
+        owner[places] = deal.owners()
         return owner
 
     def _in_map_order(self) -> Ints:
@@ -86,21 +69,13 @@ class CooperativeAssignment:
         listed = [ids[place] for place in map_order(ids, self._capacity)]
         return np.array([self._slots[listed[place]] for place in map_order(listed)], dtype=np.int64)
 
-    def subscriptions(self, cache: SubscriptionCache) -> dict[str, bytes]:
-        """What the members sent, by member id (`ScriptedClassicMember._subscription`)."""
-        found, sent = {}, self._sent.tolist()
-        for member_id, slot in self._slots.items():
-            spec, claimed = self._specs[slot], self._claimed.get(slot, {})
-            found[member_id] = cache.encode_subscription(spec.topics, claimed, None, sent[slot], spec.rack)
-        return found
+    def _said(self, member_id: str, slot: int) -> tuple[Partitions, bytes | None]:
+        del member_id
+        return self._claimed.get(slot, {}), None
 
-    def _member(self, member_id: str, slot: int, sent: int) -> MemberSpec:
-        """A member as the leader reads its subscription (`leader.SubscriptionCache.decode_member`)."""
-        named, spec = None if sent == NO_GENERATION else sent, self._specs[slot]
-        return MemberSpec(
-            member_id=member_id, group_instance_id=spec.group_instance_id, rack=spec.rack, topics=spec.topics,
-            owned=self._claimed.get(slot, {}), generation=named, names_generation=named is not None,
-        )  # fmt: skip
+    def _had(self, member_id: str, slot: int, named: int | None) -> tuple[Partitions, int | None]:
+        del member_id
+        return self._claimed.get(slot, {}), named
 
 
 class StickyDeal:
@@ -167,16 +142,11 @@ class StickyDeal:
 
 
 def are_alike(group: StartingGroup, members: Sequence[StartingMember]) -> bool:
-    """Whether members subscribe to the same topics, which the group has, and name no racks."""
-    topics = members[0].topics
+    """Whether cooperative-sticky can be dealt in arrays."""
     return (
-        bool(topics)
-        and len(set(topics)) == len(topics)
-        and all(topic in group.topics and topic.isascii() for topic in topics)
-        and all(
-            not member.rack and member.topics == topics and member.client_id.isascii() and member.identity.isascii()
-            for member in members
-        )
+        bool(members[0].topics)
+        and subscribe_alike(group, members)
+        and all(member.identity.isascii() for member in members)
     )
 
 

@@ -16,15 +16,18 @@ from kgm.coordinator.contract.outcome import Millis, TimerKey, session_key
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.model.assignment import Partitions
 from kgm.protocol.subscription import NO_GENERATION
-from kgm.simulation.play.bulk.claims import CooperativeAssignment, are_alike
+from kgm.simulation.play.bulk.claims import are_alike
 from kgm.simulation.play.bulk.ledger import ArrayLedger, LedgerState
-from kgm.simulation.play.bulk.owners import CrowdAssignment, is_ordered
+from kgm.simulation.play.bulk.owners import LeaderAssignment, is_ordered
 from kgm.simulation.play.bulk.streams import Flags, Floats, Ints, Words
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.leader import STICKY, assignment_user_data
 from kgm.simulation.play.scripted_member import LifecyclePhase
 from kgm.simulation.play.virtual_clock import ScheduledCall
 from kgm.simulation.play.world import World
+
+if TYPE_CHECKING:
+    from kgm.simulation.play.bulk.times import RoundTimes
 
 Saved = tuple[list[npt.NDArray[Any]], LedgerState, int]
 
@@ -33,10 +36,6 @@ _CHANGED = (
     "drawn", "last_beat_ms", "extended_ms", "last_join_ms", "link_busy_ms", "due_ms", "deadline_ms", "turn",
     "has_beaten", "sent", "generation", "remembered",
 )  # fmt: skip
-
-
-if TYPE_CHECKING:
-    from kgm.simulation.play.bulk.times import RoundTimes
 
 
 class Crowd:
@@ -61,7 +60,7 @@ class Crowd:
         self.is_alike = self.is_cooperative and are_alike(world.group, self.specs)
         self._places: Ints = np.zeros(0, dtype=np.int64)
         self._by_id: Ints = self._places
-        self.assignment: CrowdAssignment | CooperativeAssignment | None = None
+        self.assignment: LeaderAssignment | None = None
         self._due_call: ScheduledCall | None = None
         size = len(members)
         profiles = [member.profile for member in members]
@@ -139,15 +138,18 @@ class Crowd:
 
     def _put(self, member: ScriptedClassicMember) -> None:
         self.read(member)
-        slot, member_id = self.slot_of[member], member.member_id
-        self.slots[member_id] = slot
-        self.outside.discard(member)
-        runtime, key = self.world.runtime, self._session_key(member)
+        slot, runtime, key = self.slot_of[member], self.world.runtime, self._session_key(member)
         self.deadline_ms[slot], self.turn[slot] = runtime.engine.deadlines[key], runtime.turn_of(key)
-        runtime.suspend_timers([key])
-        self.identity[slot] = self.ledger.number_of(member.identity)
         if member.next_heartbeat is not None:
             self.due_ms[slot] = member.next_heartbeat.at_ms
+        self._enroll(member)
+
+    def _enroll(self, member: ScriptedClassicMember) -> None:
+        slot = self.slots[member.member_id] = self.slot_of[member]
+        self.outside.discard(member)
+        self.world.runtime.suspend_timers([self._session_key(member)])
+        self.identity[slot] = self.ledger.number_of(member.identity)
+        if member.next_heartbeat is not None:
             member.next_heartbeat.cancel()
             member.next_heartbeat = None
 
@@ -161,11 +163,11 @@ class Crowd:
         self.generation[slot], self.remembered[slot] = member.generation, member.remembered_generation
 
     def admit(self, member: ScriptedClassicMember) -> None:
-        """A member that waits for the end of a join phase is played in bulk from now on. It is the last one of the
-        coordinator's list."""
+        """A member that waits for the end of a join phase, and has been read, is played in bulk from now on. It is the
+        last one of the coordinator's list. Its session and its heartbeats are the caller's."""
         member.phase = LifecyclePhase.STABLE
         member.consumes_as = member.identity
-        self._put(member)
+        self._enroll(member)
         at, slot = bisect.bisect(self._sorted_ids, member.member_id), self.slot_of[member]
         self._sorted_ids.insert(at, member.member_id)
         self._by_id, self._places = np.insert(self._by_id, at, slot), np.append(self._places, slot)
@@ -229,7 +231,7 @@ class Crowd:
             if member.remembered_generation != NO_GENERATION
         }
 
-    def remember(self, assignment: CrowdAssignment | CooperativeAssignment) -> None:
+    def remember(self, assignment: LeaderAssignment) -> None:
         """The members were assigned this."""
         self.assignment = assignment
         if self.world.group.assignor == STICKY:

@@ -109,14 +109,8 @@ class ArrayLedger(OwnershipLedger):
     def take_all(self, owner: Ints, at_ms: Floats) -> None:
         """All members begin to consume, each at its time. owner: for each partition the number of an identity, or
         NOBODY. at_ms: by number of the identity. No partition has a consumer before."""
-        now_ms, taken = at_ms[owner], owner >= 0
-        had_one = taken & (self.latest >= 0)
-        np.add(self._stopped_ms, now_ms - self._idle_since_ms, out=self._stopped_ms, where=had_one)
-        differs = taken & (self.latest != owner)
-        self.handovers += int(np.count_nonzero(differs & had_one))
-        np.copyto(self._changed_ms, now_ms, where=differs)
-        np.copyto(self.latest, owner, where=taken)
-        self.consumer = owner
+        taken = owner >= 0
+        self._begin(taken, owner, at_ms[owner])
         self.consumed += int(np.count_nonzero(taken))
 
     def exchange(self, lost: Flags, gained: Flags, taker: Ints, at_ms: Floats) -> None:
@@ -126,6 +120,10 @@ class ArrayLedger(OwnershipLedger):
         self._count_down(until_ms[lost], from_ms[gained])
         np.copyto(self._idle_since_ms, until_ms, where=lost)
         self.consumer = np.where(lost, NOBODY, self.consumer)
+        self._begin(gained, taker, from_ms)
+
+    def _begin(self, gained: Flags, taker: Ints, from_ms: Floats) -> None:
+        """Partitions without a consumer get one. taker, from_ms: who, and since when, for each that is gained."""
         had_one = gained & (self.latest >= 0)
         np.add(self._stopped_ms, from_ms - self._idle_since_ms, out=self._stopped_ms, where=had_one)
         differs = gained & (self.latest != taker)

@@ -20,9 +20,9 @@ from kgm.simulation.play.bulk.chain import Chain
 from kgm.simulation.play.bulk.costs import cost_of_gathering, cost_of_round
 from kgm.simulation.play.bulk.crowd import Crowd
 from kgm.simulation.play.bulk.ledger import NOBODY
-from kgm.simulation.play.bulk.owners import CrowdAssignment
+from kgm.simulation.play.bulk.owners import CrowdAssignment, LeaderAssignment
 from kgm.simulation.play.bulk.streams import Floats, Ints
-from kgm.simulation.play.bulk.times import RoundTimes, beats_after, is_joined, is_synced, learn, next_beats
+from kgm.simulation.play.bulk.times import RoundTimes, first_times, learn, next_beats, slots_of
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.scripted_member import LifecyclePhase
 from kgm.simulation.play.world import World
@@ -76,8 +76,11 @@ class Rounds:
             leader = next(crowd.slot_of[member] for member in waiting if member.member_id == group.leader)
         if crowd.is_cooperative:
             chain = Chain(crowd, group, waiting, leader)
-            return chain.is_regular(limit_ms) and self._carry_out_chain(group, waiting, chain)
-        found = self._times(waiting, leader)
+            if not chain.is_regular(limit_ms):
+                return False
+            self._carry_out_chain(group, waiting, chain)
+            return True
+        found = first_times(crowd, slots_of(crowd, waiting), leader)
         if found is None or found.end_ms >= limit_ms:
             return False
         self._carry_out(group, waiting, found)
@@ -123,89 +126,77 @@ class Rounds:
         next_at = world.clock.next_at()
         return min(others if next_at is None else [*others, next_at])
 
-    # -- when everything happens
-
-    def _times(self, waiting: Sequence[ScriptedClassicMember], leader: int) -> RoundTimes | None:
-        """None if a member would do more than that."""
-        crowd, session_ms = self.crowd, self._world.group.session_timeout_ms
-        new: Ints = np.array([crowd.slot_of[member] for member in waiting], dtype=np.int64)
-        slots = np.concatenate([crowd.places(), new])
-        found = RoundTimes.of(crowd, slots, np.arange(len(crowd.slots)), leader)
-        beat_ms = beats_after(crowd, crowd.places(), self._world.clock.now_ms)
-        is_whole = is_joined(crowd, found, beat_ms, session_ms) and is_synced(crowd, found, session_ms)
-        return found if is_whole else None
-
     # -- what comes of it
 
     def _carry_out(self, group: ClassicGroup, waiting: Sequence[ScriptedClassicMember], found: RoundTimes) -> None:
         world, crowd, ledger = self._world, self.crowd, self.crowd.ledger
-        calm = found.slots[found.told]
+        calm, new = found.slots[found.told], found.slots[len(found.told) :]
         ledger.drop_all(self._by_identity(calm, found.join_ms[found.told]))
         crowd.sent[calm] = np.where(crowd.names_generation[calm], group.generation, NO_GENERATION)
+        crowd.sent[new] = np.where(crowd.names_generation[new], crowd.generation[new], NO_GENERATION)
         world.requests += found.requests
         self.saved += found.requests - cost_of_round(len(found.slots), ledger.total, is_ordered=crowd.is_ordered)
         self._admit_all(group, waiting, found.done_ms[len(calm) :])
         library = crowd.members[found.leader].profile.library
         assignment = CrowdAssignment(
-            world.group, library, crowd.slots.copy(), crowd.specs, crowd.sent.copy(), crowd.sticky_data(), crowd.order()
-        )
-        owner = assignment.owners(ledger.starts, ledger.total)
+            world.group, library, crowd.slots.copy(), crowd.specs, crowd.sent.copy(), ledger.starts, ledger.total,
+            data=crowd.sticky_data(), order=crowd.order(),
+        )  # fmt: skip
+        owner = assignment.owners()
         ledger.take_all(
             np.where(owner == NOBODY, NOBODY, crowd.identity[owner]), self._by_identity(found.slots, found.done_ms)
         )
-        joined_ms, assigned_ms = Millis(int(found.joined_ms)), Millis(int(found.assigned_ms))
-        newcomers = [member.member_id for member in waiting]
-        end_round(group, newcomers, joined_ms=joined_ms, assigned_ms=assigned_ms)
-        self._world.runtime.suspend_timers([self._join_key])
+        world.runtime.suspend_timers([self._join_key])
         crowd.begin_sessions(found)
         learn(crowd, found)
         crowd.set_due(found.slots, next_beats(crowd, found.slots, found.done_ms))
-        world.clock.now_ms = found.assigned_ms
-        world.round_ended(group.generation, len(group.members))
-        crowd.remember(assignment)
-        if world.kept_records is not None:
-            self._record(group, joined_ms)
+        self._end_round(group, waiting, found, assignment)
         crowd.extend_by_heartbeats(found.end_ms, found.slots, found.counted)
-        world.clock.now_ms = found.end_ms
-        self._expire_offsets(found.end_ms)
-        crowd.schedule_due()
+        self._go_on(found.end_ms)
 
-    def _carry_out_chain(self, group: ClassicGroup, waiting: Sequence[ScriptedClassicMember], chain: Chain) -> bool:
+    def _carry_out_chain(self, group: ClassicGroup, waiting: Sequence[ScriptedClassicMember], chain: Chain) -> None:
         world, crowd = self._world, self.crowd
         world.requests += sum(each.times.requests for each in chain.rounds)
-        arrays = crowd.save()
         self._admit_all(group, waiting, chain.waits_until)
-        crowd.restore(arrays)
         world.runtime.suspend_timers([self._join_key])
-        newcomers = [member.member_id for member in waiting]
         for number, each in enumerate(chain.rounds):
             found = each.times
-            joined_ms, assigned_ms = Millis(int(found.joined_ms)), Millis(int(found.assigned_ms))
             if number:
                 world.clock.now_ms = each.began_ms
                 world.round_begins()
                 begin_round(group, began_ms=Millis(int(each.began_ms)))
-            end_round(group, newcomers, joined_ms=joined_ms, assigned_ms=assigned_ms)
-            world.clock.now_ms = found.assigned_ms
-            world.round_ended(group.generation, len(group.members))
-            crowd.remember(each.assignment)
-            if world.kept_records is not None:
-                self._record(group, joined_ms)
+            self._end_round(group, waiting, found, each.assignment)
             self.saved += found.requests - cost_of_round(
                 len(found.slots), crowd.ledger.total, is_ordered=each.assignment.is_dealt,
                 asks_librdkafka=each.assignment.library is Library.LIBRDKAFKA,
             )  # fmt: skip
         self.played += len(chain.rounds) - 1
-        world.clock.now_ms = chain.end_ms
-        self._expire_offsets(chain.end_ms)
-        crowd.schedule_due()
-        return True
+        self._go_on(chain.end_ms)
 
-    def _expire_offsets(self, until_ms: float) -> None:
-        """The broker looks for expired offsets now and then. This group has none, and so nothing comes of it."""
+    def _end_round(
+        self,
+        group: ClassicGroup,
+        waiting: Sequence[ScriptedClassicMember],
+        found: RoundTimes,
+        assignment: LeaderAssignment,
+    ) -> None:
+        """In the coordinator, and in what is told of the draw."""
+        world, joined_ms = self._world, Millis(int(found.joined_ms))
+        newcomers = [member.member_id for member in waiting]
+        end_round(group, newcomers, joined_ms=joined_ms, assigned_ms=Millis(int(found.assigned_ms)))
+        world.clock.now_ms = found.assigned_ms
+        world.round_ended(group.generation, len(group.members))
+        self.crowd.remember(assignment)
+        if world.kept_records is not None:
+            self._record(group, joined_ms)
+
+    def _go_on(self, now_ms: float) -> None:
+        """By events. The broker looks for expired offsets now and then; this group has none, so nothing comes of it."""
+        self._world.clock.now_ms = now_ms
         runtime, deadlines, key = self._world.runtime, self._world.engine.deadlines, self._expiration_key
-        while key in deadlines and deadlines[key] <= until_ms:
+        while key in deadlines and deadlines[key] <= now_ms:
             runtime.fire(SetTimer(key, deadlines[key]))
+        self.crowd.schedule_due()
 
     def _by_identity(self, slots: Ints, at_ms: Floats) -> Floats:
         times = np.zeros(len(self.crowd.ledger.names))
@@ -219,12 +210,10 @@ class Rounds:
         self._world.answered([request.ticket for request in group.soft.parked_joins.values()])
 
     def _admit(self, member: ScriptedClassicMember, done_ms: float) -> None:
-        crowd, slot = self.crowd, self.crowd.slot_of[member]
-        crowd.sent[slot] = member.generation if crowd.names_generation[slot] else NO_GENERATION
         self._world.unfinished.discard(member)
         if member.waited_ms is None:
             member.waited_ms = done_ms - member.started_ms
-        crowd.admit(member)
+        self.crowd.admit(member)
 
     def _record(self, group: ClassicGroup, joined_ms: Millis) -> None:
         """The record that the coordinator would have written."""

@@ -3,6 +3,7 @@
 What each member does, and what it draws for it, is in `classic_member`. Arrays have an entry for each member that takes
 part, its *place*."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +13,7 @@ from kgm.simulation.plan.client_library import Library
 from kgm.simulation.play.bulk.crowd import Crowd
 from kgm.simulation.play.bulk.stragglers import join_late, sync_late
 from kgm.simulation.play.bulk.streams import Floats, Ints, Words, network_ms, reaction_ms, words
+from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.random_stream import RandomStream
 from kgm.simulation.play.timing import NETWORK_MS, draw_ms
 
@@ -66,7 +68,28 @@ class RoundTimes:
         return float(max(self.done_ms.max(), self.quiet_ms.max()))
 
 
-def is_joined(crowd: Crowd, found: RoundTimes, beat_ms: Floats, session_ms: int) -> bool:
+def slots_of(crowd: Crowd, waiting: Sequence[ScriptedClassicMember]) -> Ints:
+    """Of the calm members, and of those whose JoinGroup waits already."""
+    new: Ints = np.array([crowd.slot_of[member] for member in waiting], dtype=np.int64)
+    return np.concatenate([crowd.places(), new])
+
+
+def first_times(crowd: Crowd, slots: Ints, leader: int) -> RoundTimes | None:
+    """Of a rebalance that has just begun. slots: see `slots_of`."""
+    calm = len(crowd.slots)
+    beat_ms = beats_after(crowd, slots[:calm], crowd.world.clock.now_ms)
+    return completed(crowd, RoundTimes.of(crowd, slots, np.arange(calm), leader), beat_ms)
+
+
+def completed(crowd: Crowd, found: RoundTimes, beat_ms: Floats) -> RoundTimes | None:
+    """With all that happens from the first heartbeat of each member that is told of it. None if a member would do more
+    than that."""
+    session_ms = crowd.world.group.session_timeout_ms
+    is_whole = _is_joined(crowd, found, beat_ms, session_ms) and _is_synced(crowd, found, session_ms)
+    return found if is_whole else None
+
+
+def _is_joined(crowd: Crowd, found: RoundTimes, beat_ms: Floats, session_ms: int) -> bool:
     """Members notice the rebalance, and join. beat_ms: the first heartbeat of each that is told of it. False if a
     session would end before it is noticed, or in the join phase."""
     places = found.told
@@ -97,7 +120,7 @@ def is_joined(crowd: Crowd, found: RoundTimes, beat_ms: Floats, session_ms: int)
     return is_safe and found.joined_ms < float(heard_ms.min(initial=np.inf)) + session_ms - 1.0
 
 
-def is_synced(crowd: Crowd, found: RoundTimes, session_ms: int) -> bool:
+def _is_synced(crowd: Crowd, found: RoundTimes, session_ms: int) -> bool:
     """Members are told the end of the join phase, and are assigned. False if that depends on more than times."""
     slots, pace = found.slots, crowd.world.timing.pace
     later = words(crowd.keys[slots], found.drawn, _DRAWN_TO_CONSUME)

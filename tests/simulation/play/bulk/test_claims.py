@@ -47,7 +47,8 @@ def both(start, before):
         starts[topic], at = at, at + count
     sent = np.full(len(specs), 5, dtype=np.int64)
     dealt, asked = (
-        CooperativeAssignment(start, Library.JAVA, slots, order, specs, sent, before, starts) for order in (by_id, None)
+        CooperativeAssignment(start, Library.JAVA, slots, specs, sent, starts, by_id=order, before=before)
+        for order in (by_id, None)
     )
     assert dealt.is_dealt == bool((before != NOBODY).any())
     assert not asked.is_dealt
