@@ -247,7 +247,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", default="10,100,1000,10000,100000")
     parser.add_argument("--records", default="100000,1000000,10000000")
-    parser.add_argument("--members", default="10,100,1000")
+    parser.add_argument("--members", default="10,100,1000,10000")
     parser.add_argument("--runs", type=int, default=3)
     arguments = parser.parse_args()
     sizes = {

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""What a draw costs in bulk and event by event: a rolling restart of all members of a group of dynamic members.
+"""What a draw costs in bulk and event by event: a rolling restart of all members of a group.
 
 usage: python bench/rounds.py [--sizes N[,N...]] [--large N[,N...]] [--assignors NAME[,NAME...]] [--runs N]
-                              [--draws N] [--drawn N] [--libraries NAME[,NAME...]]
+                              [--draws N] [--drawn N] [--libraries NAME[,NAME...]] [--at-once N]
 
 The peer is the plain path: the same draw with each message as an event. Both are played in this process, in turn, and
 must be equal; 10 partitions a member, a restart takes 5 s, the processes are half Java consumers and half librdkafka,
-or of --libraries in turn (`sticky` is Java's only). In a cooperative group the leader's library tells whether the
-assignor is asked: librdkafka's is, and takes most of the time then.
+or of --libraries in turn (`sticky` is Java's only), one at a time or --at-once. In a cooperative group the leader's
+library tells whether the assignor is asked: librdkafka's is, and takes most of the time then. `uniform` and
+`consumer-range` are groups of the consumer protocol (KIP-848): there heartbeats are played in bulk, of members that an
+epoch does not concern. `static` is a group of static members (`range`) that no rebalance follows: heartbeats of
+everybody else are handed in together.
 Each run is another draw, and the first one has the usual timing. The sizes of --large are played in bulk only: the
 plain path takes minutes. "budget s" is what the draw costs by the count of --budget, which knows no clock
 (`kgm.simulation.draws.budget`). The last table is one prediction of --drawn members with --draws draws, on one core and
@@ -30,8 +33,9 @@ from bench.simulation import drawn
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import Simulation
 from kgm.simulation.draws.budget import affordable, cost_of
-from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Rolling
 from kgm.simulation.plan.synthetic_group import synthetic_group
+from kgm.simulation.play.bulk.bystanders import Bystanders
 from kgm.simulation.play.plan_runner import PlanRunner
 from kgm.simulation.play.timing import DrawTiming, UsualTiming
 
@@ -39,43 +43,61 @@ NEVER = 10**9
 
 
 LIBRARIES = ["java", "librdkafka"]
+CONSUMER_ASSIGNORS = ("uniform", "consumer-range")
+STATIC = "static"
 
 
-def played(members, assignor, bulk_from, number=0):
-    """(CPU seconds, the draw of this number, how many of its rebalances were played in bulk)."""
+def played(members, assignor, bulk_from, number=0, at_once=1):
+    """(CPU seconds, the draw of this number, what share of its rebalances was played in bulk; of a consumer group, and
+    of static members, what share of all requests)."""
     topics = [TopicSnapshot(name="orders", partitions=10 * members)]
-    snapshot = synthetic_group(members, topics, Membership.DYNAMIC, assignor)
+    protocol = GroupProtocol.CONSUMER if assignor in CONSUMER_ASSIGNORS else GroupProtocol.CLASSIC
+    membership = Membership.STATIC if assignor == STATIC else Membership.DYNAMIC
+    name = "range" if assignor == STATIC else assignor.removeprefix("consumer-")
+    snapshot = synthetic_group(members, topics, membership, name, protocol)
     libraries = ("java",) if assignor == "sticky" else LIBRARIES
     rows = (replace(m, client_library=libraries[n % len(libraries)]) for n, m in enumerate(snapshot.members))
     snapshot = replace(snapshot, members=tuple(rows))
     everyone = tuple(member.identity for member in snapshot.members)
-    simulation = Simulation.of(snapshot, Plan(bounce=everyone, rolling=Rolling(), restart_time_ms=5_000))
+    simulation = Simulation.of(
+        snapshot, Plan(bounce=everyone, rolling=Rolling(max_unavailable=at_once), restart_time_ms=5_000)
+    )
     timing = DrawTiming if number else UsualTiming
     runner = PlanRunner(
         simulation.group, simulation.plan, simulation.settings, f"1/{number}", timing=timing, bulk_from=bulk_from
     )
     start = time.process_time()
     draw = runner.play()
-    return time.process_time() - start, draw, 0 if runner.rounds is None else runner.rounds.played
+    took = time.process_time() - start
+    match runner.bulk:
+        case None:
+            share = 0.0
+        case Bystanders() as bystanders:
+            share = bystanders.caught_up / draw.requests
+        case rounds if not draw.rebalances:
+            share = rounds.handed_in / draw.requests
+        case rounds:
+            share = rounds.played / draw.rebalances
+    return took, draw, share
 
 
-def row(members, assignor, runs, *, with_plain):
+def row(members, assignor, runs, at_once, *, with_plain):
     bulk, plain = [], []
     for number in range(runs):
-        took, draw, in_bulk = played(members, assignor, 1, number)
+        took, draw, in_bulk = played(members, assignor, 1, number, at_once)
         bulk.append(took)
         if with_plain:
-            took, other, _ = played(members, assignor, NEVER, number)
+            took, other, _ = played(members, assignor, NEVER, number, at_once)
             plain.append(took)
             assert other == draw
     cpu = statistics.median(bulk)
-    each = cpu / draw.rebalances / members * 1e6
+    each = f"{cpu / draw.rebalances / members * 1e6:.2f}" if draw.rebalances else "-"
     charged = cost_of([draw]) / affordable(1_000)
     beside = f"{statistics.median(plain):.2f} | {statistics.median(plain) / cpu:.1f}" if plain else "- | -"
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"| {assignor} | {members} | {draw.rebalances} | {in_bulk} | {cpu:.2f} | {charged:.2f} | {each:.2f} | {beside} "
-        f"| {memory:.0f} |",
+        f"| {assignor} | {members} | {draw.rebalances} | {in_bulk:.0%} | {cpu:.2f} | {charged:.2f} | {each} "
+        f"| {beside} | {memory:.0f} |",
         flush=True,
     )
 
@@ -84,8 +106,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="10,30,100,200")
     parser.add_argument("--large", default="1000,3000")
-    parser.add_argument("--assignors", default="range,roundrobin,sticky,cooperative-sticky")
+    parser.add_argument("--assignors", default="range,roundrobin,sticky,cooperative-sticky,uniform,static")
     parser.add_argument("--libraries", default=",".join(LIBRARIES))
+    parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--drawn", type=int, default=1000)
@@ -99,10 +122,10 @@ def main():
     print("|---|---|---|---|---|---|---|---|---|---|")
     for assignor in arguments.assignors.split(","):
         for size in (int(size) for size in arguments.sizes.split(",") if size):
-            row(size, assignor, arguments.runs, with_plain=True)
+            row(size, assignor, arguments.runs, arguments.at_once, with_plain=True)
     for assignor in arguments.assignors.split(","):
         for size in (int(size) for size in arguments.large.split(",") if size):
-            row(size, assignor, 1, with_plain=False)
+            row(size, assignor, 1, arguments.at_once, with_plain=False)
     if arguments.draws:
         print(f"\n{len(os.sched_getaffinity(0))} cores")
         print("| dynamic members | draws | cores | wall s | CPU s | peak MB of one process |")

@@ -111,7 +111,7 @@ def test_what_a_member_does_costs_the_same_in_a_large_group():
 
 @pytest.mark.slow
 def test_a_rolling_bounce_of_300_static_members_takes_seconds():
-    """Measured: 0.8 s."""
+    """Measured: 2.9 s, which is what the default budget pays for: a draw that is charged too little shows too."""
     start = cpu_of_children()
     flags = ["--members", "300", "--topic", "orders:3000", "--all", "--rolling", "--restart-time", "5s"]
     subprocess.run([*KGM, "simulate-bounce", *flags, "-o", "json"], check=True, capture_output=True)

@@ -238,6 +238,11 @@ class Coordinator:
         group = self._state.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """A consumer group itself, which is to be read only; None if there is none of this id."""
+        group = self._state.groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
     def suspend_timers(self, keys: Iterable[TimerKey]) -> None:
         """See `Runtime.suspend_timers`."""
         for key in keys:

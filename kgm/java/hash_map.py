@@ -44,6 +44,17 @@ def map_order(keys: Sequence[str], least_capacity: int = DEFAULT_CAPACITY) -> li
     return sorted(range(len(keys)), key=lambda position: hashes[position] & mask)
 
 
+def table_of_many(keys: int) -> int | None:
+    """Buckets of a map into which so many keys were put one by one; None if that depends on the keys."""
+    capacity = grown_capacity(keys)
+    return capacity if capacity > _SMALLEST_TREE_TABLE else None
+
+
+def map_buckets(keys: Iterable[str], table: int) -> list[int]:
+    """The bucket of each key in a map with so many."""
+    return [spread(string_hash(key)) & (table - 1) for key in keys]
+
+
 def first_in_map(keys: Iterable[str], capacity: int) -> str | None:
     """The key that a map with so many buckets iterates over first, keys given in the order of insertion; None without
     keys."""

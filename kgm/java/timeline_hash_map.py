@@ -31,11 +31,15 @@ class TimelineOrder:
 
     def sorted(self, keys: Iterable[str]) -> list[str]:
         """The keys, given in the order of having been put, as the map iterates over them."""
-        shift = 65 - self.capacity.bit_length()
         listed = list(keys)
-        slots = ((signed_string_hash(key) * _FIBONACCI & _LONG_MASK) >> shift for key in listed)
+        slots = (slot_of(key, self.capacity) for key in listed)
         ranks = zip(slots, range(0, -len(listed), -1), listed, strict=True)
         return [key for _, _, key in sorted(ranks)]
+
+
+def slot_of(key: str, capacity: int) -> int:
+    """The slot of a key in a table with so many."""
+    return (signed_string_hash(key) * _FIBONACCI & _LONG_MASK) >> (65 - capacity.bit_length())
 
 
 def timeline_capacity(keys: Sequence[str]) -> int | None:

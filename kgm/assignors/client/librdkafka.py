@@ -20,7 +20,7 @@ from itertools import chain
 from typing import Final
 
 from kgm.assignors.client.range import assign_blocks
-from kgm.assignors.client.sticky_claims import NO_GENERATION, Racks
+from kgm.assignors.client.sticky_claims import Racks, named_generation_of
 from kgm.assignors.client.sticky_general import GeneralBuilder, fewest_subscribers_first
 from kgm.assignors.client.sticky_moves import Movements
 from kgm.assignors.contract import Assigned, GroupSpec, MemberSpec
@@ -127,19 +127,25 @@ class _Claims:
         self.owned: list[list[int]] = [[] for _ in members]
         self.older: dict[int, int] = {}
         self.misfiled: dict[int, int] = {}
-        claims: dict[int, list[tuple[int, int]]] = {}
+        first = [NO_OWNER] * layout.total
+        others: dict[int, list[int]] = {}  # claims that were not the first on their partition
         for position, member in enumerate(members):
-            generation = member.generation if member.names_generation else None
             for number in layout.owned(member):
-                claims.setdefault(number, []).append((NO_GENERATION if generation is None else generation, position))
-        for number, made in claims.items():
-            last = made[-1][1]
-            made.sort()
+                if first[number] == NO_OWNER:
+                    first[number] = position
+                else:
+                    others.setdefault(number, []).append(position)
+        for number, position in enumerate(first):
+            if position == NO_OWNER:
+                continue
+            if number not in others:
+                self.owned[position].append(number)
+                continue
+            made = sorted((named_generation_of(members[each]), each) for each in (position, *others[number]))
             if len({generation for generation, _ in made}) == len(made):
                 self.owned[made[-1][1]].append(number)
-                if len(made) > 1:
-                    self.older[number] = made[-2][1]
-                    self.misfiled[number] = last
+                self.older[number] = made[-2][1]
+                self.misfiled[number] = others[number][-1]
 
 
 def _order(group: GroupSpec, layout: Layout, subscribed: Sequence[Sequence[int]], claims: _Claims) -> list[int]:
@@ -178,14 +184,21 @@ def _adjusted(members: Sequence[MemberSpec], given: Assigned) -> Assigned:
     claims, and those that their new owner claims. A partition that is claimed and not assigned, because its topic was
     deleted or has lost its last subscriber, goes back to the claimant. If several members claim a partition or get it,
     the last one counts."""
-    owner = {(topic, p): m for m in members for topic, ps in given[m.member_id].items() for p in ps}
-    claimant = {(topic, p): m for m in members for topic, ps in m.owned.items() for p in ps}
+    owner: dict[str, dict[int, MemberSpec]] = {}
+    claimant: dict[str, dict[int, MemberSpec]] = {}
+    for member in members:
+        for topic, partitions in given[member.member_id].items():
+            owner.setdefault(topic, {}).update(dict.fromkeys(partitions, member))
+        for topic, claimed in member.owned.items():
+            claimant.setdefault(topic, {}).update(dict.fromkeys(claimed, member))
     adjusted: dict[str, dict[str, list[int]]] = {member.member_id: {} for member in members}
-    for topic, partition in sorted(owner.keys() | claimant.keys()):
-        new = owner.get((topic, partition), claimant.get((topic, partition)))
-        old = claimant.get((topic, partition), new)
-        if new is not None and old is not None and compare(old, new) == 0:
-            adjusted[old.member_id].setdefault(topic, []).append(partition)
+    for topic in sorted(owner.keys() | claimant.keys()):
+        owners, claimants = owner.get(topic, {}), claimant.get(topic, {})
+        for partition in sorted(owners.keys() | claimants.keys()):
+            new = owners.get(partition) or claimants[partition]
+            old = claimants.get(partition, new)
+            if old is new or compare(old, new) == 0:
+                adjusted[old.member_id].setdefault(topic, []).append(partition)
     return {id_: {topic: tuple(numbers) for topic, numbers in topics.items()} for id_, topics in adjusted.items()}
 
 

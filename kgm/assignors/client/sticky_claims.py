@@ -69,7 +69,7 @@ def _resolve(
         other = earlier.get(number, owner[number])
         if other == position:
             continue
-        rival = generations[other] if members[other].names_generation else NO_GENERATION
+        rival = named_generation_of(members[other])
         if generations[position] < rival:
             continue
         earlier[number] = position
@@ -86,6 +86,11 @@ def _resolve(
 def generation_of(member: MemberSpec) -> int:
     """The generation at which a member claims its partitions."""
     return NO_GENERATION if member.generation is None else member.generation
+
+
+def named_generation_of(member: MemberSpec) -> int:
+    """The generation in the member's subscription."""
+    return generation_of(member) if member.names_generation else NO_GENERATION
 
 
 def older_claims(members: Sequence[MemberSpec], layout: Layout, newest: int) -> dict[int, int]:

@@ -42,11 +42,46 @@ def assign_uniform(group: GroupSpec, *, is_homogeneous: bool = True, gains: list
         if gains is not None:
             gains += [(t, p[0], p[-1] + 1, NO_OWNER, at) for at, row in enumerate(rows) for t, p in row.items()]
     elif (plain := _plain(owned, sizes)) is not None:
-        rows = walk(*plain, set_order=copied_run_order).build()
+        rows, loads, free = plain
+        walk(rows, loads, free, set_order=copied_run_order).build()
     else:
-        rows = walk(*_cleaned(owned, sizes), set_order=copied_set_order).build()
+        rows, loads, free = _cleaned(owned, sizes)
+        walk(rows, loads, free, set_order=copied_set_order).build()
         rows = [{name: tuple(sorted(partitions)) for name, partitions in row.items()} for row in rows]
     return {member.member_id: row for member, row in zip(members, rows, strict=True)}
+
+
+def reassign_uniform(
+    loads: list[int],
+    row_of: Callable[[int], _Row],
+    sizes: Mapping[str, int],
+    free: list[_Run],
+    gains: list[Gain],
+    *,
+    always: int,
+) -> dict[int, _Row]:
+    """What members get that get something else than they own, by position, where members own at least one partition,
+    each partition that they own exists, and only one of them owns it. The same as `assign_uniform` for a listed group,
+    without a look at the others. always: a position that is in the answer in any case.
+
+    loads: how much each member owns. row_of: what the member at a position owns, asked only where that changes. sizes:
+    the partitions of each topic. free: partitions without an owner, in the order of `sizes`."""
+    rows = _Rows(row_of)
+    walk = _Walk(sizes, rows, loads, free, set_order=copied_set_order, is_listed=True, gains=gains)
+    walk.build()
+    return {at: {name: tuple(sorted(mine)) for name, mine in rows[at].items()} for at in sorted({*rows, always})}
+
+
+class _Rows(dict[int, _Row]):
+    """What members own, as far as that was asked for."""
+
+    def __init__(self, row_of: Callable[[int], _Row]) -> None:
+        super().__init__()
+        self._row_of = row_of
+
+    def __missing__(self, position: int) -> _Row:
+        row = self[position] = self._row_of(position)
+        return row
 
 
 def _new(sizes: Mapping[str, int], members: int) -> list[_Row]:
@@ -142,7 +177,7 @@ class _Walk:
     def __init__(
         self,
         sizes: Mapping[str, int],
-        rows: list[_Row],
+        rows: list[_Row] | _Rows,
         loads: list[int],
         free: list[_Run],
         *,
@@ -158,17 +193,20 @@ class _Walk:
         self._loads = loads
         self._free = free
 
-    def build(self) -> list[_Row]:
-        """What each member gets."""
-        least, extras = divmod(sum(self._sizes.values()), len(self._rows))
+    def build(self) -> None:
+        """Leave in the rows what each member gets."""
+        members = len(self._loads)
+        least, extras = divmod(sum(self._sizes.values()), members)
         unfilled: list[tuple[int, int]] = []
         for position, load in enumerate(self._loads):
+            if load == least and (not extras or position < members - extras):
+                continue  # it has what it gets: nearly all do, in a group that was balanced before
             has_extra = extras > 0
             quota = least + has_extra
             if load > quota:
                 self._trim(position, quota)
             elif load < quota:
-                if has_extra and len(self._rows) - position > extras:
+                if has_extra and position < members - extras:
                     # A member further down may own the extra partition already.
                     quota -= 1
                     has_extra = False
@@ -176,7 +214,6 @@ class _Walk:
                     unfilled.append((position, quota - load))
             extras -= has_extra
         self._fill(unfilled)
-        return self._rows
 
     def _trim(self, position: int, quota: int) -> None:
         """Topic by topic, a member keeps the first partitions in the order of the Java set that they come in."""

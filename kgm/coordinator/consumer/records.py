@@ -212,14 +212,9 @@ def replay(group: ConsumerGroup, key: Message, value: Message | None) -> None:
         case ConsumerGroupTargetAssignmentMemberKey(member_id=member_id), _:
             if isinstance(value, ConsumerGroupTargetAssignmentMemberValue):
                 rows = {row.topic_id: row.partitions for row in value.topic_partitions}
-                group.targets[member_id], unusual = target_order.replayed(rows)
-                if unusual:
-                    group.unusual_orders[member_id] = unusual
-                else:
-                    group.unusual_orders.pop(member_id, None)
+                group.put_target(member_id, *target_order.replayed(rows))
             else:
-                group.targets.pop(member_id, None)
-                group.unusual_orders.pop(member_id, None)
+                group.put_target(member_id, None, {})
         case ConsumerGroupTargetAssignmentMetadataKey(), ConsumerGroupTargetAssignmentMetadataValue():
             group.assignment_epoch = value.assignment_epoch
             group.assignment_timestamp_ms = value.assignment_timestamp

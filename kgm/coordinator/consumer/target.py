@@ -9,23 +9,33 @@ from collections.abc import Collection, Mapping, Sequence
 from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec, by_identity
 from kgm.assignors.server.broker_view import in_broker_order
 from kgm.assignors.server.range import assign_server_range
-from kgm.assignors.server.uniform import assign_uniform
+from kgm.assignors.server.uniform import assign_uniform, reassign_uniform
 from kgm.assignors.server.uniform_heterogeneous import Gain
 from kgm.coordinator.consumer import records, target_order
-from kgm.coordinator.contract.settings import assignment_interval_ms
-from kgm.coordinator.contract.topic_image import TopicImage
+from kgm.coordinator.contract.settings import BrokerSettings, GroupConfig, assignment_interval_ms
+from kgm.coordinator.contract.topic_image import Topic, TopicImage
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import NO_TARGET, ConsumerMember, ListedTarget, Target
 from kgm.coordinator.groups.event_draft import EventDraft
+from kgm.coordinator.groups.target_tally import TargetTally
 from kgm.java.hash_map import map_order
 from kgm.java.hash_set import copied_name_order
+
+#: The assignor that is not `uniform`.
+RANGE = "range"
+#: In groups of so many members it pays to keep a tally of the targets.
+TALLIED_FROM = 16
 
 
 def is_due(group: ConsumerGroup, event: EventDraft) -> bool:
     """Whether the next target assignment may be computed now."""
-    interval_ms = assignment_interval_ms(event.settings, event.configs.get(group.group_id))
-    last_ms = group.assignment_timestamp_ms
-    return not last_ms or not interval_ms or event.now >= last_ms + interval_ms
+    return event.now >= due_from_ms(group, event.settings, event.configs.get(group.group_id))
+
+
+def due_from_ms(group: ConsumerGroup, settings: BrokerSettings, config: GroupConfig | None) -> int:
+    """From when on the next target assignment may be computed."""
+    interval_ms, last_ms = assignment_interval_ms(settings, config), group.assignment_timestamp_ms
+    return last_ms + interval_ms if last_ms and interval_ms else 0
 
 
 def update(
@@ -44,7 +54,11 @@ def update(
     if group.assignment_epoch >= group_epoch or not is_due(group, event):
         return group.assignment_epoch, group.target_of(after.member_id, after.group_instance_id)
     name = group.preferred_assignor(before, after) or event.settings.consumer_assignors[0]
-    targets = compute(group, after, name, event.image, is_homogeneous=is_homogeneous, listed=listed)
+    targets = None
+    if is_homogeneous and name != RANGE and len(group.members) >= TALLIED_FROM:
+        targets = compute_changed(group, after, event.image, listed=listed)
+    if targets is None:
+        targets = compute(group, after, name, event.image, is_homogeneous=is_homogeneous, listed=listed)
     former_id = after.member_id
     if group.behavior.keeps_target_of_replaced_member and after.group_instance_id is not None:
         former_id = group.static_ids.get(after.group_instance_id, former_id)
@@ -88,7 +102,60 @@ def compute(
         for member_id, target in zip(order, before, strict=True)
     ]
     named = [names_of.count(members[member_id]) for member_id in order]
-    return _assign(specs, before, image, named, is_range=assignor == "range", is_homogeneous=is_homogeneous)
+    return _assign(specs, before, image, named, is_range=assignor == RANGE, is_homogeneous=is_homogeneous)
+
+
+def compute_changed(
+    group: ConsumerGroup, updated: ConsumerMember, image: TopicImage, *, listed: Sequence[str] | None = None
+) -> dict[str, tuple[Target, ListedTarget]] | None:
+    """What `compute` has for the member that is updated or new, and for those whose targets change, in the same order;
+    without a look at the others. The assignor is `uniform`, and all members subscribe to the same topics. None if that
+    does not do: because a partition is in two targets, say, which no broker writes."""
+    names = updated.subscribed_topic_names
+    newcomer = None if updated.member_id in group.members else updated.member_id
+    is_replaced = updated.group_instance_id is not None and (
+        group.static_ids.get(updated.group_instance_id, updated.member_id) != updated.member_id
+    )
+    if is_replaced or group.regexes or updated.subscribed_topic_regex or not names or names - image.by_name.keys():
+        return None
+    if group.tally is None:
+        group.tally = TargetTally(group.targets)
+    tally, sizes = group.tally, {image.by_name[name].topic_id: image.by_name[name].partitions for name in names}
+    if not tally.is_of(group.members.keys(), sizes):
+        return None
+    order = tally.in_map_order(group.members.keys(), newcomer, group.order.capacity)
+    first = copied_name_order(names)
+    if listed is not None and order[0] == updated.member_id:
+        first = copied_name_order(dict.fromkeys(listed), is_listed=True)
+    topics = in_broker_order([image.by_name[name] for name in first], _id_of, is_homogeneous=True, named=len(first))
+    ids, gains = {topic.name: topic.topic_id for topic in topics}, list[Gain]()
+    rows = reassign_uniform(
+        [tally.loads.get(member_id, 0) for member_id in order],
+        lambda at: _tuples(_by_name(group.listed_target(order[at]), image)),
+        {topic.name: topic.partitions for topic in topics},
+        [(t.name, p, p + 1) for t in topics for p in tally.free(t.topic_id, t.partitions)],
+        gains,
+        always=order.index(updated.member_id),
+    )  # fmt: skip
+    place = {at: number for number, at in enumerate(rows)}
+    after: list[Target] = [{ids[name]: p for name, p in row.items()} or NO_TARGET for row in rows.values()]
+    as_listed = target_order.of_uniform(
+        [group.listed_target(order[at]) for at in rows],
+        after,
+        [[*ids.values()]] * len(rows),
+        [(name, p, end, place.get(loser, loser), place.get(winner, winner)) for name, p, end, loser, winner in gains],
+        ids,
+        {},
+    )
+    return {order[at]: pair for at, pair in zip(rows, zip(after, as_listed, strict=True), strict=True)}
+
+
+def _id_of(topic: Topic) -> bytes:
+    return topic.topic_id
+
+
+def _tuples(rows: Mapping[str, Sequence[int]]) -> Mapping[str, tuple[int, ...]]:
+    return {name: tuple(partitions) for name, partitions in rows.items() if partitions}
 
 
 def _assign(

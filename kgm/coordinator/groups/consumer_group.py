@@ -19,6 +19,7 @@ from kgm.coordinator.groups.consumer_member import (
     MemberState,
     Target,
 )
+from kgm.coordinator.groups.target_tally import TargetTally
 from kgm.java.timeline_hash_map import TimelineOrder
 from kgm.model.errors import ErrorCode
 from kgm.protocol.subscription import PROTOCOL_TYPE
@@ -63,7 +64,8 @@ class ConsumerGroup:
     how many of them offer an assignor. order, resolved_order: Kafka's order of members and of expressions.
     _homogeneous: what `is_homogeneous` was when a member was last written, if an expression has been resolved since.
 
-    Soft state: refresh, the one thing that a request writes at once. is_shared: a fork has the same object, so it is
+    Soft state: refresh, the one thing that a request writes at once; tally, what the targets add up to, once that was
+    computed. is_shared: a fork has the same object, so it is
     copied before it is written to."""
 
     group_type: ClassVar[str] = CONSUMER
@@ -90,6 +92,7 @@ class ConsumerGroup:
     order: TimelineOrder = field(default_factory=TimelineOrder)
     resolved_order: TimelineOrder = field(default_factory=TimelineOrder)
     refresh: MetadataRefresh = NOT_REFRESHED
+    tally: TargetTally | None = None
     is_shared: bool = False
     behavior: CoordinatorBehavior = REFERENCE_BEHAVIOR
     _homogeneous: bool | None = None
@@ -109,6 +112,7 @@ class ConsumerGroup:
         twin.partition_epochs = {topic_id: epochs.copy() for topic_id, epochs in self.partition_epochs.items()}
         twin.order = TimelineOrder(self.order.capacity)
         twin.resolved_order = TimelineOrder(self.resolved_order.capacity)
+        twin.tally = None
         twin.is_shared = False
         return twin
 
@@ -241,6 +245,19 @@ class ConsumerGroup:
         )
 
     # -- changes: by replay only
+
+    def put_target(self, member_id: str, target: Target | None, unusual: Mapping[bytes, tuple[int, ...]]) -> None:
+        """A member has another target; None: no target at all."""
+        if self.tally is not None:
+            self.tally.change(member_id, self.targets.get(member_id), target)
+        if target is None:
+            self.targets.pop(member_id, None)
+        else:
+            self.targets[member_id] = target
+        if unusual:
+            self.unusual_orders[member_id] = unusual
+        else:
+            self.unusual_orders.pop(member_id, None)
 
     def put(self, member: ConsumerMember) -> None:
         """Add a member, or replace the one with its id."""

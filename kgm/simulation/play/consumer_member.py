@@ -28,6 +28,8 @@ class ScriptedConsumerMember(ScriptedMember):
     def _forget(self) -> None:
         super()._forget()
         self.target: Partitions = {}
+        #: How many heartbeats are not answered yet.
+        self.unanswered = 0
 
     def _first_period_ms(self) -> float:
         return self.world.consumer_heartbeat_ms
@@ -87,7 +89,7 @@ class ScriptedConsumerMember(ScriptedMember):
         """Send a heartbeat now, and the next one an interval later."""
         self._stop_heartbeats()
         self.last_beat_ms = self.extended_ms = self.world.clock.now_ms
-        self.world.send(self, message, _VERSION, self._on_beat)
+        self._send_now(message)
         self._beat_at(self.world.clock.now_ms + self.period_ms)
 
     def _heartbeat(self) -> Request:
@@ -101,7 +103,27 @@ class ScriptedConsumerMember(ScriptedMember):
         return self._handed_in
 
     def _send_heartbeat(self) -> None:
-        self.world.send(self, self._message(), _VERSION, self._on_beat)
+        self._send_now(self._message())
+
+    def _send_now(self, message: ConsumerGroupHeartbeatRequest) -> None:
+        self.unanswered += 1
+        self.world.send(self, message, _VERSION, self._on_beat)
+
+    def has_sent_heartbeat(self, sent_ms: float, arrives_ms: float) -> None:
+        """Have sent a heartbeat then, which is on its way to the broker."""
+        self._beat_before(sent_ms)
+        self.link_busy_until_ms = arrives_ms
+        self.world.post_request(self, self._message(), _VERSION, self._on_beat, arrives_ms)
+
+    def is_sent_answer(self, sent_ms: float, answer: ConsumerGroupHeartbeatResponse, arrives_ms: float) -> None:
+        """Have sent a heartbeat then; the answer is on its way back."""
+        self._beat_before(sent_ms)
+        self.world.post_reply(self, answer, self._on_beat, arrives_ms)
+
+    def _beat_before(self, sent_ms: float) -> None:
+        self.unanswered += 1
+        self.last_beat_ms = self.extended_ms = sent_ms
+        self.resume_beating_at(sent_ms + self.period_ms)
 
     @property
     def _session_timeout_ms(self) -> int:
@@ -117,6 +139,7 @@ class ScriptedConsumerMember(ScriptedMember):
         return self._is_calm
 
     def _on_beat(self, response: ConsumerGroupHeartbeatResponse) -> None:
+        self.unanswered -= 1
         match response.error_code:
             case ErrorCode.NONE:
                 self._heard(response)

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
@@ -11,12 +11,11 @@ from kgm.model.assignment import Partitions
 from kgm.model.errors import TimedOutError
 from kgm.model.ids import Millis
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
-from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.client_library import Library
 from kgm.simulation.plan.new_members import new_members
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
-from kgm.simulation.play.bulk.coverage import BULK_FROM, MOST_IN_CHAIN, rounds_of
+from kgm.simulation.play.bulk.coverage import BULK_FROM, CALM_FROM, MOST_IN_CHAIN, Bulk, bulk_of
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.client_profiles import PROFILES
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
@@ -46,6 +45,9 @@ _HOPELESS_REQUESTS = 5_000
 _SHORTEST_INTERVAL_MS = 100
 #: The time limit is checked once in so many events.
 _EVENTS_PER_CHECK = 256
+#: A request of a consumer group takes as long to play as so many of a classic group: there is more to it, and more come
+#: with each assignment.
+_CONSUMER_REQUEST = 2.5
 #: As many requests does a member send in one round.
 _REQUESTS_PER_ROUND = 4
 
@@ -66,13 +68,14 @@ class PlanRunner:
     """One draw of a plan, and the observer of its world.
 
     led_by: of which library the first leader is; None: of any. keeps_holdings: whether to record `Draw.holdings`.
-    timing: see `World`. is_out_of_time: asked now and then; the play ends with TimedOutError if so. bulk_from: rounds
-    of groups of at least so many members are played in bulk if they can be; it makes no difference to the draw."""
+    timing: see `World`. is_out_of_time: asked now and then; the play ends with TimedOutError if so. bulk_from: groups
+    of at least so many members are played in bulk if they can be (None: see `BULK_FROM`, `CALM_FROM`); it makes no
+    difference to the draw."""
 
     def __init__(
         self, group: StartingGroup, plan: Plan, settings: BrokerSettings, seed: str, *, led_by: Library | None = None,
         keeps_holdings: bool = False, timing: type[DrawTiming] = DrawTiming,
-        is_out_of_time: Callable[[], bool] = lambda: False, bulk_from: int = BULK_FROM,
+        is_out_of_time: Callable[[], bool] = lambda: False, bulk_from: int | None = None,
     ) -> None:  # fmt: skip
         self.group = group
         self._is_out_of_time = is_out_of_time
@@ -99,9 +102,11 @@ class PlanRunner:
         joining = new_members(group, plan.scale_out, names, plan.pre_registered)
         self._names_are_guessed = joining.guessed
         self.new_members = [self._scripted(member) for member in joining.members]
-        is_small = len(self.members) < bulk_from
-        self.rounds = None if is_small or plan.migrate else rounds_of(self.world, [*self.members, *self.new_members])
-        self._begins_round = False
+        is_small = len(self.members) < (BULK_FROM[group.protocol] if bulk_from is None else bulk_from)
+        calm_from = CALM_FROM if bulk_from is None else bulk_from
+        self._gathers_calm = plan.rolling is not None and len(self.members) >= calm_from
+        everybody = [*self.members, *self.new_members]
+        self.bulk: Bulk | None = None if is_small or plan.migrate else bulk_of(self.world, everybody, settings)
 
     def _scripted(self, member: StartingMember) -> ScriptedMember:
         """A member of an unknown library is taken for a Java consumer; librdkafka does not have `sticky`."""
@@ -168,6 +173,8 @@ class PlanRunner:
         """Stop the members, and see to it that they start again. False if the group did not become stable without
         them."""
         self.world.timing.begin_batch()
+        if self.bulk is not None and self._gathers_calm:
+            self.bulk.batch_begins()
         if self.plan.remove_first:
             return self._replace(batch)
         for identity in batch:
@@ -235,7 +242,8 @@ class PlanRunner:
 
     def _stop(self, member: ScriptedMember) -> None:
         how = self.plan.stop
-        self._release(member)
+        if self.bulk is not None:
+            self.bulk.release(member)
         leaves = how is Stop.CLEAN and member.leaves_when_closed
         if how is Stop.CRASH:
             detail = "is killed"
@@ -251,17 +259,6 @@ class PlanRunner:
         if not leaves:
             self.lingering[member.member_id] = member.identity
         member.stop(how)
-
-    def _release(self, member: ScriptedMember) -> None:
-        """See to it that the member, which is about to stop, is not played in bulk. When a static one starts again, the
-        coordinator looks at what it knows of all members."""
-        if self.rounds is None:
-            return
-        if member.spec.group_instance_id is not None:
-            self._disperse()
-        else:
-            assert isinstance(member, ScriptedClassicMember)
-            self.rounds.crowd.release(member)
 
     def _restart(self, member: ScriptedMember) -> None:
         detail = "restarts"
@@ -345,23 +342,14 @@ class PlanRunner:
         return True
 
     def _run_next(self, deadline_ms: float) -> None:
-        """Advance to the next event, or by a round in bulk if it ends before this time."""
+        """Advance to the next event, or by what is played in bulk if it ends before this time."""
         self._events += 1
         if not self._events % _EVENTS_PER_CHECK:
             self._check_time()
-        if self._begins_round:
-            self._begins_round = False
-            assert self.rounds is not None
-            if not self.lingering and self.rounds.play(deadline_ms):
-                self._check_time()
-                return
-            self._disperse()
-            self._resume_heartbeats()
-        self.world.run_next()
-
-    def _disperse(self) -> None:
-        if self.rounds is not None:
-            self.rounds.crowd.disperse()
+        if self.bulk is not None and self.bulk.plays_next(deadline_ms, is_undisturbed=not self.lingering):
+            self._check_time()
+        else:
+            self.world.run_next()
 
     def _check_time(self) -> None:
         """Raises TimedOutError if the time is over."""
@@ -382,8 +370,9 @@ class PlanRunner:
         if world.unfinished and not self._only_spares():
             return False
         generation, unreconciled = world.generation, world.unreconciled
-        is_gathered = self.rounds is not None and self.rounds.crowd.is_gathered
-        members = self.rounds.crowd.outside if self.rounds is not None and is_gathered else self.members
+        if self.bulk is not None and not self.bulk.is_settled:
+            return False
+        members = self.members if self.bulk is None else self.bulk.by_events(self.members)
         behind = [member for member in members if member.generation != generation]
         if unreconciled:
             behind += [member for member in members if member.member_id in unreconciled]
@@ -397,14 +386,19 @@ class PlanRunner:
     # -- what happens in the world (`WorldObserver`)
 
     def rebalance_began(self) -> None:
-        if self.rounds is None:
-            self._resume_heartbeats()
-        else:
-            self._begins_round = True
-
-    def _resume_heartbeats(self) -> None:
+        if self.bulk is not None:
+            self.bulk.rebalance_began()
+            return
         for member in self.members:
             member.resume_heartbeats()
+
+    def coordinator_acts(self) -> None:
+        if self.bulk is not None:
+            self.bulk.catch_up()
+
+    def target_changed(self, member_id: str) -> None:
+        if self.bulk is not None:
+            self.bulk.target_changed(member_id)
 
     def start_refused(self, member: Client) -> None:
         """A supervisor starts the process again, if the plan says so."""
@@ -420,16 +414,9 @@ class PlanRunner:
         if any(engine.deadline(TimerKey(TimerKind.SESSION, group_id, each)) is None for each in self.lingering):
             self._forget_absent()
 
-    def _forget_absent(self) -> None:
-        """Forget stopped processes that the coordinator does not have any more."""
-        view = self.world.engine.group(self.group.group_id)
-        self._forget_lingering(
-            {} if view is None else {member.member_id: member.group_instance_id for member in view.members}
-        )
-
-    def group_recorded(self, value: GroupMetadataValue) -> None:
+    def group_recorded(self) -> None:
         if self.lingering:
-            self._forget_lingering({row.member_id: row.group_instance_id for row in value.members})
+            self._forget_absent()
 
     def members_removed(self, member_ids: Sequence[str], replaced: frozenset[str]) -> None:
         for member_id in member_ids:
@@ -437,13 +424,24 @@ class PlanRunner:
             if identity is not None and identity not in replaced:
                 self._note_expired(identity)
 
-    def _forget_lingering(self, members: Mapping[str, str | None]) -> None:
-        """Forget stopped processes that are not members any more: removed, or (static) replaced by their restart."""
-        replaced = {instance_id for instance_id in members.values() if instance_id is not None}
+    def _forget_absent(self) -> None:
+        """Forget stopped processes that the coordinator does not have any more: removed, or (static) replaced by their
+        restart."""
+        engine, group_id = self.world.engine, self.group.group_id
+        group = engine.classic_group(group_id)
+        member_ids: Collection[str]
+        instance_ids: Collection[str | None]
+        if group is not None:
+            member_ids, instance_ids = group.members.keys(), group.static_ids.keys()
+        else:  # it has become a consumer group
+            view = engine.group(group_id)
+            rows = () if view is None else view.members
+            member_ids = {row.member_id for row in rows}
+            instance_ids = {row.group_instance_id for row in rows}
         for member_id, identity in list(self.lingering.items()):
-            if member_id not in members:
+            if member_id not in member_ids:
                 del self.lingering[member_id]
-                if identity not in replaced:
+                if identity not in instance_ids:
                     self._note_expired(identity)
 
     def _note_expired(self, identity: str) -> None:
@@ -451,13 +449,18 @@ class PlanRunner:
 
     # -- the end
 
+    @property
+    def _request_cost(self) -> float:
+        return _CONSUMER_REQUEST if self.group.protocol is GroupProtocol.CONSUMER else 1.0
+
     def _longest_wait_ms(self) -> int | None:
         """The longest time that a new member was without partitions, from its start; None if no new member got any."""
         waits = [member.waited_ms for member in self.new_members if member.waited_ms is not None]
         return round(max(waits)) if waits else None
 
     def _draw(self, *, became_stable: bool) -> Draw:
-        self._disperse()
+        if self.bulk is not None:
+            self.bulk.disperse()
         world = self.world
         view = world.engine.group(self.group.group_id)
         final: dict[str, Partitions] = {}
@@ -490,7 +493,7 @@ class PlanRunner:
             was_empty=world.was_empty,
             took_ms=world.at_ms,
             requests=world.requests,
-            cost=world.requests - (0 if self.rounds is None else self.rounds.saved),
+            cost=round(self._request_cost * (world.requests - (0 if self.bulk is None else self.bulk.saved))),
             newcomers_wait_ms=self._longest_wait_ms(),
             fewest_consumed=world.ledger.fewest_consumed,
             holdings=() if holdings is None else holdings.until(world.now_ms, self.group.topics),

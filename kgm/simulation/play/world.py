@@ -24,6 +24,7 @@ from kgm.records.messages.consumer_group_current_member_assignment_value import 
 from kgm.records.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
 from kgm.records.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
 from kgm.records.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
+from kgm.records.messages.consumer_group_target_assignment_member_key import ConsumerGroupTargetAssignmentMemberKey
 from kgm.records.messages.consumer_group_target_assignment_metadata_value import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
@@ -69,11 +70,17 @@ class WorldObserver(Protocol):
     def rebalance_began(self) -> None:
         """The coordinator began a rebalance of a classic group, or raised the epoch of a consumer group."""
 
+    def coordinator_acts(self) -> None:
+        """The coordinator is about to handle a request, or a timer that has expired."""
+
+    def target_changed(self, member_id: str) -> None:
+        """The coordinator wrote another target assignment of a member of a consumer group."""
+
     def timer_expired(self) -> None:
         """A timer of the coordinator has expired and been handled."""
 
-    def group_recorded(self, value: GroupMetadataValue) -> None:
-        """The coordinator wrote the record of a classic group."""
+    def group_recorded(self) -> None:
+        """The coordinator wrote the record of a classic group, and has acted on it."""
 
     def members_removed(self, member_ids: Sequence[str], replaced: frozenset[str]) -> None:
         """The coordinator wrote that members of a consumer group are removed. replaced: the instance ids that other
@@ -87,8 +94,10 @@ class Unobserved:
     """A `WorldObserver` that does nothing."""
 
     def rebalance_began(self) -> None: ...
+    def coordinator_acts(self) -> None: ...
+    def target_changed(self, member_id: str) -> None: ...
     def timer_expired(self) -> None: ...
-    def group_recorded(self, value: GroupMetadataValue) -> None: ...
+    def group_recorded(self) -> None: ...
     def members_removed(self, member_ids: Sequence[str], replaced: frozenset[str]) -> None: ...
     def start_refused(self, member: Client) -> None: ...
 
@@ -142,6 +151,7 @@ class World:
         self.is_new_group = False
         self._is_emptied = False
         self._is_joining = False
+        self._is_recorded = False
         self._join_key = TimerKey(TimerKind.JOIN, group.group_id)
         self._sync_key = TimerKey(TimerKind.SYNC, group.group_id)
         self._waiting: dict[int, tuple[Client, int, Callable[[Any], None] | None]] = {}
@@ -176,6 +186,7 @@ class World:
         next_at, deadline = self.clock.next_at(), self.runtime.next_deadline()
         if deadline is not None and (next_at is None or deadline <= next_at):
             self.clock.now_ms = max(self.clock.now_ms, float(deadline))
+            self.observer.coordinator_acts()
             self._deliver(self.runtime.advance(deadline))
             self._observe()
             self.observer.timer_expired()
@@ -197,11 +208,23 @@ class World:
         """Send a request. on_reply is called with the response, unless the client has stopped by then."""
         arrives = max(self.clock.now_ms + draw_ms(client.chance, NETWORK_MS), client.link_busy_until_ms)
         client.link_busy_until_ms = arrives
+        self.post_request(client, message, version, on_reply, arrives)
+
+    def post_request(
+        self, client: Client, message: Message, version: int, on_reply: Callable[[Any], None] | None, arrives_ms: float
+    ) -> None:
+        """A request is on its way to the broker."""
         self.in_flight += 1
-        self.clock.post(arrives, self._arrive, client, client.life, message, version, on_reply)
+        self.clock.post(arrives_ms, self._arrive, client, client.life, message, version, on_reply)
+
+    def post_reply(self, client: Client, message: Message, on_reply: Callable[[Any], None], arrives_ms: float) -> None:
+        """A reply is on its way to the client."""
+        self.in_flight += 1
+        self.clock.post(arrives_ms, self._hand_over, client, client.life, on_reply, message)
 
     def hand_in(self, request: Request, at_ms: float) -> None:
         """Handle a request without the network: a heartbeat that was left out, with the time it would have had."""
+        self.observer.coordinator_acts()
         self.requests += 1
         self.runtime.handle(request, ticket=Ticket(self.requests), now=Millis(int(at_ms)))
 
@@ -221,6 +244,7 @@ class World:
         if unanswered is not None:
             unanswered.append((client, life, message, version, on_reply))
             return
+        self.observer.coordinator_acts()
         self.in_flight -= 1
         self.requests += 1
         ticket = Ticket(self.requests)
@@ -278,6 +302,9 @@ class World:
         self.refused_joins += 1
 
     def _observe(self) -> None:
+        if self._is_recorded:
+            self._is_recorded = False
+            self.observer.group_recorded()
         joining = self._join_key in self._deadlines
         begins = joining and not self._is_joining
         if begins:
@@ -306,6 +333,8 @@ class World:
                     self._epoch_appended(value.epoch)
                 case _, ConsumerGroupTargetAssignmentMetadataValue() as value:
                     self._target_appended(value.assignment_epoch)
+                case ConsumerGroupTargetAssignmentMemberKey(member_id=member_id), _:
+                    self.observer.target_changed(member_id)
                 case ConsumerGroupCurrentMemberAssignmentKey(member_id=member_id), value if value is not None:
                     assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
                     (self.unreconciled.add if value.state else self.unreconciled.discard)(member_id)
@@ -343,7 +372,7 @@ class World:
         self._is_emptied = not value.members
         if value.generation > self.generation:
             self._generation_assigned(value.generation, len(value.members))
-        self.observer.group_recorded(value)
+        self._is_recorded = True
 
     def _generation_assigned(self, number: int, members: int) -> None:
         self.awaits_assignment = False

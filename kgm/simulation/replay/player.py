@@ -10,7 +10,6 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.assignment import Partitions, count
 from kgm.model.ids import Millis
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
-from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.record import Record
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Stop
 from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library, guess_library
@@ -277,8 +276,10 @@ class Replay:
         for member in self.members.values():
             member.resume_heartbeats()
 
+    def coordinator_acts(self) -> None: ...
+    def target_changed(self, member_id: str) -> None: ...
     def timer_expired(self) -> None: ...
-    def group_recorded(self, value: GroupMetadataValue) -> None: ...
+    def group_recorded(self) -> None: ...
     def members_removed(self, member_ids: Sequence[str], replaced: frozenset[str]) -> None: ...
 
     def start_refused(self, member: Client) -> None:

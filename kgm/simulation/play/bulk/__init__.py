@@ -6,6 +6,9 @@ SyncGroup. So their times are computed in arrays (numpy), and the coordinator is
 is drawn is the same as when each message is an event of its own, and so is what comes of it, to the last bit
 (tests/simulation/play/bulk). A rebalance in which anything else happens is played by events.
 
+Where static members restart, there is no rebalance: the others send heartbeats, which are handed in together before the
+next event.
+
 coverage which draws may be played in bulk
 streams  random numbers and times of many members at once
 ledger   who consumes what, as arrays
@@ -17,4 +20,9 @@ rounds   one rebalance of a crowd
 chain    with a cooperative assignor, those that follow from it
 costs    what it costs, for those who have a budget
 stragglers  members that are slow in it, one by one
+
+In a consumer group (KIP-848) there are no rounds. Most members have nothing to do but to learn of each epoch with their
+next heartbeat: that is what is played in bulk there.
+
+bystanders  members that an epoch does not concern
 """

@@ -13,6 +13,13 @@ _ASKED_MEMBERS_PER_REQUEST, _ASKED_PARTITIONS_PER_REQUEST = 3, 40
 _LIBRDKAFKA_PARTITIONS_PER_REQUEST = 3
 #: The same for arrays that are made of scripted members, and the reverse.
 _GATHERED_MEMBERS_PER_REQUEST, _GATHERED_PARTITIONS_PER_REQUEST = 2, 50
+#: What it costs to carry out the heartbeats of calm members since the last event, however many there are.
+COST_OF_CATCHING_UP = 2
+#: A static member that is taken out of the arrays, and put into them when it is back; for so many members it costs
+#: one request more.
+_RESTART, _RESTART_MEMBERS_PER_REQUEST = 10, 500
+#: For so many bystanders the beginning of an epoch costs one request.
+_BYSTANDERS_PER_REQUEST = 40
 
 
 def cost_of_round(members: int, partitions: int, *, is_ordered: bool, asks_librdkafka: bool = False) -> int:
@@ -28,3 +35,13 @@ def cost_of_round(members: int, partitions: int, *, is_ordered: bool, asks_librd
 def cost_of_gathering(members: int, partitions: int) -> int:
     """To make arrays of members, and to make members of them again."""
     return 1 + members // _GATHERED_MEMBERS_PER_REQUEST + partitions // _GATHERED_PARTITIONS_PER_REQUEST
+
+
+def cost_of_restart(members: int) -> int:
+    """The restart of one of so many static members."""
+    return _RESTART + members // _RESTART_MEMBERS_PER_REQUEST
+
+
+def cost_of_epoch(members: int) -> int:
+    """The beginning of an epoch of a consumer group, for so many bystanders."""
+    return members // _BYSTANDERS_PER_REQUEST

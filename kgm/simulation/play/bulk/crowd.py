@@ -1,10 +1,11 @@
 """Calm members as arrays.
 
 While a crowd is gathered, the arrays say what its members know, and not the scripted members; no heartbeat of theirs is
-scheduled, but for one call that hands in what is due. `release` makes one of them a scripted member again, `disperse`
-all of them."""
+scheduled: `hand_in_due` hands in what was due meanwhile. `release` makes one of them a scripted member again,
+`disperse` all of them."""
 
 import bisect
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,6 @@ from kgm.simulation.play.bulk.streams import Flags, Floats, Ints, Words
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.leader import STICKY, assignment_user_data
 from kgm.simulation.play.scripted_member import LifecyclePhase
-from kgm.simulation.play.virtual_clock import ScheduledCall
 from kgm.simulation.play.world import World
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Saved = tuple[list[npt.NDArray[Any]], LedgerState, int]
 
+_WITHOUT_ASSIGNMENT = (LifecyclePhase.DOWN, LifecyclePhase.STARTING, LifecyclePhase.JOINING, LifecyclePhase.DEAD)
 #: The arrays that rounds change.
 _CHANGED = (
     "drawn", "last_beat_ms", "extended_ms", "last_join_ms", "link_busy_ms", "due_ms", "deadline_ms", "turn",
@@ -61,7 +62,8 @@ class Crowd:
         self._places: Ints = np.zeros(0, dtype=np.int64)
         self._by_id: Ints = self._places
         self.assignment: LeaderAssignment | None = None
-        self._due_call: ScheduledCall | None = None
+        #: When the first heartbeat is due, or earlier.
+        self.next_due_ms = math.inf
         size = len(members)
         profiles = [member.profile for member in members]
 
@@ -119,6 +121,10 @@ class Crowd:
         """The slots of the crowd, in the order of the coordinator."""
         return self._places
 
+    def is_complete(self, group: ClassicGroup) -> bool:
+        """Whether no member but those that are calm can begin to consume before the end of the next join phase."""
+        return all(member.phase in _WITHOUT_ASSIGNMENT or _is_calm(member, group) for member in self.members)
+
     def gather(self, group: ClassicGroup) -> bool:
         """Make arrays of all calm members of the group. False if there are none, or if something cannot be held."""
         calm = {member.member_id: member for member in self.members if _is_calm(member, group)}
@@ -134,7 +140,18 @@ class Crowd:
         self._places = np.array([*self.slots.values()], dtype=np.int64)
         self._by_id = np.array([self.slots[member_id] for member_id in self._sorted_ids], dtype=np.int64)
         self.is_gathered = True
+        self.look_for_next_due()
         return True
+
+    def admit_calm(self, group: ClassicGroup) -> None:
+        """Members that have become calm since the crowd was gathered belong to it too."""
+        calm = {member.member_id: member for member in self.outside if _is_calm(member, group)}
+        if calm:
+            in_order = calm if len(calm) == 1 else [each for each in group.members if each in calm]
+            for member_id in in_order:
+                self._put(calm[member_id])
+                self._insert(calm[member_id])
+            self.look_for_next_due()
 
     def _put(self, member: ScriptedClassicMember) -> None:
         self.read(member)
@@ -168,12 +185,16 @@ class Crowd:
         member.phase = LifecyclePhase.STABLE
         member.consumes_as = member.identity
         self._enroll(member)
+        self._insert(member)
+
+    def _insert(self, member: ScriptedClassicMember) -> None:
         at, slot = bisect.bisect(self._sorted_ids, member.member_id), self.slot_of[member]
         self._sorted_ids.insert(at, member.member_id)
         self._by_id, self._places = np.insert(self._by_id, at, slot), np.append(self._places, slot)
 
     def release(self, member: ScriptedClassicMember) -> None:
-        """A member of its own again. (The coordinator's data of it stay old: it is about to leave.)"""
+        """A member of its own again. (The coordinator's data of it stay old: it is about to leave. They do not if
+        `write_assignment` was called.)"""
         slot = self.slots.pop(member.member_id, None)
         if slot is not None:
             at = bisect.bisect_left(self._sorted_ids, member.member_id)
@@ -186,19 +207,26 @@ class Crowd:
         """Make scripted members of all of them."""
         if not self.is_gathered:
             return
-        self.stop_calls()
         self.is_gathered = False
-        self.update_coordinator()
-        found = None if self.assignment is None else self.assignment.by_member
-        for member_id, slot in self.slots.items():
+        self.write_assignment()
+        for slot in self.slots.values():
             member = self.members[slot]
-            self._write(member, slot, member.remembered if found is None else _plain(found[member_id]))
+            self._write(member, slot, member.remembered)
         self.world.ledger = self.ledger.write_back()
-        self.assignment = None
         self._clear()
+
+    def write_assignment(self) -> None:
+        """Tell the coordinator and the members what they were assigned in the latest round."""
+        if self.assignment is None:
+            return
+        self.update_coordinator()
+        for member_id, slot in self.slots.items():
+            self.members[slot].remembered = _plain(self.assignment.by_member[member_id])
+        self.assignment = None
 
     def _clear(self) -> None:
         self.slots, self._sorted_ids = {}, []
+        self.next_due_ms = math.inf
         self._places = self._by_id = np.zeros(0, dtype=np.int64)
         self.outside = set(self.members)
 
@@ -264,27 +292,17 @@ class Crowd:
 
     # -- heartbeats
 
-    def schedule_due(self) -> None:
-        """See to it that heartbeats are handed in before sessions are in danger."""
-        self.stop_calls()
-        self._due_call = self.world.clock.at(float(self.due_ms[self.places()].min()), self._hand_in_due)
+    def look_for_next_due(self) -> None:
+        """Work out `next_due_ms`."""
+        self.next_due_ms = float(self.due_ms[self.places()].min(initial=math.inf))
 
-    def stop_calls(self) -> None:
-        if self._due_call is not None:
-            self._due_call.cancel()
-            self._due_call = None
-
-    def _hand_in_due(self) -> None:
-        self._due_call = None
-        places = self.places()
-        self.hand_in(places[self.due_ms[places] <= self.world.clock.now_ms])
-        if self.slots:
-            self.schedule_due()
-
-    def hand_in(self, places: Ints) -> None:
-        """Hand in the heartbeats of these members, each when it is due."""
-        self.extend_in_turn(places, self.due_ms[places])
-        self._beat(places)
+    def hand_in_due(self) -> int:
+        """Hand in the heartbeats that were due before now, each when it was due; returns how many."""
+        slots, beats_ms = self.beat_until(self.world.clock.now_ms, self.places())
+        if len(slots):
+            self.extend_in_turn(slots, beats_ms)
+        self.look_for_next_due()
+        return len(slots)
 
     def beat_until(self, end_ms: float, places: Ints) -> tuple[Ints, Floats]:
         """These members send the heartbeats that are due before. Returns who, and when; sessions are the caller's."""

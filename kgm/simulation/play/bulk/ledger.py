@@ -84,19 +84,36 @@ class ArrayLedger(OwnershipLedger):
     def drop(self, identity: str, partitions: Partitions, now_ms: float) -> None:
         """One member stops consuming."""
         number = self.number_of(identity)
-        for topic, numbers in partitions.items():
-            start, count = self.starts.get(topic, 0), self.counts.get(topic, 0)
-            for partition in numbers:
-                at = start + partition
-                if partition < count and self.consumer[at] == number:
-                    self.consumer[at] = NOBODY
-                    self._idle_since_ms[at] = now_ms
-                    self.consumed -= 1
+        for at in self._places_of(partitions):
+            if self.consumer[at] == number:
+                self.consumer[at] = NOBODY
+                self._idle_since_ms[at] = now_ms
+                self.consumed -= 1
         self.fewest_consumed = min(self.fewest_consumed, self.consumed)
 
-    def take(self, identity: str, partitions: Partitions, now_ms: float) -> None:  # noqa: ARG002
-        """Members begin to consume in rounds only, or by events, for which the arrays are written back first."""
-        assert not any(partitions.values()), f"{identity} begins to consume outside of a round"
+    def take(self, identity: str, partitions: Partitions, now_ms: float) -> None:
+        """One member begins to consume what has no consumer, as a static member does that is back: in a rebalance by
+        events, where partitions may have two of them, the arrays are written back first."""
+        number = self.number_of(identity)
+        for at in self._places_of(partitions):
+            assert self.consumer[at] == NOBODY, f"{identity} begins to consume what has a consumer"
+            latest = self.latest[at]
+            if latest != NOBODY:
+                self._stopped_ms[at] += now_ms - self._idle_since_ms[at]
+            if latest != number:
+                self.handovers += bool(latest != NOBODY)
+                self.latest[at] = number
+                self._changed_ms[at] = now_ms
+            self.consumer[at] = number
+            self.consumed += 1
+
+    def _places_of(self, partitions: Partitions) -> list[int]:
+        return [
+            self.starts[topic] + number
+            for topic, numbers in partitions.items()
+            for number in numbers
+            if number < self.counts.get(topic, 0)
+        ]
 
     def drop_all(self, at_ms: Floats) -> None:
         """All members stop consuming, each at its time. at_ms: by number of the identity."""

@@ -4,7 +4,7 @@ What each member does, and what it draws for it, is in `classic_member`: a heart
 joins, and gives up its partitions before if the assignor is eager; at the end of the join phase it is told so, it
 syncs, and it is assigned when the leader has synced. `chain` has what follows with a cooperative assignor."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
@@ -13,33 +13,39 @@ from kgm.coordinator.classic.records import current_record
 from kgm.coordinator.classic.regular_round import begin_round, end_round, may_be_regular
 from kgm.coordinator.contract.outcome import Millis, SetTimer, TimerKey, TimerKind, session_key
 from kgm.coordinator.groups.classic_group import ClassicGroup
+from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.protocol.subscription import NO_GENERATION
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.simulation.plan.client_library import Library
 from kgm.simulation.play.bulk.chain import Chain
-from kgm.simulation.play.bulk.costs import cost_of_gathering, cost_of_round
+from kgm.simulation.play.bulk.costs import COST_OF_CATCHING_UP, cost_of_gathering, cost_of_restart, cost_of_round
 from kgm.simulation.play.bulk.crowd import Crowd
 from kgm.simulation.play.bulk.ledger import NOBODY
 from kgm.simulation.play.bulk.owners import CrowdAssignment, LeaderAssignment
 from kgm.simulation.play.bulk.streams import Floats, Ints
-from kgm.simulation.play.bulk.times import RoundTimes, first_times, learn, next_beats, slots_of
+from kgm.simulation.play.bulk.times import RoundTimes, beats_after, first_times, learn, next_beats, slots_of
 from kgm.simulation.play.classic_member import ScriptedClassicMember
-from kgm.simulation.play.scripted_member import LifecyclePhase
+from kgm.simulation.play.scripted_member import LifecyclePhase, ScriptedMember
 from kgm.simulation.play.world import World
 
 #: Rounds are not tried any more when so many could not be played in bulk, and few could.
 _MOST_FAILURES: Final = 8
 
 
+#: Times that are so close to each other may be the same, worked out in two ways.
+_SAME_TIME_MS: Final = 1e-3
+
+
 class Rounds:
     """Plays the rebalances of one draw in bulk, as far as nothing else happens in them.
 
-    members: all that the draw may have. played, failed: how many rebalances it has played, and could not play. saved:
-    how many requests more it has handled than it cost (`costs`)."""
+    members: all that the draw may have. played, failed: how many rebalances it has played, and could not play.
+    handed_in: how many heartbeats between them. saved: how many requests more it has handled than it cost (`costs`)."""
 
     def __init__(self, world: World, members: Sequence[ScriptedClassicMember]) -> None:
         self.crowd = Crowd(world, members)
-        self.played = self.failed = self.saved = 0
+        self.played = self.failed = self.handed_in = self.saved = 0
+        self._has_begun = False
         self._world = world
         self._group_id = world.group.group_id
         self._join_key = TimerKey(TimerKind.JOIN, self._group_id)
@@ -48,7 +54,7 @@ class Rounds:
     def play(self, until_ms: float) -> bool:
         """A rebalance has just begun: play it to its end. until_ms: when it has to be over. False if it has to be
         played by events; then all members are scripted members again."""
-        if self.failed > _MOST_FAILURES + self.played:
+        if self._is_hopeless:
             self.crowd.disperse()
             return False
         group = self._world.engine.classic_group(self._group_id)
@@ -59,12 +65,22 @@ class Rounds:
         self.crowd.disperse()
         return False
 
-    def _play(self, group: ClassicGroup, until_ms: float) -> bool:
+    @property
+    def _is_hopeless(self) -> bool:
+        return self.failed > _MOST_FAILURES + self.played
+
+    def _gather(self, group: ClassicGroup) -> bool:
         crowd = self.crowd
         if not crowd.is_gathered:
             if not crowd.gather(group):
                 return False
             self.saved -= cost_of_gathering(len(crowd.slots), crowd.ledger.total)
+        return True
+
+    def _play(self, group: ClassicGroup, until_ms: float) -> bool:
+        crowd = self.crowd
+        if not self._gather(group):
+            return False
         waiting = self._waiting(group)
         if waiting is None or not crowd.slots or not self._is_consumed_by_crowd():
             return False
@@ -85,6 +101,73 @@ class Rounds:
             return False
         self._carry_out(group, waiting, found)
         return True
+
+    # -- as the runner of a plan sees it (`coverage.Bulk`)
+
+    @property
+    def is_settled(self) -> bool:
+        return True
+
+    def by_events(self, members: Sequence[ScriptedMember]) -> Collection[ScriptedMember]:
+        return self.crowd.outside if self.crowd.is_gathered else members
+
+    def rebalance_began(self) -> None:
+        self._has_begun = True
+
+    def plays_next(self, until_ms: float, *, is_undisturbed: bool) -> bool:
+        if not self._has_begun or (is_undisturbed and self._nobody_notices_before_next()):
+            return False
+        self._has_begun = False
+        if is_undisturbed and self.play(until_ms):
+            return True
+        self.disperse()
+        for member in self.crowd.members:
+            member.resume_heartbeats()
+        return False
+
+    def _nobody_notices_before_next(self) -> bool:
+        """Whether something else happens before a member of the crowd can notice the rebalance: others stop, or join.
+        Then the rebalance is played when that has happened."""
+        crowd, world = self.crowd, self._world
+        group, next_at = world.engine.classic_group(self._group_id), world.clock.next_at()
+        if next_at is None or group is None or self._is_hopeless:
+            return False
+        if not crowd.is_gathered and (world.in_flight or not crowd.is_complete(group)):
+            return False
+        if not self._gather(group) or not crowd.slots:
+            return False
+        return bool(next_at < beats_after(crowd, crowd.places(), world.now_ms).min() - _SAME_TIME_MS)
+
+    def target_changed(self, member_id: str) -> None: ...
+
+    def batch_begins(self) -> None:
+        crowd, world = self.crowd, self._world
+        group = world.engine.classic_group(self._group_id)
+        if group is None or group.state is not ClassicState.STABLE or world.in_flight or self._is_hopeless:
+            return
+        if crowd.is_gathered:
+            crowd.admit_calm(group)
+        elif crowd.is_complete(group):
+            self._gather(group)
+
+    def catch_up(self) -> None:
+        if self.crowd.next_due_ms < self._world.clock.now_ms:
+            count = self.crowd.hand_in_due()
+            self.handed_in += count
+            self.saved += count - COST_OF_CATCHING_UP
+
+    def release(self, member: ScriptedMember) -> None:
+        assert isinstance(member, ScriptedClassicMember)
+        self.catch_up()
+        if member.spec.group_instance_id is not None and self.crowd.is_gathered:
+            # When it starts again, the coordinator looks at what it knows of all members.
+            self.crowd.write_assignment()
+            self.saved -= cost_of_restart(len(self.crowd.slots))
+        self.crowd.release(member)
+
+    def disperse(self) -> None:
+        self.catch_up()
+        self.crowd.disperse()
 
     # -- whether it is regular
 
@@ -113,8 +196,7 @@ class Rounds:
 
     def _quiet_until(self, group: ClassicGroup) -> float:
         """Until when nothing happens but what members of the round do."""
-        world, crowd = self._world, self.crowd
-        crowd.stop_calls()
+        world = self._world
         deadlines = world.engine.deadlines
         others = [deadlines[self._join_key]] if self._join_key in deadlines else []
         has_expiration = self._expiration_key in deadlines
@@ -196,7 +278,7 @@ class Rounds:
         runtime, deadlines, key = self._world.runtime, self._world.engine.deadlines, self._expiration_key
         while key in deadlines and deadlines[key] <= now_ms:
             runtime.fire(SetTimer(key, deadlines[key]))
-        self.crowd.schedule_due()
+        self.crowd.look_for_next_due()
 
     def _by_identity(self, slots: Ints, at_ms: Floats) -> Floats:
         times = np.zeros(len(self.crowd.ledger.names))

@@ -37,9 +37,14 @@ def network_ms(word: Words) -> Floats:
     return value
 
 
+def shares(word: Words) -> Floats:
+    """Shares from 0 up to but without 1 (`RandomStream.random`)."""
+    return (word >> _BITS[11]).astype(np.float64) * UNIT
+
+
 def reaction_ms(word: Words, least: Floats, span: Floats) -> Floats:
     """How long clients take (`timing.reaction_ms`). span: from the least to the most."""
-    share = (word >> _BITS[11]).astype(np.float64) * UNIT
+    share = shares(word)
     square = share * share
     fourth = square * square
     return least + span * (fourth * fourth)

@@ -54,3 +54,31 @@ def test_an_exchange_is_what_members_do_one_by_one(situation):
         ledger.exchange(lost, gained, numbers[after], at)
         consumer, now_ms = after, now_ms + 1_000.0
     assert vars(ledger.write_back()) == vars(one_by_one)
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(st.integers(NOBODY, len(MEMBERS) - 1), min_size=1, max_size=8),
+    st.lists(st.tuples(st.integers(0, len(MEMBERS) - 1), st.sets(st.integers(0, 9)), st.floats(0, 500)), max_size=12),
+)
+def test_one_member_after_the_other_stops_or_begins(before, steps):
+    """Who consumes something stops, and who does not takes what nobody consumes; also partitions that do not exist."""
+    assignment = {
+        name: {TOPIC: tuple(at for at, owner in enumerate(before) if owner == place)}
+        for place, name in enumerate(MEMBERS)
+    }
+    plain = OwnershipLedger({TOPIC: len(before)}, assignment, START_MS)
+    ledger = ArrayLedger(deepcopy(plain))
+    now_ms = START_MS
+    for place, numbers, span_ms in steps:
+        now_ms += span_ms
+        name, owned = MEMBERS[place], ledger.consumed_by(MEMBERS[place])
+        if owned:
+            named = {TOPIC: (*owned[TOPIC][: 1 + len(numbers)], *numbers), "other": (0,)}
+            for each in (plain, ledger):
+                each.drop(name, named, now_ms)
+        else:
+            free = {TOPIC: tuple(n for n in numbers if n >= len(before) or ledger.consumer[n] == NOBODY), "other": (0,)}
+            for each in (plain, ledger):
+                each.take(name, free, now_ms)
+    assert vars(ledger.write_back()) == vars(plain)

@@ -1,8 +1,4 @@
-"""A draw in bulk and the same draw event by event: they have to be equal, to the last float, with the same records, and
-leave the same coordinator and clients behind.
-
-Sessions that end in the same millisecond end together, in whichever order, so no draw shows the order of their timers:
-it is compared itself."""
+"""Rounds of classic groups in bulk, and event by event (`both_ways`)."""
 
 from __future__ import annotations
 
@@ -12,109 +8,39 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgm.coordinator.contract.outcome import session_key
 from kgm.model.snapshot import TopicSnapshot
-from kgm.simulation.bounce import Simulation
-from kgm.simulation.plan.bounce_plan import MemberOrder, Plan, Rolling, Stop, WhatIf
+from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop, WhatIf
 from kgm.simulation.plan.synthetic_group import synthetic_group
-from kgm.simulation.play.bulk.coverage import BULK_FROM
-from kgm.simulation.play.plan_runner import PlanRunner
-from kgm.simulation.play.timing import DIRECTED, DrawTiming
+from kgm.simulation.play.timing import DIRECTED, DrawTiming, OneByOne
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up
+from tests.simulation.play.bulk.both_ways import assert_equal, play, with_a_plan
 
-NEVER = 10**9
 OFTEN = {"offsets.retention.check.interval.ms": "700"}
 LIBRARIES = (None, "java", "librdkafka")
-
-
-def play(snapshot, plan, *, bulk_from, seed="seed", timing=DrawTiming):
-    """A draw, the records that the coordinator wrote in it, its timers at the start of each batch, and what played
-    it."""
-    simulation = Simulation.of(snapshot, plan)
-    seen = []
-
-    class Watched(timing):
-        """Looks at the timers at the start of each batch."""
-
-        def begin_batch(self):
-            super().begin_batch()
-            seen.append(timers_of(runner))
-
-    runner = PlanRunner(
-        simulation.group, simulation.plan, simulation.settings, seed, timing=Watched, bulk_from=bulk_from
-    )
-    runner.world.kept_records = []
-    draw = runner.play()
-    return draw, runner.world.kept_records, seen, runner
-
-
-def timers_of(runner):
-    """The timers of the coordinator, and those that a crowd has for it, in the order in which they would fire."""
-    world = runner.world
-    timers = [(deadline, world.runtime.turn_of(key), key) for key, deadline in world.engine.deadlines.items()]
-    if runner.rounds is not None:
-        crowd, group_id = runner.rounds.crowd, world.group.group_id
-        timers += [
-            (int(crowd.deadline_ms[slot]), int(crowd.turn[slot]), session_key(group_id, member_id))
-            for member_id, slot in crowd.slots.items()
-        ]
-    return [(deadline, key) for deadline, _, key in sorted(timers)]
-
-
-def left_behind(runner):
-    """Timers, the group, and what clients know."""
-    world = runner.world
-    clients = [
-        (
-            member.spec.identity, member.phase, member.member_id, member.generation, member.owned, member.chance.drawn,
-            member.last_beat_ms, member.extended_ms, member.link_busy_until_ms,
-            None if member.next_heartbeat is None else member.next_heartbeat.at_ms,
-        )
-        for member in runner.members
-    ]  # fmt: skip
-    return timers_of(runner), world.engine.group(world.group.group_id), clients, world.clock.now_ms
-
-
-def assert_equal(snapshot, plan, **more):
-    """Play it both ways; returns what played it in bulk."""
-    plain, plain_records, plain_timers, by_events = play(snapshot, plan, bulk_from=NEVER, **more)
-    bulk, bulk_records, timers, runner = play(snapshot, plan, bulk_from=1, **more)
-    assert bulk == plain
-    assert bulk_records == plain_records
-    assert timers == plain_timers
-    assert left_behind(runner) == left_behind(by_events)
-    return runner
+ALL = 100
 
 
 @st.composite
-def situations(draw):
-    """A group of members of several libraries, and a plan for it."""
+def situations(draw, statics=(0, 0, 0, 1, ALL)):
+    """A group of members of several libraries, and a plan for it. statics: how many of the members may be static."""
     members = draw(st.integers(2, 9))
     count = st.integers(1, 3 * members)
     topics = [TopicSnapshot(name=name, partitions=draw(count)) for name in ("orders", "b")[: draw(st.integers(1, 2))]]
     assignor = draw(st.sampled_from(["range", "roundrobin", "sticky", "cooperative-sticky"]))
     snapshot = synthetic_group(members, topics, DYNAMIC, assignor)
-    static = draw(st.sampled_from([0, 0, 0, 1, members]))
+    static = draw(st.sampled_from(statics))
     rows = []
     for number, member in enumerate(snapshot.members):
         name = f"static-{number}" if number < static else None
         member_id = f"{name}-{member.member_id}" if name else member.member_id
         library = draw(st.sampled_from(LIBRARIES))
         rows.append(replace(member, group_instance_id=name, member_id=member_id, client_library=library))
-    snapshot = replace(snapshot, members=tuple(rows))
-    named = ids(snapshot)
-    rolling = draw(st.sampled_from([None, Rolling(), Rolling(), Rolling(pause_ms=50_000), Rolling(max_unavailable=2)]))
-    leaves = draw(st.sampled_from([0, 0, 0, 1]))
-    plan = Plan(
-        bounce=named[leaves:], scale_in=named[:leaves], scale_out=draw(st.sampled_from([0, 0, 0, 1])), rolling=rolling,
-        order=draw(st.sampled_from(MemberOrder)), stop=draw(st.sampled_from([Stop.CLEAN, Stop.CLEAN, Stop.CRASH])),
-        restart_time_ms=draw(st.sampled_from([0, 1_000, 5_000, 5_000, 20_000, 100_000])),
+    return with_a_plan(
+        draw, replace(snapshot, members=tuple(rows)), [0, 0, 0, 1],
         heartbeat_interval_ms=draw(st.sampled_from([None, None, 3_000, 1_000, 300])),
         what_if=WhatIf(session_timeout_ms=draw(st.sampled_from([None, None, 10_000]))),
-        remove_first=rolling is not None and draw(st.integers(0, 9)) == 0,
         settings=draw(st.sampled_from([{}, {}, OFTEN])),
     )  # fmt: skip
-    return snapshot, plan, f"seed {draw(st.integers(0, 1_000))}", draw(st.sampled_from([DrawTiming, *DIRECTED]))
 
 
 @settings(max_examples=150)
@@ -122,6 +48,43 @@ def situations(draw):
 def test_a_draw_in_bulk_is_the_draw_of_events(situation):
     snapshot, plan, seed, timing = situation
     assert_equal(snapshot, plan, seed=seed, timing=timing)
+
+
+@settings(max_examples=100)
+@given(situations(statics=(1, 2, ALL)))
+def test_a_draw_with_static_members_in_bulk_is_the_draw_of_events(situation):
+    snapshot, plan, seed, timing = situation
+    assert_equal(snapshot, plan, seed=seed, timing=timing)
+
+
+@pytest.mark.parametrize("stop", list(Stop))
+@pytest.mark.parametrize("library", ["java", "librdkafka"])
+@pytest.mark.parametrize(("at_once", "restart_time_ms"), [(1, 5_000), (3, 5_000), (1, 40_000)])
+def test_heartbeats_are_handed_in_together_while_static_members_restart(library, at_once, restart_time_ms, stop):
+    group = made_up(100, 200, STATIC, library=library)
+    plan = Plan(
+        bounce=ids(group)[:40], rolling=Rolling(max_unavailable=at_once), stop=stop, restart_time_ms=restart_time_ms
+    )
+    runner = assert_equal(group, plan)
+    assert runner.world.rebalances == 0
+    assert runner.bulk is not None
+    assert runner.bulk.handed_in > runner.world.requests / 4
+
+
+@pytest.mark.parametrize("restart_time_ms", [5_000, 90_000])
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_static_members_restart_between_rebalances_of_dynamic_ones(assignor, restart_time_ms):
+    """What a round in bulk has assigned is what the coordinator answers a static member that is back; the session of one
+    that is back late ends, which is played by events."""
+    group = made_up(40, 95, DYNAMIC, assignor, library="java")
+    rows = [
+        replace(m, group_instance_id=f"s-{n}", member_id=f"s-{n}-{m.member_id}") if n % 2 else m
+        for n, m in enumerate(group.members)
+    ]
+    group = replace(group, members=tuple(rows))
+    runner = assert_equal(group, Plan(bounce=ids(group)[:12], rolling=Rolling(), restart_time_ms=restart_time_ms))
+    assert runner.bulk is not None
+    assert runner.bulk.played >= 12
 
 
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky"])
@@ -136,8 +99,8 @@ def test_a_rolling_bounce_of_dynamic_members_is_played_in_bulk(assignor, library
         group = replace(group, members=tuple(rows))
     runner = assert_equal(group, Plan(bounce=ids(group)[:12], rolling=Rolling(), restart_time_ms=restart_time_ms))
     assert runner.world.rebalances == 24
-    assert runner.rounds is not None
-    assert runner.rounds.played >= 20, (runner.rounds.played, runner.rounds.failed)
+    assert runner.bulk is not None
+    assert runner.bulk.played >= 20, (runner.bulk.played, runner.bulk.failed)
 
 
 @pytest.mark.parametrize("library", ["java", "librdkafka", "both"])
@@ -157,8 +120,19 @@ def test_the_rebalances_that_follow_in_a_cooperative_group_are_played_in_bulk(
     )  # fmt: skip
     runner = assert_equal(group, plan)
     assert runner.world.rebalances > 24, "each change has two rebalances or more"
-    assert runner.rounds is not None
-    assert runner.rounds.played >= 0.9 * runner.world.rebalances, (runner.rounds.played, runner.rounds.failed)
+    assert runner.bulk is not None
+    assert runner.bulk.played >= 0.9 * runner.world.rebalances, (runner.bulk.played, runner.bulk.failed)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_a_rebalance_in_which_several_members_leave_or_join_before_others_notice(assignor, seed):
+    """Two processes stop within 100 ms, and come back together."""
+    group = made_up(40, 95, DYNAMIC, assignor, library=LIBRARIES[1 + seed % 2])
+    plan = Plan(bounce=ids(group)[:12], rolling=Rolling(max_unavailable=2), restart_time_ms=5_000)
+    runner = assert_equal(group, plan, seed=f"batch {seed}")
+    assert runner.bulk is not None
+    assert runner.bulk.played, runner.bulk.failed
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -169,8 +143,8 @@ def test_a_cooperative_group_with_messages_that_are_slow(seed):
     plan = Plan(bounce=ids(group)[:6], scale_out=seed % 3, rolling=Rolling(), restart_time_ms=20_000)
     timing = [DrawTiming, *DIRECTED][seed % (1 + len(DIRECTED))]
     runner = assert_equal(group, plan, seed=f"slow {seed}", timing=timing)
-    assert runner.rounds is not None
-    assert runner.rounds.played
+    assert runner.bulk is not None
+    assert runner.bulk.played
 
 
 @pytest.mark.parametrize("heartbeat_interval_ms", [200, 300, 600])
@@ -184,8 +158,8 @@ def test_members_that_heartbeat_again_before_they_join_or_while_they_sync(librar
     plain_beats = 3 * 39 * 30
     runner = assert_equal(group, plan)
     assert runner.world.requests > plain_beats + 60, "some have sent more than one heartbeat in a round"
-    assert runner.rounds is not None
-    assert runner.rounds.played > 20, (runner.rounds.played, runner.rounds.failed)
+    assert runner.bulk is not None
+    assert runner.bulk.played > 20, (runner.bulk.played, runner.bulk.failed)
 
 
 @pytest.mark.parametrize(("membership", "at_once"), [(STATIC, 2), (DYNAMIC, 1)])
@@ -194,31 +168,39 @@ def test_a_process_that_is_killed_is_missed_by_a_crowd(membership, at_once):
     group = made_up(8, 30, membership, library="java")
     plan = Plan(bounce=ids(group), rolling=Rolling(max_unavailable=at_once), stop=Stop.CRASH, restart_time_ms=100_000)
     runner = assert_equal(group, plan)
-    assert runner.rounds is not None
-    assert runner.rounds.played
+    assert runner.bulk is not None
+    assert runner.bulk.played
 
 
 def test_a_rebalance_is_played_in_bulk_when_the_broker_looks_for_expired_offsets_meanwhile():
     group = made_up(12, 30, DYNAMIC, library="java")
     plan = Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=5_000, settings=OFTEN)
     runner = assert_equal(group, plan)
-    assert runner.rounds is not None
-    assert (runner.rounds.played, runner.rounds.failed) == (24, 0)
+    assert runner.bulk is not None
+    assert (runner.bulk.played, runner.bulk.failed) == (24, 0)
 
 
-def test_a_restart_within_a_rebalance_is_played_by_events():
+def test_a_restart_before_others_notice_belongs_to_the_rebalance():
     group = made_up(6, 30, DYNAMIC, library="java")
     runner = assert_equal(group, Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=0))
-    assert runner.rounds is not None
-    assert runner.rounds.failed
+    assert runner.bulk is not None
+    assert runner.bulk.played
+
+
+def test_a_restart_while_others_notice_is_played_by_events():
+    group = made_up(30, 90, DYNAMIC, library="java")
+    plan = Plan(bounce=ids(group)[:6], rolling=Rolling(), restart_time_ms=0, heartbeat_interval_ms=300)
+    runner = assert_equal(group, plan, timing=OneByOne)
+    assert runner.bulk is not None
+    assert runner.bulk.failed
 
 
 def test_without_numpy_everything_is_played_by_events(monkeypatch):
     group = made_up(30, 60, DYNAMIC, library="java")
     plan = Plan(bounce=ids(group)[:2], rolling=Rolling())
-    with_numpy, _, _, runner = play(group, plan, bulk_from=BULK_FROM)
-    assert runner.rounds is not None
+    with_numpy, _, _, runner = play(group, plan, bulk_from=None)
+    assert runner.bulk is not None
     monkeypatch.setitem(__import__("sys").modules, "kgm.simulation.play.bulk.rounds", None)
-    without, _, _, runner = play(group, plan, bulk_from=BULK_FROM)
-    assert runner.rounds is None
+    without, _, _, runner = play(group, plan, bulk_from=None)
+    assert runner.bulk is None
     assert without == with_numpy

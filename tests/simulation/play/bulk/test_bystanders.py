@@ -1,0 +1,171 @@
+"""Members of a consumer group (KIP-848) that an epoch does not concern, in bulk and event by event (`both_ways`)."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgm.coordinator.contract.broker_version import BrokerVersion
+from kgm.model.snapshot import TopicSnapshot
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
+from kgm.simulation.plan.synthetic_group import synthetic_group
+from kgm.simulation.play import plan_runner, timing
+from kgm.simulation.play.bulk import streams
+from kgm.simulation.play.bulk.bystanders import Bystanders
+from kgm.simulation.play.timing import DIRECTED, DrawTiming
+from tests.simulation.groups import DYNAMIC, STATIC, ids
+from tests.simulation.play.bulk.both_ways import assert_equal, play, with_a_plan
+
+LIBRARIES = (None, "java", "librdkafka")
+INTERVAL, ASSIGNED_EVERY = "group.consumer.heartbeat.interval.ms", "group.consumer.assignment.interval.ms"
+OFTEN = {INTERVAL: "700", "group.consumer.min.heartbeat.interval.ms": "500"}
+#: Of `test_slow_messages_between_frequent_heartbeats`.
+SEEDS_OF_RARE_EVENTS = (16, 271, 290, 48, 203, 553)
+VERSIONS = [BrokerVersion.parse(version) for version in ("4.0.0", "4.1.0", "4.2.0", "4.3.0", "4.4.0")]
+
+
+def consumers(members, partitions, membership=DYNAMIC, assignor="uniform", *, library="java"):
+    topics = [TopicSnapshot(name="t", partitions=partitions)]
+    group = synthetic_group(members, topics, membership, assignor, GroupProtocol.CONSUMER)
+    return replace(group, members=tuple(replace(m, client_library=library) for m in group.members))
+
+
+@st.composite
+def situations(draw):
+    """A consumer group of members of several libraries, and a plan for it."""
+    members = draw(st.integers(2, 12))
+    count = st.integers(1, 3 * members)
+    topics = [TopicSnapshot(name=name, partitions=draw(count)) for name in ("orders", "b")[: draw(st.integers(1, 2))]]
+    assignor = draw(st.sampled_from(["uniform", "uniform", "range"]))
+    snapshot = synthetic_group(members, topics, DYNAMIC, assignor, GroupProtocol.CONSUMER)
+    static = draw(st.sampled_from([0, 0, 1, members]))
+    rows = []
+    for number, member in enumerate(snapshot.members):
+        name = f"static-{number}" if number < static else None
+        rows.append(replace(member, group_instance_id=name, client_library=draw(st.sampled_from(LIBRARIES))))
+    broker = {INTERVAL: draw(st.sampled_from(["5000", "5000", "5000", "10000"]))}
+    version = draw(st.sampled_from(VERSIONS))
+    if version >= BrokerVersion.parse("4.3.0"):
+        broker[ASSIGNED_EVERY] = draw(st.sampled_from(["0", "1000", "1000", "4000", "15000"]))
+    return with_a_plan(
+        draw, replace(snapshot, members=tuple(rows)), [0, 0, 0, 1, 3], settings=broker, kafka_version=version,
+        what_if=WhatIf(session_timeout_ms=draw(st.sampled_from([None, None, 60_000]))),
+    )  # fmt: skip
+
+
+@settings(max_examples=150)
+@given(situations())
+def test_a_draw_in_bulk_is_the_draw_of_events(situation):
+    snapshot, plan, seed, kind = situation
+    assert_equal(snapshot, plan, seed=seed, timing=kind)
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+@pytest.mark.parametrize("library", ["java", "librdkafka"])
+@pytest.mark.parametrize("restart_time_ms", [500, 5_000, 90_000])
+def test_most_heartbeats_of_a_rolling_bounce_are_played_in_bulk(assignor, library, restart_time_ms):
+    """In 90 s calm members hand in heartbeats, too. With the range assignor a member that leaves moves partitions of
+    all that come after it."""
+    group = consumers(40, 95, assignor=assignor, library=library)
+    runner = assert_equal(group, Plan(bounce=ids(group)[:12], rolling=Rolling(), restart_time_ms=restart_time_ms))
+    assert 12 < runner.world.rebalances <= 24
+    assert isinstance(runner.bulk, Bystanders)
+    share = runner.bulk.caught_up / runner.world.requests
+    assert share > (0.7 if assignor == "uniform" else 0.3), share
+
+
+@pytest.mark.parametrize("version", VERSIONS, ids=str)
+def test_brokers_of_each_release(version):
+    group = consumers(30, 61)
+    plan = Plan(bounce=ids(group)[:8], scale_out=2, rolling=Rolling(), restart_time_ms=3_000, kafka_version=version)
+    runner = assert_equal(group, plan)
+    assert isinstance(runner.bulk, Bystanders)
+    assert runner.bulk.caught_up > 8 * 20
+
+
+@pytest.mark.parametrize("assigned_every_ms", [0, 1_000, 7_000, 15_000])
+def test_members_that_learn_of_an_epoch_before_it_has_a_target_assignment(assigned_every_ms):
+    """Only so often does the coordinator compute one, and several members leave and come back meanwhile."""
+    group = consumers(30, 61)
+    plan = Plan(
+        bounce=ids(group)[:18], rolling=Rolling(max_unavailable=3), restart_time_ms=2_500,
+        settings={ASSIGNED_EVERY: str(assigned_every_ms)}, kafka_version=BrokerVersion.parse("4.3.0"),
+    )  # fmt: skip
+    runner = assert_equal(group, plan)
+    assert isinstance(runner.bulk, Bystanders)
+    assert runner.bulk.caught_up > 100
+
+
+@pytest.mark.parametrize("membership", [STATIC, DYNAMIC])
+def test_processes_that_are_killed_are_missed(membership):
+    """Their session timers are not the coordinator's while they are bystanders: they get them back."""
+    group = consumers(24, 50, membership)
+    plan = Plan(bounce=ids(group)[:8], rolling=Rolling(max_unavailable=2), stop=Stop.CRASH, restart_time_ms=100_000)
+    runner = assert_equal(group, plan)
+    assert isinstance(runner.bulk, Bystanders)
+    assert runner.bulk.caught_up > 100
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("kind", DIRECTED)
+def test_unusual_timings(kind, seed):
+    """Everybody in step, or as far apart as can be; some messages are slow."""
+    group = consumers(50, 120, library=LIBRARIES[1 + seed % 2])
+    plan = Plan(bounce=ids(group)[:6], scale_out=seed % 3, rolling=Rolling(max_unavailable=1 + seed % 2))
+    runner = assert_equal(group, plan, seed=f"unusual {seed}", timing=kind)
+    assert isinstance(runner.bulk, Bystanders)
+    assert runner.bulk.caught_up > 100
+
+
+@pytest.mark.parametrize("seed", [*range(10), *SEEDS_OF_RARE_EVENTS])
+def test_slow_messages_between_frequent_heartbeats(seed, monkeypatch):
+    """One message in four is slow; target assignments are due while heartbeats and answers are on their way, and
+    members stop that were about to have one computed."""
+    for module in (timing, streams):
+        monkeypatch.setattr(module, "SLOW_BELOW", 1 << (timing.SLOW_BITS - 2))
+    r = random.Random(seed)
+    group = consumers(r.choice([3, 5, 8]), 12)
+    share = r.choice([0.0, 0.5])
+    rows = (replace(m, group_instance_id=f"s{n}" if r.random() < share else None) for n, m in enumerate(group.members))
+    group = replace(group, members=tuple(rows))
+    broker = OFTEN | {ASSIGNED_EVERY: r.choice(["0", "1000", "4990", "5000", "10010"])}
+    plan = Plan(
+        bounce=ids(group), rolling=r.choice([Rolling(max_unavailable=3), Rolling(max_unavailable=6), None]),
+        restart_time_ms=r.choice([0, 2_000, 7_000]), stop=r.choice([Stop.CLEAN, Stop.CLEAN, Stop.CRASH]),
+        settings=broker, kafka_version=BrokerVersion.parse("4.3.0"),
+    )  # fmt: skip
+    assert_equal(group, plan, seed=f"slow {seed}", timing=r.choice([DrawTiming, *DIRECTED]))
+
+
+@pytest.mark.parametrize("patience_ms", range(30_000, 58_000, 4_000))
+def test_a_group_that_does_not_become_stable_in_time_is_given_up_at_the_same_time(patience_ms, monkeypatch):
+    """With the first event after that; the session of a process that was killed has 60 s."""
+    timeouts_ms = 2 * 60_000 + 3 * 300_000 + 1_000
+    monkeypatch.setattr(plan_runner, "_PATIENCE_MS", patience_ms - timeouts_ms)
+    group = consumers(24, 50)
+    what_if = WhatIf(session_timeout_ms=60_000)
+    plan = Plan(bounce=ids(group)[:2], stop=Stop.CRASH, restart_time_ms=1_000, what_if=what_if)
+    runner = assert_equal(group, plan)
+    assert patience_ms < runner.world.at_ms < 60_000
+
+
+def test_heartbeats_that_may_overtake_each_other_are_played_by_events():
+    group = consumers(30, 60)
+    very_often = OFTEN | {INTERVAL: "500"}
+    _, _, _, runner = play(group, Plan(bounce=ids(group)[:1], settings=very_often), bulk_from=1)
+    assert runner.bulk is None
+
+
+def test_without_numpy_everything_is_played_by_events(monkeypatch):
+    group = consumers(80, 160)
+    plan = Plan(bounce=ids(group)[:2], rolling=Rolling())
+    with_numpy, _, _, runner = play(group, plan, bulk_from=None)
+    assert runner.bulk is not None
+    monkeypatch.setitem(__import__("sys").modules, "kgm.simulation.play.bulk.bystanders", None)
+    without, _, _, runner = play(group, plan, bulk_from=None)
+    assert runner.bulk is None
+    assert without == with_numpy
