@@ -10,10 +10,13 @@ import pytest
 from kgm.history.store.query import RowFilter
 from kgm.history.store.tables import open_store
 from kgm.model.errors import NotFoundError
+from kgm.pipeline import build, capture
+from kgm.pipeline.remote import bronze
 from tests.hdfs import MiniHdfs
 from tests.pipeline.test_remote_store import (  # noqa: F401  (collected here, with the fixture `store` of this module)
     EVERY_STEP,
     _without_spark,
+    captured,
     killed_at_steps,
     log,
     test_a_reader_sees_one_whole_build_while_others_are_written,
@@ -67,3 +70,25 @@ def test_killed_at_every_request_while_others_read(store, log, format):  # noqa:
     assert len(set(seen)) > 2
     assert set(seen) <= wholes
     assert seen == sorted(seen), "no reader goes back to an older build"
+
+
+def test_files_that_were_not_renamed_are_swept_when_they_are_old(store, log, monkeypatch):  # noqa: F811
+    """One of each kind, as a writer leaves it that dies before the rename."""
+    source, grow = log
+    build(store, source=source)
+    files = {path.parent: path for path in store.rglob("*.json")}
+    assert {path.name for path in files} == {store.name, "builds", "_kgm_log"}, "claims are given back"
+    left = [
+        store / "claims" / "capture-dead.json.new",
+        *(path.with_name(f"{path.name}.new") for path in files.values()),
+    ]
+    for path in left:
+        path.write_bytes(b"{}")
+    grow(5)
+    assert capture(store, source, once=True).records == 10
+    assert all(path.exists() for path in left), "somebody may be about to rename them"
+    monkeypatch.setattr(bronze, "ORPHAN_S", -5.0)
+    capture(store, source, once=True)
+    assert not list(store.rglob("*.new"))
+    assert captured(store) == 210
+    assert build(store).records == 10

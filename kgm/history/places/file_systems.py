@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import fs
 
-from kgm.history.places.remote_path import RemotePath
+from kgm.history.places.remote_path import UNFINISHED, RemotePath
 from kgm.model.distribution import install_command
 from kgm.model.errors import (
     AuthenticationError,
@@ -124,7 +124,7 @@ def put(system: fs.FileSystem, path: str, data: bytes) -> None:
         with system.open_output_stream(path) as stream:
             stream.write(data)
         return
-    made = f"{path}.new"
+    made = f"{path}{UNFINISHED}"
     with system.open_output_stream(made) as stream:
         stream.write(data)
     if system.get_file_info(path).type != fs.FileType.NotFound:

@@ -26,6 +26,9 @@ SCHEMES: Final = {
     "hdfs": "hdfs://NAMENODE:PORT/PATH",
     "webhdfs": "webhdfs://NAMENODE:PORT/PATH",
 }
+#: In these a file appears when it is begun, so small ones are renamed into place; until then their names end like this.
+RENAMING: Final = ("hdfs", "webhdfs")
+UNFINISHED: Final = ".new"
 _AT_ONCE: Final = 16
 
 
@@ -127,6 +130,10 @@ class RemotePath:
         except FileNotFoundError:
             return
         yield from (path for path in listed if fnmatchcase(path.name, pattern))
+
+    def unfinished(self) -> list[RemotePath]:
+        """Files in it that were not renamed into place, by a writer that works on it or has died."""
+        return [*self.glob(f"*{UNFINISHED}")] if self.root.partition(":")[0] in RENAMING else []
 
     def rglob(self, pattern: str) -> Iterator[RemotePath]:
         """Files below it whose names match; none if it does not exist."""

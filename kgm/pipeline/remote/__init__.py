@@ -26,6 +26,7 @@ while, by the clock of the store.
 
 The two newest builds are kept, and older ones as long as somebody may read them who began before they were replaced.
 What only older ones name is deleted, and so is what builds left that died. Files of captures that died go
-when they are a day old and no entry names them, by the capture that holds the claim then. Nobody can know that their
-writer is gone for good: one that stood still for so long in front of its entry looks for its files after it has put it,
-and takes the entry back if they are gone (`bronze.RemoteBronze`, `add` and `sweep`)."""
+when they are a day old and no entry names them, by the capture that holds the claim then; in HDFS those that were not
+renamed into place go likewise. Nobody can know that their writer is gone for good: one that stood still for so long in
+front of its entry looks for its files after it has put it, and takes the entry back if they are gone
+(`bronze.RemoteBronze`, `add` and `sweep`)."""

@@ -80,15 +80,16 @@ class RemoteBronze:
         self.publish()
 
     def sweep(self, now_ns: int) -> int:
-        """Delete what captures have left that died: files that no commit names, and that are old. now_ns: by the
-        clock of the store. For the one that holds the claim. Returns how many."""
+        """Delete what captures and builds have left that died: files that no commit names, or that were not renamed
+        into place, and that are old. now_ns: by the clock of the store. For the one that holds the claim. Returns how
+        many."""
         oldest = now_ns - int(ORPHAN_S * 1e9)
-        old = [path for path in self.store.raw.glob("part-*.parquet") if path.stat().st_mtime_ns < oldest]
-        if not old:
-            return 0
-        # Read after the listing: what was committed meanwhile is named.
-        named = {name for commit in committed(self.store.raw).values() for name in commit.files}
-        left = [path for path in old if path.name not in named]
+        left = [path for each in self.store.directories for path in each.unfinished() if _is_before(path, oldest)]
+        old = [path for path in self.store.raw.glob("part-*.parquet") if _is_before(path, oldest)]
+        if old:
+            # Read after the listing: what was committed meanwhile is named.
+            named = {name for commit in committed(self.store.raw).values() for name in commit.files}
+            left += [path for path in old if path.name not in named]
         at_once(lambda path: path.unlink(missing_ok=True), left)
         return len(left)
 
@@ -117,6 +118,10 @@ class RemoteBronze:
             path.unlink(missing_ok=True)
             del self.objects[path]
         self._fold(level + 1)
+
+
+def _is_before(path: RemotePath, time_ns: int) -> bool:
+    return path.stat().st_mtime_ns < time_ns
 
 
 def as_raw(batch: pa.RecordBatch) -> pa.RecordBatch:

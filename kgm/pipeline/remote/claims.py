@@ -16,6 +16,7 @@ from typing import Any, Final
 from kgm.history.places.remote_path import RemotePath
 from kgm.model.errors import KgmError, RefusedError
 
+CLAIMS: Final = "claims"
 #: A claim that was not renewed for so long is nobody's.
 TTL_S: Final = 60.0
 _RENEW_S: Final = 15.0
@@ -32,7 +33,7 @@ class Claim:
 
     @property
     def path(self) -> RemotePath:
-        return self.store / "claims" / f"{self.what}-{self.writer}.json"
+        return self.store / CLAIMS / f"{self.what}-{self.writer}.json"
 
     def put(self) -> None:
         content = {"host": socket.gethostname(), "pid": os.getpid()}

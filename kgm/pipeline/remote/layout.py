@@ -11,11 +11,14 @@ import pyarrow as pa
 
 from kgm.history.places.parquet import write_table
 from kgm.history.places.remote_path import Place, RemotePath
+from kgm.history.store.commit_log import LOG
 from kgm.history.store.manifest import BUILDS, Manifest, newest_build
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
+from kgm.pipeline import delta
 from kgm.pipeline.layout import split
 from kgm.pipeline.options import StoreFormat
 from kgm.pipeline.partition_work.derivation import BUILT
+from kgm.pipeline.remote.claims import CLAIMS
 
 _ABOUT: Final = "kgm-store.json"
 #: Builds that are kept whatever their age, and for how long others are after they were replaced.
@@ -36,6 +39,11 @@ class RemoteStore:
     @property
     def raw(self) -> RemotePath:
         return self.path / "bronze" / "raw"
+
+    @property
+    def directories(self) -> tuple[RemotePath, ...]:
+        """Those that have small files in them, which are put as a whole."""
+        return self.path, self.path / CLAIMS, self.path / BUILDS, self.raw / LOG, self.raw / delta.LOG
 
     @property
     def delta(self) -> bool:
