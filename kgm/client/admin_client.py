@@ -6,12 +6,12 @@ results. What changes a group (`leave_group`) is one attempt: the caller decides
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from kgm.client import requests
-from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongProtocolError
+from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongProtocolError, from_code
 from kgm.client.requests import LATEST, GroupDescription, Offsets
 from kgm.client.snapshots import group_without_offsets, roster, snapshot, used_topics
 from kgm.client.transport.bootstrap import parse_bootstrap
@@ -31,6 +31,8 @@ if TYPE_CHECKING:  # imported where they are used: most commands need neither
 
 #: The share of the budget that offsets may use: a dead partition leader must not cost the whole result.
 _OFFSETS_SHARE = 0.6
+#: What brokers answer for topics that they know, and for those that do not exist.
+_DESCRIBED = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
 class AdminClient:
@@ -42,6 +44,10 @@ class AdminClient:
         self.brokers = Brokers(parse_bootstrap(bootstrap), security or Plaintext())
         #: Topics on which the principal has no DESCRIBE, of those that were described.
         self.denied_topics: set[str] = set()
+        #: Other topics that could not be described the last time that was tried, and why.
+        self.unread_topics: dict[str, KgmError] = {}
+        #: Groups whose committed offsets could not be read when they were described last, and why.
+        self.unread_offsets: dict[str, KgmError] = {}
         #: Whether a broker has refused to report its settings (DESCRIBE_CONFIGS on the cluster).
         self.cannot_read_broker_settings = False
         #: Groups that a broker has listed as classic.
@@ -316,11 +322,19 @@ class AdminClient:
         def ask(connection: BrokerConnection, chunk: list[str]) -> dict[str, Offsets | KgmError]:
             return requests.fetch_committed(connection, chunk, deadline)
 
+        results: Mapping[str, Offsets | KgmError]
         try:
             results = self.brokers.on_coordinators(group_ids, ask, deadline)
-        except KgmError:
-            return {}
-        return {group_id: one for group_id, one in results.items() if not isinstance(one, KgmError)}
+        except KgmError as error:
+            results = dict.fromkeys(group_ids, error)
+        committed: dict[str, Offsets] = {}
+        for group_id, one in results.items():
+            if isinstance(one, KgmError):
+                self.unread_offsets[group_id] = one
+            else:
+                self.unread_offsets.pop(group_id, None)
+                committed[group_id] = one
+        return committed
 
     def _topics_and_ends(
         self, topics: Sequence[str], partitions: set[tuple[str, int]], deadline: Deadline, *, at_ms: int = LATEST
@@ -335,15 +349,17 @@ class AdminClient:
             leaders: dict[tuple[str, int], int] = {}
             try:
                 for row in self.brokers.metadata(topics, deadline).topics:
-                    if row.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED and row.name is not None:
-                        self.denied_topics.add(row.name)
-                    if not row.error_code and row.name is not None:
+                    if row.name is None:
+                        continue
+                    self._note_described(row.name, row.error_code)
+                    if not row.error_code:
                         topic_id = row.topic_id if any(row.topic_id) else None  # which old brokers do not report
                         known[row.name] = TopicSnapshot(
                             name=row.name, partitions=len(row.partitions), topic_id=topic_id
                         )
                         leaders.update(((row.name, p.partition_index), p.leader_id) for p in row.partitions)
-            except KgmError:
+            except KgmError as error:
+                self.unread_topics |= dict.fromkeys(set(topics) - known.keys(), error)
                 break
             new_ends, moved = self._ends_by_leader(wanted, leaders, deadline, at_ms)
             ends.update(new_ends)
@@ -351,6 +367,19 @@ class AdminClient:
             if not wanted or deadline.expired:
                 break
         return [*known.values()], ends
+
+    def _note_described(self, topic: str, error_code: int) -> None:
+        """Remember whether a topic could be described: one that does not exist has been, too."""
+        self.unread_topics.pop(topic, None)
+        if error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            self.denied_topics.add(topic)
+        elif error_code not in _DESCRIBED:
+            self.unread_topics[topic] = from_code(error_code, f"topic {topic!r} cannot be described", api="Metadata")
+
+    @property
+    def undescribed_topics(self) -> frozenset[str]:
+        """Topics of which it is not known how many partitions they have, or whether they exist."""
+        return frozenset(self.denied_topics | self.unread_topics.keys())
 
     def _ends_by_leader(
         self, partitions: set[tuple[str, int]], leaders: dict[tuple[str, int], int], deadline: Deadline, at_ms: int

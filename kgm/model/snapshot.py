@@ -145,15 +145,21 @@ class GroupSnapshot:
 
     @property
     def lag(self) -> int | None:
-        """The lag of the group in records, over the partitions for which it is known; None if it is known for none, or
-        if a committed offset is past the end, so that the rest does not pass for all of it.
+        """The lag of the group in records, over the partitions for which it is known; None if it is known for none, and
+        where the rest must not pass for all of it: a committed offset is past the end, or the end of a partition could
+        not be read although its topic exists.
 
         An empty partition (end 0) without a committed offset has no lag."""
-        if self.past_end:
+        if self.past_end or self._has_unknown_ends():
             return None
         lags = [0 if row.committed is None and row.end == 0 else row.lag for row in self.offsets]
         known = [lag for lag in lags if lag is not None]
         return sum(known) if known else None
+
+    def _has_unknown_ends(self) -> bool:
+        """Whether the leader of a partition with a committed offset did not tell its end."""
+        unread = {row.topic for row in self.offsets if row.end is None and row.committed is not None}
+        return bool(unread) and any(topic.name in unread for topic in self.topics)
 
     @property
     def past_end(self) -> dict[str, tuple[int, ...]]:

@@ -23,7 +23,14 @@ from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.play.plan_runner import PlanRunner
 from kgm.simulation.play.timing import DIRECTED, DrawTiming, UsualTiming
-from kgm.simulation.report.caveats import INITIAL_DELAY, caveats, is_foreign, session_caveats, version_caveats
+from kgm.simulation.report.caveats import (
+    INITIAL_DELAY,
+    assumes_topics,
+    caveats,
+    is_foreign,
+    session_caveats,
+    version_caveats,
+)
 from kgm.simulation.report.prediction import Prediction, Range, Ranges, TimeRange
 
 DRAWS = 200
@@ -96,6 +103,8 @@ def simulate(
         all(draw.without_times == every[0].without_times for draw in every)
         and (len(every) > 1 or is_certain)
         and not (_is_open(every) or _is_early(simulation) or is_foreign(snapshot, simulation.plan))
+        # Without a rebalance nobody asks how many partitions there are.
+        and not (assumes_topics(snapshot, simulation.group) and every[0].rebalances)
     )
     number = _typical(drawn)
     typical = drawn[number]

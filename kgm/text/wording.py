@@ -6,11 +6,19 @@ from kgm.model.assignment import Move, Partitions, as_ranges, count
 from kgm.text.shell import shell_word
 
 _MOST_HANDOVERS = 8
+_MOST_NAMES = 5
 
 
 def many(number: int, noun: str) -> str:
     """`1 move`, `2 moves`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def some(names: Iterable[str]) -> str:
+    """`a, b, c, d, e and 4 more`: the first five."""
+    listed = list(names)
+    rest = len(listed) - _MOST_NAMES
+    return ", ".join(listed[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def typed(group_id: str) -> str:

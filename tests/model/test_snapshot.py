@@ -140,10 +140,13 @@ def test_the_lag_of_a_group_is_of_what_is_known():
             topic="t", partition=0, committed=committed, end=end, lag=lag, group_instance_id=None, member_id=None
         )
 
-    def lag(*rows):
-        return GroupSnapshot(group_id="g", type="classic", state="Stable", offsets=rows).lag
+    def lag(*rows, topics=()):
+        return GroupSnapshot(group_id="g", type="classic", state="Stable", offsets=rows, topics=topics).lag
 
     assert lag(row(1, 5, 4), row(3, 4, 1)) == 5
     assert lag(row(1, 5, 4), row(None, 7, None)) == 4
     assert lag(row(None, 0, None)) == 0, "empty, and nobody has committed"
     assert lag(row(None, 7, None)) is lag(row(3, None, None)) is lag() is None
+    # The topic is gone, or its leader does not answer.
+    assert lag(row(1, 5, 4), row(3, None, None)) == 4
+    assert lag(row(1, 5, 4), row(3, None, None), topics=(TopicSnapshot(name="t", partitions=2),)) is None

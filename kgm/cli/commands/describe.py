@@ -46,7 +46,7 @@ def describe(
 ) -> None:
     """Describe groups: members with instance ids, assignments, lag."""
     from kgm.cli.completion.cache import store_names
-    from kgm.cli.output.failures import exit_with, warn_of_unseen_groups, warn_of_unseen_topics
+    from kgm.cli.output.failures import exit_with, warn_of_unknown_offsets, warn_of_unseen_groups
     from kgm.cli.output.progress import progress
     from kgm.operations.groups.selection import select_groups
 
@@ -62,7 +62,7 @@ def describe(
         if selection.listing is not None:
             warn_of_unseen_groups(connected, selection.listing)
         answers = connected.describe_groups(selection.group_ids) if selection.group_ids else []
-        warn_of_unseen_topics(connected)
+        warn_of_unknown_offsets(connected)
         where = cluster_json(connected)
         snapshots = [answer for answer in answers if not isinstance(answer, KgmError)]
         if snapshots and options.is_data:  # a table does not show them

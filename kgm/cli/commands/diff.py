@@ -38,7 +38,7 @@ def diff(
     that the other side has, `live:GROUP` the named one. Members are compared by identity: a static member that came
     back with a new member id is replaced, and its partitions have not moved. Offsets and lag always change, and are not
     compared."""
-    from kgm.cli.output.failures import exit_with, print_error, warn_of_unseen_topics
+    from kgm.cli.output.failures import exit_with, print_error, warn_of_unknown_offsets
     from kgm.operations.diff import comparison
 
     if a == "-" and b == "-":
@@ -50,7 +50,7 @@ def diff(
     if isinstance(before, comparison.LiveGroups) or isinstance(after, comparison.LiveGroups):
         with options.cluster(reads_only=True) as connected:
             compared = comparison.compare_with_cluster(before, after, only, connected)
-            warn_of_unseen_topics(connected)
+            warn_of_unknown_offsets(connected)
             where = cluster_json(connected)
     else:
         compared = comparison.compare_snapshots(before, after, only)

@@ -68,7 +68,7 @@ def doctor(
     counted, and are no reason to fail.
 
     Exits 8 when there are findings of severity --fail-on or above."""
-    from kgm.cli.output.failures import exit_with, print_error, warn_of_unseen_groups, warn_of_unseen_topics
+    from kgm.cli.output.failures import exit_with, print_error, warn_of_unknown_offsets, warn_of_unseen_groups
     from kgm.cli.output.progress import progress
     from kgm.operations.doctor.diagnosis import diagnose
     from kgm.operations.doctor.findings import Severity
@@ -89,7 +89,7 @@ def doctor(
         )  # fmt: skip
         if diagnosis.listing is not None:
             warn_of_unseen_groups(connected, diagnosis.listing)
-        warn_of_unseen_topics(connected)
+        warn_of_unknown_offsets(connected)
         where = cluster_json(connected)
     findings = [
         replace(one, next_command=None if one.next_command is None else with_cluster(one.next_command))

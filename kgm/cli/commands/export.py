@@ -120,7 +120,7 @@ def _check_extra() -> None:
 
 def _print(collector: GroupCollector, options: RunOptions, max_series: int) -> None:
     from kgm.cli.output.contracts.export import collection_json
-    from kgm.cli.output.failures import exit_with, warn_of_unseen_topics
+    from kgm.cli.output.failures import exit_with, warn_of_unknown_offsets
     from kgm.cli.output.progress import progress
     from kgm.operations.export.families import families, openmetrics_text
 
@@ -128,7 +128,7 @@ def _print(collector: GroupCollector, options: RunOptions, max_series: int) -> N
         collection = collector.collect()
     if not collection.is_up:
         raise collection.errors[-1]
-    warn_of_unseen_topics(collector.cluster)
+    warn_of_unknown_offsets(collector.cluster)
     if not options.is_data:
         write_stdout(openmetrics_text(collection, max_series=max_series))
         exit_with(collection.errors, done=len(collection.groups))

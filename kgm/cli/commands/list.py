@@ -46,7 +46,7 @@ def list_groups(
     with --topic; a warning names them."""
     from kgm.cli.completion.cache import store_names
     from kgm.cli.output.contracts.list import group_json
-    from kgm.cli.output.failures import exit_with, print_warning, warn_of_unseen_groups, warn_of_unseen_topics
+    from kgm.cli.output.failures import exit_with, print_warning, warn_of_unknown_offsets, warn_of_unseen_groups
     from kgm.cli.output.progress import progress
     from kgm.operations.groups import listing
 
@@ -62,7 +62,7 @@ def list_groups(
             connected, states=states, types=types, pattern=match, topics=topics, lag=lag, order=order
         )
         warn_of_unseen_groups(connected, table.listing)
-        warn_of_unseen_topics(connected)
+        warn_of_unknown_offsets(connected)
         where = cluster_json(connected)
     if table.undescribed:
         shown = ", ".join(map(repr, table.undescribed[:_SHOWN]))

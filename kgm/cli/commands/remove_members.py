@@ -229,7 +229,7 @@ class _Run:
 
     def _refuse(self, prepared: PreparedRemoval, refusal: RefusedError) -> NoReturn:
         """A member that may not be removed: say which, why, and what command would remove it."""
-        from kgm.operations.removal.guard import missing_flags, session_window_ms
+        from kgm.operations.removal.guard import missing_flags, proof_window_ms
         from kgm.text.durations import show_duration
 
         flags = missing_flags(self._request, prepared.plan, prepared.guard)
@@ -237,7 +237,7 @@ class _Run:
         if flags == ("--allow-live",):
             refusal.hint = f"stop the process first; to remove it although it is alive: {command}"
         else:
-            window_ms = session_window_ms(prepared.plan, prepared.guard)
+            window_ms = proof_window_ms(prepared.plan, prepared.guard)
             surer = (
                 ""
                 if window_ms is None

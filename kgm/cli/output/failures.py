@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kgm.cli.invocation import Ended, with_cluster
 from kgm.cli.output.streams import write_stderr
-from kgm.model.errors import KgmError
+from kgm.model.errors import KgmError, error_name
 from kgm.text.sanitize import clean
+from kgm.text.wording import some
 
 if TYPE_CHECKING:
     from kgm.client import AdminClient
@@ -42,11 +43,25 @@ def warn_of_unseen_groups(connected: AdminClient, listing: Listing) -> None:
         )
 
 
-def warn_of_unseen_topics(connected: AdminClient) -> None:
-    """Topics that the brokers do not describe to this principal, so that partition counts and lag are unknown."""
+def warn_of_unknown_offsets(connected: AdminClient) -> None:
+    """Topics that the brokers do not describe to this principal, so that partition counts and lag are unknown; groups
+    whose committed offsets could not be read."""
     if connected.denied_topics:
         names = ", ".join(repr(name) for name in sorted(connected.denied_topics))
         print_warning(f"no DESCRIBE on Topic {names}: its partition count, offsets and lag are unknown")
+    for why, names in _by_reason(connected.unread_topics):
+        print_warning(f"topic {names} could not be described ({why}): its partition count, offsets and lag are unknown")
+    for why, names in _by_reason(connected.unread_offsets):
+        print_warning(f"the committed offsets of group {names} could not be read ({why}): offsets and lag are unknown")
+
+
+def _by_reason(errors: Mapping[str, KgmError]) -> Iterator[tuple[str, str]]:
+    """(reason, names) of what could not be read."""
+    names: dict[str, list[str]] = {}
+    for name, error in sorted(errors.items()):
+        names.setdefault(error_name(error.kafka_error) or error.message, []).append(name)
+    for why, those in names.items():
+        yield why, some(map(repr, those))
 
 
 def exit_with(errors: Sequence[KgmError], *, done: int) -> None:

@@ -59,6 +59,8 @@ class GroupRecordTail:
         self._keys: dict[bytes, str] = {}
         #: Why the log cannot be read; None while it can.
         self.unreadable_because: str | None = None
+        #: Why the last read may lack records that the next one has: a partition moved, or a broker did not answer.
+        self.interrupted_because: str | None = None
         #: Groups of which records were skipped by the last read.
         self.skipped: set[str] = set()
         self.last: dict[str, RecordedGroup] = {}
@@ -86,11 +88,11 @@ class GroupRecordTail:
         self, read_partition: Callable[[_Partition, Deadline, BrokerConnection], _Records], deadline: Deadline
     ) -> _ByGroup:
         self.skipped = set()
+        self.interrupted_because = None
         try:
             topic = partition_log.look_up(self._cluster, deadline)
         except KgmError as error:
-            if not is_temporary(error):
-                self.unreadable_because = partition_log.why_unreadable(error)
+            self._could_not_read(error)
             return {}
         if not self._partition_count:
             self._assign_partitions(topic.partition_count)
@@ -98,18 +100,25 @@ class GroupRecordTail:
         for partition in self._partitions.values():
             leader = topic.leaders.get(partition.number)
             if leader is None:
+                self._could_not_read(partition_log.leaderless(partition.number))
                 continue
             try:
                 task = partial(read_partition, partition, deadline)
                 rows = self._cluster.brokers.on_broker(leader.broker, task, deadline)
             except KgmError as error:
-                self.unreadable_because = None if is_temporary(error) else partition_log.why_unreadable(error)
+                self._could_not_read(error)
                 continue
             self.unreadable_because = None
             for group_id, recorded in rows:
                 by_group.setdefault(group_id, []).append(recorded)
                 self.last[group_id] = recorded
         return by_group
+
+    def _could_not_read(self, error: KgmError) -> None:
+        if is_temporary(error):
+            self.interrupted_because = partition_log.why_unreadable(error)
+        else:
+            self.unreadable_because = partition_log.why_unreadable(error)
 
     def _assign_partitions(self, partitions: int) -> None:
         positions = {number: one.position for number, one in self._partitions.items()}

@@ -6,7 +6,7 @@ session timeout of each member, and what a coordinator wrote when a heartbeat ch
 (KIP-848).
 
 Timestamps are those of the coordinator's clock. Reading takes READ on the topic; where that is missing, or the topic
-cannot be read, `unreadable_because` says so."""
+cannot be read, `unreadable_because` says so. While a partition moves from one broker to another it is tried again."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kgm.client.admin_client import AdminClient
+from kgm.client.failures import is_temporary
 from kgm.client.offsets_topic import partition_log
 from kgm.client.offsets_topic.partition_log import PartitionLeader
 from kgm.client.transport.connection import BrokerConnection
@@ -96,10 +97,12 @@ class _LogPosition:
 
 @dataclass(slots=True, kw_only=True)
 class _ReadRecords:
-    """Records of the group, oldest first, and the number of bytes that were read for all groups."""
+    """Records of the group, oldest first, the number of bytes that were read for all groups, and when the first of
+    them was written."""
 
     records: list[ActivityRecord] = field(default_factory=list)
     size: int = 0
+    began_ms: int | None = None
 
 
 class GroupActivity:
@@ -116,6 +119,9 @@ class GroupActivity:
         self.newest_ms: int | None = None
         #: Timestamp of the first record of the current leader epoch, as far as it was read.
         self.epoch_began_ms: int | None = None
+        #: From when on `read_back` has returned all records, in ms of the coordinator's clock: 0 if it has read the
+        #: whole partition, None before it has read anything.
+        self.known_since_ms: int | None = None
         #: Whether the leader of the partition changed while it was read; the new one restarts all sessions.
         self.has_moved = False
 
@@ -131,14 +137,19 @@ class GroupActivity:
     def _try(
         self, read: Callable[[_LogPosition, Deadline, BrokerConnection], list[ActivityRecord]], deadline: Deadline
     ) -> list[ActivityRecord]:
-        try:
-            place = self._look_up(deadline)
-            records = self._cluster.brokers.on_broker(place.leader.broker, partial(read, place, deadline), deadline)
-        except KgmError as error:
-            self.unreadable_because = partition_log.why_unreadable(error)
-            return []
-        self.unreadable_because = None
-        return records
+        for attempt in range(1, partition_log.ATTEMPTS + 1):
+            try:
+                place = self._look_up(deadline)
+                records = self._cluster.brokers.on_broker(place.leader.broker, partial(read, place, deadline), deadline)
+            except KgmError as error:
+                if attempt == partition_log.ATTEMPTS or deadline.expired or not is_temporary(error):
+                    self.unreadable_because = partition_log.why_unreadable(error)
+                    break
+                deadline.sleep(partition_log.PAUSE_S)
+            else:
+                self.unreadable_because = None
+                return records
+        return []
 
     def _look_up(self, deadline: Deadline) -> _LogPosition:
         """The partition of the group and its current leader. Raises KgmError."""
@@ -164,12 +175,14 @@ class GroupActivity:
         end = place.position = partition_log.end_offset(connection, place.partition, deadline)
         records: list[ActivityRecord] = []
         size = 0
+        self.known_since_ms = 0 if start == end else None
         for first, window_end in partition_log.windows_back(start, end, _FIRST_WINDOW):
             if size >= MAX_BYTES or deadline.expired:
                 break
             older = self._read(place, first, window_end, deadline, connection)
             size += older.size
             records = older.records + records
+            self.known_since_ms = 0 if first == start else older.began_ms
             if enough(records):
                 break
         return records
@@ -189,6 +202,8 @@ class GroupActivity:
             read.size += sum(len(batch.data) for batch in fetched)
             for batch in fetched:
                 self._note_times(batch, place)
+                if read.began_ms is None:
+                    read.began_ms = batch.max_timestamp
                 if not batch.is_control:
                     read.records += self._of_group(batch, first, end)
         return read

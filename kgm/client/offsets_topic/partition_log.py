@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from kgm.records.batch import Batch
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+#: How often a read is tried that fails because a partition has no leader for a moment, or another one; and the time
+#: between two tries.
+ATTEMPTS: Final = 4
+PAUSE_S: Final = 0.5
 _FETCH_BYTES = 1 << 20
 _EARLIEST, _LATEST = -2, -1
 #: From version 13 on topics have ids.

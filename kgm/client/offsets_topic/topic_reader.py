@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from kgm.client.transport.deadline import Deadline
 
 _FETCH_BYTES: Final = 4 << 20
-#: How often a partition is read on after its leader has changed.
-_ATTEMPTS: Final = 4
-_PAUSE_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +82,7 @@ class TopicReader:
             deadline=deadline, on_progress=on_progress, positions=dict(self._positions), shortened=set(self.shortened)
         )
         left: set[int] | None = None
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(partition_log.ATTEMPTS):
             leaders = self._leaders(deadline)
             left = set(leaders) if left is None else left
             reading.errors = {
@@ -104,9 +101,9 @@ class TopicReader:
             if not left:
                 break
             error = next((one for one in reading.errors.values() if not is_temporary(one)), None)
-            if error is not None or attempt == _ATTEMPTS - 1 or deadline.expired:
+            if error is not None or attempt == partition_log.ATTEMPTS - 1 or deadline.expired:
                 raise error or next(iter(reading.errors.values()))
-            deadline.sleep(_PAUSE_S)
+            deadline.sleep(partition_log.PAUSE_S)
         # Only now: a read that fails returns nothing, so the next one reads the same records again.
         self._positions, self.shortened = reading.positions, reading.shortened
         return [part for _, parts in sorted(reading.parts.items()) for part in parts]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from kgm.model.assignment import count, owners
 from kgm.model.changes import owned
-from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names, some
+from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.text.braces import as_list
-from kgm.text.wording import many
+from kgm.text.wording import many, some
 
 if TYPE_CHECKING:
     from kgm.model.snapshot import GroupSnapshot
@@ -128,7 +128,7 @@ def mixed_subscriptions(facts: GroupFacts) -> Iterator[Finding]:
 
 def missing_topics(facts: GroupFacts) -> Iterator[Finding]:
     """Subscribed topics that do not exist."""
-    known = {topic.name for topic in facts.group.topics} | facts.denied_topics
+    known = {topic.name for topic in facts.group.topics} | facts.undescribed_topics
     subscribed = {topic for member in facts.group.members for topic in member.topics}
     missing = sorted(subscribed - known)
     if missing:

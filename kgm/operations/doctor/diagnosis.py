@@ -186,8 +186,9 @@ class _ClusterQueries:
             return {}
         tail = GroupRecordTail(self.cluster, group_ids)
         records = tail.read_back(self.cluster.deadline.part(_LOG_SHARE))
-        if tail.unreadable_because is not None:
-            self.skipped.append(SkippedChecks(checks=_CHECKS_OF_LOG, why=tail.unreadable_because))
+        why = tail.unreadable_because or tail.interrupted_because
+        if why is not None:
+            self.skipped.append(SkippedChecks(checks=_CHECKS_OF_LOG, why=why))
         return records
 
     def facts(
@@ -200,32 +201,40 @@ class _ClusterQueries:
             latest = completed_from_record(latest, recorded[-1].group)
         history = self.history
         were_absent = recent_records.has_absences(recorded)
+        commits, commits_since_ms = (
+            self._commits(latest.group_id, since_ms=recorded[0].at_ms) if were_absent else ((), 0)
+        )
         return GroupFacts(
             group=latest,
             now_ms=now_ms,
             earlier=None if later is None else first,
             window_ms=self.window_ms,
             recorded=recorded,
-            commits=self._commits(latest.group_id, since_ms=recorded[0].at_ms) if were_absent else (),
+            commits=commits,
+            commits_since_ms=commits_since_ms,
             removals=[one for one in self.removals if one.is_of(self.cluster.cluster_id, latest.group_id)],
             max_session_timeout_ms=self._broker_number(latest, _MAX_SESSION) if were_absent else None,
             retention_ms=self._retention_ms(latest) if latest.state == "Empty" and latest.offsets else None,
-            denied_topics=frozenset(self.cluster.denied_topics),
+            undescribed_topics=self.cluster.undescribed_topics,
             supports_consumer_protocol=self._supports_consumer_protocol(latest.group_id),
             advice=[] if history is None else [one for one in history.advice if one.group_id == latest.group_id],
             alarms=[] if history is None else [one for one in history.alarms if one.group_id == latest.group_id],
             history=None if history is None else history.folder,
         )
 
-    def _commits(self, group_id: str, *, since_ms: int) -> Sequence[CommitRecord]:
-        """The commits in the group's log since then, as far as they can be read."""
+    def _commits(self, group_id: str, *, since_ms: int) -> tuple[Sequence[CommitRecord], int | None]:
+        """The commits in the group's log since then, as far back as they can be read, and how far that is in ms."""
         from kgm.client.offsets_topic.member_activity import CommitRecord, GroupActivity
 
         activity = GroupActivity(self.cluster, group_id)
         records = activity.read_back(
             lambda records: bool(records) and records[0].at_ms < since_ms, self.cluster.deadline.part(_LOG_SHARE)
         )
-        return [record for record in records if isinstance(record, CommitRecord)]
+        known_since_ms = activity.known_since_ms
+        if known_since_ms is None or known_since_ms > since_ms:
+            why = activity.unreadable_because or "it is too long to be read back to its oldest rebalance"
+            self.skipped.append(SkippedChecks(checks=("session-too-short",), why=f"log of group {group_id}: {why}"))
+        return [record for record in records if isinstance(record, CommitRecord)], known_since_ms
 
     def _retention_ms(self, group: GroupSnapshot) -> int | None:
         minutes = self._broker_number(group, _RETENTION)

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 from kgm.text.wording import partitions_text
-
-#: Of a long list of names, so many are shown.
-_SHOWN: Final = 5
 
 
 class Severity(StrEnum):
@@ -54,13 +50,6 @@ class SkippedChecks:
 
     checks: tuple[str, ...]
     why: str
-
-
-def some(names: Iterable[str]) -> str:
-    """`a, b, c and 4 more`."""
-    listed = list(names)
-    rest = len(listed) - _SHOWN
-    return ", ".join(listed[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def grouped(pairs: Iterable[tuple[str, int]]) -> str:

@@ -7,10 +7,10 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
-from kgm.operations.doctor.findings import Finding, Severity, some
+from kgm.operations.doctor.findings import Finding, Severity
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.text.sanitize import clean
-from kgm.text.wording import many
+from kgm.text.wording import many, some
 
 #: Forms of names that the next start will not have again.
 _GENERATED: Final = (

@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from kgm.model.changes import by_identity
-from kgm.operations.doctor.findings import Finding, Severity, some
+from kgm.operations.doctor.findings import Finding, Severity
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.text.durations import show_duration
-from kgm.text.wording import many
+from kgm.text.wording import many, some
 
 if TYPE_CHECKING:
     from kgm.client.offsets_topic.group_tail import RecordedGroup
@@ -81,7 +81,8 @@ def _takeovers(facts: GroupFacts) -> dict[str, list[_Takeover]]:
 
 
 def short_sessions(facts: GroupFacts) -> Iterator[Finding]:
-    """Static members that were removed and came back under the same id: their restarts take longer than a session."""
+    """Static members that left the group and came back under the same id: their restarts take longer than a session,
+    unless somebody removed them, of which no record tells."""
     absences = _longest_absences(facts)
     if not absences:
         return
@@ -89,15 +90,15 @@ def short_sessions(facts: GroupFacts) -> Iterator[Finding]:
     most_ms = facts.max_session_timeout_ms
     is_allowed = most_ms is None or longest.duration_ms < most_ms
     advice = (
-        f"session.timeout.ms above {longest.duration_ms} would have avoided them"
+        f"session.timeout.ms above {longest.duration_ms} would have avoided that"
         if is_allowed
         else f"the longest is more than group.max.session.timeout.ms ({most_ms}) lets a session.timeout.ms be"
     )
     tried_ms = longest.duration_ms + 10_000 if most_ms is None else min(longest.duration_ms + 10_000, most_ms)
     yield facts.finding(
         "session-too-short", Severity.WARNING,
-        f"{many(len(absences), 'static member')} rejoined after the session had expired: each such restart costs two "
-        f"rebalances; {advice}",
+        f"{many(len(absences), 'static member')} left the group and rejoined: each such restart costs two rebalances; "
+        f"unless somebody removed them, their sessions expired, and {advice}",
         *(
             f"{name} was away for about {show_duration(one.duration_ms // 1000 * 1000)}; "
             f"its session timeout is {show_duration(one.session_timeout_ms)}"
@@ -125,7 +126,8 @@ def _longest_absences(facts: GroupFacts) -> dict[str, _Absence]:
     """The longest absence of each static member that came back after its session had expired, by instance id.
 
     A member that gave a sign of life less than a session before it was gone did not expire: it has left, or was
-    removed. The last heartbeat of any other was a session earlier."""
+    removed. Where the commits of that time are not known, nothing is said. The last heartbeat of any other was a
+    session earlier, unless somebody removed it from another machine."""
     gone: dict[str, _GoneMember] = {}
     last_signs_ms: dict[str, int] = {}
     longest: dict[str, _Absence] = {}
@@ -134,6 +136,8 @@ def _longest_absences(facts: GroupFacts) -> dict[str, _Absence]:
         session_timeout_ms = before.group.session_timeout_ms
         for name in sorted(old.keys() - new.keys()):
             if old[name].group_instance_id is None or not session_timeout_ms:
+                continue
+            if facts.commits_since_ms is None or facts.commits_since_ms > after.at_ms - session_timeout_ms:
                 continue
             sign_ms = max(last_signs_ms.get(name, 0), _last_commit_ms(facts, old[name], until_ms=after.at_ms))
             if after.at_ms - sign_ms >= session_timeout_ms and not _was_removed(facts, name, before, after):

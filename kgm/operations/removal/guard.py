@@ -52,13 +52,15 @@ class GuardReport:
     """Verdicts by member id, of the members to be removed and of others that were watched with them.
 
     left: members that left the group meanwhile. Session timeouts by member id and the group's rebalance timeout,
-    in ms, as far as they are known from the group's log or the broker."""
+    in ms, as far as they are known from the group's log or the broker. proofs_ms: how long kgm has to watch a member
+    to know in any case (`Observation.proof_ms`), by member id."""
 
     liveness: Mapping[str, Liveness]
     watched_ms: int = 0
     left: frozenset[str] = frozenset()
     session_timeouts_ms: Mapping[str, int] = field(default_factory=dict)
     rebalance_timeout_ms: int | None = None
+    proofs_ms: Mapping[str, int] = field(default_factory=dict)
 
     def verdict_of(self, member_id: str) -> LivenessVerdict:
         """`unknown` for a member that was not watched."""
@@ -102,17 +104,17 @@ class _Watch:
         self._last_rebalance: RebalanceRecord | None = None
         self._left: set[str] = set()
         self._missing: list[str] = []
+        self._committed = {
+            (row.topic, row.partition): row.committed for row in group.offsets if row.topic not in cluster.denied_topics
+        }
         watched = [member for member in group.members if member.member_id in member_ids | also]
         self._observations = {member.member_id: self._observation(member) for member in watched}
         self._targets = [self._observations[member.member_id] for member in watched if member.member_id in member_ids]
 
     def _observation(self, member: MemberSnapshot) -> Observation:
-        committed = {
-            (row.topic, row.partition): row.committed for row in self._group.offsets if row.committed is not None
-        }
         return Observation(
-            member=member, began_s=self._began_s, owned=self._owned(member), committed=committed,
-            session_timeout_ms=self._group.session_timeout_ms,
+            member=member, began_s=self._began_s, owned=self._owned(member), committed=dict(self._committed),
+            denied_topics=self._cluster.denied_topics, session_timeout_ms=self._group.session_timeout_ms,
         )  # fmt: skip
 
     def _owned(self, member: MemberSnapshot) -> Partitions | None:
@@ -159,6 +161,11 @@ class _Watch:
             left=frozenset(self._left),
             session_timeouts_ms=sessions,
             rebalance_timeout_ms=max(timeouts, default=None),
+            proofs_ms={
+                member_id: proof_ms
+                for member_id, one in self._observations.items()
+                if (proof_ms := one.proof_ms(now_s)) is not None
+            },
         )
 
     # -- the past
@@ -263,10 +270,8 @@ class _Watch:
             first = self._cluster.offsets_at(one.pairs, since_ms)
         except KgmError:
             return False
-        return any(
-            pair in first and pair in one.committed and (first[pair] < 0 or first[pair] > one.committed[pair])
-            for pair in one.lagging
-        )
+        read = {pair: offset for pair in one.lagging if (offset := one.committed.get(pair)) is not None}
+        return any(pair in first and (first[pair] < 0 or first[pair] > offset) for pair, offset in read.items())
 
     def _see_heartbeats_without_commits(self) -> None:
         """A member that is in the group more than a session timeout after its last commit has sent heartbeats since,
@@ -398,9 +403,8 @@ def missing_flags(request: RemovalRequest, plan: RemovalPlan, report: GuardRepor
     return tuple(flags)
 
 
-def session_window_ms(plan: RemovalPlan, report: GuardReport) -> int | None:
-    """How long to watch until the session timeout shows who is alive, in ms; None where it is not known."""
+def proof_window_ms(plan: RemovalPlan, report: GuardReport) -> int | None:
+    """How long to watch to know of each member whether it is alive, in ms; None where no time is known to be enough."""
     unknown = _with(plan, report, LivenessVerdict.UNKNOWN)
-    sessions = [report.session_timeouts_ms.get(member.member_id) for member in unknown]
-    known = [ms for ms in sessions if ms is not None]
-    return max(known) + 2 * SESSION_MARGIN_MS if known and len(known) == len(sessions) else None
+    known = [report.proofs_ms[member.member_id] for member in unknown if member.member_id in report.proofs_ms]
+    return max(known) if known and len(known) == len(unknown) else None

@@ -15,13 +15,14 @@ Pure: times are arguments, and no request is sent here. `guard` does the watchin
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from kgm.client.offsets_topic.member_activity import ActivityRecord, CommitRecord, MemberRecord, RebalanceRecord
 from kgm.model.assignment import Partitions, count
 from kgm.model.snapshot import MemberSnapshot
+from kgm.text.wording import many
 
 #: A member is silent once it has missed this many of its own commits.
 SILENT_INTERVALS = 5
@@ -121,12 +122,15 @@ def commit_interval(
 class Observation:
     """What is seen of one member while kgm watches. Times that end in _s are of a monotonic clock, in seconds.
 
-    owned: what it owns, None if not known. missing: evidence that is not available, in words."""
+    owned: what it owns, None if not known. committed: as kgm saw it first, None where nothing was; a partition that is
+    not in it has not been read yet. denied_topics: brokers show no offsets of them. missing: evidence that is not
+    available, in words."""
 
     member: MemberSnapshot
     began_s: float
     owned: Partitions | None
-    committed: Offsets
+    committed: dict[tuple[str, int], int | None]
+    denied_topics: Collection[str] = ()
     interval: CommitInterval | None = None
     session_timeout_ms: int | None = None
     last_commit_ms: int | None = None
@@ -135,6 +139,8 @@ class Observation:
     waiting_since_s: float | None = None
     waiting: int = 0
     lagging: list[tuple[str, int]] = field(default_factory=list)
+    #: Partitions of which the end offset could not be read.
+    endless: list[tuple[str, int]] = field(default_factory=list)
     #: For how long it has committed nothing by the coordinator's clock, and records that waited all that time, in ms:
     #: by the log and the timestamps of records, so that kgm need not watch the whole of it.
     logged_silence_ms: float = 0.0
@@ -158,8 +164,12 @@ class Observation:
     def see_offsets(self, committed: Offsets, ends: Offsets, now_s: float) -> None:
         """Committed and end offsets, as they are now."""
         waiting, self.lagging = 0, []
+        self.endless = [pair for pair in self.pairs if pair not in ends]
         for pair in self.pairs:
-            before, now, end = self.committed.get(pair), committed.get(pair), ends.get(pair)
+            if pair[0] in self.denied_topics:
+                continue
+            now, end = committed.get(pair), ends.get(pair)
+            before = self.committed.setdefault(pair, now)
             if now is not None and now != before:
                 topic, partition = pair
                 was = "nothing" if before is None else str(before)
@@ -249,6 +259,18 @@ class Observation:
             return False
         return self.silence_ms(now_s) >= interval.silence_ms and self.watched_silence_ms(now_s) >= interval.watch_ms
 
+    def proof_ms(self, now_s: float) -> int | None:
+        """How long kgm has to watch to know in any case whether it is alive; None if no time is known to be enough.
+        After its session timeout it is a member only if it has sent heartbeats. Where all that is missing is a commit
+        that was due while kgm watched, that may be sooner."""
+        windows = []
+        if self.session_timeout_ms is not None:
+            windows.append(self.session_timeout_ms + 2 * SESSION_MARGIN_MS)
+        interval = None if self.heartbeats_without_commits else self.interval
+        if interval is not None and self.waiting and self.silence_ms(now_s) >= interval.silence_ms:
+            windows.append(interval.watch_ms + 2 * SESSION_MARGIN_MS)
+        return min(windows, default=None)
+
     def verdict(self, now_s: float) -> Liveness:
         """The verdict on all that was seen up to now."""
         if self.member.status == "away":
@@ -259,7 +281,7 @@ class Observation:
         if self.interval is not None and self.is_silent(now_s):
             sentence = (
                 f"it committed nothing for {self.silence_ms(now_s) / 1000:.0f} s while "
-                f"{_many(self.waiting, 'record')} waited; before, it committed at least every "
+                f"{many(self.waiting, 'record')} waited; before, it committed at least every "
                 f"{_seconds(self.interval.longest_ms)} ({self.interval.commits} commits)"
             )
             return Liveness(verdict=LivenessVerdict.STOPPED, evidence=(sentence,))
@@ -267,29 +289,35 @@ class Observation:
 
     def _why_unknown(self, now_s: float) -> tuple[str, ...]:
         evidence = []
+        unread = [pair for pair in self.pairs if pair not in self.committed]
         if self.owned is not None and not count(self.owned):
             evidence.append("it owns no partitions, so it commits nothing")
-        elif self.owned is not None and not any(pair in self.committed for pair in self.pairs):
+        elif unread:
+            evidence.append(f"the committed offsets of {many(len(unread), 'partition')} of it could not be read")
+        elif self.owned is not None and all(self.committed[pair] is None for pair in self.pairs):
             evidence.append("nothing was ever committed for its partitions")
         elif self.heartbeats_without_commits:
             evidence.append("it stopped committing longer ago than its session timeout, so it sent heartbeats since")
         elif self.waiting:
             seen = f"it committed nothing for {self.silence_ms(now_s) / 1000:.1f} s while "
-            seen += f"{_many(self.waiting, 'record')} waited"
-            if self.interval is not None:
-                needed = f"; as it commits at least every {_seconds(self.interval.longest_ms)}, that is known after"
-                seen += f"{needed} {_seconds(self.interval.silence_ms)}"
-            evidence.append(seen)
+            seen += f"{many(self.waiting, 'record')} waited"
+            evidence.append(seen if self.interval is None else f"{seen}; {self._what_is_needed(self.interval, now_s)}")
+        elif self.endless:
+            evidence.append(f"the end offsets of {many(len(self.endless), 'partition')} of it could not be read")
         elif self.owned is not None:
             evidence.append("it has read all records there are, so no commit is due")
         if self.was_disturbed is not None:
             evidence.append(self.was_disturbed)
         return (*evidence, *self.missing) or ("nothing was seen of it",)
 
+    def _what_is_needed(self, interval: CommitInterval, now_s: float) -> str:
+        """When this silence would be proof."""
+        often = f"as it commits at least every {_seconds(interval.longest_ms)}"
+        if self.silence_ms(now_s) < interval.silence_ms:
+            return f"{often}, that is known after {_seconds(interval.silence_ms)}"
+        watched = _seconds(round(self.watched_silence_ms(now_s)))
+        return f"{often}, kgm has to watch for {_seconds(interval.watch_ms)} of that, and did for {watched}"
+
 
 def _seconds(ms: int) -> str:
     return f"{ms / 1000:.3g} s" if ms < 1_000_000 else f"{ms // 1000} s"
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

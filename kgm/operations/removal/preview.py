@@ -32,10 +32,20 @@ class ExpectedMoves:
     notes: tuple[str, ...] = ()
 
 
-def preview_moves(group: GroupSnapshot, removed_member_ids: Collection[str]) -> ExpectedMoves:
-    """The moves that a removal causes with the most likely leader; a note if another one would assign differently."""
+def preview_moves(
+    group: GroupSnapshot, removed_member_ids: Collection[str], *, undescribed_topics: Collection[str] = ()
+) -> ExpectedMoves:
+    """The moves that a removal causes with the most likely leader; a note if another one would assign differently.
+    undescribed_topics: those of which it is not known whether they exist, and with how many partitions."""
     if not removed_member_ids:
         return ExpectedMoves(moves=())
+    staying = [member for member in group.members if member.member_id not in removed_member_ids]
+    wanted = {topic for member in staying for topic in member.topics}
+    if any(member.regex for member in staying):
+        wanted |= {topic for member in group.members for topic in member.assignment}
+    unknown = sorted(wanted & set(undescribed_topics))
+    if unknown:
+        return _unknown(f"topic {', '.join(map(repr, unknown))} could not be described")
     first, *others = possible_leaders(group, removed_member_ids)
     expected = expected_moves(group, removed_member_ids, leader=first.assign)
     if expected.moves is None:

@@ -87,7 +87,10 @@ class Condition:
             why = "no committed offset" if row.committed is None else "unknown end offset"
             return ConditionState(met=False, seen=f"lag {known}, but {why} for {row.topic}[{row.partition}]{more}")
         if not rows:
-            return ConditionState(met=False, seen="no lag: the group owns no partition and has no committed offset")
+            is_owner = any(member.assignment for member in group.members)
+            none = "no lag is known: no partition is owned, and no committed offset was read"
+            unread = "unknown lag, because the committed offsets could not be read"
+            return ConditionState(met=False, seen=unread if is_owner else none)
         return ConditionState(met=self._compares(known), seen=f"lag {known}")
 
 

@@ -73,6 +73,11 @@ def is_foreign(snapshot: GroupSnapshot, plan: Plan) -> bool:
     return plan.kafka_version is None and snapshot.kafka_versions == ()
 
 
+def assumes_topics(snapshot: GroupSnapshot, group: StartingGroup) -> bool:
+    """Whether partition counts had to be assumed, because the snapshot leaves topics out."""
+    return not group.topics.keys() <= {topic.name for topic in snapshot.topics}
+
+
 def version_caveats(snapshot: GroupSnapshot, plan: Plan, others: Sequence[Draw]) -> tuple[str, ...]:
     """Which version of Kafka is assumed, where that is not known. others: draws with other versions that the broker may
     have, none if they change nothing."""

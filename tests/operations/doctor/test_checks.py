@@ -11,10 +11,11 @@ from kgm.client.offsets_topic.member_activity import CommitRecord
 from kgm.history.rows import AlarmRow, TimeoutAdviceRow
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.operations.doctor.diagnosis import run_checks
-from kgm.operations.doctor.findings import Severity, some
+from kgm.operations.doctor.findings import Severity
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.doctor.identity import generated_form
 from kgm.operations.doctor.known_removals import KnownRemoval
+from kgm.text.wording import some
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000
@@ -139,7 +140,7 @@ def test_uneven_shares_of_the_range_assignor():
 def test_different_subscriptions_and_missing_topics():
     group = with_members(member("seat-1", [0, 1]), member("seat-2", [2, 3], topics=("t", "u")))
     assert names(group) == [("missing-topics", "warning"), ("mixed-subscriptions", "info")]
-    assert names(group, denied_topics=frozenset({"u"})) == [("mixed-subscriptions", "info")]
+    assert names(group, undescribed_topics=frozenset({"u"})) == [("mixed-subscriptions", "info")]
 
 
 def test_protocols():
@@ -269,6 +270,16 @@ def test_members_that_left_or_were_removed_were_not_absent():
     assert found(recorded=past, removals=[removal]) == []
     assert found(recorded=past, removals=[replace(removal, group_instance_id="seat-2")]) != []
     assert found(recorded=past, removals=[replace(removal, at_ms=NOW - 2 * HOUR)]) != []
+
+
+@pytest.mark.parametrize(
+    ("since_ms", "is_told"), [(0, True), (NOW - 50_000, True), (NOW - 49_999, False), (NOW, False), (None, False)]
+)
+def test_commits_that_are_not_known_are_not_absent(since_ms, is_told):
+    """A session of 10 s that had ended 40 s ago: what matters is whether there was a commit in it."""
+    a, b = member("seat-1", [0, 1]), member("seat-2", [2, 3])
+    past = [record(60_000, 1, a, b), record(40_000, 2, b), record(32_500, 3, member("seat-1", [0, 1], start=2), b)]
+    assert bool(found(recorded=past, commits_since_ms=since_ms)) is is_told
 
 
 def test_no_session_timeout_is_advised_that_the_broker_refuses():

@@ -23,19 +23,21 @@ from kgm.client import Security, connect
 from kgm.client.security import make_security
 from kgm.model.errors import RefusedError
 from kgm.operations.removal import removal
+from kgm.operations.removal.guard import WINDOW_MS
 from kgm.operations.removal.operator import HumanOperator
 from kgm.operations.removal.outcome import MemberResult
 from kgm.operations.removal.request import RemovalRequest
 from tests.kafka.members import JavaMembers, Member, RdMembers, wait_settled
 from tests.kafka.versions import broker_of
+from tests.waiting import until
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "guard.md"
 DEFAULT_VERSIONS = ("4.3.0", "3.9.1", "2.8.2")
 VERSIONS = os.environ.get("KGM_GUARD_VERSIONS", " ".join(DEFAULT_VERSIONS)).split()
 CLIENTS = ("librdkafka", "Java")
 ALICE = HumanOperator(name="alice", uid=1000, host="ops-1")
-#: A static member that is gone stays in the group for so long.
-SESSION_MS = 120_000
+#: A static member that is gone stays in the group for so long: longer than any situation takes on a busy machine.
+SESSION_MS = 900_000
 COMMIT_MS = 400
 #: The shortest silence that counts, and how many of its own commit intervals a member has to be silent.
 SHORTEST_SILENCE_S, INTERVALS = 10, 5
@@ -109,6 +111,8 @@ class Stage:
         self.is_formed = False
         #: No interval between two commits was longer.
         self.longest_interval_s = 0.0
+        #: How long kgm watches; None for its default.
+        self.window_ms: int | None = None
         kafka.create_topics({self.topic: 2})
 
     def start(self, instance_id: str, **config: str) -> Member:
@@ -151,6 +155,20 @@ class Stage:
             time.sleep(0.1)
         raise TimeoutError(f"{self.group}: {found} after 60 s")
 
+    def wait_away(self) -> None:
+        """Until the coordinator has heard from v that it will be back: a consumer that is closed says so once."""
+        with connect(self.kafka.bootstrap, timeout_ms=30_000) as cluster:
+
+            def is_away() -> bool:
+                cluster.renew()
+                found = cluster.describe_group(self.group, offsets=False)
+                return any(one.status == "away" for one in found.members)
+
+            try:
+                until(is_away, f"{self.group}: nobody is away", 30)
+            except TimeoutError as error:
+                raise Stalled(str(error)) from error
+
     def commit_for_a_while(self) -> None:
         """Enough commits for an interval of its own to show: some records, every now and then."""
         before_s = time.monotonic()
@@ -163,14 +181,20 @@ class Stage:
             before_s = produced_s
 
     def be_silent(self) -> None:
-        """Wait until the silence of a member that has stopped is proof, however long its intervals were."""
+        """Wait until the silence of a member that has stopped is proof, however long its intervals were: it counts from
+        when records wait for it. kgm has to watch for one of them."""
+        if self.longest_interval_s * 1000 > WINDOW_MS / 2:
+            self.window_ms = round(self.longest_interval_s * 1000) + WINDOW_MS
+        feed = self._feed
+        assert feed is not None
+        until(lambda: feed.rounds_s, f"{self.group}: no record yet")
         time.sleep(max(SHORTEST_SILENCE_S, INTERVALS * self.longest_interval_s) + 4)
 
     def remove(self, **flags: Any) -> Outcome:
         """`kgm remove-members GROUP --instance-ids v --yes`, with these flags."""
         bootstrap, security = self._admin or (self.kafka.bootstrap, None)
         with connect(bootstrap, timeout_ms=30_000, security=security) as cluster:
-            request = RemovalRequest(group_id=self.group, instance_ids=("v",), **flags)
+            request = RemovalRequest(group_id=self.group, instance_ids=("v",), guard_window_ms=self.window_ms, **flags)
             prepared = removal.prepare(cluster, request)
             try:
                 report = removal.execute(cluster, prepared, operator=ALICE, audit=None)
@@ -181,6 +205,16 @@ class Stage:
             present = any(member.group_instance_id == "v" for member in cluster.roster(self.group).members)
         return _outcome(one, code, present)
 
+    def remove_soon(self) -> Outcome:
+        """The same, right after records have begun to wait for a member that says nothing: its silence is no proof yet."""
+        assert self._feed is not None
+        begun_s = time.monotonic()
+        outcome = self.remove()
+        took_s = time.monotonic() - begun_s
+        if outcome.verdict == "stopped" and took_s > SHORTEST_SILENCE_S - 2:
+            raise Stalled(f"{self.group}: kgm looked for {took_s:.1f} s, so the silence was long enough")
+        return outcome
+
     def remove_consuming(self, **flags: Any) -> Outcome:
         """The same, of a member that consumes: as it always finds something to commit, kgm has to see that."""
         assert self._feed is not None
@@ -189,6 +223,8 @@ class Stage:
         pause_s = self._feed.longest_pause_s(begun_s)
         if outcome.verdict == "unknown" and pause_s > LONGEST_PAUSE_S:
             raise Stalled(f"{self.group}: no record for {pause_s:.1f} s")
+        if outcome.result == "removed" and not outcome.is_there:
+            raise Stalled(f"{self.group}: not back as long as kgm waited")
         return outcome
 
 
@@ -204,6 +240,8 @@ def _outcome(one: MemberResult, code: int, present: bool) -> Outcome:
 
 def idle(stage: Stage) -> Outcome:
     stage.form()
+    if isinstance(stage.members, JavaMembers):
+        stage.wait_committed(0)  # it commits its position without records, too, once it knows it
     return stage.remove()
 
 
@@ -237,7 +275,7 @@ def paused(stage: Stage) -> Outcome:
     stage.commit_for_a_while()
     victim.pause()
     stage.feed()
-    return stage.remove()
+    return stage.remove_soon()
 
 
 def slow_handler(stage: Stage) -> Outcome:
@@ -245,14 +283,16 @@ def slow_handler(stage: Stage) -> Outcome:
     stage.commit_for_a_while()
     victim.stall(60_000)
     stage.feed()
-    return stage.remove()
+    return stage.remove_soon()
 
 
 def rebalancing(stage: Stage) -> Outcome:
     """A third static member is gone, and a new one joins: the group waits for the one that is gone."""
     stage.form()
+    stage.is_formed = False
     third = stage.start("x")
     third.wait_event("assigned")
+    stage.is_formed = True
     third.crash()
     stage.start("y")
     with connect(stage.kafka.bootstrap, timeout_ms=30_000) as cluster:
@@ -286,6 +326,7 @@ def away(stage: Stage) -> Outcome:
     """A static member of a consumer group that closes says with member epoch -2 that it will be back."""
     victim = stage.form()
     victim.close()
+    stage.wait_away()
     return stage.remove()
 
 
@@ -294,7 +335,7 @@ def killed_just_now(stage: Stage) -> Outcome:
     stage.commit_for_a_while()
     stage.feed()
     victim.crash()
-    return stage.remove()
+    return stage.remove_soon()
 
 
 def killed_after_it_had_read_everything(stage: Stage) -> Outcome:
@@ -524,6 +565,9 @@ alive, because it is still a member after that time, and one that is gone has le
 
 "Records wait" means: in its partitions, behind its committed offset. The member is static; without an instance id it is
 the same, but Kafka itself removes a dynamic member after its session timeout.
+
+kgm watches for 6 seconds, and silence counts only if a commit was due in that time. A stopped member that committed less
+often stays `unknown`; the hint of the refusal names the `--guard-window` that gives proof.
 
 """
 

@@ -110,9 +110,34 @@ def test_a_committed_offset_that_moves_is_a_sign_of_life():
 
 
 def test_the_first_commit_of_a_partition_is_one_too():
-    one = observed(committed={})
+    one = observed(committed={PAIR: None})
     one.see_offsets({PAIR: 3}, {}, 101.0)
-    assert one.verdict(101.0).verdict is ALIVE
+    assert one.verdict(101.0).evidence == ("it committed offset 3 of t-0 while kgm watched, after nothing",)
+
+
+def test_an_offset_that_kgm_had_not_read_before_is_none():
+    """The first OffsetFetch failed, or its partitions were not known yet."""
+    one = observed(committed={})
+    one.see_offsets({PAIR: 3}, {PAIR: 3}, 101.0)
+    assert one.verdict(101.0).verdict is UNKNOWN
+    one.see_offsets({PAIR: 4}, {PAIR: 4}, 102.0)
+    assert one.verdict(102.0).evidence == ("it committed offset 4 of t-0 while kgm watched, after 3",)
+
+
+def test_offsets_of_a_topic_that_brokers_do_not_show_are_not_none():
+    one = observed(committed={})
+    one.denied_topics = {"t"}
+    one.see_offsets({}, {}, 101.0)
+    assert one.verdict(101.0).evidence == ("the committed offsets of 1 partition of it could not be read",)
+
+
+def test_offsets_that_could_not_be_read_are_neither_none_nor_all():
+    one = observed(committed={}, owned=(0, 1))
+    assert one.verdict(101.0).evidence == ("the committed offsets of 2 partitions of it could not be read",)
+    one.see_offsets({PAIR: 3}, {PAIR: 3}, 101.0)
+    assert one.verdict(101.0).evidence == ("the end offsets of 1 partition of it could not be read",)
+    one.see_offsets({PAIR: 3}, {PAIR: 3, ("t", 1): 0}, 102.0)
+    assert one.verdict(102.0).evidence == ("it has read all records there are, so no commit is due",)
 
 
 def test_a_commit_that_changes_no_offset_shows_in_the_log():
@@ -260,7 +285,7 @@ def test_a_rebalance_begins_the_silence_again():
     [
         ({}, {PAIR: 10}, "it has read all records there are, so no commit is due"),
         ({"owned": ()}, {}, "it owns no partitions, so it commits nothing"),
-        ({"committed": {}}, {}, "nothing was ever committed for its partitions"),
+        ({"committed": {PAIR: None}}, {}, "nothing was ever committed for its partitions"),
         (
             {}, {PAIR: 12},
             ("it committed nothing for 3.0 s while 2 records waited; as it commits at least every 5 s, "
@@ -274,6 +299,31 @@ def test_what_is_not_known_is_said_to_be_unknown_and_why(change, ends, why):
     one.see_offsets(dict(one.committed), ends, 101.0)
     liveness = one.verdict(104.0)
     assert (liveness.verdict, liveness.evidence[0]) == (UNKNOWN, why)
+
+
+def test_a_silence_that_kgm_has_not_watched_for_long_enough():
+    one = observed(interval_ms=12_000)
+    one.see_offsets({PAIR: 10}, {PAIR: 12}, 101.0)
+    one.logged_silence_ms = 60_000
+    assert one.verdict(107.0).evidence[0] == (
+        "it committed nothing for 60.0 s while 2 records waited; as it commits at least every 12 s, "
+        "kgm has to watch for 12 s of that, and did for 6 s"
+    )
+    assert one.proof_ms(107.0) == 14_000
+    assert one.verdict(112.9).verdict is UNKNOWN
+    assert one.verdict(113.0).verdict is STOPPED
+
+
+def test_how_long_a_look_has_to_be():
+    one = observed(interval_ms=5_000, session_ms=45_000)
+    assert one.proof_ms(100.0) == 47_000, "it has nothing to commit"
+    one.see_offsets({PAIR: 10}, {PAIR: 12}, 101.0)
+    assert one.proof_ms(107.0) == 47_000, "it might just be late"
+    one.logged_silence_ms = 25_000
+    assert one.proof_ms(104.0) == 7_000
+    one.heartbeats_without_commits = True
+    assert one.proof_ms(104.0) == 47_000
+    assert observed(session_ms=None, interval_ms=None).proof_ms(104.0) is None
 
 
 def test_missing_evidence_is_named():

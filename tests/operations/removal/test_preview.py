@@ -9,9 +9,12 @@ from kgm.java.timeline_hash_map import TimelineOrder
 from kgm.model.assignment import moves
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 from kgm.operations.removal.consequences import downgrade_warning, stall_warnings
-from kgm.operations.removal.guard import GuardReport
+from kgm.operations.removal.guard import GuardReport, proof_window_ms
 from kgm.operations.removal.liveness import Liveness, LivenessVerdict
+from kgm.operations.removal.plan import resolve
 from kgm.operations.removal.preview import expected_moves as expected
+from kgm.operations.removal.preview import preview_moves
+from kgm.operations.removal.request import RemovalRequest
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan
 from kgm.simulation.plan.synthetic_group import synthetic_group
@@ -131,6 +134,18 @@ def test_why_there_is_no_answer_is_told_where_somebody_could_wonder():
     ]  # fmt: skip
 
 
+def test_nothing_is_foretold_of_topics_that_could_not_be_described():
+    """Their partitions would look as if nobody got them."""
+    before = dataclasses.replace(group(member("a", {"t": [0]}), member("b", {"t": [1]})), topics=())
+    assert shown(preview_moves(before, ["a-1"]).moves) == [("t", 0, "a", None), ("t", 1, "b", None)]
+    unknown = preview_moves(before, ["a-1"], undescribed_topics={"t", "other"})
+    assert (unknown.moves, unknown.notes) == (
+        None, ("which partitions will move is not known: topic 't' could not be described",),
+    )  # fmt: skip
+    everybody = preview_moves(before, ["a-1", "b-1"], undescribed_topics={"t"})
+    assert shown(everybody.moves) == [("t", 0, "a", None), ("t", 1, "b", None)]
+
+
 def guard_report(sessions_ms=None, rebalance_ms=None, **verdicts):
     return GuardReport(
         liveness={
@@ -142,6 +157,21 @@ def guard_report(sessions_ms=None, rebalance_ms=None, **verdicts):
 
 
 MEMBERS = (member("a", {}), member("b", {}), member("c", {}), member("d", {}, static=False))
+
+
+@pytest.mark.parametrize(
+    ("proofs_ms", "window_ms"),
+    [
+        ({"a-1": 47_000, "b-1": 14_000}, 47_000),
+        ({"b-1": 14_000}, None),
+        ({"a-1": 47_000, "b-1": 14_000, "c-1": 90_000}, 47_000),
+        ({}, None),
+    ],
+)
+def test_the_look_that_gives_proof_of_each_is_the_longest_of_theirs(proofs_ms, window_ms):
+    report = dataclasses.replace(guard_report(a="unknown", b="unknown", c="alive"), proofs_ms=proofs_ms)
+    plan = resolve(RemovalRequest(group_id="g", instance_ids=("a", "b", "c")), group(*MEMBERS))
+    assert proof_window_ms(plan, report) == window_ms
 
 
 def test_static_members_that_have_stopped_and_stay_hold_everybody_up():

@@ -134,7 +134,7 @@ def _fleet(
         from kgm.cli.options.snapshots import read_snapshots
 
         return recorded_fleet(read_snapshots(from_file), target, names, path=from_file), None
-    from kgm.cli.output.failures import warn_of_unseen_groups, warn_of_unseen_topics
+    from kgm.cli.output.failures import warn_of_unknown_offsets, warn_of_unseen_groups
     from kgm.cli.output.progress import progress
     from kgm.cli.output.report import cluster_json
 
@@ -142,7 +142,7 @@ def _fleet(
         fleet = live_fleet(connected, target, names, on_group=line.count)
         if fleet.listing is not None:
             warn_of_unseen_groups(connected, fleet.listing)
-        warn_of_unseen_topics(connected)
+        warn_of_unknown_offsets(connected)
         return fleet, cluster_json(connected)
 
 

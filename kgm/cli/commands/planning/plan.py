@@ -272,12 +272,12 @@ def _group(group_id: str | None, from_file: str | None, common: RunOptions) -> t
 
         return recorded_group(read_snapshots(from_file), group_id, path=from_file), None
     assert group_id is not None
-    from kgm.cli.output.failures import warn_of_unseen_topics
+    from kgm.cli.output.failures import warn_of_unknown_offsets
     from kgm.cli.output.report import cluster_json
 
     with common.cluster(reads_only=True) as connected:
         live = live_group(connected, group_id)
-        warn_of_unseen_topics(connected)
+        warn_of_unknown_offsets(connected)
         return live, cluster_json(connected)
 
 

@@ -326,7 +326,7 @@ def _run(
     options: RunOptions, *, cluster_of_pods: Kubectl | None, journal: str | None, dry_run: bool, has_audit: bool,
     assume_stopped: bool, draws: int, seed: int, printer: RolloutPrinter,
 ) -> NoReturn:  # fmt: skip
-    from kgm.cli.output.failures import warn_of_unseen_topics
+    from kgm.cli.output.failures import warn_of_unknown_offsets
     from kgm.cli.output.progress import progress
     from kgm.operations.bounce.group import live_group
     from kgm.operations.bounce.prediction import Gates
@@ -337,7 +337,7 @@ def _run(
     assert isinstance(gates, Gates)
     with options.cluster(reads_only=dry_run) as connected:
         live = live_group(connected, group_id)
-        warn_of_unseen_topics(connected)
+        warn_of_unknown_offsets(connected)
         pods = {}
         if cluster_of_pods is not None:
             pods = cluster_of_pods.pods_of(live.snapshot, plan_for(request, live).named, os.environ)

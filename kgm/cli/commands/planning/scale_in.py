@@ -53,7 +53,7 @@ def scale_in(
     A StatefulSet stops the pods with the highest numbers. The static members in them stay in the group until their
     sessions time out, one rebalance after another; the last of the commands removes them with one LeaveGroup, after
     the pods have gone, so that the group rebalances once."""
-    from kgm.cli.output.failures import warn_of_unseen_topics
+    from kgm.cli.output.failures import warn_of_unknown_offsets
     from kgm.operations.bounce.group import live_group
     from kgm.operations.kubernetes.pods import Kubectl
     from kgm.operations.scale_in.scale_in import plan_scale_in
@@ -67,7 +67,7 @@ def scale_in(
     command = Kubectl.of(kubectl, namespace=namespace, selector=selector)
     with options.cluster(reads_only=True) as connected:
         live = live_group(connected, group_id)
-        warn_of_unseen_topics(connected)
+        warn_of_unknown_offsets(connected)
         pods = None
         if kubernetes:
             names = {member.identity for member in live.snapshot.members}
