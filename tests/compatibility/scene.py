@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -24,6 +24,7 @@ from tests.kafka.certificates import STORE_PASSWORD, Certificates
 from tests.kafka.heartbeat_group import HeartbeatGroup
 from tests.kafka.java_tools import java_command
 from tests.kafka.members import Member, RdMembers, wait_settled
+from tests.kafka.records import produce
 from tests.kafka.secured import CANARY, jaas
 from tests.kafka.versions import broker_of, class_path
 from tests.server.wire_client import WireClient
@@ -130,7 +131,8 @@ class Scene:
         wait_settled([self.members[name] for name in "abc"], PARTITIONS)
         wait_settled([self.members["dynamic-1"], self.members["dynamic-2"]], PARTITIONS)
         wait_settled([left], PARTITIONS)
-        until(lambda: self.commits(EMPTY), "the group does not commit", 30, every_s=0.1)
+        for group in (STABLE, DYNAMIC, EMPTY):
+            until(lambda name=group: self.commits(name), f"{group} does not commit everywhere", 60, every_s=0.1)
         left.close()
         if self.has_consumer_groups:
             self._form_consumer_group()
@@ -186,13 +188,10 @@ class Scene:
         return joiner
 
     def _feed(self) -> None:
-        """Records for every partition, so that members commit."""
+        """Records for every partition, so that members commit; also after a moment in which the broker did not answer."""
         while not self._over.wait(0.3):
-            try:
-                for partition in range(PARTITIONS):
-                    self.kafka.produce(TOPIC, [b"x"], partition=partition)
-            except (KafkaException, TimeoutError):
-                return
+            with suppress(KafkaException, TimeoutError, AssertionError):
+                produce(self.kafka.bootstrap, TOPIC, [b"x"] * PARTITIONS, range(PARTITIONS))
 
     # -- what tests ask
 
@@ -244,8 +243,8 @@ class Scene:
         return described
 
     def commits(self, group: str) -> bool:
-        """Whether the group has committed an offset."""
-        return any(row["committed"] for row in self.group(group)["offsets"])
+        """Whether the group has committed an offset of every partition."""
+        return sum(bool(row["committed"]) for row in self.group(group)["offsets"]) == PARTITIONS
 
     def rebalances(self, group: str) -> list[Any]:
         """Those that the live log tells."""

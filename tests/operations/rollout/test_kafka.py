@@ -58,7 +58,7 @@ def test_dynamic_members_cost_what_was_foretold_of_each_step(broker, tmp_path, k
     ended, calls = carried_out(
         broker, tmp_path, f"dynamic-{kind}", kind=kind, static=False, placeholder="{client_id}"
     )  # fmt: skip
-    assert ended.code == 0, ended
+    assert ended.code == 0, str(ended)
     assert sorted(calls) == NAMES
     for foretold, observed in zip(ended.of_kind("foretold"), ended.of_kind("observed"), strict=True):
         seen, span = observed["observed"], foretold["foretold"]
@@ -138,7 +138,7 @@ def test_members_that_are_removed_are_stopped_first(broker, tmp_path):
             tmp_path, broker.bootstrap, "rollout", "removal", "--remove", "app-{2..3}", "--exec-stop",
             f"{units.command} stop {{instance_id}}", "--assume-stopped", "--settle", "2s", "-o", "ndjson",
         )  # fmt: skip
-        assert ended.code == 0, ended
+        assert ended.code == 0, str(ended)
         assert sorted(units.calls) == [("stop", "app-2"), ("stop", "app-3")]
         (done,) = ended.of_kind("done")
         assert done["observed"]["rebalances"] == 1

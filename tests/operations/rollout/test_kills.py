@@ -53,7 +53,7 @@ def killed_at(units, folder, number, how, words):
 
 def test_a_rollout_writes_these_lines(units, tmp_path):
     ended = kgm(tmp_path, units.bootstrap, *plan_of(units, tmp_path / "j.ndjson"))
-    assert ended.code == 0, ended
+    assert ended.code == 0, str(ended)
     assert [line.kind for line in read_journal(tmp_path / "j.ndjson")] == LINES
     assert units.calls == [("restart", "a"), ("restart", "b")]
 
@@ -74,7 +74,7 @@ def test_a_killed_rollout_is_resumed(units, tmp_path, number, how):
         assert resumed.code == 6
         assert "is over" in resumed.err
     else:
-        assert resumed.code == 0, resumed
+        assert resumed.code == 0, str(resumed)
         assert resumed.events[-1]["event"] == "done"
     lines = [line.kind for line in read_journal(journal)]
     assert lines[:written] == LINES[:written]

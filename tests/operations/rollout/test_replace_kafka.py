@@ -64,7 +64,7 @@ def test_each_step_of_a_rolling_restart_is_as_foretold(broker, tmp_path, kind, o
     ended, calls = carried_out(
         broker, tmp_path, f"rolling-{kind}-{len(options)}-{bool(unseen)}", "--rolling", *unseen, kind=kind, **options
     )
-    assert ended.code == 0, ended
+    assert ended.code == 0, str(ended)
     assert calls == [(verb, name) for name in NAMES for verb in ("stop", "start")]
     assert_as_foretold(ended)
     removals = [event["text"] for event in ended.of_kind("note") if "one LeaveGroup" in event["text"]]
@@ -76,7 +76,7 @@ def test_each_step_of_a_rolling_restart_is_as_foretold(broker, tmp_path, kind, o
 
 def test_all_members_together_leave_the_group_empty_for_a_while(broker, tmp_path):
     ended, calls = carried_out(broker, tmp_path, "together", "--together")
-    assert ended.code == 0, ended
+    assert ended.code == 0, str(ended)
     assert sorted(calls[:3]) == [("stop", name) for name in NAMES]
     assert sorted(calls[3:]) == [("start", name) for name in NAMES]
     assert_as_foretold(ended)

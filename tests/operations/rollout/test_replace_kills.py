@@ -39,7 +39,7 @@ def test_a_killed_rollout_is_resumed(units, tmp_path, number, how):
     before = units.member_ids()
     killed_at(units, tmp_path, number, how, plan_of(units, journal))
     resumed = kgm(tmp_path, units.bootstrap, "rollout", "--resume", str(journal), "-o", "ndjson")
-    assert resumed.code == 0, resumed
+    assert resumed.code == 0, str(resumed)
     lines = [str(line.kind) for line in read_journal(journal)]
     assert (lines[-1], lines.count("removal-end")) == ("done", 1)
     assert units.member_ids().keys() == before.keys()

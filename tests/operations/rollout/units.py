@@ -181,7 +181,7 @@ def fleet(
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run of kgm ended."""
+    """How a run of kgm ended. An assertion shows `str` of it: pytest shortens what is not a text."""
 
     code: int
     out: str

@@ -137,6 +137,9 @@ def persisted(stage, *, rolling):
     after = stage.view()
     assert (after.generation, after.state) == (before.generation, "Stable")
     assert {m.member_id for m in after.members} == {m.member_id for m in before.members}
+    # Before they are closed: the last commit may fail if the coordinator has just moved, and it is not repeated. A commit
+    # that was answered and is lost would not be repeated either, and this would wait in vain.
+    until(lambda: stage.committed() == stage.produced, lambda: f"{stage.committed()} of {stage.produced}", PATIENCE_S)
     stage.everything_is_read_once(*members)
 
 
@@ -164,7 +167,8 @@ def fencing(stage, *, conflicts, at_once):
 def failure(stage, *, clean):
     """test_consumer_failure and test_consumer_bounce, rolling, of dynamic members: the others take over, nothing that
     was committed is read again, and nothing is left out."""
-    config = {"config": COMMITTING, "session_timeout_ms": 1_500}
+    # Who is closed leaves at once; who crashes is waited for.
+    config = {"config": COMMITTING, "session_timeout_ms": 60_000 if clean else 4_000}
     members = [stage.start(**config) for _ in range(2)]
     stage.settle(*members)
     for at in range(2):
@@ -212,14 +216,15 @@ def upgrade(stage, *, static):
 
 def expiry(stage):
     """A static member that is closed and does not return keeps its partitions for a session, and no longer."""
-    a, b = (stage.start(name, session_timeout_ms=2_500) for name in "ab")
+    session_ms = 8_000
+    a, b = stage.start("a", session_timeout_ms=session_ms), stage.start("b")
     stage.settle(a, b)
     seen = len(b.events)
     before_ms, member_id = now_ms(), a.member_id
     wait_heartbeats(stage.server, 1, stage.group)
     a.close()
     end_ms = session_end_ms(stage.view(), member_id)
-    assert before_ms <= end_ms - 2_500 <= now_ms(), "a session begins with the last heartbeat"
+    assert before_ms <= end_ms - session_ms <= now_ms(), "a session begins with the last heartbeat"
     b.wait_assigned(PARTITIONS, PATIENCE_S)
     assert now_ms() >= end_ms
     assert since(b, seen) == ["revoked", "assigned"]
@@ -238,10 +243,10 @@ def unsubscribe(stage):
 
 def too_slow(stage):
     """A static member that does not poll for max.poll.interval.ms is out long before its session ends."""
-    a, b = (stage.start(name, max_poll_interval_ms=2_500, session_timeout_ms=2_000) for name in "ab")
+    a, b = stage.start("a", max_poll_interval_ms=8_000, session_timeout_ms=6_000), stage.start("b")
     stage.settle(a, b)
     seen = len(b.events)
-    a.stall(20_000)
+    a.stall(60_000)
     b.wait_assigned(PARTITIONS, PATIENCE_S)
     assert since(b, seen) == ["revoked", "assigned"]
     assert [member.group_instance_id for member in stage.view().members] == ["b"]

@@ -122,6 +122,15 @@ def errors_in(value: Any) -> set[str]:
     return found.union(*(errors_in(getattr(value, row[0])) for row in value.FIELDS))
 
 
+def shows(step: Step, reply: Any) -> bool:
+    """Whether a reply about settings has the one that the step waits for, as in `shows=consumer.session.timeout.ms:9000`:
+    a broker learns of a change some time after the controller that has answered."""
+    wanted = step.options.get("shows")
+    return wanted is None or any(
+        f"{each.name}:{each.value}" == wanted for result in reply.results for each in result.configs
+    )
+
+
 class Actor:
     """Somebody with a connection and, once it joined, ids."""
 
@@ -439,7 +448,7 @@ class Run:
             await actor.connection.taken()
             return version, lines
         reply = await task
-        while set(step.options.get("retry", "-").split(",")) & errors_in(reply):
+        while set(step.options.get("retry", "-").split(",")) & errors_in(reply) or not shows(step, reply):
             await asyncio.sleep(_POLL_S)
             reply = await actor.connection.send(build(), version, sent_as, trailing)
         lines.append(self._heard(actor, reply))

@@ -279,7 +279,7 @@ def configure(step: "Step", actor: "Actor", version: int, run: "Run") -> Message
 
 
 def describe_configs(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
-    """keys=consumer.session.timeout.ms,... synonyms"""
+    """keys=consumer.session.timeout.ms,... synonyms shows=KEY:VALUE"""
     keys = step.options.get("keys", "consumer.session.timeout.ms,consumer.heartbeat.interval.ms")
     resource = DescribeConfigsResource(
         resource_type=int(step.options.get("type", "32")),
