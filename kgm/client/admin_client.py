@@ -6,22 +6,23 @@ results. What changes a group (`leave_group`) is one attempt: the caller decides
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from kgm.client import requests
-from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongProtocolError, from_code
-from kgm.client.requests import LATEST, GroupDescription, Offsets
+from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongProtocolError
+from kgm.client.offset_reader import OffsetReader
+from kgm.client.requests import GroupDescription, Offsets
 from kgm.client.snapshots import group_without_offsets, roster, snapshot, used_topics
 from kgm.client.transport.bootstrap import parse_bootstrap
 from kgm.client.transport.brokers import TAKEOVER_S, BrokerNode, Brokers
 from kgm.client.transport.connection import BrokerConnection, Plaintext, Security
 from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import run_parallel
-from kgm.model.errors import AuthorizationError, DecodeError, ErrorCode, KgmError, UnreachableError
+from kgm.model.errors import AuthorizationError, BrokerError, DecodeError, KgmError, UnreachableError
 from kgm.model.record import replace
-from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
+from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.apis import ApiKey
 
 if TYPE_CHECKING:  # imported where they are used: most commands need neither
@@ -31,8 +32,6 @@ if TYPE_CHECKING:  # imported where they are used: most commands need neither
 
 #: The share of the budget that offsets may use: a dead partition leader must not cost the whole result.
 _OFFSETS_SHARE = 0.6
-#: What brokers answer for topics that they know, and for those that do not exist.
-_DESCRIBED = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
 class AdminClient:
@@ -42,14 +41,11 @@ class AdminClient:
         self.bootstrap = bootstrap
         self.deadline = Deadline.after(timeout_ms)
         self.brokers = Brokers(parse_bootstrap(bootstrap), security or Plaintext())
-        #: Topics on which the principal has no DESCRIBE, of those that were described.
-        self.denied_topics: set[str] = set()
-        #: Other topics that could not be described the last time that was tried, and why.
-        self.unread_topics: dict[str, KgmError] = {}
-        #: Groups whose committed offsets could not be read when they were described last, and why.
-        self.unread_offsets: dict[str, KgmError] = {}
-        #: Whether a broker has refused to report its settings (DESCRIBE_CONFIGS on the cluster).
-        self.cannot_read_broker_settings = False
+        #: Knows which topics and offsets the brokers did not tell.
+        self.offsets = OffsetReader(self.brokers)
+        #: Groups for which the settings of their broker, or their own, could not be read, and why: what follows "they".
+        self.unread_broker_settings: dict[str, str] = {}
+        self.unread_group_settings: dict[str, str] = {}
         #: Groups that a broker has listed as classic.
         self._listed_as_classic: set[str] = set()
 
@@ -166,7 +162,7 @@ class AdminClient:
                 except KgmError as error:
                     described[group_id] = error
         deadline = self.deadline.part(_OFFSETS_SHARE)
-        committed = self._committed(descriptions, deadline) if offsets else {}
+        committed = self.offsets.committed(descriptions, deadline) if offsets else {}
         topics: set[str] = set()
         partitions: set[tuple[str, int]] = set()
         for group_id in descriptions:
@@ -174,7 +170,7 @@ class AdminClient:
             partitions |= committed.get(group_id, {}).keys()
             for member in bases[group_id].members:
                 partitions |= {(topic, p) for topic, numbers in member.assignment.items() for p in numbers}
-        known, ends = self._topics_and_ends(sorted(topics), partitions if offsets else set(), deadline)
+        known, ends = self.offsets.topics_and_ends(sorted(topics), partitions if offsets else set(), deadline)
         timeouts = self._session_timeouts([g for g, one in descriptions.items() if one.kind == "consumer"], deadline)
         topics_by_name = {topic.name: topic for topic in known}
         results: list[GroupSnapshot | KgmError] = []
@@ -304,110 +300,14 @@ class AdminClient:
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> Offsets:
         """End offsets by (topic, partition), where the leaders report them."""
         wanted = set(partitions)
-        return self._topics_and_ends(sorted({topic for topic, _ in wanted}), wanted, self.deadline)[1]
+        return self.offsets.topics_and_ends(sorted({topic for topic, _ in wanted}), wanted, self.deadline)[1]
 
     def offsets_at(self, partitions: Iterable[tuple[str, int]], at_ms: int) -> Offsets:
         """The first offset with a record of that time or later (ms since the epoch), -1 where there is none, by (topic,
         partition), where the leaders report it. Timestamps are those of the records, which producers may choose."""
         wanted = set(partitions)
         topics = sorted({topic for topic, _ in wanted})
-        return self._topics_and_ends(topics, wanted, self.deadline, at_ms=at_ms)[1]
-
-    def _committed(self, descriptions: dict[str, GroupDescription], deadline: Deadline) -> dict[str, Offsets]:
-        """By group; groups whose offsets cannot be read are left out. Share groups have no committed offsets."""
-        group_ids = [group_id for group_id, one in descriptions.items() if one.kind != "share"]
-        if not group_ids:
-            return {}
-
-        def ask(connection: BrokerConnection, chunk: list[str]) -> dict[str, Offsets | KgmError]:
-            return requests.fetch_committed(connection, chunk, deadline)
-
-        results: Mapping[str, Offsets | KgmError]
-        try:
-            results = self.brokers.on_coordinators(group_ids, ask, deadline)
-        except KgmError as error:
-            results = dict.fromkeys(group_ids, error)
-        committed: dict[str, Offsets] = {}
-        for group_id, one in results.items():
-            if isinstance(one, KgmError):
-                self.unread_offsets[group_id] = one
-            else:
-                self.unread_offsets.pop(group_id, None)
-                committed[group_id] = one
-        return committed
-
-    def _topics_and_ends(
-        self, topics: Sequence[str], partitions: set[tuple[str, int]], deadline: Deadline, *, at_ms: int = LATEST
-    ) -> tuple[list[TopicSnapshot], Offsets]:
-        """(topics that exist and may be seen, end offsets). Leaders that moved are asked again."""
-        if not topics:
-            return [], {}
-        known: dict[str, TopicSnapshot] = {}
-        ends: Offsets = {}
-        wanted = set(partitions)
-        for _ in range(2):
-            leaders: dict[tuple[str, int], int] = {}
-            try:
-                for row in self.brokers.metadata(topics, deadline).topics:
-                    if row.name is None:
-                        continue
-                    self._note_described(row.name, row.error_code)
-                    if not row.error_code:
-                        topic_id = row.topic_id if any(row.topic_id) else None  # which old brokers do not report
-                        known[row.name] = TopicSnapshot(
-                            name=row.name, partitions=len(row.partitions), topic_id=topic_id
-                        )
-                        leaders.update(((row.name, p.partition_index), p.leader_id) for p in row.partitions)
-            except KgmError as error:
-                self.unread_topics |= dict.fromkeys(set(topics) - known.keys(), error)
-                break
-            new_ends, moved = self._ends_by_leader(wanted, leaders, deadline, at_ms)
-            ends.update(new_ends)
-            wanted = set(moved)
-            if not wanted or deadline.expired:
-                break
-        return [*known.values()], ends
-
-    def _note_described(self, topic: str, error_code: int) -> None:
-        """Remember whether a topic could be described: one that does not exist has been, too."""
-        self.unread_topics.pop(topic, None)
-        if error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            self.denied_topics.add(topic)
-        elif error_code not in _DESCRIBED:
-            self.unread_topics[topic] = from_code(error_code, f"topic {topic!r} cannot be described", api="Metadata")
-
-    @property
-    def undescribed_topics(self) -> frozenset[str]:
-        """Topics of which it is not known how many partitions they have, or whether they exist."""
-        return frozenset(self.denied_topics | self.unread_topics.keys())
-
-    def _ends_by_leader(
-        self, partitions: set[tuple[str, int]], leaders: dict[tuple[str, int], int], deadline: Deadline, at_ms: int
-    ) -> tuple[Offsets, list[tuple[str, int]]]:
-        brokers = {broker.id: broker for broker in self.brokers.brokers()}
-        by_leader: dict[BrokerNode, dict[str, list[int]]] = {}
-        for topic, partition in sorted(partitions):
-            broker = brokers.get(leaders.get((topic, partition), -1))
-            if broker is not None:
-                by_leader.setdefault(broker, {}).setdefault(topic, []).append(partition)
-        if not by_leader:
-            return {}, []
-        tasks = {broker: self._ends_task(broker, mine, deadline, at_ms) for broker, mine in by_leader.items()}
-        ends: Offsets = {}
-        moved: list[tuple[str, int]] = []
-        for result in run_parallel(tasks, deadline, "a partition leader").values():
-            if not isinstance(result, KgmError):
-                ends.update(result[0])
-                moved += result[1]
-        return ends, moved
-
-    def _ends_task(
-        self, broker: BrokerNode, partitions: dict[str, list[int]], deadline: Deadline, at_ms: int
-    ) -> Callable[[], tuple[Offsets, list[tuple[str, int]]]]:
-        def ask(connection: BrokerConnection) -> tuple[Offsets, list[tuple[str, int]]]:
-            return requests.fetch_offsets(connection, partitions, deadline, at_ms=at_ms)
-
-        return lambda: self.brokers.on_broker(broker, ask, deadline)
+        return self.offsets.topics_and_ends(topics, wanted, self.deadline, at_ms=at_ms)[1]
 
     def _session_timeouts(self, group_ids: list[str], deadline: Deadline) -> dict[str, int]:
         if not group_ids:
@@ -429,24 +329,28 @@ class AdminClient:
         def ask(connection: BrokerConnection, deadline: Deadline) -> dict[str, str]:
             coordinator = self.brokers.coordinator(group_id)
             if coordinator is None:
-                return {}
-            try:
-                return requests.fetch_broker_settings(connection, coordinator.id, list(names), deadline)
-            except AuthorizationError:
-                self.cannot_read_broker_settings = True
-                return {}
+                raise BrokerError(f"the coordinator of group {group_id!r} is not known", group_id=group_id)
+            return requests.fetch_broker_settings(connection, coordinator.id, list(names), deadline)
 
-        return self._settings(group_id, ask)
+        return self._settings(group_id, ask, self.unread_broker_settings, "cluster")
 
     def group_settings(self, group_id: str, names: Sequence[str]) -> dict[str, str]:
         """Effective settings of one group, by name; those that the broker does not report are left out."""
 
         def ask(connection: BrokerConnection, deadline: Deadline) -> dict[str, str]:
-            return requests.fetch_group_settings(connection, [group_id], list(names), deadline).get(group_id, {})
+            settings = requests.fetch_group_settings(connection, [group_id], list(names), deadline).get(group_id, {})
+            if isinstance(settings, KgmError):
+                raise settings
+            return settings
 
-        return self._settings(group_id, ask)
+        return self._settings(group_id, ask, self.unread_group_settings, "group")
 
-    def _settings(self, group_id: str, fetch: Callable[[BrokerConnection, Deadline], dict[str, str]]) -> dict[str, str]:
+    def _settings(
+        self, group_id: str, fetch: Callable[[BrokerConnection, Deadline], dict[str, str]],
+        unread: dict[str, str], resource: str,
+    ) -> dict[str, str]:  # fmt: skip
+        """Empty, and the reason in `unread`, if they cannot be read. resource: what the right to read them is on."""
+
         def ask(connection: BrokerConnection) -> dict[str, str]:
             return fetch(connection, deadline) if connection.supports(ApiKey.DESCRIBE_CONFIGS) else {}
 
@@ -454,10 +358,16 @@ class AdminClient:
         try:
             broker = self.brokers.find_coordinators([group_id], deadline)[group_id]
             if isinstance(broker, KgmError):
-                return {}
-            return self.brokers.on_broker(broker, ask, deadline)
-        except KgmError:
-            return {}  # worth a more certain prediction, not an error
+                raise broker
+            settings = self.brokers.on_broker(broker, ask, deadline)
+        except AuthorizationError:
+            unread[group_id] = f"cannot be read without DESCRIBE_CONFIGS on the {resource}"
+            return {}
+        except KgmError as error:  # worth a more certain prediction, not an error
+            unread[group_id] = f"could not be read ({error.reason})"
+            return {}
+        unread.pop(group_id, None)
+        return settings
 
     # -- leave ---------------------------------------------------------------------------------------------------------
 

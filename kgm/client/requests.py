@@ -4,7 +4,7 @@ Each function here takes an open connection, picks the version, and turns error 
 nothing is remembered. A described group is a `GroupDescription`: the type of group and the struct of that API."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from kgm.client.failures import from_code, not_found
 from kgm.client.transport.connection import BrokerConnection
@@ -177,24 +177,28 @@ def fetch_committed(
     return results
 
 
-def _committed(group_id: str, code: int, topics: Sequence[object], connection: BrokerConnection) -> Offsets | KgmError:
-    if code:
-        return from_code(
-            code, f"the committed offsets of group {group_id!r} cannot be read", broker=str(connection.address),
-            api="OffsetFetch", group_id=group_id,
-        )  # fmt: skip
-    return {
-        (topic.name, row.partition_index): row.committed_offset  # type: ignore[attr-defined]
-        for topic in topics
-        for row in topic.partitions  # type: ignore[attr-defined]
-        if not row.error_code and row.committed_offset >= 0
-    }
+def _committed(group_id: str, code: int, topics: Sequence[Any], connection: BrokerConnection) -> Offsets | KgmError:
+    """An error, too, if the offset of a single partition cannot be read: a part of them would pass for all."""
+    offsets: Offsets = {}
+    place = ""
+    for topic in topics:
+        for row in topic.partitions:
+            if row.error_code:
+                code, place = code or row.error_code, place or f" of {topic.name}[{row.partition_index}]"
+            elif row.committed_offset >= 0:
+                offsets[topic.name, row.partition_index] = row.committed_offset
+    if not code:
+        return offsets
+    return from_code(
+        code, f"the committed offsets of group {group_id!r}{place} cannot be read", broker=str(connection.address),
+        api="OffsetFetch", group_id=group_id,
+    )  # fmt: skip
 
 
 def fetch_offsets(
     connection: BrokerConnection, partitions: Mapping[str, Sequence[int]], deadline: Deadline, *, at_ms: int = LATEST
-) -> tuple[Offsets, list[tuple[str, int]]]:
-    """(an offset of each partition that this broker leads, partitions that it no longer leads).
+) -> tuple[Offsets, dict[tuple[str, int], KgmError]]:
+    """(an offset of each partition that this broker leads, why it tells none of the others).
 
     The offset is the end of the partition, or for a time the first one of a record of that time or later, -1 if there
     is none (ms since the epoch, by the records' own timestamps)."""
@@ -210,29 +214,35 @@ def fetch_offsets(
     version = connection.version(ApiKey.LIST_OFFSETS)
     request = ListOffsetsRequest(replica_id=-1, topics=topics)
     answer = connection.call(request, ListOffsetsResponse, version=version, deadline=deadline)
-    ends: Offsets = {}
-    moved: list[tuple[str, int]] = []
+    offsets: Offsets = {}
+    refused: dict[tuple[str, int], KgmError] = {}
     for topic in answer.topics:
         for row in topic.partitions:
-            if not row.error_code and (row.offset >= 0 or at_ms != LATEST):
-                ends[topic.name, row.partition_index] = row.offset
-            elif row.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE):
-                moved.append((topic.name, row.partition_index))
-    return ends, moved
+            pair = topic.name, row.partition_index
+            if row.error_code:
+                refused[pair] = from_code(
+                    row.error_code, f"the offsets of {topic.name}[{row.partition_index}] cannot be read",
+                    broker=str(connection.address), api="ListOffsets",
+                )  # fmt: skip
+            elif row.offset >= 0 or at_ms != LATEST:
+                offsets[pair] = row.offset
+    return offsets, refused
 
 
 def fetch_session_timeouts(connection: BrokerConnection, group_ids: list[str], deadline: Deadline) -> dict[str, int]:
     """`consumer.session.timeout.ms` of consumer groups, in ms, where the broker reports it (4.0, DESCRIBE_CONFIGS)."""
     name = "consumer.session.timeout.ms"
     settings = fetch_group_settings(connection, group_ids, [name], deadline)
-    texts = {group_id: values[name] for group_id, values in settings.items() if name in values}
+    texts = {group_id: values.get(name, "") for group_id, values in settings.items() if isinstance(values, dict)}
     return {group_id: int(text) for group_id, text in texts.items() if text.isascii() and text.isdigit()}
 
 
 def fetch_group_settings(
     connection: BrokerConnection, group_ids: list[str], names: list[str], deadline: Deadline
-) -> dict[str, dict[str, str]]:
-    """Effective settings of groups, by group id and name, where the broker reports them (4.0, DESCRIBE_CONFIGS)."""
+) -> dict[str, dict[str, str] | KgmError]:
+    """Effective settings of groups, by group id and name, or why they cannot be read (4.0, DESCRIBE_CONFIGS).
+
+    Brokers whose groups have no settings answer with none."""
     from kgm.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
     from kgm.protocol.messages.describe_configs_response import DescribeConfigsResponse
 
@@ -244,13 +254,19 @@ def fetch_group_settings(
     version = connection.version(ApiKey.DESCRIBE_CONFIGS)
     request = DescribeConfigsRequest(resources=resources)
     answer = connection.call(request, DescribeConfigsResponse, version=version, deadline=deadline)
-    return {
-        row.resource_name: {
-            config.name: config.value for config in row.configs if config.name in names and config.value is not None
-        }
-        for row in answer.results
-        if not row.error_code
-    }
+    settings: dict[str, dict[str, str] | KgmError] = {}
+    for row in answer.results:
+        if row.error_code in (0, ErrorCode.INVALID_REQUEST):
+            settings[row.resource_name] = {
+                config.name: config.value for config in row.configs if config.name in names and config.value is not None
+            }
+        else:
+            settings[row.resource_name] = from_code(
+                row.error_code, f"the settings of group {row.resource_name!r} cannot be read",
+                broker=str(connection.address), api="DescribeConfigs", operation="DESCRIBE_CONFIGS",
+                group_id=row.resource_name, text=row.error_message,
+            )  # fmt: skip
+    return settings
 
 
 def fetch_broker_settings(

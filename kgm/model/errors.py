@@ -42,6 +42,11 @@ class KgmError(Exception):
         """The name of the Kafka error if there is one, otherwise the code of the class."""
         return error_name(self.kafka_error) or self.code
 
+    @property
+    def reason(self) -> str:
+        """In a few words for a sentence: the name of the Kafka error if there is one, otherwise the message."""
+        return error_name(self.kafka_error) or self.message
+
 
 class DecodeError(KgmError):
     """Bytes are not a message of the expected kind."""

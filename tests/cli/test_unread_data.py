@@ -12,8 +12,9 @@ from kgm.model.errors import ErrorCode
 from kgm.protocol.apis import ApiKey
 from kgm.server import serve_in_thread
 from tests.cli.runner import kgm
-from tests.client.faults import BlackHole, Edit, FaultProxy
+from tests.client.faults import BlackHole, Edit, FaultProxy, ResetBefore
 from tests.client.joiners import form_group
+from tests.kafka.records import produce
 
 WHY = "the committed offsets of group 'g' could not be read (COORDINATOR_LOAD_IN_PROGRESS): offsets and lag are unknown"
 
@@ -118,3 +119,94 @@ def test_a_prediction_that_rests_on_assumed_partitions_is_not_exact(proxy):
     assert exact() == [True]
     proxy.always(ApiKey.METADATA, LEADERLESS)
     assert exact() == [False]
+
+
+def half(answer):
+    """Every second offset cannot be read."""
+    for group in answer.groups:
+        for topic in group.topics:
+            for row in topic.partitions[1::2]:
+                row.error_code, row.committed_offset = ErrorCode.UNKNOWN_SERVER_ERROR, -1
+
+
+@pytest.fixture(scope="module")
+def committed(server):
+    """A group with a lag of 4 and 3."""
+    (joiner,) = form_group(server, "left", ["gone"], "orders")
+    assert [joiner.commit(partition, 0) for partition in (0, 1)] == [0, 0]
+    joiner.close()
+    produce(server.bootstrap, "orders", [b"x"] * 7, [0, 1])
+    return "left"
+
+
+def listed(proxy, group_id):
+    """Its lag, and what is said."""
+    run = kgm("list", "--lag", "--match", group_id, "-b", proxy.bootstrap, "-o", "json")
+    (group,) = json.loads(run.out)["data"]["groups"]
+    return group["lag"], run.err
+
+
+def test_a_part_of_the_committed_offsets_does_not_pass_for_all(proxy, committed):
+    assert listed(proxy, committed) == (7, "")
+    proxy.always(ApiKey.OFFSET_FETCH, Edit(half))
+    lag, err = listed(proxy, committed)
+    assert lag is None
+    assert "the committed offsets of group 'left' could not be read (UNKNOWN_SERVER_ERROR)" in err
+
+
+def endless(answer):
+    for topic in answer.topics:
+        topic.partitions[1].error_code, topic.partitions[1].offset = ErrorCode.OFFSET_NOT_AVAILABLE, -1
+
+
+def leaderless(answer):
+    for topic in answer.topics:
+        topic.partitions[1].leader_id = -1
+
+
+@pytest.mark.parametrize(
+    ("api", "fault", "why"),
+    [
+        (ApiKey.LIST_OFFSETS, Edit(endless), "orders[1]' could not be read (OFFSET_NOT_AVAILABLE)"),
+        (ApiKey.LIST_OFFSETS, ResetBefore(), "orders[0]', 'orders[1]' could not be read ("),
+        (ApiKey.METADATA, Edit(leaderless), "orders[1]' could not be read (no leader)"),
+    ],
+)
+def test_an_end_that_could_not_be_read_is_said(proxy, committed, api, fault, why):
+    proxy.always(api, fault)
+    lag, err = listed(proxy, committed)
+    assert lag is None
+    assert f"warning: the end of '{why}" in err
+    assert err.rstrip().endswith("its lag is unknown")
+
+
+def refused(code):
+    def change(answer):
+        for row in answer.results:
+            row.error_code, row.configs = code, []
+
+    return Edit(change)
+
+
+ASSUMED = "Kafka's defaults are assumed for limits of session timeouts and group sizes"
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED), "cannot be read without DESCRIBE_CONFIGS on the cluster"),
+        (refused(ErrorCode.UNKNOWN_SERVER_ERROR), "could not be read (UNKNOWN_SERVER_ERROR)"),
+        (ResetBefore(), "could not be read ("),
+    ],
+)
+@pytest.mark.parametrize("command", ["simulate-bounce", "drain"])
+def test_settings_that_could_not_be_read_are_assumed_aloud(proxy, command, fault, why):
+    words = ("simulate-bounce", "g", "--all") if command == "simulate-bounce" else ("drain", "--client-id", "*")
+
+    def caveats():
+        document = json.loads(kgm(*words, "--draws", "1", "-b", proxy.bootstrap, "-o", "json").out)["data"]
+        return [text for one in document.get("scenarios") or document["groups"] for text in one["caveats"]]
+
+    assert not [text for text in caveats() if ASSUMED in text]
+    proxy.always(ApiKey.DESCRIBE_CONFIGS, fault)
+    assert [text for text in caveats() if text.startswith(f"the broker's settings {why}") and ASSUMED in text]

@@ -244,7 +244,7 @@ class FaultProxy:
                 return True
             case Edit(change, is_forwarded):
                 if is_forwarded:
-                    answer = edited(change, forward())
+                    answer = edited(change, self._readdressed(api, header.version, header.correlation_id, forward()))
                 else:
                     message = change(response_class(api)())
                     assert message is not None

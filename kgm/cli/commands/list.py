@@ -10,14 +10,11 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
 from kgm.model.errors import UsageError
-from kgm.text.wording import many
 
 if TYPE_CHECKING:
     from kgm.operations.groups.listing import GroupRow
 
 SCHEMA = "kgm.list/v1"
-#: Of the groups that could not be described, so many are named.
-_SHOWN = 5
 
 
 @cluster_options
@@ -42,11 +39,11 @@ def list_groups(
     """List the visible groups: id, type, state, members.
 
     --lag adds the records between the committed offsets and the ends of the partitions. --sort members and --sort lag
-    begin with the highest; --sort lag implies --lag. Groups that cannot be described have no lag, and are not listed
-    with --topic; a warning names them."""
+    begin with the highest; --sort lag implies --lag. Groups that cannot be described have unknown members and lag, and
+    are not listed with --topic; a warning names them."""
     from kgm.cli.completion.cache import store_names
     from kgm.cli.output.contracts.list import group_json
-    from kgm.cli.output.failures import exit_with, print_warning, warn_of_unknown_offsets, warn_of_unseen_groups
+    from kgm.cli.output.failures import exit_with, warn_of_undescribed, warn_of_unknown_offsets, warn_of_unseen_groups
     from kgm.cli.output.progress import progress
     from kgm.operations.groups import listing
 
@@ -63,10 +60,8 @@ def list_groups(
         )
         warn_of_unseen_groups(connected, table.listing)
         warn_of_unknown_offsets(connected)
+        warn_of_undescribed(table.undescribed, "not listed" if topics else "members and lag are unknown")
         where = cluster_json(connected)
-    if table.undescribed:
-        shown = ", ".join(map(repr, table.undescribed[:_SHOWN]))
-        print_warning(f"{many(len(table.undescribed), 'group')} with unknown topics, not described: {shown}")
     names = [row.group_id for row in table.rows]
     errors = table.listing.errors
     is_all = match is None and not state and not kind and not topics and not errors

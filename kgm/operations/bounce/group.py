@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -38,9 +38,9 @@ _ASSIGNOR_CLASSES = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
 }
-_UNREADABLE = (
-    "the broker's settings cannot be read without DESCRIBE_CONFIGS on the cluster: Kafka's defaults are assumed for "
-    "limits of session timeouts and group sizes, and for the initial rebalance delay (--set)"
+_ASSUMED = (
+    "Kafka's defaults are assumed for limits of session timeouts and group sizes, and for the initial rebalance delay "
+    "(--set)"
 )
 
 
@@ -80,8 +80,16 @@ def group_with_settings(cluster: AdminClient, snapshot: GroupSnapshot, asked: Ma
     return BounceGroup(
         snapshot=with_known_coordinator(snapshot, asked),
         broker_settings=usable_settings(asked) | as_broker_settings(own),
-        caveats=(_UNREADABLE,) if cluster.cannot_read_broker_settings else (),
+        caveats=tuple(_unread_settings(cluster, snapshot)),
     )
+
+
+def _unread_settings(cluster: AdminClient, group: GroupSnapshot) -> Iterator[str]:
+    """Settings that could not be asked for, and what is assumed instead."""
+    if why := cluster.unread_broker_settings.get(group.group_id):
+        yield f"the broker's settings {why}: {_ASSUMED}"
+    if group.type == "consumer" and (why := cluster.unread_group_settings.get(group.group_id)):
+        yield f"the group's settings {why}: those of the broker are assumed"
 
 
 def usable_settings(asked: Mapping[str, str]) -> dict[str, str]:

@@ -48,7 +48,6 @@ _CHECKS_OF_LOG: Final = (
 _GROUP_VERSION: Final = "group.version"
 _PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _CHECK_OF_RETENTION: Final = "offsets-expire-soon"
-_NO_SETTINGS: Final = "the broker's settings cannot be read without DESCRIBE_CONFIGS on the cluster"
 _CHECKS_OF_WINDOW: Final = ("stalled-owner", "rebalancing")
 #: These look at both descriptions, if there are two.
 _CHECKS_OF_BOTH: Final = frozenset({*_CHECKS_OF_WINDOW, "unowned-partitions"})
@@ -118,8 +117,7 @@ def diagnose(
     for group_id in sorted(first):
         facts = queries.facts(first[group_id], later.get(group_id), recorded.get(group_id, ()), now_ms)
         queries.findings += run_checks(facts)
-    if cluster.cannot_read_broker_settings:
-        queries.skipped.append(SkippedChecks(checks=(_CHECK_OF_RETENTION,), why=_NO_SETTINGS))
+    queries.skipped += queries.without_settings()
     wanted = [one for one in queries.findings if not checks or one.check in {*checks, UNAVAILABLE}]
     wanted.sort(key=lambda one: (one.severity.rank, one.group_id, one.check, one.message))
     reasons = [_reason_to_ignore(one, ignored) for one in wanted]
@@ -215,7 +213,7 @@ class _ClusterQueries:
             removals=[one for one in self.removals if one.is_of(self.cluster.cluster_id, latest.group_id)],
             max_session_timeout_ms=self._broker_number(latest, _MAX_SESSION) if were_absent else None,
             retention_ms=self._retention_ms(latest) if latest.state == "Empty" and latest.offsets else None,
-            undescribed_topics=self.cluster.undescribed_topics,
+            undescribed_topics=self.cluster.offsets.undescribed_topics,
             supports_consumer_protocol=self._supports_consumer_protocol(latest.group_id),
             advice=[] if history is None else [one for one in history.advice if one.group_id == latest.group_id],
             alarms=[] if history is None else [one for one in history.alarms if one.group_id == latest.group_id],
@@ -235,6 +233,11 @@ class _ClusterQueries:
             why = activity.unreadable_because or "it is too long to be read back to its oldest rebalance"
             self.skipped.append(SkippedChecks(checks=("session-too-short",), why=f"log of group {group_id}: {why}"))
         return [record for record in records if isinstance(record, CommitRecord)], known_since_ms
+
+    def without_settings(self) -> list[SkippedChecks]:
+        """The checks that need settings of brokers that could not be read."""
+        reasons = sorted({*self.cluster.unread_broker_settings.values()})
+        return [SkippedChecks(checks=(_CHECK_OF_RETENTION,), why=f"the broker's settings {why}") for why in reasons]
 
     def _retention_ms(self, group: GroupSnapshot) -> int | None:
         minutes = self._broker_number(group, _RETENTION)

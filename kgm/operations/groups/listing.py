@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 import fnmatch
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kgm.model.errors import KgmError
+from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.record import record
 
 if TYPE_CHECKING:
@@ -51,12 +51,13 @@ class GroupRow:
 @record
 class GroupTable:
     """snapshots: of those groups that could be described, without offsets and assignments unless lag or topics were
-    asked for. undescribed: the ids of groups whose topics are unknown because they could not be described."""
+    asked for. undescribed: why groups could not be described, by id; with topics they are not in the rows. Groups that
+    are gone by now are not among them."""
 
     rows: tuple[GroupRow, ...]
     snapshots: tuple[GroupSnapshot, ...]
     listing: Listing
-    undescribed: tuple[str, ...] = ()
+    undescribed: Mapping[str, KgmError]
 
 
 def list_groups(
@@ -79,9 +80,7 @@ def list_groups(
     ids = [row.group_id for row in listed]
     described = cluster.describe_groups(ids) if lag or topics else cluster.rosters(ids)
     snapshots = {answer.group_id: answer for answer in described if not isinstance(answer, KgmError)}
-    undescribed: list[str] = []
     if topics:
-        undescribed = [group_id for group_id in ids if group_id not in snapshots]
         snapshots = {group_id: one for group_id, one in snapshots.items() if _topics_of(one) & set(topics)}
         listed = [row for row in listed if row.group_id in snapshots]
     rows = [_row(row, snapshots.get(row.group_id), lag=lag) for row in listed]
@@ -89,7 +88,11 @@ def list_groups(
         rows=tuple(rows if order is GroupOrder.GROUP else sorted(rows, key=lambda row: _place(row, order))),
         snapshots=tuple(snapshots.values()),
         listing=listing,
-        undescribed=tuple(undescribed),
+        undescribed={
+            group_id: answer
+            for group_id, answer in zip(ids, described, strict=True)
+            if isinstance(answer, KgmError) and not isinstance(answer, NotFoundError)
+        },
     )
 
 

@@ -108,7 +108,7 @@ class LiveHistory:
 
     def _session_of_group(self, group_id: str) -> SessionTimeout | None:
         """The session timeout of members of the consumer protocol: what was given, else that of the group, else that of
-        the brokers; None where the rights to ask are missing. Each group is asked for once."""
+        the brokers; None where that cannot be read. Each group is asked for once."""
         from kgm.history.causes.session_timeouts import SessionSource, SessionTimeout
 
         given = self._request.sessions(group_id)
@@ -116,7 +116,7 @@ class LiveHistory:
             return given
         if group_id not in self._asked_ms:
             settings = self._cluster.group_settings(group_id, [_GROUP_SESSION])
-            if _GROUP_SESSION not in settings:
+            if _GROUP_SESSION not in settings and group_id not in self._cluster.unread_group_settings:
                 settings = self._cluster.broker_settings(group_id, [_BROKER_SESSION])
             value = settings.get(_GROUP_SESSION) or settings.get(_BROKER_SESSION) or ""
             self._asked_ms[group_id] = int(value) if value.isascii() and value.isdigit() else None

@@ -105,7 +105,9 @@ class _Watch:
         self._left: set[str] = set()
         self._missing: list[str] = []
         self._committed = {
-            (row.topic, row.partition): row.committed for row in group.offsets if row.topic not in cluster.denied_topics
+            (row.topic, row.partition): row.committed
+            for row in group.offsets
+            if row.topic not in cluster.offsets.denied_topics
         }
         watched = [member for member in group.members if member.member_id in member_ids | also]
         self._observations = {member.member_id: self._observation(member) for member in watched}
@@ -114,7 +116,7 @@ class _Watch:
     def _observation(self, member: MemberSnapshot) -> Observation:
         return Observation(
             member=member, began_s=self._began_s, owned=self._owned(member), committed=dict(self._committed),
-            denied_topics=self._cluster.denied_topics, session_timeout_ms=self._group.session_timeout_ms,
+            denied_topics=self._cluster.offsets.denied_topics, session_timeout_ms=self._group.session_timeout_ms,
         )  # fmt: skip
 
     def _owned(self, member: MemberSnapshot) -> Partitions | None:

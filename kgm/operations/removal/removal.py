@@ -148,7 +148,7 @@ def prepare(
             report = _watch(cluster, group, plan, request, clock)
         plan = _without(plan, report.left)
         refusal = guard.decide(request, plan, report)
-        moves = preview_moves(group, plan.member_ids, undescribed_topics=cluster.undescribed_topics)
+        moves = preview_moves(group, plan.member_ids, undescribed_topics=cluster.offsets.undescribed_topics)
         warnings += _warnings(cluster, group, plan, report)
     return PreparedRemoval(
         request=request, plan=plan, guard=report, moves=moves, warnings=tuple(warnings),

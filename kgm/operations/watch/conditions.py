@@ -85,7 +85,8 @@ class Condition:
             row = unknown[0]
             more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
             why = "no committed offset" if row.committed is None else "unknown end offset"
-            return ConditionState(met=False, seen=f"lag {known}, but {why} for {row.topic}[{row.partition}]{more}")
+            lag = "no lag is known:" if len(unknown) == len(rows) else f"lag {known}, but"
+            return ConditionState(met=False, seen=f"{lag} {why} for {row.topic}[{row.partition}]{more}")
         if not rows:
             is_owner = any(member.assignment for member in group.members)
             none = "no lag is known: no partition is owned, and no committed offset was read"

@@ -39,7 +39,7 @@ def row(lag, committed=1, end=9):
         ("lag=0", described("stable", offsets=(row(0),)), True, "lag 0"),
         ("lag<=10", described("stable", offsets=(row(None, None, 0), row(2))), True, "lag 2"),
         ("lag<=10", described("stable", offsets=(row(None, None, 5), row(2))), False, "lag 2, but no committed offset for t[3]"),
-        ("lag<=10", described("stable", offsets=(row(None, 4, None), row(None, 4, None))), False, "lag 0, but unknown end offset for t[3] and 1 more"),
+        ("lag<=10", described("stable", offsets=(row(None, 4, None), row(None, 4, None))), False, "no lag is known: unknown end offset for t[3] and 1 more"),
         ("lag=0", described("stable", offsets=(row(0), row(None, 9, 4))), False,
          "unknown lag, because 1 committed offset is past the end: topic recreated or records lost (t[3])"),
         ("lag<=10", described("stable"), False, "no lag is known: no partition is owned, and no committed offset was read"),

@@ -1,0 +1,149 @@
+"""Committed offsets of groups, partitions of topics and their ends, and what of these could not be read, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kgm.client import requests
+from kgm.client.failures import from_code
+from kgm.client.requests import LATEST, GroupDescription, Offsets
+from kgm.client.transport.brokers import BrokerNode, Brokers
+from kgm.client.transport.connection import BrokerConnection
+from kgm.client.transport.deadline import Deadline
+from kgm.client.transport.parallel import run_parallel
+from kgm.model.errors import ErrorCode, KgmError
+from kgm.model.snapshot import TopicSnapshot
+
+#: What brokers answer for topics that they know, and for those that do not exist.
+_DESCRIBED = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+#: What a broker answers for a partition that another one leads.
+_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE)
+_NO_PARTITION = KgmError("the topic has no such partition")
+_NO_LEADER = KgmError("no leader")
+_NO_ANSWER = KgmError("its leader does not mention it")
+
+
+class OffsetReader:
+    """Reads offsets from the brokers of a cluster, and remembers of what they did not tell the last time."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+        #: Topics on which the principal has no DESCRIBE, of those that were described.
+        self.denied_topics: set[str] = set()
+        #: Other topics that could not be described.
+        self.unread_topics: dict[str, KgmError] = {}
+        #: Groups whose committed offsets could not be read, or not all of them.
+        self.unread_groups: dict[str, KgmError] = {}
+        #: (topic, partition) of topics that exist: partitions whose end could not be read.
+        self.unread_ends: dict[tuple[str, int], KgmError] = {}
+
+    @property
+    def undescribed_topics(self) -> frozenset[str]:
+        """Topics of which it is not known how many partitions they have, or whether they exist."""
+        return frozenset(self.denied_topics | self.unread_topics.keys())
+
+    def committed(self, descriptions: Mapping[str, GroupDescription], deadline: Deadline) -> dict[str, Offsets]:
+        """By group; groups whose offsets cannot be read are left out. Share groups have no committed offsets."""
+        group_ids = [group_id for group_id, one in descriptions.items() if one.kind != "share"]
+        if not group_ids:
+            return {}
+
+        def ask(connection: BrokerConnection, chunk: list[str]) -> dict[str, Offsets | KgmError]:
+            return requests.fetch_committed(connection, chunk, deadline)
+
+        results: Mapping[str, Offsets | KgmError]
+        try:
+            results = self._brokers.on_coordinators(group_ids, ask, deadline)
+        except KgmError as error:
+            results = dict.fromkeys(group_ids, error)
+        committed: dict[str, Offsets] = {}
+        for group_id, one in results.items():
+            if isinstance(one, KgmError):
+                self.unread_groups[group_id] = one
+            else:
+                self.unread_groups.pop(group_id, None)
+                committed[group_id] = one
+        return committed
+
+    def topics_and_ends(
+        self, topics: Sequence[str], partitions: set[tuple[str, int]], deadline: Deadline, *, at_ms: int = LATEST
+    ) -> tuple[list[TopicSnapshot], Offsets]:
+        """(topics that exist and may be seen, end offsets). Leaders that moved are asked again.
+
+        at_ms: instead of the end, the first offset with a record of that time or later (ms since the epoch)."""
+        if not topics:
+            return [], {}
+        known: dict[str, TopicSnapshot] = {}
+        ends: Offsets = {}
+        unread: dict[tuple[str, int], KgmError] = {}
+        wanted = set(partitions)
+        for _ in range(2):
+            leaders: dict[tuple[str, int], int] = {}
+            try:
+                for row in self._brokers.metadata(topics, deadline).topics:
+                    if row.name is None:
+                        continue
+                    self._note_described(row.name, row.error_code)
+                    if not row.error_code:
+                        topic_id = row.topic_id if any(row.topic_id) else None  # which old brokers do not report
+                        known[row.name] = TopicSnapshot(
+                            name=row.name, partitions=len(row.partitions), topic_id=topic_id
+                        )
+                        leaders.update(((row.name, p.partition_index), p.leader_id) for p in row.partitions)
+            except KgmError as error:
+                self.unread_topics |= dict.fromkeys(set(topics) - known.keys(), error)
+                break
+            existing = {pair for pair in wanted if pair[0] in known}
+            new_ends, new_unread = self._ends_by_leader(existing, leaders, deadline, at_ms)
+            ends |= new_ends
+            unread |= new_unread
+            wanted = {pair for pair, error in new_unread.items() if error.kafka_error in _MOVED}
+            if not wanted or deadline.expired:
+                break
+        for pair in partitions:
+            self.unread_ends.pop(pair, None)
+        self.unread_ends |= {pair: error for pair, error in unread.items() if pair not in ends}
+        return [*known.values()], ends
+
+    def _note_described(self, topic: str, error_code: int) -> None:
+        """Remember whether a topic could be described: one that does not exist has been, too."""
+        self.unread_topics.pop(topic, None)
+        if error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            self.denied_topics.add(topic)
+        elif error_code not in _DESCRIBED:
+            self.unread_topics[topic] = from_code(error_code, f"topic {topic!r} cannot be described", api="Metadata")
+
+    def _ends_by_leader(
+        self, partitions: set[tuple[str, int]], leaders: Mapping[tuple[str, int], int], deadline: Deadline, at_ms: int
+    ) -> tuple[Offsets, dict[tuple[str, int], KgmError]]:
+        """(ends, why there is none of the other partitions)."""
+        brokers = {broker.id: broker for broker in self._brokers.brokers()}
+        by_leader: dict[BrokerNode, dict[str, list[int]]] = {}
+        unread: dict[tuple[str, int], KgmError] = {}
+        for topic, partition in sorted(partitions):
+            leader = leaders.get((topic, partition))
+            broker = None if leader is None else brokers.get(leader)
+            if broker is not None:
+                by_leader.setdefault(broker, {}).setdefault(topic, []).append(partition)
+            else:
+                unread[topic, partition] = _NO_PARTITION if leader is None else _NO_LEADER
+        if not by_leader:
+            return {}, unread
+        tasks = {broker: self._ends_task(broker, mine, deadline, at_ms) for broker, mine in by_leader.items()}
+        ends: Offsets = {}
+        for broker, result in run_parallel(tasks, deadline, "a partition leader").items():
+            asked = [(topic, number) for topic, numbers in by_leader[broker].items() for number in numbers]
+            if isinstance(result, KgmError):
+                unread |= dict.fromkeys(asked, result)
+            else:
+                ends |= result[0]
+                unread |= {pair: result[1].get(pair, _NO_ANSWER) for pair in asked if pair not in result[0]}
+        return ends, unread
+
+    def _ends_task(
+        self, broker: BrokerNode, partitions: dict[str, list[int]], deadline: Deadline, at_ms: int
+    ) -> Callable[[], tuple[Offsets, dict[tuple[str, int], KgmError]]]:
+        def ask(connection: BrokerConnection) -> tuple[Offsets, dict[tuple[str, int], KgmError]]:
+            return requests.fetch_offsets(connection, partitions, deadline, at_ms=at_ms)
+
+        return lambda: self._brokers.on_broker(broker, ask, deadline)
