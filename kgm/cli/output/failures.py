@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kgm.cli.invocation import Ended, with_cluster
 from kgm.cli.output.streams import write_stderr
 from kgm.model.errors import KgmError
 from kgm.text.sanitize import clean
-from kgm.text.wording import some
 
 if TYPE_CHECKING:
     from kgm.client import AdminClient
@@ -46,31 +45,18 @@ def warn_of_unseen_groups(connected: AdminClient, listing: Listing) -> None:
 def warn_of_unknown_offsets(connected: AdminClient) -> None:
     """Topics that the brokers do not describe to this principal, so that partition counts and lag are unknown; groups
     whose committed offsets, and partitions whose ends could not be read."""
-    unread = connected.offsets
-    if unread.denied_topics:
-        names = ", ".join(repr(name) for name in sorted(unread.denied_topics))
-        print_warning(f"no DESCRIBE on Topic {names}: its partition count, offsets and lag are unknown")
-    for why, names in _by_reason(unread.unread_topics):
-        print_warning(f"topic {names} could not be described ({why}): its partition count, offsets and lag are unknown")
-    for why, names in _by_reason(unread.unread_groups):
-        print_warning(f"the committed offsets of group {names} could not be read ({why}): offsets and lag are unknown")
-    for why, names in _by_reason({f"{topic}[{number}]": one for (topic, number), one in unread.unread_ends.items()}):
-        print_warning(f"the end of {names} could not be read ({why}): its lag is unknown")
+    from kgm.operations.groups.unread import unread
+
+    for one in unread(connected):
+        print_warning(f"{one.text}: {one.consequence}")
 
 
 def warn_of_undescribed(errors: Mapping[str, KgmError], what: str) -> None:
     """Groups that could not be described, by id, and what follows for them."""
-    for why, names in _by_reason(errors):
+    from kgm.operations.groups.unread import by_reason
+
+    for why, names in by_reason(errors):
         print_warning(f"group {names} could not be described ({why}): {what}")
-
-
-def _by_reason(errors: Mapping[str, KgmError]) -> Iterator[tuple[str, str]]:
-    """(reason, names) of what could not be read."""
-    names: dict[str, list[str]] = {}
-    for name, error in sorted(errors.items()):
-        names.setdefault(error.reason, []).append(name)
-    for why, those in names.items():
-        yield why, some(map(repr, those))
 
 
 def exit_with(errors: Sequence[KgmError], *, done: int) -> None:

@@ -16,6 +16,7 @@ from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, Sk
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.doctor.history_findings import HistoryFacts
 from kgm.operations.groups.selection import select_groups
+from kgm.operations.groups.unread import UnreadKind, by_reason, unread
 from kgm.text.shell import shell_word
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ _CHECKS_OF_LOG: Final = (
 _GROUP_VERSION: Final = "group.version"
 _PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _CHECK_OF_RETENTION: Final = "offsets-expire-soon"
+_CHECKS_OF_ENDS: Final = ("committed-beyond-end", "empty-with-lag", "nothing-committed", "stalled-owner")
+_CHECKS_OF_OFFSETS: Final = {
+    UnreadKind.END: _CHECKS_OF_ENDS,
+    UnreadKind.COMMITTED: (*_CHECKS_OF_ENDS, "offsets-expire-soon", "offsets-of-other-topics"),
+}
 _CHECKS_OF_WINDOW: Final = ("stalled-owner", "rebalancing")
 #: These look at both descriptions, if there are two.
 _CHECKS_OF_BOTH: Final = frozenset({*_CHECKS_OF_WINDOW, "unowned-partitions"})
@@ -117,7 +123,7 @@ def diagnose(
     for group_id in sorted(first):
         facts = queries.facts(first[group_id], later.get(group_id), recorded.get(group_id, ()), now_ms)
         queries.findings += run_checks(facts)
-    queries.skipped += queries.without_settings()
+    queries.skipped += [*queries.without_settings(), *queries.without_offsets()]
     wanted = [one for one in queries.findings if not checks or one.check in {*checks, UNAVAILABLE}]
     wanted.sort(key=lambda one: (one.severity.rank, one.group_id, one.check, one.message))
     reasons = [_reason_to_ignore(one, ignored) for one in wanted]
@@ -173,8 +179,12 @@ class _ClusterQueries:
         return groups
 
     def described_again(self, group_ids: Sequence[str]) -> dict[str, GroupSnapshot]:
-        answers = zip(group_ids, self.cluster.describe_groups(group_ids), strict=True)
-        return {group_id: answer for group_id, answer in answers if not isinstance(answer, KgmError)}
+        answers = dict(zip(group_ids, self.cluster.describe_groups(group_ids), strict=True))
+        errors = {group_id: answer for group_id, answer in answers.items() if isinstance(answer, KgmError)}
+        for why, names in by_reason(errors):
+            text = f"group {names} could not be described again ({why})"
+            self.skipped.append(SkippedChecks(checks=_CHECKS_OF_WINDOW, why=text))
+        return {group_id: answer for group_id, answer in answers.items() if not isinstance(answer, KgmError)}
 
     def recorded(self, group_ids: Sequence[str]) -> Mapping[str, Sequence[RecordedGroup]]:
         """What the coordinators wrote of groups that do not use the consumer protocol."""
@@ -238,6 +248,14 @@ class _ClusterQueries:
         """The checks that need settings of brokers that could not be read."""
         reasons = sorted({*self.cluster.unread_broker_settings.values()})
         return [SkippedChecks(checks=(_CHECK_OF_RETENTION,), why=f"the broker's settings {why}") for why in reasons]
+
+    def without_offsets(self) -> list[SkippedChecks]:
+        """The checks that need offsets that could not be read: they found nothing there, whatever there is."""
+        return [
+            SkippedChecks(checks=_CHECKS_OF_OFFSETS[one.kind], why=one.text)
+            for one in unread(self.cluster)
+            if one.kind in _CHECKS_OF_OFFSETS
+        ]
 
     def _retention_ms(self, group: GroupSnapshot) -> int | None:
         minutes = self._broker_number(group, _RETENTION)

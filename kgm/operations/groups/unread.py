@@ -1,0 +1,57 @@
+"""What a cluster did not tell of topics and offsets, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from kgm.model.record import record
+from kgm.text.wording import some
+
+if TYPE_CHECKING:
+    from kgm.client import AdminClient
+    from kgm.model.errors import KgmError
+
+
+class UnreadKind(Enum):
+    """Of what something could not be read."""
+
+    TOPIC = auto()
+    COMMITTED = auto()
+    END = auto()
+
+
+@record
+class Unread:
+    """text: what could not be read, and why. consequence: what is unknown therefore."""
+
+    kind: UnreadKind
+    text: str
+    consequence: str
+
+
+def unread(cluster: AdminClient) -> Iterator[Unread]:
+    """Topics that were not described, groups whose committed offsets, and partitions whose ends were not read."""
+    offsets, all_of_it = cluster.offsets, "its partition count, offsets and lag are unknown"
+    if offsets.denied_topics:
+        names = ", ".join(map(repr, sorted(offsets.denied_topics)))
+        yield Unread(kind=UnreadKind.TOPIC, text=f"no DESCRIBE on Topic {names}", consequence=all_of_it)
+    for why, names in by_reason(offsets.unread_topics):
+        text = f"topic {names} could not be described ({why})"
+        yield Unread(kind=UnreadKind.TOPIC, text=text, consequence=all_of_it)
+    for why, names in by_reason(offsets.unread_groups):
+        text = f"the committed offsets of group {names} could not be read ({why})"
+        yield Unread(kind=UnreadKind.COMMITTED, text=text, consequence="offsets and lag are unknown")
+    for why, names in by_reason({f"{topic}[{number}]": one for (topic, number), one in offsets.unread_ends.items()}):
+        text = f"the end of {names} could not be read ({why})"
+        yield Unread(kind=UnreadKind.END, text=text, consequence="its lag is unknown")
+
+
+def by_reason(errors: Mapping[str, KgmError]) -> Iterator[tuple[str, str]]:
+    """(reason, names) of what could not be read."""
+    names: dict[str, list[str]] = {}
+    for name, error in sorted(errors.items()):
+        names.setdefault(error.reason, []).append(name)
+    for why, those in names.items():
+        yield why, some(map(repr, those))
