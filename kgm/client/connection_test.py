@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from kgm.client.authorized_operations import READ, can_list_all, cluster_operations, is_allowed
 from kgm.client.failures import ConnectError, from_code, not_mentioned
 from kgm.client.transport.bootstrap import Address
+from kgm.client.transport.brokers import refuse_no_brokers
 from kgm.client.transport.connection import BrokerConnection, ConnectStep, Security
 from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import run_parallel
@@ -176,6 +177,7 @@ def _check_brokers(
         version = connection.version(ApiKey.METADATA)
         request = MetadataRequest(topics=[], allow_auto_topic_creation=version < 4)
         answer = connection.call(request, MetadataResponse, version=version, deadline=deadline)
+        refuse_no_brokers(answer)
     except KgmError as error:
         where = str(connection.address)
         report.checks.append(

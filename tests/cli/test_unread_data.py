@@ -228,3 +228,26 @@ def test_doctor_did_not_check_what_was_not_read(proxy, committed):
     assert {"empty-with-lag", "stalled-owner", "committed-beyond-end"} <= skipped()[why]
     proxy.always(ApiKey.OFFSET_FETCH, Edit(loading))
     assert "offsets-of-other-topics" in skipped()[WHY.replace("'g'", "'left'").partition(": ")[0]]
+
+
+def no_brokers(error_code):
+    def change(answer):
+        answer.error_code, answer.brokers = error_code, []
+
+    return Edit(change)
+
+
+@pytest.mark.parametrize(
+    ("error_code", "fact"),
+    [
+        (ErrorCode.NONE, "Metadata names none"),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, "Metadata answered UNKNOWN_SERVER_ERROR"),
+    ],
+)
+@pytest.mark.parametrize("words", [("list",), ("config", "test"), ("describe", "--all-groups")], ids=" ".join)
+def test_a_cluster_without_brokers_is_not_one_without_groups(proxy, words, error_code, fact):
+    proxy.always(ApiKey.METADATA, no_brokers(error_code))
+    run = kgm(*words, "-b", proxy.bootstrap, "--timeout", "2s")
+    assert run.code == (1 if error_code else 5)
+    assert "error: the cluster does not report its brokers" in run.err
+    assert fact in run.err

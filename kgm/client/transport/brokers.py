@@ -170,8 +170,7 @@ class Brokers:
             return connection.call(request, MetadataResponse, version=version, deadline=deadline)
 
         answer = self.on_any(ask, deadline)
-        if answer.error_code:
-            raise from_code(answer.error_code, "the cluster does not report its brokers", api="Metadata")
+        refuse_no_brokers(answer)
         self.cluster_id = answer.cluster_id
         self._brokers = {row.node_id: BrokerNode(row.node_id, Address(row.host, row.port)) for row in answer.brokers}
         return answer
@@ -370,6 +369,15 @@ def _may_have_moved(result: object) -> bool:
     return isinstance(result, (LostError, ConnectError)) or (
         isinstance(result, KgmError) and result.kafka_error in MOVED
     )
+
+
+def refuse_no_brokers(answer: MetadataResponse) -> None:
+    """Raises KgmError for an answer that is an error, or that names no broker, as of a cluster that is starting."""
+    if answer.error_code:
+        raise from_code(answer.error_code, "the cluster does not report its brokers", api="Metadata")
+    if not answer.brokers:
+        hint = "the cluster may be starting: try again"
+        raise UnreachableError("the cluster does not report its brokers", facts=("Metadata names none",), hint=hint)
 
 
 def _timeout_error(group_id: str, last: KgmError, deadline: Deadline) -> UnreachableError:
