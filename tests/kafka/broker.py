@@ -36,6 +36,8 @@ _random = random.SystemRandom()
 DEFAULTS: Final[Mapping[str, str]] = {
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
+    # Or groups without committed offsets that are empty at that moment are deleted, and generations start again.
+    "offsets.retention.check.interval.ms": "86400000",
     "group.min.session.timeout.ms": "500",
     "group.consumer.min.session.timeout.ms": "500",
     "group.consumer.session.timeout.ms": "6000",
@@ -354,7 +356,8 @@ class OldKafka(_Cluster):
             "offsets.topic.num.partitions": "4",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
-            "group.initial.rebalance.delay.ms": "0",
+            "group.initial.rebalance.delay.ms": DEFAULTS["group.initial.rebalance.delay.ms"],
+            "offsets.retention.check.interval.ms": DEFAULTS["offsets.retention.check.interval.ms"],
             "group.min.session.timeout.ms": "500",
             "auto.create.topics.enable": "false",
             "log.cleaner.dedupe.buffer.size": "4194304",

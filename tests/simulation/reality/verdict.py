@@ -52,7 +52,8 @@ def assert_counts(case: Case, outcome: Outcome, predictions: Sequence[Prediction
     story = "\n".join(outcome.story)
     for name in COUNTS:
         least, most = _span(predictions, name)
-        assert least <= getattr(outcome, name) <= most, (name, story)
+        value = getattr(outcome, name)
+        assert least <= value <= most, (f"{name}: {value}, predicted {least} to {most}", story)
     refused = [prediction.typical.refused_joins for prediction in predictions]
     spread = 0 if case.retry_ms is None else 1  # one more if the session ends just after a start
     assert min(refused) - spread <= outcome.refused <= max(refused) + spread, story
