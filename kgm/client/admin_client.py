@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 from kgm.client import requests
 from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongProtocolError
 from kgm.client.offset_reader import OffsetReader
-from kgm.client.requests import GroupDescription, Offsets
+from kgm.client.requests import LATEST, GroupDescription, Offsets
 from kgm.client.snapshots import group_without_offsets, roster, snapshot, used_topics
 from kgm.client.transport.bootstrap import parse_bootstrap
 from kgm.client.transport.brokers import TAKEOVER_S, BrokerNode, Brokers
@@ -299,8 +299,7 @@ class AdminClient:
 
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> Offsets:
         """End offsets by (topic, partition), where the leaders report them."""
-        wanted = set(partitions)
-        return self.offsets.topics_and_ends(sorted({topic for topic, _ in wanted}), wanted, self.deadline)[1]
+        return self.offsets_at(partitions, LATEST)
 
     def offsets_at(self, partitions: Iterable[tuple[str, int]], at_ms: int) -> Offsets:
         """The first offset with a record of that time or later (ms since the epoch), -1 where there is none, by (topic,

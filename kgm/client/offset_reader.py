@@ -24,7 +24,7 @@ _NO_ANSWER = KgmError("its leader does not mention it")
 
 
 class OffsetReader:
-    """Reads offsets from the brokers of a cluster, and remembers of what they did not tell the last time."""
+    """Reads offsets from the brokers of a cluster, and remembers what they did not tell the last time."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
