@@ -47,6 +47,8 @@ class Spacing(enum.Enum):
     """What led to the same rebalance happened one after the other."""
     CLOSE = enum.auto()
     """What led to one rebalance happened as soon as could be after what led to the one before."""
+    ANY = enum.auto()
+    """Each thing happened at some time of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,9 +178,11 @@ class Replay:
 
     def _spaced_ms(self, moment: Moment, *, is_start: bool) -> float:
         """A process stops before the next one starts. Stops that are late and starts that are early come close to those
-        of other rebalances."""
-        is_late = is_start is (self.draw.spacing is Spacing.APART)
-        share = 0.1 * self._chance.random() + (0.05 if is_late else 0.95)
+        of other rebalances. What happened at any time of its own may have happened in the other order."""
+        share = self._chance.random()
+        if self.draw.spacing is not Spacing.ANY:
+            is_late = is_start is (self.draw.spacing is Spacing.APART)
+            share = 0.1 * share + (0.05 if is_late else 0.95)
         return max(moment.latest_ms - share * HEARTBEAT_INTERVAL_MS, moment.earliest_ms)
 
     # -- processes
@@ -219,7 +223,9 @@ class Replay:
             case RunEnd.EXPIRY:
                 # Had it expired before others joined in the same rebalance, the group might have been empty in between.
                 expired_ms = at_ms + _EXPIRY_AFTER_MS
-                clock.at(expired_ms - self.recorded.expired_after_ms, self._vanish, member, 0.0)
+                # It was there when the rebalance before had ended.
+                vanished_ms = max(expired_ms - self.recorded.expired_after_ms, self._virtual(run.ended.earliest_ms))
+                clock.at(vanished_ms, self._vanish, member, 0.0)
             case RunEnd.LEAVE:
                 clock.at(at_ms, self._leave, member)
             case RunEnd.REMOVAL:

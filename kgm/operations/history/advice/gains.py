@@ -16,11 +16,16 @@ from kgm.simulation.replay.recorded_group import ReplayedGroup
 #: heard from, and whether processes of which it is not known how they ended let their sessions expire.
 _DIRECTED = ((0.0, False), (1.0, True))
 _RANDOM: tuple[float | None, bool | None] = (None, None)
+#: The random ids of members, too, decide who is assigned what.
+_RANDOM_DRAWS = 4
 #: A history that takes more requests than this is only played in the directed ways.
 _MANY_REQUESTS = 2_500
 #: Until a replay has as many rebalances as were recorded, it is tried with brokers that wait so long for the first
-#: members, and members that learn of a rebalance so soon.
-_TRIES_MS = ((3_000, 300), (3_000, 1_000), (0, 300), (3_000, 3_000))
+#: members, and members that learn of a rebalance so soon; each time with other random numbers, as a slow request at the
+#: wrong moment joins two rebalances.
+_TRIES_MS = (
+    (3_000, 300), (3_000, 1_000), (0, 300), (3_000, 100), (0, 100), (3_000, 30), (0, 30), (3_000, 3_000),
+)  # fmt: skip
 _SEED = "advice"
 
 
@@ -78,7 +83,7 @@ class Replays:
         self.recording = recording
         self.baselines = [self._as_it_was(0, *_DIRECTED[0]), self._as_it_was(1, *_DIRECTED[1])]
         if self.baselines[0][1].requests <= _MANY_REQUESTS:
-            self.baselines.append(self._as_it_was(2, *_RANDOM))
+            self.baselines += [self._as_it_was(2 + number, *_RANDOM) for number in range(_RANDOM_DRAWS)]
 
     @property
     def is_faithful(self) -> bool:
@@ -119,9 +124,12 @@ class Replays:
         session_ms = self.recording.group.session_timeout_ms
         apart = replace(draw, spacing=Spacing.APART)
         close = replace(draw, spacing=Spacing.CLOSE, heartbeat_interval_ms=usual_heartbeat_interval_ms(session_ms))
-        others = (
-            apart, close, replace(close, seed=f"{_SEED}/again"), replace(close, spacing=Spacing.AS_RECORDED),
-        )  # fmt: skip
+        closer = (close, replace(close, spacing=Spacing.ANY), replace(close, spacing=Spacing.AS_RECORDED))
+        others = [
+            replace(other, seed=f"{_SEED}/{other.spacing.name}/{number}")
+            for other in (apart, *closer)
+            for number in range(_RANDOM_DRAWS)
+        ]
         return [(before, measure(changed, other)) for other in others]
 
     def _as_it_was(
@@ -129,10 +137,10 @@ class Replays:
     ) -> tuple[ReplayDraw, Measured]:  # fmt: skip
         """The first draw that has as many rebalances as were recorded, or else the one that comes nearest."""
         tried: list[tuple[int, int, ReplayDraw, Measured]] = []
-        for delay_ms, heartbeat_ms in _TRIES_MS:
+        for attempt, (delay_ms, heartbeat_ms) in enumerate(_TRIES_MS):
             draw = ReplayDraw(
-                seed=f"{_SEED}/{number}", heartbeat_interval_ms=heartbeat_ms, initial_delay_ms=delay_ms, lag=lag,
-                unsure_expired=unsure_expired,
+                seed=f"{_SEED}/{number}/{attempt}", heartbeat_interval_ms=heartbeat_ms,
+                initial_delay_ms=delay_ms, lag=lag, unsure_expired=unsure_expired,
             )  # fmt: skip
             measured = measure(self.recording.group, draw)
             off = abs(measured.rebalances - self._replayable)

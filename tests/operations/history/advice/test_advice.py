@@ -118,7 +118,12 @@ def test_a_group_without_restarts_gets_no_advice():
     assert report.reason is not None
 
 
-@pytest.mark.parametrize("seed", range(100, 112))
+#: With fewer draws, or none in which everything happens at a time of its own, what really happens was outside of a range,
+#: or not what was called exact.
+MISSED_BY_FEW_DRAWS = (1052, 2010, 2046, 3053, 3114)
+
+
+@pytest.mark.parametrize("seed", [*range(100, 112), *MISSED_BY_FEW_DRAWS])
 def test_gains_are_what_really_happens(seed):
     """Random groups: how many rebalances and moves there are less when the same is done to the changed group."""
     script = random_script(seed)
