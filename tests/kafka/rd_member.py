@@ -25,6 +25,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+#: Before it looks for a command.
+_MOST_POLLED = 500
 _FATAL_TEXTS = {
     "fenced by other consumer": "FENCED_INSTANCE_ID",
     "instance ID is still used": "UNRELEASED_INSTANCE_ID",
@@ -42,6 +44,8 @@ class Member:
         self.assignment: set[tuple[str, int]] = set()
         self.commands: queue.Queue[dict[str, Any]] = queue.Queue()
         self.polled = 0
+        #: First and last of each partition.
+        self.offsets: dict[int, tuple[int, int]] = {}
         self.member_id = ""
         self.fatal = False
         threading.Thread(target=_commands, args=(self.commands,), daemon=True).start()
@@ -54,25 +58,32 @@ class Member:
 
     def run(self) -> None:
         while True:
-            # Only poll() returns fatal errors; consume() is for speed.
-            first = self.consumer.poll(0.02)
-            rest = self.consumer.consume(500, timeout=0) if first is not None else []
-            for message in [*([first] if first is not None else []), *rest]:
-                if error := message.error():
-                    self.on_error(error)
-                else:
-                    self.polled += 1
+            self.read()
             if self.polled:
                 if self.transactions is not None and (error := self.transactions.commit()) is not None:
                     self.emit("error", error=error.name(), message=error.str())
-                self.emit("polled", count=self.polled)
-                self.polled = 0
+                self.emit("polled", count=self.polled, offsets=self.offsets)
+                self.polled, self.offsets = 0, {}
             try:
                 command = self.commands.get_nowait()
             except queue.Empty:
                 continue
             if self.obey(command):
                 return
+
+    def read(self) -> None:
+        """Read what there is, one by one: consume() stores no offset of a batch before all of it was read, and a
+        revocation may come in the middle."""
+        message, polls = self.consumer.poll(0.02), 0
+        while message is not None:
+            if error := message.error():
+                self.on_error(error)
+            else:
+                self.polled += 1
+                first, _ = self.offsets.get(message.partition(), (message.offset(), 0))
+                self.offsets[message.partition()] = (first, message.offset())
+            polls += 1
+            message = self.consumer.poll(0) if polls < _MOST_POLLED else None
 
     def obey(self, command: dict[str, Any]) -> bool:
         match command["cmd"]:

@@ -75,8 +75,14 @@ class Stage:
         until(lambda: self.consumed() >= self.produced, f"{self.group} does not read everything", PATIENCE_S)
         for member in alive:
             member.close()
-        assert self.consumed() == self.produced
-        assert self.committed() == self.produced
+        assert self.consumed() == self.produced, self.story()
+        assert self.committed() == self.produced, self.story()
+
+    def story(self):
+        """What all members have said, by time."""
+        events = [(event.at, member.name, event) for member in self.all for event in list(member.events)]
+        lines = [f"{at:.3f} {name} {event.kind} {event.data}" for at, name, event in sorted(events, key=lambda e: e[0])]
+        return "\n".join([f"{self.produced} produced, {self.consumed()} read, {self.committed()} committed", *lines])
 
 
 def since(member, seen, *kinds):
