@@ -15,6 +15,7 @@ from kgm.model.errors import KgmError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from kgm.model.snapshot import GroupSnapshot
+    from kgm.operations.groups.unread import Unread
 
 SCHEMA = "kgm.describe/v1"
 #: Of more groups the coordinators' logs are not read, which takes time and bytes for each.
@@ -46,9 +47,10 @@ def describe(
 ) -> None:
     """Describe groups: members with instance ids, assignments, lag."""
     from kgm.cli.completion.cache import store_names
-    from kgm.cli.output.failures import exit_with, warn_of_unknown_offsets, warn_of_unseen_groups
+    from kgm.cli.output.failures import exit_with, warn_of_unread, warn_of_unseen_groups
     from kgm.cli.output.progress import progress
     from kgm.operations.groups.selection import select_groups
+    from kgm.operations.groups.unread import unread
 
     if members + offsets + state > 1:
         raise UsageError("--members, --offsets and --state exclude each other")
@@ -62,7 +64,8 @@ def describe(
         if selection.listing is not None:
             warn_of_unseen_groups(connected, selection.listing)
         answers = connected.describe_groups(selection.group_ids) if selection.group_ids else []
-        warn_of_unknown_offsets(connected)
+        missing = [*unread(connected)]
+        warn_of_unread(missing)
         where = cluster_json(connected)
         snapshots = [answer for answer in answers if not isinstance(answer, KgmError)]
         if snapshots and options.is_data:  # a table does not show them
@@ -75,7 +78,7 @@ def describe(
     gone = [error.group_id for error in errors if isinstance(error, NotFoundError) and error.group_id is not None]
     store_names(options, snapshots, gone=gone)
     tables = _tables(snapshots, view, verbose=verbose) if options.has_tables else []
-    emit(report(snapshots, errors, tables, where, view=view, output=options.output), options)
+    emit(report(snapshots, missing, errors, tables, where, view=view, output=options.output), options)
     exit_with(errors, done=len(snapshots))
 
 
@@ -91,6 +94,7 @@ def _tables(snapshots: Sequence[GroupSnapshot], view: DescribeView, *, verbose: 
 
 def report(
     snapshots: Sequence[GroupSnapshot],
+    missing: Sequence[Unread],
     errors: Sequence[KgmError],
     tables: Sequence[Table],
     where: dict[str, str | None],
@@ -100,6 +104,8 @@ def report(
 ) -> Report:
     """The snapshots are the data; an item is a group, an offset or a member, as the view says. Only what `-o` prints is
     made: with thousands of members the rest takes time."""
+    from kgm.cli.output.contracts.groups import unread_json
+
     jsons, items, names = [], [], []
     if output in ("json", "yaml", "ndjson"):
         jsons = [snapshot.to_json() for snapshot in snapshots]
@@ -112,5 +118,11 @@ def report(
     elif output == "name":
         names = [snapshot.group_id for snapshot in snapshots]
     return Report(
-        schema=SCHEMA, data={"groups": jsons}, tables=tables, names=names, items=items, cluster=where, errors=errors
+        schema=SCHEMA,
+        data={"groups": jsons, "unread": unread_json(missing)},
+        tables=tables,
+        names=names,
+        items=items,
+        cluster=where,
+        errors=errors,
     )

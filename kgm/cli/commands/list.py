@@ -42,10 +42,12 @@ def list_groups(
     begin with the highest; --sort lag implies --lag. Groups that cannot be described have unknown members and lag, and
     are not listed with --topic; a warning names them."""
     from kgm.cli.completion.cache import store_names
+    from kgm.cli.output.contracts.groups import unread_json
     from kgm.cli.output.contracts.list import group_json
-    from kgm.cli.output.failures import exit_with, warn_of_undescribed, warn_of_unknown_offsets, warn_of_unseen_groups
+    from kgm.cli.output.failures import exit_with, warn_of_unread, warn_of_unseen_groups
     from kgm.cli.output.progress import progress
     from kgm.operations.groups import listing
+    from kgm.operations.groups.unread import undescribed, unread
 
     states, types = _known(_split(state), "--state", listing.STATES), _known(_split(kind), "--type", listing.TYPES)
     topics = _split(topic)
@@ -59,8 +61,9 @@ def list_groups(
             connected, states=states, types=types, pattern=match, topics=topics, lag=lag, order=order
         )
         warn_of_unseen_groups(connected, table.listing)
-        warn_of_unknown_offsets(connected)
-        warn_of_undescribed(table.undescribed, "not listed" if topics else "members and lag are unknown")
+        consequence = "not listed" if topics else "members and lag are unknown"
+        missing = [*unread(connected), *undescribed(table.undescribed, consequence)]
+        warn_of_unread(missing)
         where = cluster_json(connected)
     names = [row.group_id for row in table.rows]
     errors = table.listing.errors
@@ -70,7 +73,7 @@ def list_groups(
     emit(
         Report(
             schema=SCHEMA,
-            data={"groups": items},
+            data={"groups": items, "unread": unread_json(missing)},
             tables=[_table(table.rows, lag=lag)] if options.has_tables else [],
             names=names,
             items=items,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kgm.cli.invocation import Ended, with_cluster
@@ -13,6 +13,7 @@ from kgm.text.sanitize import clean
 if TYPE_CHECKING:
     from kgm.client import AdminClient
     from kgm.client.group_listing import Listing
+    from kgm.operations.groups.unread import Unread
 
 
 def print_error(error: KgmError) -> None:
@@ -47,16 +48,12 @@ def warn_of_unknown_offsets(connected: AdminClient) -> None:
     whose committed offsets, and partitions whose ends could not be read."""
     from kgm.operations.groups.unread import unread
 
-    for one in unread(connected):
+    warn_of_unread(unread(connected))
+
+
+def warn_of_unread(every: Iterable[Unread]) -> None:
+    for one in every:
         print_warning(f"{one.text}: {one.consequence}")
-
-
-def warn_of_undescribed(errors: Mapping[str, KgmError], what: str) -> None:
-    """Groups that could not be described, by id, and what follows for them."""
-    from kgm.operations.groups.unread import by_reason
-
-    for why, names in by_reason(errors):
-        print_warning(f"group {names} could not be described ({why}): {what}")
 
 
 def exit_with(errors: Sequence[KgmError], *, done: int) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 class UnreadKind(Enum):
     """Of what something could not be read."""
 
+    GROUP = auto()
     TOPIC = auto()
     COMMITTED = auto()
     END = auto()
@@ -46,6 +47,13 @@ def unread(cluster: AdminClient) -> Iterator[Unread]:
     for why, names in by_reason({f"{topic}[{number}]": one for (topic, number), one in offsets.unread_ends.items()}):
         text = f"the end of {names} could not be read ({why})"
         yield Unread(kind=UnreadKind.END, text=text, consequence="its lag is unknown")
+
+
+def undescribed(errors: Mapping[str, KgmError], consequence: str) -> Iterator[Unread]:
+    """Groups that could not be described, by id, and what follows for them."""
+    for why, names in by_reason(errors):
+        text = f"group {names} could not be described ({why})"
+        yield Unread(kind=UnreadKind.GROUP, text=text, consequence=consequence)
 
 
 def by_reason(errors: Mapping[str, KgmError]) -> Iterator[tuple[str, str]]:

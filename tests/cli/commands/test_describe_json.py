@@ -41,7 +41,7 @@ GROUPS = st.builds(
 
 @given(st.lists(GROUPS, max_size=6), st.sampled_from(DescribeView))
 def test_the_json_of_random_groups(groups, view):
-    shown = report(groups, [], [], {"id": None, "bootstrap": "b"}, view=view, output="json")
+    shown = report(groups, [], [], [], {"id": None, "bootstrap": "b"}, view=view, output="json")
     text = rendered(shown, OutputOptions(output="json"))
     plain = json_text(json.dumps(envelope(shown), indent=2, ensure_ascii=False)) + "\n"
     at = "generated_at"

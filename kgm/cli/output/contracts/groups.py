@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from kgm.model.assignment import Move
     from kgm.model.snapshot import CoordinatorNode
+    from kgm.operations.groups.unread import Unread
 
 PARTITIONS: Final = {"*": ["int"]}
 COORDINATOR: Final = ({"id": "int", "host": "str", "port": "int"}, None)
@@ -60,6 +61,12 @@ GROUP: Final[dict[str, Any]] = {
     "kafka_versions": (["str"], None),
     "leader": "str?",
 }
+#: What could not be read, so that something is null or missing.
+UNREAD: Final[dict[str, Any]] = {"what": "str", "consequence": "str"}
+
+
+def unread_json(every: Iterable[Unread]) -> list[dict[str, Any]]:
+    return [{"what": one.text, "consequence": one.consequence} for one in every]
 
 
 def moves_json(moves: Iterable[Move]) -> list[dict[str, Any]]:

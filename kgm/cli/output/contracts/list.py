@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from kgm.cli.output.contracts.groups import COORDINATOR, coordinator_json
+from kgm.cli.output.contracts.groups import COORDINATOR, UNREAD, coordinator_json
 
 if TYPE_CHECKING:
     from kgm.operations.groups.listing import GroupRow
@@ -21,7 +21,8 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
                 "coordinator": COORDINATOR,
                 "lag": "int?",
             }
-        ]
+        ],
+        "unread": [UNREAD],
     }
 }
 
