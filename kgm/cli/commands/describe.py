@@ -104,9 +104,11 @@ def report(
 ) -> Report:
     """The snapshots are the data; an item is a group, an offset or a member, as the view says. Only what `-o` prints is
     made: with thousands of members the rest takes time."""
-    from kgm.cli.output.contracts.groups import unread_json
+    jsons, items, names, without = [], [], [], []
+    if missing:
+        from kgm.cli.output.contracts.groups import unread_json
 
-    jsons, items, names = [], [], []
+        without = unread_json(missing)
     if output in ("json", "yaml", "ndjson"):
         jsons = [snapshot.to_json() for snapshot in snapshots]
     if output == "ndjson" and view is not DescribeView.STATE:
@@ -119,7 +121,7 @@ def report(
         names = [snapshot.group_id for snapshot in snapshots]
     return Report(
         schema=SCHEMA,
-        data={"groups": jsons, "unread": unread_json(missing)},
+        data={"groups": jsons, "unread": without},
         tables=tables,
         names=names,
         items=items,
