@@ -44,8 +44,8 @@ class Member:
         self.assignment: set[tuple[str, int]] = set()
         self.commands: queue.Queue[dict[str, Any]] = queue.Queue()
         self.polled = 0
-        #: First and last of each partition.
-        self.offsets: dict[int, tuple[int, int]] = {}
+        #: First and last of each partition, by TOPIC-PARTITION.
+        self.offsets: dict[str, tuple[int, int]] = {}
         self.member_id = ""
         self.fatal = False
         threading.Thread(target=_commands, args=(self.commands,), daemon=True).start()
@@ -80,8 +80,9 @@ class Member:
                 self.on_error(error)
             else:
                 self.polled += 1
-                first, _ = self.offsets.get(message.partition(), (message.offset(), 0))
-                self.offsets[message.partition()] = (first, message.offset())
+                place, last = f"{message.topic()}-{message.partition()}", message.offset()
+                first, _ = self.offsets.get(place, (last, last))
+                self.offsets[place] = (first, last)
             polls += 1
             message = self.consumer.poll(0) if polls < _MOST_POLLED else None
 
