@@ -144,11 +144,13 @@ class AdminClient:
 
     # -- describe ------------------------------------------------------------------------------------------------------
 
-    def describe_groups(self, group_ids: Sequence[str], *, offsets: bool = True) -> list[GroupSnapshot | KgmError]:
+    def describe_groups(
+        self, group_ids: Sequence[str], *, offsets: bool = True, with_ends: bool = True
+    ) -> list[GroupSnapshot | KgmError]:
         """A snapshot or an error for each group, in the order of the ids (NotFoundError, AuthorizationError, ...).
 
-        offsets: read committed and end offsets too; where they cannot be read they are None. Topics and their
-        partition counts are always there. Raises KgmError only when no broker answers at all."""
+        offsets: read committed offsets too; with_ends: and end offsets. Where they cannot be read they are None. Topics
+        and their partition counts are always there. Raises KgmError only when no broker answers at all."""
         if not group_ids:
             return []
         described = self._describe(group_ids)
@@ -170,7 +172,8 @@ class AdminClient:
             partitions |= committed.get(group_id, {}).keys()
             for member in bases[group_id].members:
                 partitions |= {(topic, p) for topic, numbers in member.assignment.items() for p in numbers}
-        known, ends = self.offsets.topics_and_ends(sorted(topics), partitions if offsets else set(), deadline)
+        wanted = partitions if offsets and with_ends else set()
+        known, ends = self.offsets.topics_and_ends(sorted(topics), wanted, deadline)
         timeouts = self._session_timeouts([g for g, one in descriptions.items() if one.kind == "consumer"], deadline)
         topics_by_name = {topic.name: topic for topic in known}
         results: list[GroupSnapshot | KgmError] = []
@@ -208,9 +211,9 @@ class AdminClient:
             raise result
         return result
 
-    def describe_group(self, group_id: str, *, offsets: bool = True) -> GroupSnapshot:
+    def describe_group(self, group_id: str, *, offsets: bool = True, with_ends: bool = True) -> GroupSnapshot:
         """One group, with the versions of its broker. Raises what `describe_groups` returns."""
-        (result,) = self.describe_groups([group_id], offsets=offsets)
+        (result,) = self.describe_groups([group_id], offsets=offsets, with_ends=with_ends)
         if isinstance(result, KgmError):
             raise result
         return self.with_kafka_versions([result])[0]

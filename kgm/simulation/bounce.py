@@ -4,7 +4,6 @@ import contextlib
 import os
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from statistics import median_low
 from typing import Any
 
 from kgm.coordinator.contract.broker_version import behavior_of
@@ -31,7 +30,8 @@ from kgm.simulation.report.caveats import (
     session_caveats,
     version_caveats,
 )
-from kgm.simulation.report.prediction import Prediction, Range, Ranges, TimeRange
+from kgm.simulation.report.prediction import Prediction
+from kgm.simulation.report.ranges import has_rare_extreme, ranges_of, stopped_range_ms, typical_of
 
 DRAWS = 200
 SEED = 1
@@ -95,8 +95,9 @@ def simulate(
     directed += simulation.play_rare(drawn, directed)
     shorter = _with_shorter_session(snapshot, simulation, drawn)
     led = _led_by_each(simulation, drawn)
+    deleted = _when_deleted(simulation, (*drawn, *directed))
     others = _of_other_versions(snapshot, plan, simulation, drawn)
-    extremes = (*directed, *shorter, *led, *others)
+    extremes = (*directed, *shorter, *led, *deleted, *others)
     every = (*drawn, *extremes)
     is_certain = simulation.is_certain(drawn[0])
     exact = (
@@ -106,7 +107,7 @@ def simulate(
         # Without a rebalance nobody asks how many partitions there are.
         and not (assumes_topics(snapshot, simulation.group) and every[0].rebalances)
     )
-    number = _typical(drawn)
+    number = typical_of(drawn)
     typical = drawn[number]
     if keeps_holdings:
         task = DrawTask(number=number, keeps_holdings=True)
@@ -131,8 +132,8 @@ def simulate(
             *((_FEWER_DRAWS,) if is_out_of_time() else ()),
             *((_ONE_DRAW,) if len(every) == 1 and not exact else ()),
         ),
-        ranges=None if exact or len(every) == 1 else _ranges(drawn, extremes),
-        stopped_partition_range_ms=_stopped_range_ms(drawn, extremes),
+        ranges=None if exact or len(every) == 1 else ranges_of(drawn, extremes),
+        stopped_partition_range_ms=stopped_range_ms(drawn, extremes),
         protocol=group.protocol.value,
     )
 
@@ -231,6 +232,11 @@ class Simulation:
                 self.group, self.plan, self.settings, f"{self.seed}/led", led_by=task.led_by,
                 is_out_of_time=self.is_out_of_time,
             )  # fmt: skip
+        if task.is_deleted_when_empty:
+            return PlanRunner(
+                self.group, self.plan, self.settings, f"{self.seed}/deleted", timing=UsualTiming,
+                is_out_of_time=self.is_out_of_time, is_deleted_when_empty=True,
+            )  # fmt: skip
         if task.directed is not None:
             name = f"{self.seed}/{task.directed.__name__}/{task.number}"
             return self._shuffled_runner(name, task.directed, has_no_delay=task.number % 2 == 0)
@@ -269,7 +275,7 @@ class Simulation:
             while (
                 _DRAWS_PER_ROUND <= len(drawn) > len(more) // _MOST_MORE
                 and budget.cost_of((*drawn, *more)) < most_cost
-                and _has_rare_extreme((*drawn, *directed, *more))
+                and has_rare_extreme((*drawn, *directed, *more))
             ):
                 first = len(drawn) + len(more)
                 most = min(_DRAWS_PER_ROUND, len(drawn) * _MOST_MORE - len(more))
@@ -290,6 +296,10 @@ class Simulation:
     def play_led(self) -> list[Draw]:
         """A draw led by each library. Raises TimedOutError."""
         return list(self._played([DrawTask(number=0, led_by=library) for library in Library]))
+
+    def play_deleted(self) -> list[Draw]:
+        """A draw in which the broker deletes the group when it is empty. Raises TimedOutError."""
+        return list(self._played([DrawTask(number=0, is_deleted_when_empty=True)]))
 
 
 def _unpickled(group: StartingGroup, plan: Plan, settings: BrokerSettings, seed: int) -> Simulation:
@@ -404,6 +414,19 @@ def _led_by_each(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw
     return () if all(draw.without_times in seen for draw in led) else led
 
 
+def _when_deleted(simulation: Simulation, played: Sequence[Draw]) -> Sequence[Draw]:
+    """A draw in which the broker deletes the group while it is empty, if it may be empty, and may have no committed
+    offsets: brokers look for such groups every ten minutes. No draw if one of `played` came to the same."""
+    if simulation.group.has_offsets or not any(draw.was_empty for draw in played):
+        return ()
+    try:
+        deleted = simulation.play_deleted()
+    except TimedOutError:
+        return ()
+    seen = {draw.without_times for draw in played}
+    return () if all(draw.without_times in seen for draw in deleted) else deleted
+
+
 def _of_other_versions(
     snapshot: GroupSnapshot, plan: Plan, simulation: Simulation, drawn: Sequence[Draw]
 ) -> Sequence[Draw]:  # fmt: skip
@@ -432,53 +455,3 @@ def _is_early(simulation: Simulation) -> bool:
 
 def _is_open(draws: Sequence[Draw]) -> bool:
     return any(draw.has_random_ids or not draw.became_stable for draw in draws)
-
-
-def _typical(draws: Sequence[Draw]) -> int:
-    """The number of the draw that is nearest to the median in everything."""
-    columns = [
-        [draw.rebalances for draw in draws],
-        [draw.moved_partitions for draw in draws],
-        [draw.stopped_partition_ms for draw in draws],
-    ]
-    medians = [median_low(column) for column in columns]
-
-    def distance(number: int) -> float:
-        return sum(
-            abs(column[number] - median) / (median or 1) for column, median in zip(columns, medians, strict=True)
-        )
-
-    return min(range(len(draws)), key=distance)
-
-
-def _has_rare_extreme(draws: Sequence[Draw]) -> bool:
-    """Whether the least or the most of what is counted was drawn only once."""
-    columns = zip(
-        *((draw.generations, draw.rebalances, draw.moved_partitions, draw.handovers) for draw in draws), strict=True
-    )
-    return any(column.count(edge) == 1 for column in columns for edge in {min(column), max(column)})
-
-
-def _ranges(draws: Sequence[Draw], extremes: Sequence[Draw]) -> Ranges:
-    """extremes: draws that widen a range and do not count for what is typical."""
-
-    def over(value: Callable[[Draw], int]) -> Range:
-        values, wider = [value(draw) for draw in draws], [value(draw) for draw in extremes]
-        return Range(min=min(values + wider), median=median_low(values), max=max(values + wider))
-
-    return Ranges(
-        generations=over(lambda draw: draw.generations),
-        rebalances=over(lambda draw: draw.rebalances),
-        moved_partitions=over(lambda draw: draw.moved_partitions),
-        handovers=over(lambda draw: draw.handovers),
-        stopped_partition_ms=over(lambda draw: draw.stopped_partition_ms),
-        draws=len(draws) + len(extremes),
-    )
-
-
-def _stopped_range_ms(draws: Sequence[Draw], extremes: Sequence[Draw]) -> TimeRange:
-    """The time without a consumer. extremes: as in `_ranges`."""
-    values, wider = ([draw.stopped_partition_ms for draw in each] for each in (draws, extremes))
-    return TimeRange(
-        min=min(values + wider), median=median_low(values), max=max(values + wider), draws=len(draws) + len(extremes)
-    )

@@ -9,11 +9,12 @@ import pytest
 
 from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.model.errors import NotFoundError, RefusedError, TimedOutError, UsageError
-from kgm.model.snapshot import snapshot_from_json
+from kgm.model.snapshot import OffsetSnapshot, TopicSnapshot, snapshot_from_json
 from kgm.simulation.bounce import Simulation, simulate
 from kgm.simulation.compare import compare
 from kgm.simulation.draws.players import ParallelPlayers
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
+from kgm.simulation.plan.synthetic_group import synthetic_group
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up, member
 
@@ -569,3 +570,43 @@ def test_a_group_is_stable_when_the_last_static_member_is_back(version, rolling)
     for draw in Simulation.of(group, plan).play(20):
         assert (draw.became_stable, draw.rebalances) == (True, 0)
         assert draw.took_ms < restarts * 13_000
+
+
+# -- groups that are empty for a while
+
+
+@pytest.mark.parametrize("protocol", GroupProtocol)
+@pytest.mark.parametrize("committed", [3, None], ids=["offsets", "no offsets"])
+def test_an_empty_group_is_kept_if_it_has_offsets(protocol, committed):
+    """Brokers look for empty groups without offsets every ten minutes, by default. What a real one does is in
+    reality/test_deleted_groups.py."""
+    away_ms = 900_000
+    topics = [TopicSnapshot(name="t", partitions=6)]
+    group = synthetic_group(3, topics, STATIC, protocol=protocol)
+    group = replace(group, offsets=(OffsetSnapshot("t", 0, committed, 5, 2, None, None),))
+    plan = Plan(bounce=ids(group), stop=Stop.CRASH, restart_time_ms=away_ms, settings=NO_DELAY)
+    simulation = Simulation.of(group, plan)
+    drawn = simulation.play(20)
+    assert all(draw.became_stable and draw.was_empty for draw in drawn)
+    deleted_ms = [[event.at_ms for event in draw.timeline if event.event == "deleted"] for draw in drawn]
+    caveats = [caveat for caveat in simulate(group, plan, draws=20).caveats if "committed offsets" in caveat]
+    if committed is None:
+        assert len(caveats) == 1
+        assert all(len(times) == 1 and 40_000 < times[0] < away_ms for times in deleted_ms)
+        assert len({tuple(times) for times in deleted_ms}) == len(drawn), "when a broker looks is not known"
+        assert all(draw.epoch_in_new_group < draw.generations for draw in drawn)
+    else:
+        assert not caveats
+        assert not any(deleted_ms)
+        assert {draw.epoch_in_new_group for draw in drawn} == {None}
+
+
+def test_where_offsets_are_not_known_a_prediction_that_depends_on_them_is_not_exact():
+    group = made_up(2, 6, STATIC, session_timeout_ms=45_000)
+    plan = {"bounce": ids(group), "stop": Stop.CRASH, "restart_time_ms": LATE_MS}
+    unknown, known = replace(group, offsets=()), group
+    told = [predict(each, **plan) for each in (unknown, known)]
+    assert not told[0].exact
+    assert ["not known whether" in " ".join(one.caveats) for one in told] == [True, False]
+    one = {"bounce": ids(group, 0), "stop": Stop.CRASH, "restart_time_ms": LATE_MS}
+    assert predict(unknown, **one).exact, "the group is never empty"

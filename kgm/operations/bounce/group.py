@@ -27,6 +27,8 @@ BROKER_SETTINGS = (
     "group.max.size",
     "group.max.session.timeout.ms",
     "group.min.session.timeout.ms",
+    "offsets.retention.check.interval.ms",
+    "offsets.retention.minutes",
 )
 #: Settings of one consumer group. The broker's defaults for them have the same names after `group.`.
 GROUP_SETTINGS = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")
@@ -65,7 +67,7 @@ def live_group(cluster: AdminClient, group_id: str) -> BounceGroup:
     from kgm.client.offsets_topic.last_rebalance import with_logged_timeouts
 
     asked = asked_settings(cluster, group_id)
-    snapshot = with_logged_timeouts(cluster, cluster.describe_group(group_id, offsets=False))
+    snapshot = with_logged_timeouts(cluster, cluster.describe_group(group_id, with_ends=False))
     return group_with_settings(cluster, snapshot, asked)
 
 

@@ -41,7 +41,7 @@ def live_fleet(
     on_group: called with the number of affected groups read so far, and of all of them. Raises KgmError when no broker
     answers."""
     selection = select_groups(cluster, names, all_groups=not names)
-    answers = zip(selection.group_ids, cluster.describe_groups(selection.group_ids, offsets=False), strict=True)
+    answers = zip(selection.group_ids, cluster.describe_groups(selection.group_ids, with_ends=False), strict=True)
     described, unread = [], {}
     for group_id, answer in answers:
         if isinstance(answer, KgmError):

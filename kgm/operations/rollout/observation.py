@@ -288,5 +288,8 @@ def _between(before: GroupSnapshot, now: GroupSnapshot) -> StepCounts:
     if first is None or last is None:
         doubt = CountDoubt(bound="at least", why="the generation before or now is not known")
         return StepCounts(rebalances=0, handovers=handovers, rebalances_doubt=doubt, handovers_exact=False)
-    rebalances = max(last - first, 0)
+    if last < first:
+        doubt = CountDoubt(bound="at least", why="the group was deleted meanwhile and counts from 1 again")
+        return StepCounts(rebalances=last, handovers=handovers, rebalances_doubt=doubt, handovers_exact=False)
+    rebalances = last - first
     return StepCounts(rebalances=rebalances, handovers=handovers, handovers_exact=rebalances == 0)

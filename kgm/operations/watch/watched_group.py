@@ -256,13 +256,13 @@ class WatchedGroup:
         return [replace(event, written_at_ms=record.at_ms) for event in events]
 
     def _generation(self, before: int, after: int) -> GroupEvent:
-        count = after - before if after > before else 1  # a group that was deleted and created again counts from 1
+        count = _counted(before, after)
         self.rebalances += count
         more = f": {many(count, 'rebalance')}" if count > 1 else ""
         return self._event(EventKind.GENERATION, f"{before} -> {after}{more}", before=before, after=after)
 
     def _epoch(self, before: int, after: int) -> GroupEvent:
-        count = max(after - before, 1)
+        count = _counted(before, after)
         self.rebalances += count
         if count > 1:
             why = "several epochs passed between two polls, perhaps not all of them with an assignment"
@@ -451,6 +451,11 @@ class WatchedGroup:
             parts.append(("" if self.handovers_exact else "at least ") + many(self.handovers, "handover"))
         parts.append(f"{many(len(self.replaced), 'member')} replaced")
         return ", ".join(parts)
+
+
+def _counted(before: int, after: int) -> int:
+    """How many generations or epochs there were. A group that was deleted and created again counts from 1."""
+    return after - before if after > before else max(after, 1)
 
 
 def _state_of(snapshot: GroupSnapshot) -> str:

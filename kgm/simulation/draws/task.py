@@ -11,11 +11,12 @@ from kgm.simulation.play.timing import DrawTiming
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawTask:
     """number: of a random draw, of a directed one with this timing, or 0 for one with this library as the first
-    leader."""
+    leader. is_deleted_when_empty: see `World`."""
 
     number: int
     directed: type[DrawTiming] | None = None
     led_by: Library | None = None
+    is_deleted_when_empty: bool = False
     keeps_holdings: bool = False
 
 

@@ -5,5 +5,6 @@ starting_group   the group before the plan, from a snapshot
 synthetic_group  a made-up group
 new_members      the members that a scale-out adds
 client_library   Java or librdkafka, and the usual heartbeat interval
+retention        what a broker does with the group while it is empty
 member_ids       random member ids in Kafka's forms
 """

@@ -58,7 +58,8 @@ class StartingGroup:
     topics in an order that depends on them. members: in the order in which the broker lists them, if that is known.
     listing_capacity: the number of buckets of the hash map behind that order, None if it is not known. In a classic
     group it is the map that a leader sees (`play.leader`), in a consumer group the broker's own (`play.seed_records`).
-    caveats: what had to be assumed."""
+    has_offsets: whether it has committed offsets, None if that is not known; a broker deletes a group without any when
+    it finds it empty. caveats: what had to be assumed."""
 
     group_id: str
     assignor: str
@@ -70,6 +71,7 @@ class StartingGroup:
     topics: Mapping[str, int]
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)
     listing_capacity: int | None = DEFAULT_CAPACITY
+    has_offsets: bool | None = True
     caveats: tuple[str, ...] = ()
     protocol: GroupProtocol = GroupProtocol.CLASSIC
 
@@ -123,6 +125,7 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
         topics=_topics(snapshot, caveats),
         topic_ids={topic.name: topic.topic_id for topic in snapshot.topics if topic.topic_id is not None},
         listing_capacity=_listing_capacity(snapshot, protocol),
+        has_offsets=_has_offsets(snapshot),
         caveats=tuple(caveats),
     )
     if any(member.rack for member in group.members):
@@ -148,6 +151,13 @@ def _listing_capacity(snapshot: GroupSnapshot, protocol: GroupProtocol) -> int |
     if protocol is GroupProtocol.CONSUMER:
         return timeline_capacity(ids)
     return map_capacity(ids) or DEFAULT_CAPACITY
+
+
+def _has_offsets(snapshot: GroupSnapshot) -> bool | None:
+    """Whether the group has committed offsets. A snapshot without a row for any partition was taken without them."""
+    if not snapshot.offsets:
+        return None
+    return any(row.committed is not None for row in snapshot.offsets)
 
 
 def _supposed(what_if: WhatIf) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kgm.assignors.contract import TopicSpec, refuse_too_many_partitions
 from kgm.model.errors import UsageError
-from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.protocol.subscription import PROTOCOL_TYPE
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
 from kgm.simulation.plan.member_ids import new_classic_member_id, new_consumer_member_id
@@ -33,7 +33,7 @@ def synthetic_group(
 ) -> GroupSnapshot:
     """A Stable group whose members all subscribe to all topics; the same in every run. Static members are `member-1` to
     `member-N`. Dynamic members share one client id, as the replicas of a deployment do, so that their ids sort at
-    random.
+    random. The group has a committed offset, so that no broker deletes it while it is empty.
 
     Raises UsageError for no member, no topic, or a topic that is given twice."""
     if members < 1:
@@ -61,6 +61,7 @@ def synthetic_group(
         group_epoch=None if is_classic else 1,
         assignment_epoch=None if is_classic else 1,
         topics=tuple(topics),
+        offsets=(OffsetSnapshot(topics[0].name, 0, 0, None, None, None, None),),
         members=tuple(
             MemberSnapshot(
                 member_id=new_classic_member_id(name if is_static else _CLIENT_ID, chance)

@@ -51,16 +51,17 @@ class Draw:
     """The plan played once, with one choice of everything that cannot be known.
 
     generations: by how much the coordinator's counter rose. epoch_in_new_group: where the counter stands if it started
-    again on the way; it does when a classic group is empty before its first member with the consumer protocol joins.
-    rebalances: the generations (target assignments of a consumer group) that reached an assignment. handovers: how
-    often a partition passed from one consumer to another, there and back being two; one that comes back to the consumer
-    that had it before is not counted. became_stable: whether the group was stable at the end; if
-    not, the simulation stopped because of a limit. has_random_ids: whether the final assignment names ids that nobody
-    can know before. was_empty: whether the group had no members for a while. took_ms: from the start of the plan to
-    the end. requests: how many the coordinator handled. cost: what it took to play this, in requests of a classic group
-    played one by one; less than there were if some were played in bulk. newcomers_wait_ms: the longest time that a new
-    member was without partitions, from its start; None if no new member got any. fewest_consumed: how few partitions
-    had a consumer at the same time; None if that was not counted. holdings: recorded only on request."""
+    again on the way; it does when a classic group is empty before its first member with the consumer protocol joins,
+    and when the broker deletes the group while it is empty. rebalances: the generations (target assignments of a
+    consumer group) that reached an assignment. handovers: how often a partition passed from one consumer to another,
+    there and back being two; one that comes back to the consumer that had it before is not counted. became_stable:
+    whether the group was stable at the end; if not, the simulation stopped because of a limit. has_random_ids: whether
+    the final assignment names ids that nobody can know before. was_empty: whether the group had no members for a
+    while. took_ms: from the start of the plan to the end. requests: how many the coordinator handled. cost: what it
+    took to play this, in requests of a classic group played one by one; less than there were if some were played in
+    bulk. newcomers_wait_ms: the longest time that a new member was without partitions, from its start; None if no new
+    member got any. fewest_consumed: how few partitions had a consumer at the same time; None if that was not counted.
+    holdings: recorded only on request."""
 
     generations: int
     rebalances: int
@@ -97,4 +98,5 @@ class Draw:
             self.fenced,
             self.refused_joins,
             self.became_stable,
+            self.epoch_in_new_group,
         )

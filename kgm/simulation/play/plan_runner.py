@@ -24,14 +24,13 @@ from kgm.simulation.play.leader import STICKY
 from kgm.simulation.play.scripted_member import ScriptedMember
 from kgm.simulation.play.seed_records import seed_records
 from kgm.simulation.play.timing import STOP_SPREAD_MS, DrawTiming
-from kgm.simulation.play.world import START_MS, Client, World
+from kgm.simulation.play.world import LEAVE_VERSION, START_MS, Client, LeaveSender, World
 from kgm.text.wording import many
 
 #: From the last stop to the LeaveGroup of an operator who waits for it.
 _REMOVAL_AFTER_MS = 200.0
 #: The same for an operator who looks first whether the members are alive, as `kgm rollout` does.
 _GUARDED_REMOVAL_MS = (1_500.0, 8_000.0)
-_LEAVE_VERSION = 5
 _REMOVAL_REASON = "member was removed by an admin"
 #: How often somebody who waits for a group to be stable looks at it.
 _LOOK_MS = 1_000.0
@@ -52,30 +51,19 @@ _CONSUMER_REQUEST = 2.5
 _REQUESTS_PER_ROUND = 4
 
 
-class RemovalSender:
-    """The client that sends the LeaveGroup of a removal."""
-
-    client_id = identity = "kgm"
-    client_host = "/127.0.0.1"
-    life = 0
-    link_busy_until_ms = 0.0
-
-    def __init__(self, world: World) -> None:
-        self.chance = world.stream("/operator")
-
-
 class PlanRunner:
     """One draw of a plan, and the observer of its world.
 
     led_by: of which library the first leader is; None: of any. keeps_holdings: whether to record `Draw.holdings`.
-    timing: see `World`. is_out_of_time: asked now and then; the play ends with TimedOutError if so. bulk_from: groups
-    of at least so many members are played in bulk if they can be (None: see `BULK_FROM`, `CALM_FROM`); it makes no
-    difference to the draw."""
+    timing, is_deleted_when_empty: see `World`. is_out_of_time: asked now and then; the play ends with TimedOutError if
+    so. bulk_from: groups of at least so many members are played in bulk if they can be (None: see `BULK_FROM`,
+    `CALM_FROM`); it makes no difference to the draw."""
 
     def __init__(
         self, group: StartingGroup, plan: Plan, settings: BrokerSettings, seed: str, *, led_by: Library | None = None,
         keeps_holdings: bool = False, timing: type[DrawTiming] = DrawTiming,
         is_out_of_time: Callable[[], bool] = lambda: False, bulk_from: int | None = None,
+        is_deleted_when_empty: bool = False,
     ) -> None:  # fmt: skip
         self.group = group
         self._is_out_of_time = is_out_of_time
@@ -89,6 +77,7 @@ class PlanRunner:
             keeps_holdings=keeps_holdings,
             timing=timing,
             observer=self,
+            is_deleted_when_empty=is_deleted_when_empty,
         )
         self._scheduled = 0
         self._unanswered_removals: set[ScriptedMember] = set()
@@ -146,7 +135,7 @@ class PlanRunner:
         for member in self.members:
             member.be_member()
         by_heartbeat = sorted(self.members, key=lambda member: member.extended_ms)
-        world.runtime.load(records, now=Millis(int(by_heartbeat[0].extended_ms)))
+        world.load(records, now=Millis(int(by_heartbeat[0].extended_ms)))
         for member in by_heartbeat:
             member.hand_in_first_heartbeat()
 
@@ -314,7 +303,7 @@ class PlanRunner:
             self.lingering.pop(member.member_id, None)
         self.world.note("remove", f"one LeaveGroup request removes {many(len(identities), 'member')}")
         request = LeaveGroupRequest(group_id=self.group.group_id, members=identities)
-        self.world.send(RemovalSender(self.world), request, _LEAVE_VERSION, on_reply)
+        self.world.send(LeaveSender(self.world, "/operator"), request, LEAVE_VERSION, on_reply)
 
     # -- waiting
 
@@ -477,7 +466,7 @@ class PlanRunner:
             world.note("empty", "the group is empty")
         return Draw(
             generations=world.epochs_before
-            + (self.group.generation if view is None else view.generation)
+            + (world.generation if view is None else view.generation)
             - self.group.generation,
             epoch_in_new_group=view.generation if view is not None and world.is_new_group else None,
             rebalances=world.rebalances,

@@ -23,14 +23,17 @@ from kgm.records.messages.consumer_group_current_member_assignment_value import 
 )
 from kgm.records.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
 from kgm.records.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
+from kgm.records.messages.consumer_group_metadata_key import ConsumerGroupMetadataKey
 from kgm.records.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
 from kgm.records.messages.consumer_group_target_assignment_member_key import ConsumerGroupTargetAssignmentMemberKey
 from kgm.records.messages.consumer_group_target_assignment_metadata_value import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
+from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.record import Record
 from kgm.simulation.plan.member_ids import new_classic_member_id
+from kgm.simulation.plan.retention import Retention
 from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.play.draw import TimelineEvent
 from kgm.simulation.play.held_newcomers import HeldNewcomers
@@ -43,6 +46,8 @@ from kgm.text.wording import many
 
 #: When a plan starts. Late enough that what happened before it has a positive time too.
 START_MS = 1_000_000
+#: When something was committed, before the group is loaded.
+_COMMITTED_BEFORE_MS = 60_000
 
 
 #: A process: a client and its life.
@@ -62,6 +67,23 @@ class Client(Protocol):
 
     @property
     def identity(self) -> str: ...
+
+
+#: The version of LeaveGroup that has a reason for each member (KIP-800).
+LEAVE_VERSION = 5
+
+
+class LeaveSender:
+    """Who sends a LeaveGroup for members: an operator who removes them, or a process that is about to end. stream: the
+    name of what is drawn for it."""
+
+    client_id = identity = "kgm"
+    client_host = "/127.0.0.1"
+    life = 0
+    link_busy_until_ms = 0.0
+
+    def __init__(self, world: "World", stream: str) -> None:
+        self.chance = world.stream(stream)
 
 
 class WorldObserver(Protocol):
@@ -106,13 +128,15 @@ class World:
     """One draw. Everything that nobody can know is drawn: for each client from a stream of its own (`stream`), member
     ids from another one, and the rest from `chance`. The same seed gives the same draw.
 
-    timing: what all members have in common in the draw."""
+    timing: what all members have in common in the draw. is_deleted_when_empty: see `Retention`."""
 
     def __init__(
         self, group: StartingGroup, settings: BrokerSettings, seed: str, *, heartbeat_interval_ms: int | None = None,
         keeps_holdings: bool = False, timing: type[DrawTiming] = DrawTiming, observer: WorldObserver | None = None,
+        is_deleted_when_empty: bool = False,
     ) -> None:  # fmt: skip
         self.group = group
+        self._retention = Retention(group, seed, is_deleted_when_empty=is_deleted_when_empty)
         self.behavior = settings.behavior
         self.observer: WorldObserver = Unobserved() if observer is None else observer
         self.chance = random.Random(seed)  # noqa: S311  (a simulation)
@@ -150,6 +174,7 @@ class World:
         self.epochs_before = 0
         self.is_new_group = False
         self._is_emptied = False
+        self._may_be_empty = False
         self._is_joining = False
         self._is_recorded = False
         self._join_key = TimerKey(TimerKind.JOIN, group.group_id)
@@ -167,6 +192,11 @@ class World:
         self.runtime = Runtime(self.engine, append=self._appended)
         self._deadlines = self.engine.deadlines
         self.held_newcomers = HeldNewcomers(self.engine, group.group_id, self.note)
+
+    def load(self, records: Sequence[Record], *, now: Millis) -> None:
+        """Load the group into the coordinator as it is before the plan, which starts at this time or later."""
+        self.runtime.load([*records, *self._retention.records(int(now) - _COMMITTED_BEFORE_MS)], now=now)
+        self._retention.begin(self.runtime, START_MS)
 
     # -- time
 
@@ -302,6 +332,9 @@ class World:
         self.refused_joins += 1
 
     def _observe(self) -> None:
+        if self._may_be_empty:
+            self._may_be_empty = False
+            self._note_if_empty()
         if self._is_recorded:
             self._is_recorded = False
             self.observer.group_recorded()
@@ -329,6 +362,9 @@ class World:
             match record.key, record.value:
                 case _, GroupMetadataValue() as value:
                     self._generation_appended(value)
+                case GroupMetadataKey() | ConsumerGroupMetadataKey() as key, None:
+                    if all(each.value is None for each in records):  # otherwise it becomes a group of another type
+                        self._group_deleted(0 if isinstance(key, GroupMetadataKey) else self.behavior.first_epoch)
                 case _, ConsumerGroupMetadataValue() as value:
                     self._epoch_appended(value.epoch)
                 case _, ConsumerGroupTargetAssignmentMetadataValue() as value:
@@ -344,17 +380,33 @@ class World:
                 case _:
                     pass
         if removed:
+            self._may_be_empty = True
             added = [each.value for each in records if isinstance(each.value, ConsumerGroupMemberMetadataValue)]
             replaced = frozenset(value.instance_id for value in added if value.instance_id is not None)
             self.observer.members_removed(removed, replaced)
 
+    def _group_deleted(self, first: int) -> None:
+        """The broker has found the group empty and without offsets. Who joins now is in another group."""
+        self._count_from(first)
+        self.note("deleted", "the broker deletes the group, which is empty and has no committed offsets")
+
+    def _count_from(self, first: int) -> None:
+        """Generations or epochs are those of another group from now on."""
+        self.is_new_group = True
+        self._is_emptied = False
+        self.epochs_before += self.generation - first
+        self.generation = self._target_epoch = first
+
+    def _note_if_empty(self) -> None:
+        group_id = self.group.group_id
+        group = self.engine.classic_group(group_id) or self.engine.consumer_group(group_id)
+        if group is not None and not group.members:
+            self.was_empty = True
+            self._retention.emptied(self.runtime, self.clock.now_ms)
+
     def _epoch_appended(self, epoch: int) -> None:
         if self._is_emptied:
-            self._is_emptied = False
-            self.is_new_group = True
-            first_epoch = self.behavior.first_epoch
-            self.epochs_before += self.generation - first_epoch
-            self.generation = self._target_epoch = first_epoch
+            self._count_from(self.behavior.first_epoch)
         if epoch > self.generation:
             self.generation = epoch
             at = f"epoch {epoch}" if self.group.generation_is_known or self.is_new_group else "another epoch"
@@ -382,7 +434,7 @@ class World:
             generation = f"generation {number}" if self.group.generation_is_known else "another generation"
             self.note("assigned", f"{generation} is assigned to {many(members, 'member')}")
         else:
-            self.was_empty = True
+            self.was_empty = self._may_be_empty = True
             at = f" at generation {number}" if self.group.generation_is_known else ""
             self.note("empty", f"the group is empty{at}")
 

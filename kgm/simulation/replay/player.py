@@ -22,10 +22,9 @@ from kgm.simulation.play.ownership_ledger import OwnershipLedger
 from kgm.simulation.play.scripted_member import ScriptedMember
 from kgm.simulation.play.seed_records import seed_records
 from kgm.simulation.play.timing import DrawTiming
-from kgm.simulation.play.world import START_MS, Client, World
+from kgm.simulation.play.world import LEAVE_VERSION, START_MS, Client, LeaveSender, World
 from kgm.simulation.replay.recorded_group import MemberRun, Moment, RecordedProcess, ReplayedGroup, RunEnd
 
-_LEAVE_VERSION = 5
 #: How long the group is watched after the last thing that was done to it, beyond a session.
 _AFTERWARDS_MS = 30_000
 #: Between a request that a process sends and the record that shows it.
@@ -81,18 +80,6 @@ class _PromptTiming(DrawTiming):
 
     def start_ms(self, profile: ClientProfile, *, may_be_slow: bool) -> float:  # noqa: ARG002
         return self._chance.random()
-
-
-class _Leaver:
-    """Sends the LeaveGroup of a process that has ended by then, or of an admin."""
-
-    client_id = identity = "kgm"
-    client_host = "/127.0.0.1"
-    life = 0
-    link_busy_until_ms = 0.0
-
-    def __init__(self, world: World) -> None:
-        self.chance = world.stream("/leaver")
 
 
 class _CountingLedger(OwnershipLedger):
@@ -207,7 +194,7 @@ class Replay:
         for member in present:
             member.be_member()
         by_heartbeat = sorted(present, key=lambda member: member.extended_ms)
-        world.runtime.load(seeds, now=Millis(int(by_heartbeat[0].extended_ms)))
+        world.load(seeds, now=Millis(int(by_heartbeat[0].extended_ms)))
         for member in by_heartbeat:
             member.hand_in_first_heartbeat()
         return seeds
@@ -274,7 +261,7 @@ class Replay:
             return
         identity = MemberIdentity(member_id="" if instance_id is not None else member_id, group_instance_id=instance_id)
         request = LeaveGroupRequest(group_id=self.recorded.group_id, members=[identity])
-        self.world.send(_Leaver(self.world), request, _LEAVE_VERSION, None)
+        self.world.send(LeaveSender(self.world, "/leaver"), request, LEAVE_VERSION, None)
 
     # -- what happens in the world (`WorldObserver`)
 

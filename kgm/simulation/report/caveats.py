@@ -46,12 +46,25 @@ def caveats(
         )
     if plan.scale_out:
         texts.append("new members are assumed to be like the present ones, with names that continue the numbering")
-    if any(draw.was_empty for draw in draws) and INITIAL_DELAY not in plan.settings:
+    is_classic = group.protocol is GroupProtocol.CLASSIC
+    if is_classic and any(draw.was_empty for draw in draws) and INITIAL_DELAY not in plan.settings:
         delay_ms = settings.group_initial_rebalance_delay_ms
         texts.append(
             f"the group is empty for a while; its first rebalance then waits {INITIAL_DELAY}={delay_ms} (--set)"
         )
+    if not group.has_offsets and any(draw.was_empty for draw in draws):
+        texts.append(_may_be_deleted(group, settings))
     return tuple(texts)
+
+
+def _may_be_deleted(group: StartingGroup, settings: BrokerSettings) -> str:
+    known = "the group has no committed offsets:"
+    unknown = "it is not known whether the group has committed offsets: without them"
+    seconds = f"{settings.offsets_retention_check_interval_ms / 1000:g}"
+    return (
+        f"{known if group.has_offsets is False else unknown} a broker deletes it if it is empty when the broker looks, "
+        f"every {seconds} s (offsets.retention.check.interval.ms), and its generations or epochs count from 1 again"
+    )
 
 
 def session_caveats(shorter: Sequence[Draw], session_timeout_ms: int) -> tuple[str, ...]:

@@ -332,6 +332,8 @@ def test_a_group_that_is_deleted_and_created_again():
     assert watch.group.missing() == ["the group does not exist"]
     assert watch.kinds(group(A), recorded(1, A)) == ["generation", "watching"]
     assert watch.group.rebalances == 1
+    assert watch.see(group(A, B), recorded(9, A, B))[0] == ("generation", "1 -> 9: 8 rebalances")
+    assert watch.see(group(A, B), recorded(2, A, B)) == [("generation", "9 -> 2: 2 rebalances")]
 
 
 def test_a_group_that_does_not_exist_yet():

@@ -28,6 +28,7 @@ from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.scripted_member import LifecyclePhase, ScriptedMember
 from kgm.simulation.play.world import World
 
+_MS_PER_MINUTE: Final = 60_000
 #: Rounds are not tried any more when so many could not be played in bulk, and few could.
 _MOST_FAILURES: Final = 8
 
@@ -202,11 +203,18 @@ class Rounds:
         has_expiration = self._expiration_key in deadlines
         if len(deadlines) != len(others) + has_expiration + len(group.soft.parked_joins):
             return 0.0
-        if has_expiration and world.engine.offsets.of(self._group_id):
+        if has_expiration and self._have_offsets_expired(deadlines[self._expiration_key]):
             others.append(deadlines[self._expiration_key])
         others += [deadlines[session_key(self._group_id, member_id)] for member_id in group.soft.parked_joins]
         next_at = world.clock.next_at()
         return min(others if next_at is None else [*others, next_at])
+
+    def _have_offsets_expired(self, at_ms: Millis) -> bool:
+        """Whether an offset may be past its retention by then."""
+        engine = self._world.engine
+        retention_ms = engine.settings.offsets_retention_minutes * _MS_PER_MINUTE
+        offsets = engine.offsets.of(self._group_id).values()
+        return any(at_ms - row.commit_timestamp_ms >= retention_ms for row in offsets)
 
     # -- what comes of it
 
@@ -273,7 +281,7 @@ class Rounds:
             self._record(group, joined_ms)
 
     def _go_on(self, now_ms: float) -> None:
-        """By events. The broker looks for expired offsets now and then; this group has none, so nothing comes of it."""
+        """By events. The broker looks for expired offsets now and then; the group has none, so nothing comes of it."""
         self._world.clock.now_ms = now_ms
         runtime, deadlines, key = self._world.runtime, self._world.engine.deadlines, self._expiration_key
         while key in deadlines and deadlines[key] <= now_ms:

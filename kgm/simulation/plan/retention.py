@@ -1,0 +1,51 @@
+"""What a broker does with a group that it finds empty: it keeps one that has committed offsets, and deletes any other.
+
+Brokers look every `offsets.retention.check.interval.ms` (Kafka: GroupCoordinatorShard.cleanupGroupMetadata)."""
+
+import math
+import random
+
+from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind
+from kgm.coordinator.runtime import Runtime
+from kgm.records.messages.offset_commit_key import OffsetCommitKey
+from kgm.records.messages.offset_commit_value import OffsetCommitValue
+from kgm.records.record import Record
+from kgm.simulation.plan.starting_group import StartingGroup
+
+_TIMER = TimerKey(TimerKind.OFFSET_EXPIRATION)
+
+
+class Retention:
+    """The timer of a broker by which it looks for such groups.
+
+    seed: for when it looks. is_deleted_when_empty: whether the group has no committed offsets, and the broker looks as
+    soon as it is empty."""
+
+    def __init__(self, group: StartingGroup, seed: str, *, is_deleted_when_empty: bool) -> None:
+        self._group = group
+        self._is_deleted_when_empty = is_deleted_when_empty
+        self._has_offsets = group.has_offsets is not False and not is_deleted_when_empty
+        self._chance = random.Random(seed + "/retention")  # noqa: S311  (a simulation)
+
+    def records(self, since_ms: int) -> list[Record]:
+        """The committed offset that keeps the group, if it has any. Of which partition does not matter."""
+        if not self._has_offsets:
+            return []
+        key = OffsetCommitKey(group=self._group.group_id, topic=next(iter(self._group.topics), ""), partition=0)
+        return [Record(key, OffsetCommitValue(commit_timestamp=since_ms))]
+
+    def begin(self, runtime: Runtime, now_ms: float) -> None:
+        """The group is loaded. The broker has counted since it started, and nobody knows when that was."""
+        if not self._has_offsets:
+            interval_ms = runtime.engine.settings.offsets_retention_check_interval_ms
+            self._look_at(runtime, now_ms + interval_ms * self._chance.random())
+
+    def emptied(self, runtime: Runtime, now_ms: float) -> None:
+        """The group has become empty."""
+        if self._is_deleted_when_empty:
+            self._look_at(runtime, now_ms)
+
+    @staticmethod
+    def _look_at(runtime: Runtime, at_ms: float) -> None:
+        runtime.suspend_timers([_TIMER])
+        runtime.resume_timers([(_TIMER, Millis(math.ceil(at_ms)), runtime.reserve_turns(1))])

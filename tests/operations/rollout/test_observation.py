@@ -1,0 +1,42 @@
+"""What a rollout that goes on concludes from the group before and now: no cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgm.client.poller import PolledGroup
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.rollout.observation import GroupObservation
+from kgm.operations.rollout.spec import RolloutStep, StepKind
+from tests.operations.watch.virtual_time import VirtualTime
+
+
+def _group(generation: int | None) -> GroupSnapshot:
+    member = MemberSnapshot(member_id="a-1", group_instance_id="a", status="stable", topics=("t",))
+    return GroupSnapshot(group_id="g", type="classic", state="Stable", members=(member,), generation=generation)
+
+
+class _Poller:
+    def __init__(self, group: GroupSnapshot) -> None:
+        self._group = group
+
+    def poll(self) -> dict[str, PolledGroup]:
+        return {"g": PolledGroup(seen=self._group)}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "rebalances", "doubt"),
+    [
+        (4, 4, 0, None), (4, 6, 2, None),
+        (9, 2, 2, "at least: the group was deleted meanwhile and counts from 1 again"),
+        (None, 2, 0, "at least: the generation before or now is not known"),
+    ],
+)  # fmt: skip
+def test_what_happened_while_nobody_looked_is_counted_by_generations(before, now, rebalances, doubt):
+    observation = GroupObservation("g", _Poller(_group(now)), VirtualTime())
+    observation.poll()
+    step = RolloutStep(kind=StepKind.BOUNCE, members=("a",))
+    observation.resume(step, _group(before), is_acknowledged=False)
+    counts = observation.counts()
+    assert counts.rebalances == rebalances
+    assert (None if counts.rebalances_doubt is None else str(counts.rebalances_doubt)) == doubt
