@@ -25,6 +25,8 @@ from tests.pipeline.test_remote_store import (  # noqa: F401  (collected here, w
     test_two_writers_that_do_not_see_each_other,
 )
 
+#: The reader leaves the server some time for what it is there for.
+_READ_EVERY_S = 0.05
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(3000 if EVERY_STEP else 600)]
 
 
@@ -50,7 +52,7 @@ def test_killed_at_every_request_while_others_read(store, log, format):  # noqa:
     wholes, seen, over = {200}, [], threading.Event()
 
     def read():
-        while not over.is_set():
+        while not over.wait(_READ_EVERY_S):
             try:
                 tables = open_store(store)
                 seen.append(len(tables.table("silver_commit", RowFilter())))

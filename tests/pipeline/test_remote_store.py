@@ -6,11 +6,7 @@ unpickled. `test_remote_on_spark` has the same on Spark."""
 import itertools
 import json
 import os
-import pickle
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 
@@ -30,23 +26,13 @@ from kgm.operations.history.raw_records import verify_source
 from kgm.operations.history.source import HistorySource
 from kgm.pipeline import Source, StoreFormat, build, capture
 from kgm.pipeline.remote import bronze, claims, layout
+from tests.pipeline.killed_build import KilledBuild, without_spark
 from tests.pipeline.writer import write_log
 from tests.s3 import keys
 
-#: KGM_KILLS=1 kills at every step, which is a start of Python for each; without it at some of them.
+#: KGM_KILLS=1 kills at every step; without it at some of them.
 EVERY_STEP = "KGM_KILLS" in os.environ
 pytestmark = pytest.mark.timeout(3000 if EVERY_STEP else 600)
-
-
-def without_spark(patch):
-    """Tasks and sessions of this process."""
-    from kgm.pipeline import session, tasks
-
-    def each(_, function, works):
-        return [pickle.loads(pickle.dumps(function))(pickle.loads(pickle.dumps(work))) for work in works]
-
-    patch.setattr(tasks, "each", each)
-    patch.setattr(session, "start", lambda *_: None)
 
 
 @pytest.fixture(autouse=True)
@@ -320,39 +306,6 @@ def test_two_writers_that_do_not_see_each_other(store, log, monkeypatch):
     assert stored(store) == expected(source)
 
 
-_STEPS = """
-import json, sys
-from kgm.history.places import parquet
-from kgm.history.places.remote_path import RemotePath, place
-from kgm.pipeline import Source, StoreFormat, build
-from kgm.pipeline.remote import bronze, claims, layout
-import pytest
-from tests.pipeline.kills import Killer
-from tests.pipeline.test_remote_store import without_spark
-
-asked = json.loads(sys.argv[1])
-killer = Killer(asked["step"])
-
-if asked["requests"]:  # whatever changes something in a store that is reached over HTTP
-    import requests
-
-    plain = requests.Session.request
-    killer.counts(requests.Session, "request")
-    changes = requests.Session.request
-    requests.Session.request = lambda self, method, *given, **named: (plain if method == "GET" else changes)(
-        self, method, *given, **named
-    )
-else:
-    killer.counts(RemotePath, "write_bytes")
-    killer.counts(RemotePath, "unlink")
-    killer.counts(layout, "write_table")
-bronze._FOLD = 2
-layout.GRACE_S = asked["grace"]
-without_spark(pytest.MonkeyPatch())
-done = build(place(asked["store"]), source=Source.parse(asked["source"]), format=StoreFormat(asked["format"]))
-"""
-
-
 def killed_at_steps(store, log, steps, *, format, environment, requests=False, whole_builds=None):  # noqa: A002
     """Build a store that grows, killed at these steps, one after the other, until a build gets to its end; returns how
     often it died. requests: whether steps are requests that change something. whole_builds: noted in it are the sizes
@@ -366,17 +319,13 @@ def killed_at_steps(store, log, steps, *, format, environment, requests=False, w
         now = expected(source)
         if whole_builds is not None:
             whole_builds.add(len(now["silver_commit"]))
-        said = {
-            "store": str(store), "source": str(source), "step": step, "format": format, "requests": requests,
-            "grace": grace,
-        }  # fmt: skip
-        done = subprocess.run(
-            [sys.executable, "-c", _STEPS, json.dumps(said)], capture_output=True, text=True, timeout=120, check=False,
-            env=os.environ | environment,
+        killed = KilledBuild(
+            store=str(store), source=str(source), step=step, format=format, requests=requests, grace_s=grace,
+            environment=environment,
         )  # fmt: skip
-        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        ended = killed.run()
         assert stored(store) in (whole, now), step
-        if done.returncode == 0:
+        if not ended:
             break
         died += 1
         build(store, source=source)  # and it goes on where it was, as if nothing had been
