@@ -18,10 +18,11 @@ from kgm.simulation.draws.task import DrawTask
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, with_versions_of
 from kgm.simulation.plan.client_library import Library, usual_heartbeat_interval_ms
 from kgm.simulation.plan.starting_group import StartingGroup, starting_group_of
+from kgm.simulation.play.bulk.coverage import BULK_FROM
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.play.plan_runner import PlanRunner
-from kgm.simulation.play.timing import DIRECTED, DrawTiming, UsualTiming
+from kgm.simulation.play.timing import DIRECTED, NOTICED, DrawTiming, UsualTiming
 from kgm.simulation.report.caveats import (
     INITIAL_DELAY,
     assumes_topics,
@@ -104,6 +105,7 @@ def simulate(
         all(draw.without_times == every[0].without_times for draw in every)
         and (len(every) > 1 or is_certain)
         and not (_is_open(every) or _is_early(simulation) or is_foreign(snapshot, simulation.plan))
+        and not _is_left_to_chance(simulation, drawn)
         # Without a rebalance nobody asks how many partitions there are.
         and not (assumes_topics(snapshot, simulation.group) and every[0].rebalances)
     )
@@ -288,10 +290,33 @@ class Simulation:
         rounds = min(draws // _DRAWS_PER_ROUND, _MOST_ROUNDS)
         directed: list[Draw] = []
         tasks = [DrawTask(number=number, directed=timing) for number in range(rounds) for timing in DIRECTED]
+        if draws > 1 and self.is_small and self.may_be_noticed_in_between:
+            tasks += [
+                DrawTask(number=number, directed=timing) for number in range(max(rounds, 1)) for timing in NOTICED
+            ]
         with contextlib.suppress(TimedOutError):
             for draw in self._played(tasks):
                 directed.append(draw)  # noqa: PERF402  (as above)
         return directed
+
+    @property
+    def may_be_noticed_in_between(self) -> bool:
+        """Whether other members may notice what one process does before another does the same: whether several stop or
+        start at about the same time, and not all members do."""
+        plan = self.plan
+        together = max(map(len, plan.batches()), default=0)
+        leavers = {member.identity for member in self.group.members if member.group_instance_id is None}
+        removed = [identity for identity in plan.remove if identity in leavers]
+        by_request = len(plan.remove) > len(removed)  # static members that are removed go all at once
+        newcomers = min(plan.scale_out, 1) if plan.scale_out_every_ms else plan.scale_out
+        others = len(plan.scale_in) + len(removed) + by_request + newcomers
+        at_once = together + others if plan.rolling is None else max(together, others)
+        return at_once > 1 and len(plan.bounce) < len(self.group.members)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a draw costs little, also if it is played by events."""
+        return len(self.group.members) < BULK_FROM[self.group.protocol]
 
     def play_led(self) -> list[Draw]:
         """A draw led by each library. Raises TimedOutError."""
@@ -451,6 +476,12 @@ def _is_early(simulation: Simulation) -> bool:
     """Whether the broker's rules for the group were not compared with its own classes."""
     is_consumer = simulation.group.protocol is GroupProtocol.CONSUMER or simulation.plan.migrate
     return is_consumer and not simulation.settings.behavior.has_compared_consumer_groups
+
+
+def _is_left_to_chance(simulation: Simulation, drawn: Sequence[Draw]) -> bool:
+    """Whether heartbeats may be due just where they make a difference, and draws of that would cost too much."""
+    has_rebalances = any(draw.rebalances for draw in drawn)
+    return has_rebalances and simulation.may_be_noticed_in_between and not simulation.is_small
 
 
 def _is_open(draws: Sequence[Draw]) -> bool:

@@ -58,6 +58,8 @@ class DrawTiming:
     pace = 1.0
     #: How late the timers of the broker fire, if not as usual.
     _timers_late: Span | None = None
+    #: Whether the heartbeats of all members are due just when a rebalance begins. Nobody knows when they are.
+    notices_at_once = False
 
     def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
         self._chance = chance
@@ -131,6 +133,9 @@ class OneByOne(UsualTiming):
     """The processes of a batch stop and join one after another, so that each of them finds a group that is about to
     rebalance, or has done so."""
 
+    #: Whether those that are started last are the first to join.
+    is_last_first = False
+
     def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
         super().__init__(chance, heartbeat_interval_ms, session_timeout_ms)
         self._timers_late = (0.0, 0.0)
@@ -147,9 +152,27 @@ class OneByOne(UsualTiming):
 
     def start_ms(self, profile: ClientProfile, *, may_be_slow: bool) -> float:
         least, most = profile.start
-        late_ms = self._gap_ms * self._started
+        longest_ms = SLOW_START_MS if may_be_slow else most - least
+        late_ms = min(self._gap_ms * self._started, longest_ms)
         self._started += 1
-        return least + min(late_ms, SLOW_START_MS if may_be_slow else most - least)
+        return least + (longest_ms - late_ms if self.is_last_first else late_ms)
+
+
+class NoticedInBetween(OneByOne):
+    """The processes of a batch are as far apart as they can be, and the others notice each of them before the next one
+    stops or joins. Chance finds that seldom: their heartbeats have to be due within a part of a second."""
+
+    notices_at_once = True
+
+    def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
+        super().__init__(chance, heartbeat_interval_ms, session_timeout_ms)
+        self._gap_ms = SLOW_START_MS
+
+
+class NoticedLastFirst(NoticedInBetween):
+    """The same the other way round."""
+
+    is_last_first = True
 
 
 class SlowestLast(AllAtOnce):
@@ -201,6 +224,8 @@ class RejoinsBeforeItStops(AllAtOnce):
 
 #: Each of them is played several times.
 DIRECTED = (AllAtOnce, OneByOne, SlowestLast, OneLibraryLast, RejoinsBeforeItStops)
+#: The same where several processes stop or start at about the same time, while other members look on.
+NOTICED = (NoticedInBetween, NoticedLastFirst)
 
 
 def _some_interval_ms(chance: random.Random, session_timeout_ms: int) -> int:

@@ -9,6 +9,7 @@ import pytest
 from kgm.simulation.bounce import Simulation, simulate
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, WhatIf
 from kgm.simulation.play.timing import (
+    NOTICED,
     AllAtOnce,
     DrawTiming,
     OneByOne,
@@ -110,6 +111,33 @@ def test_a_member_that_rejoins_before_it_stops_is_in_one_more_generation():
     assert directed(group, AllAtOnce, scale_in=ids(group, 0, 1)).generations == 1
     ranges = simulate(group, Plan(scale_in=ids(group, 0, 1), heartbeat_interval_ms=3_000)).ranges
     assert (ranges.generations.min, ranges.generations.median, ranges.generations.max) == (1, 1, 2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_others_may_notice_one_process_before_the_next_one_joins(seed):
+    """Two of three static members are removed, and start together. If both join before member-3 notices, all six
+    partitions pass on but its last two: 4 when the two are removed, and 4 more. If member-3 notices member-1 first,
+    member-1 gets three partitions (3), and then member-2 one of each (2); the other way round 3 and 3."""
+    group = made_up(3, 6, library="librdkafka")
+    plan = Plan(bounce=ids(group, 0, 1), rolling=Rolling(max_unavailable=2), remove_first=True, restart_time_ms=300)
+    simulation = Simulation.of(group, plan, seed)
+    draws = [simulation.runner(1, timing=timing).play() for timing in (AllAtOnce, *NOTICED)]
+    together, *apart = [(draw.rebalances, draw.handovers) for draw in draws]
+    assert together == (2, 8)
+    assert sorted(apart) == [(3, 9), (3, 10)]
+    prediction = simulate(group, plan, draws=5, seed=seed)
+    assert not prediction.exact
+    assert (prediction.ranges.rebalances.min, prediction.ranges.rebalances.max) == (2, 3)
+    assert (prediction.ranges.handovers.min, prediction.ranges.handovers.max) == (8, 10)
+
+
+def test_what_others_may_notice_in_a_large_group_is_left_open():
+    """Draws of it would cost too much there."""
+    group = made_up(30, 60)
+    together = Plan(scale_in=ids(group, 0, 1), heartbeat_interval_ms=3_000)
+    assert not simulate(group, together, draws=3).exact
+    assert simulate(group, replace(together, scale_in=ids(group, 0)), draws=3).exact
+    assert simulate(group, Plan(remove=ids(group, 0, 1)), draws=3).exact, "one request removes both"
 
 
 def test_what_is_rare_widens_ranges_and_is_not_typical():
