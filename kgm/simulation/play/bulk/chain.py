@@ -76,7 +76,7 @@ class Chain:
         self._slot_of_id = crowd.slots | {member.member_id: crowd.slot_of[member] for member in waiting}
         self._by_id: Ints | None = None
         if crowd.is_alike:
-            self._by_id = np.array([slot for _, slot in sorted(self._slot_of_id.items())], dtype=np.int64)
+            self._by_id = crowd.by_id_with(waiting)
         self.waits_until: Floats = np.full(len(waiting), np.inf)
         for member in waiting:
             crowd.identity[crowd.slot_of[member]] = crowd.ledger.number_of(member.identity)

@@ -28,7 +28,7 @@ _OVERFLOW: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subscribed:
+class SubscribedPartitions:
     """The partitions that alike members subscribe to, in the order of topics and partitions. places: in the ledger.
     numbers: in their topics. last_first: their order for librdkafka, see `LibrdkafkaDeal`."""
 
@@ -37,14 +37,14 @@ class Subscribed:
     last_first: Ints
 
     @staticmethod
-    def of(topics: Sequence[str], starts: Mapping[str, int], counts: Mapping[str, int]) -> "Subscribed":
+    def of(topics: Sequence[str], starts: Mapping[str, int], counts: Mapping[str, int]) -> "SubscribedPartitions":
         """topics: as each of the members names them."""
         numbers = {topic: np.arange(counts[topic]) for topic in sorted(topics)}
         first_at, total = {}, 0
         for topic, row in numbers.items():
             first_at[topic], total = total, total + len(row)
         in_metadata = [first_at[topic] + numbers[topic] for topic in scala_set_order(topics)]
-        return Subscribed(
+        return SubscribedPartitions(
             places=np.concatenate([starts[topic] + row for topic, row in numbers.items()]),
             numbers=np.concatenate([*numbers.values()]),
             last_first=np.concatenate(in_metadata)[::-1],
@@ -58,7 +58,8 @@ class ClaimsAssignment(LeaderAssignment):
 
     def __init__(
         self, group: StartingGroup, library: Library, slots: Mapping[str, int], specs: Sequence[StartingMember],
-        sent: Ints, starts: Mapping[str, int], *, by_id: Ints | None, subscribed: Subscribed | None, before: Ints,
+        sent: Ints, starts: Mapping[str, int], *, by_id: Ints | None, subscribed: SubscribedPartitions | None,
+        before: Ints,
     ) -> None:  # fmt: skip
         super().__init__(group, library, slots, specs, sent, starts, len(before))
         self._before = before
@@ -103,10 +104,10 @@ class ClaimsAssignment(LeaderAssignment):
         """Whether `_dealt` has the rules of this assignor for such claims."""
 
     @abstractmethod
-    def _dealt(self, by_id: Ints, subscribed: Subscribed) -> Ints:
+    def _dealt(self, by_id: Ints, subscribed: SubscribedPartitions) -> Ints:
         """For each partition in the order of topics and partitions the slot of its owner, or NOBODY."""
 
-    def _java_deal(self, by_id: Ints, subscribed: Subscribed) -> JavaDeal:
+    def _java_deal(self, by_id: Ints, subscribed: SubscribedPartitions) -> JavaDeal:
         return JavaDeal(by_id, self._before[subscribed.places], subscribed.numbers, self._in_map_order)
 
     def _in_map_order(self) -> Ints:
@@ -123,7 +124,7 @@ class CooperativeAssignment(ClaimsAssignment):
     def _has_rules(self) -> bool:
         return self._group.assignor == "cooperative-sticky"
 
-    def _dealt(self, by_id: Ints, subscribed: Subscribed) -> Ints:
+    def _dealt(self, by_id: Ints, subscribed: SubscribedPartitions) -> Ints:
         if self.library is Library.JAVA:
             return self._java_deal(by_id, subscribed).owners(is_cooperative=True)
         return LibrdkafkaDeal(by_id, self._before[subscribed.places], subscribed.last_first).owners()
@@ -145,8 +146,8 @@ class StickyAssignment(ClaimsAssignment):
 
     def __init__(
         self, group: StartingGroup, library: Library, slots: Mapping[str, int], specs: Sequence[StartingMember],
-        sent: Ints, starts: Mapping[str, int], *, by_id: Ints | None, subscribed: Subscribed | None, before: Ints,
-        generation: int, waited: Mapping[int, tuple[Partitions, int] | None],
+        sent: Ints, starts: Mapping[str, int], *, by_id: Ints | None, subscribed: SubscribedPartitions | None,
+        before: Ints, generation: int, waited: Mapping[int, tuple[Partitions, int] | None],
     ) -> None:  # fmt: skip
         super().__init__(
             group, library, slots, specs, sent, starts, by_id=by_id, subscribed=subscribed, before=before
@@ -159,7 +160,7 @@ class StickyAssignment(ClaimsAssignment):
         are_new = all(claims is None for claims in self._waited.values())
         return are_new and self.library is Library.JAVA
 
-    def _dealt(self, by_id: Ints, subscribed: Subscribed) -> Ints:
+    def _dealt(self, by_id: Ints, subscribed: SubscribedPartitions) -> Ints:
         return self._java_deal(by_id, subscribed).owners(is_cooperative=False)
 
     def _said(self, member_id: str, slot: int) -> tuple[Partitions, bytes | None]:

@@ -17,7 +17,7 @@ from kgm.coordinator.contract.outcome import Millis, TimerKey, session_key
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.model.assignment import Partitions
 from kgm.protocol.subscription import NO_GENERATION
-from kgm.simulation.play.bulk.claims import Subscribed, are_alike
+from kgm.simulation.play.bulk.claims import SubscribedPartitions, are_alike
 from kgm.simulation.play.bulk.ledger import NOBODY, ArrayLedger, LedgerState
 from kgm.simulation.play.bulk.owners import LeaderAssignment, is_ordered
 from kgm.simulation.play.bulk.streams import Flags, Floats, Ints, Words
@@ -63,7 +63,7 @@ class Crowd:
         self._places: Ints = np.zeros(0, dtype=np.int64)
         self._by_id: Ints = self._places
         #: What alike members subscribe to; None if they are not.
-        self.subscribed: Subscribed | None = None
+        self.subscribed: SubscribedPartitions | None = None
         self.assignment: LeaderAssignment | None = None
         #: When the first heartbeat is due, or earlier.
         self.next_due_ms = math.inf
@@ -136,7 +136,7 @@ class Crowd:
         self.world.ledger = ArrayLedger(self.world.ledger)
         self._clear()
         if self.is_alike:
-            self.subscribed = Subscribed.of(self.specs[0].topics, self.ledger.starts, self.world.group.topics)
+            self.subscribed = SubscribedPartitions.of(self.specs[0].topics, self.ledger.starts, self.world.group.topics)
         for member_id in group.members:
             member = calm.get(member_id)
             if member is not None:
@@ -259,6 +259,12 @@ class Crowd:
     def order(self) -> Ints | None:
         """The slots in the order of member ids, if the assignor need not be asked."""
         return self._by_id if self.is_ordered or self.is_alike else None
+
+    def by_id_with(self, waiting: Sequence[ScriptedClassicMember]) -> Ints:
+        """The slots of the crowd, and of members that wait, in the order of member ids."""
+        new = sorted(waiting, key=lambda member: member.member_id)
+        at = [bisect.bisect(self._sorted_ids, member.member_id) for member in new]
+        return np.insert(self._by_id, at, [self.slot_of[member] for member in new])
 
     def slot_of_identity(self, slots: Ints) -> Ints:
         """Of these members, by number of the identity; NOBODY for others, and for nobody."""

@@ -67,6 +67,8 @@ class JavaDeal(_Deal):
 
     def _surplus(self, surplus: Ints) -> Ints:
         """The partitions that members give up: so many of each, by partition, then topic, the last ones."""
+        if not surplus.any():
+            return surplus[:0]
         mine = np.flatnonzero((surplus > 0)[self._owner] & (self._owner != NOBODY))
         owner = self._owner[mine]
         order = np.lexsort((-mine, -self._numbers[mine], owner))
@@ -108,26 +110,24 @@ class LibrdkafkaDeal(_Deal):
         return self._slots()
 
     def _even_out(self, loads: Ints) -> None:
-        if loads.max() <= loads.min() + 1:
-            return
-        givers, load, given = self._offered(loads)
-        takers, least = _least_loaded(loads, len(givers))
-        helps = load > least + 1
-        count = len(helps) if helps.all() else int(helps.argmin())
-        self._owner[given[:count]] = takers[:count]
+        """The member that has most, of these the one with the last id, gives the first of its partitions."""
+        share, most = len(self._owner) // len(loads), int(loads.max())
+        offers, room = np.maximum(loads - share, 0).sum(), np.maximum(most - 1 - loads, 0).sum()
+        count = int(min(offers, room))
+        givers, load = _least_loaded(-loads[::-1], count)
+        givers, load = len(loads) - 1 - givers, -load
+        takers, least = _least_loaded(loads, count)
+        count = int(np.count_nonzero(load > least + 1))  # of which the first ones are
+        self._owner[self._nth(givers[:count], (loads[givers] - load)[:count])] = takers[:count]
 
-    def _offered(self, loads: Ints) -> tuple[Ints, Ints, Ints]:
-        """What members with more than their share would give, in turn: who, how many it has before, and which
-        partition. From those that have most, the last id first; each its first partitions."""
-        share = len(self._owner) // len(loads)
-        mine = np.flatnonzero((loads > share)[self._owner])
-        owner = self._owner[mine]
-        order = np.argsort(owner, kind="stable")
-        mine, owner = mine[order], owner[order]
-        left = loads[owner] - (np.arange(len(mine)) - np.searchsorted(owner, owner))
-        in_turn = np.lexsort((-owner, -left))
-        in_turn = in_turn[: int(np.count_nonzero(left > share))]
-        return owner[in_turn], left[in_turn], mine[in_turn]
+    def _nth(self, owners: Ints, number: Ints) -> Ints:
+        """The partition with this number of those that each of these members has."""
+        gives: Flags = np.zeros(len(self._by_id), dtype=np.bool_)
+        gives[owners] = True
+        mine = np.flatnonzero(gives[self._owner])
+        mine = mine[np.argsort(self._owner[mine], kind="stable")]
+        nth: Ints = mine[np.searchsorted(self._owner[mine], owners) + number]
+        return nth
 
 
 def _least_loaded(loads: Ints, count: int) -> tuple[Ints, Ints]:

@@ -18,7 +18,7 @@ from kgm.simulation.play.bulk import claims
 from kgm.simulation.play.bulk.claims import (
     CooperativeAssignment,
     StickyAssignment,
-    Subscribed,
+    SubscribedPartitions,
     are_alike,
     rows_of,
 )
@@ -69,7 +69,7 @@ def both(start, library, before, waited=None):
     slots = {member.member_id: slot for slot, member in enumerate(specs)}
     by_id = np.array([slot for _, slot in sorted(slots.items())], dtype=np.int64)
     starts = layout_of(start)
-    subscribed = Subscribed.of(specs[0].topics, starts, start.topics)
+    subscribed = SubscribedPartitions.of(specs[0].topics, starts, start.topics)
     sent = np.full(len(specs), 5, dtype=np.int64)
     more = {"generation": 5, "waited": waited or {}} if start.assignor == "sticky" else {}
     kind = StickyAssignment if start.assignor == "sticky" else CooperativeAssignment
