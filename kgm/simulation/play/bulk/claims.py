@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from kgm.assignors.client.librdkafka_alike import sums_fit
 from kgm.assignors.contract import Assigned
 from kgm.java.hash_map import map_order
 from kgm.java.scala_set import scala_set_order
@@ -22,9 +23,6 @@ from kgm.simulation.play.bulk.streams import Ints
 from kgm.simulation.play.leader import encode_sticky_data
 
 _NOTHING: Final[dict[str, tuple[int, ...]]] = {}
-#: librdkafka undoes its moves if sums of 32 bits say that they did not help. Below so many members times partitions
-#: these sums do not overflow.
-_OVERFLOW: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +73,7 @@ class ClaimsAssignment(LeaderAssignment):
             return bool(claimed)
         # Members keep what they claim of topics that they do not subscribe to.
         is_usual = claimed == np.count_nonzero(self._before[self._subscribed.places] != NOBODY)
-        return bool(is_usual) and len(self._by_id) * self._total < _OVERFLOW
+        return bool(is_usual) and sums_fit(len(self._by_id), self._total)
 
     @cached_property
     def _claimed(self) -> dict[int, dict[str, tuple[int, ...]]]:

@@ -1,6 +1,6 @@
 """What sticky assignors make of claims that are not disputed, without racks, among members that subscribe alike: an
 owner for each partition at once. `JavaDeal` has the rules of `assignors.client.sticky_constrained`, `LibrdkafkaDeal`
-those of `assignors.client.librdkafka`.
+those of `assignors.client.librdkafka_alike`.
 
 Members are places in the order of their ids. by_id: their slots. before: for each partition the slot of the member that
 claims it, or NOBODY; in the order of topics and partitions. Some partition is claimed."""
@@ -23,10 +23,6 @@ class _Deal:
         self._claimed = self._place_of[before]
         self._owner = self._claimed.copy()
         self._loads = np.bincount(self._claimed[self._claimed >= 0], minlength=len(by_id))
-
-    def _held_back(self) -> None:
-        """As the cooperative protocol has it: what another member claims goes to nobody until it is given up."""
-        self._owner[(self._claimed != NOBODY) & (self._owner != self._claimed)] = NOBODY
 
     def _slots(self) -> Ints:
         return np.where(self._owner == NOBODY, NOBODY, self._by_id[self._owner])
@@ -51,8 +47,8 @@ class JavaDeal(_Deal):
         self._owner[self._surplus(loads - keep)] = NOBODY
         free = np.flatnonzero(self._owner == NOBODY)
         self._owner[free] = self._takers(loads, big)[: len(free)]
-        if is_cooperative:
-            self._held_back()
+        if is_cooperative:  # what another member claims goes to nobody until it is given up
+            self._owner[(self._claimed != NOBODY) & (self._owner != self._claimed)] = NOBODY
         return self._slots()
 
     def _big(self) -> Flags:
@@ -73,8 +69,7 @@ class JavaDeal(_Deal):
         owner = self._owner[mine]
         order = np.lexsort((-mine, -self._numbers[mine], owner))
         mine, owner = mine[order], owner[order]
-        rank = np.arange(len(mine)) - np.searchsorted(owner, owner)
-        return mine[rank < surplus[owner]]
+        return mine[_number_within(owner) < surplus[owner]]
 
     def _takers(self, loads: Ints, big: Flags) -> Ints:
         """Who gets the free partitions, in order: lap after lap the members below the floor, until they reach it; then
@@ -89,10 +84,8 @@ class JavaDeal(_Deal):
 
 
 class LibrdkafkaDeal(_Deal):
-    """`assign_cooperative_sticky`, whose search for a better balance comes to this: what is free goes to whoever has
-    least; then whoever has most gives to whoever has least, until nobody is ahead of another by more than one. One that
-    has given never has least again, and one that was given never has most: so partitions do not trade places, and no
-    second look moves any.
+    """`assign_alike`, which says why it comes to this: what is free goes to whoever has least; then whoever has most
+    gives up partitions, until nobody is ahead of another by more than one.
 
     last_first: the partitions in the order in which those that nobody claims are assigned."""
 
@@ -102,32 +95,31 @@ class LibrdkafkaDeal(_Deal):
 
     def owners(self) -> Ints:
         """For each partition the slot of its owner, or NOBODY."""
-        free = self._last_first[self._owner[self._last_first] == NOBODY]
+        free = self._last_first[self._claimed[self._last_first] == NOBODY]
         takers, _ = _least_loaded(self._loads, len(free))
+        gives = self._given(self._loads + np.bincount(takers, minlength=len(self._loads)))
+        if gives.any():
+            self._owner[self._first(gives)] = NOBODY
         self._owner[free] = takers
-        self._even_out(self._loads + np.bincount(takers, minlength=len(self._loads)))
-        self._held_back()
         return self._slots()
 
-    def _even_out(self, loads: Ints) -> None:
-        """The member that has most, of these the one with the last id, gives the first of its partitions."""
+    def _given(self, loads: Ints) -> Ints:
+        """How much each gives. Of those that have most, the one with the last id gives next."""
         share, most = len(self._owner) // len(loads), int(loads.max())
         offers, room = np.maximum(loads - share, 0).sum(), np.maximum(most - 1 - loads, 0).sum()
         count = int(min(offers, room))
-        givers, load = _least_loaded(-loads[::-1], count)
-        givers, load = len(loads) - 1 - givers, -load
-        takers, least = _least_loaded(loads, count)
-        count = int(np.count_nonzero(load > least + 1))  # of which the first ones are
-        self._owner[self._nth(givers[:count], (loads[givers] - load)[:count])] = takers[:count]
+        givers, minus_load = _least_loaded(-loads[::-1], count)
+        _, least = _least_loaded(loads, count)
+        helps = int(np.count_nonzero(-minus_load > least + 1))  # the first ones do
+        return np.bincount(len(loads) - 1 - givers[:helps], minlength=len(loads))
 
-    def _nth(self, owners: Ints, number: Ints) -> Ints:
-        """The partition with this number of those that each of these members has."""
-        gives: Flags = np.zeros(len(self._by_id), dtype=np.bool_)
-        gives[owners] = True
-        mine = np.flatnonzero(gives[self._owner])
-        mine = mine[np.argsort(self._owner[mine], kind="stable")]
-        nth: Ints = mine[np.searchsorted(self._owner[mine], owners) + number]
-        return nth
+    def _first(self, count: Ints) -> Ints:
+        """So many of the partitions of each, the first ones."""
+        mine = np.flatnonzero((count > 0)[self._claimed] & (self._claimed != NOBODY))
+        mine = mine[np.argsort(self._claimed[mine], kind="stable")]
+        owner = self._claimed[mine]
+        first: Ints = mine[_number_within(owner) < count[owner]]
+        return first
 
 
 def _least_loaded(loads: Ints, count: int) -> tuple[Ints, Ints]:
@@ -149,3 +141,8 @@ def _level(loads: Ints, count: int) -> int:
     room = rising * np.arange(1, len(rising) + 1) - np.cumsum(rising)  # up to the load of each
     at = int(np.searchsorted(room, count, side="right"))
     return int(rising[at - 1] + -(-(count - int(room[at - 1])) // at))
+
+
+def _number_within(owner: Ints) -> Ints:
+    """Of partitions that are sorted by owner: which one of its owner's each is, from 0."""
+    return np.arange(len(owner)) - np.searchsorted(owner, owner)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgm.assignors.client import librdkafka_alike
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import Simulation
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.plan.client_library import Library
 from kgm.simulation.plan.synthetic_group import synthetic_group
-from kgm.simulation.play.bulk import claims
 from kgm.simulation.play.bulk.claims import (
     CooperativeAssignment,
     StickyAssignment,
@@ -150,10 +150,10 @@ def test_a_member_that_waits_with_claims_of_an_earlier_generation():
 
 def test_librdkafka_is_asked_when_its_sums_may_overflow(monkeypatch):
     start, before = situation_of("cooperative-sticky")
-    monkeypatch.setattr(claims, "_OVERFLOW", 3 * 9)
+    monkeypatch.setattr(librdkafka_alike, "_OVERFLOW", 3 * 9)
     dealt, _ = both(start, Library.LIBRDKAFKA, before)
     assert not dealt.is_dealt
-    monkeypatch.setattr(claims, "_OVERFLOW", 3 * 9 + 1)
+    monkeypatch.setattr(librdkafka_alike, "_OVERFLOW", 3 * 9 + 1)
     assert_equal(start, Library.LIBRDKAFKA, before)
 
 
