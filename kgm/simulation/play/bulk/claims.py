@@ -72,7 +72,8 @@ class ClaimsAssignment(LeaderAssignment):
         if self.library is Library.JAVA or not claimed:
             return bool(claimed)
         # Members keep what they claim of topics that they do not subscribe to.
-        is_usual = claimed == np.count_nonzero(self._before[self._subscribed.places] != NOBODY)
+        places = self._subscribed.places
+        is_usual = len(places) == self._total or claimed == np.count_nonzero(self._before[places] != NOBODY)
         return bool(is_usual) and sums_fit(len(self._by_id), self._total)
 
     @cached_property
