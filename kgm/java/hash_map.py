@@ -39,9 +39,10 @@ def grown_capacity(entries: int) -> int:
 def map_order(keys: Sequence[str], least_capacity: int = DEFAULT_CAPACITY) -> list[int]:
     """Positions of `keys` in the order in which a map iterates over them, after they are put one by one into an empty
     map with at least `least_capacity` buckets."""
-    hashes = [spread(string_hash(key)) for key in keys]
+    hashes = list(map(spread, map(string_hash, keys)))
     mask = max(_capacity_after(hashes), least_capacity) - 1
-    return sorted(range(len(keys)), key=lambda position: hashes[position] & mask)
+    buckets = [value & mask for value in hashes]
+    return sorted(range(len(keys)), key=buckets.__getitem__)
 
 
 def table_of_many(keys: int) -> int | None:
@@ -78,6 +79,9 @@ def map_capacity(keys: Sequence[str]) -> int | None:
 
 def _capacity_after(hashes: Sequence[int]) -> int:
     """Buckets after one put for each spread hash."""
+    many = table_of_many(len(hashes))
+    if many is not None:
+        return many
     capacity = DEFAULT_CAPACITY
     for size in range(1, len(hashes) + 1):
         if capacity < _SMALLEST_TREE_TABLE and size >= _CROWDED_BIN:

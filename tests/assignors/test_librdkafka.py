@@ -1,14 +1,16 @@
 """What consumers built on librdkafka answer as leaders, and where that differs from Java."""
 
+import dataclasses
 import json
+import random
 
 import pytest
 
-from kgm.assignors import GroupSpec, MemberSpec, TopicSpec
-from kgm.assignors.client import librdkafka, sticky_general
+from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, result
+from kgm.assignors.client import librdkafka, librdkafka_alike, sticky_general
 from kgm.model.errors import UsageError
 from tests import ROOT
-from tests.assignors.groups import assign, group_of
+from tests.assignors.groups import SEQUENCES, assign, every_case, group_of
 
 #: What a broker answered.
 RECORDED = [f"topic-{i:02d}" for i in (7, 3, 1, 5, 6, 10, 8, 2, 4, 9, 11, 0)]
@@ -121,3 +123,101 @@ def test_a_misfiled_partition_stays_with_its_owner_too(monkeypatch):
     undone = assign("cooperative-sticky", mixed, "librdkafka")
     assert undone["a"] == {"t": [2, 3]}  # t-0 and t-1 are also claimed by b, and wait
     assert undone["b"] == {"u": [0, 1, 2, 3, 4]}
+
+
+STICKY = "cooperative-sticky"
+
+
+class Search:
+    """What the search for a better balance answers, and how often a group is usual enough to do without it."""
+
+    def __init__(self, monkeypatch):
+        self.monkeypatch = monkeypatch
+        self.quick = self.searched = 0
+
+    def compare(self, spec):
+        """Returns the answer, which must be the same with and without the search."""
+        quick, answers = librdkafka.assign_alike, []
+
+        def watched(*arguments):
+            answers.append(quick(*arguments))
+            return answers[-1]
+
+        with self.monkeypatch.context() as patch:
+            patch.setattr(librdkafka, "assign_alike", watched)
+            answer = assign(STICKY, spec, "librdkafka")
+            patch.setattr(librdkafka, "assign_alike", lambda *_: None)
+            searched = assign(STICKY, spec, "librdkafka")
+        assert answer == searched, spec
+        assert [*map(list, answer.values())] == [*map(sorted, answer.values())]
+        if any(each is not None for each in answers):
+            self.quick += 1
+        else:
+            self.searched += 1
+        return answer
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120 + SEQUENCES)
+def test_usual_groups_are_assigned_without_a_search_as_the_search_assigns_them(monkeypatch):
+    """The groups are made for Java's assignor: statics, racks, stale claims, and topics that are gone are among them."""
+    search = Search(monkeypatch)
+    for case in every_case(STICKY):
+        spec = librdkafka.with_metadata_order(group_of(case))
+        if any(member.topics for member in spec.members):
+            search.compare(spec)
+    assert search.quick > SEQUENCES
+    assert search.searched > SEQUENCES
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120 + SEQUENCES)
+@pytest.mark.parametrize("is_large", [False, True])
+def test_groups_that_are_far_from_even_are_assigned_as_the_search_assigns_them(monkeypatch, is_large):
+    """Some members have much, some nothing, and some leave and join. A large answer is in columns."""
+    if is_large:
+        monkeypatch.setattr(result, "_LARGE", 0)
+    search, rng = Search(monkeypatch), random.Random("uneven")
+    for _ in range(SEQUENCES):
+        names = [f"{rng.choice('abZ')}{number}" for number in range(rng.choice([1, 2, 7]))]
+        topics = {name: rng.randint(1, 30) for name in rng.sample(names, len(names))}
+        ids = [f"m-{rng.randrange(10**6):06d}-{number}" for number in range(rng.choice([1, 2, 3, 8, 25]))]
+        few = rng.sample(ids, rng.randint(1, len(ids)))
+        owned = {id_: {} for id_ in ids}
+        for name, count in topics.items():
+            for partition in range(count):
+                if rng.random() < 0.8:
+                    owned[rng.choice(few)].setdefault(name, []).append(partition)
+        for _ in range(4):
+            spec = group([member(id_, *names, owned=owned[id_], generation=1) for id_ in owned], **topics)
+            answer = search.compare(librdkafka.with_metadata_order(spec))
+            owned = {id_: answer.get(id_, {}) for id_ in rng.sample(ids, max(len(ids) - rng.randrange(3), 1))}
+    assert search.searched == 0
+
+
+def test_what_is_not_usual_is_searched(monkeypatch):
+    members = [member("a", "t", owned={"t": [0, 1, 2]}, generation=1), member("b", "t")]
+    usual = group(members, t=3)
+    with_racks = dataclasses.replace(
+        usual,
+        topics=(TopicSpec(name="t", partitions=3, racks=(("x",), ("x",), ("y",))),),
+        members=tuple(dataclasses.replace(each, rack="x") for each in members),
+    )
+    twice = [dataclasses.replace(each, group_instance_id="i") for each in members]
+    search = Search(monkeypatch)
+    search.compare(usual)
+    assert (search.quick, search.searched) == (1, 0)
+    unusual = [
+        group([*members, member("c", "t", "u")], t=3, u=1),
+        group([*members, member("c", "t", owned={"t": [0]}, generation=1)], t=3),
+        group([*members, member("c", "t", owned={"t": [3]}, generation=1)], t=3),
+        group([*members, member("c", "t", owned={"gone": [0]}, generation=1)], t=3),
+        group(twice, t=3),
+        with_racks,
+    ]
+    for number, spec in enumerate(unusual, start=1):
+        search.compare(spec)
+        assert (search.quick, search.searched) == (1, number)
+    monkeypatch.setattr(librdkafka_alike, "_OVERFLOW", 2 * 3)
+    search.compare(usual)
+    assert search.searched == len(unusual) + 1

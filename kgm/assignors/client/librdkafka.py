@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final
 
+from kgm.assignors.client.librdkafka_alike import assign_alike
 from kgm.assignors.client.range import assign_blocks
 from kgm.assignors.client.sticky_claims import Racks, named_generation_of
 from kgm.assignors.client.sticky_general import GeneralBuilder, fewest_subscribers_first
@@ -48,8 +49,14 @@ def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
     answer: Assigned = {member.member_id: {} for member in group.members}
     if not layout.total:
         return answer
-    claims = _Claims(members, layout)
     subscribed = layout.subscribed(members)
+    racks = Racks(members, layout)
+    ids = [_utf8(member.member_id) for member in members]
+    if not racks.in_use and all(len(topics) == len(layout.topics) for topics in subscribed):
+        alike = assign_alike(members, layout, ids, _in_metadata(group, layout))
+        if alike is not None:
+            return {**answer, **alike}
+    claims = _Claims(members, layout)
     owner = [NO_OWNER] * layout.total
     for position, numbers in enumerate(claims.owned):
         for number in numbers:
@@ -59,8 +66,8 @@ def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
         subscribed=subscribed,
         owner=owner,
         older_claims=claims.older,
-        racks=Racks(members, layout),
-        ids=[_utf8(member.member_id) for member in members],
+        racks=racks,
+        ids=ids,
         order=_order(group, layout, subscribed, claims),
         movements=Movements(layout, oldest_first=True),
         misfiled=claims.misfiled,
@@ -173,10 +180,14 @@ def _order(group: GroupSpec, layout: Layout, subscribed: Sequence[Sequence[int]]
         else:
             heapq.heappop(heap)
     # ... then the rest, in the order of a map: the last one first.
-    named = [layout.index[topic.name] for topic in group.topics if topic.name in layout.index]
     taken = set(order)
-    rest = chain.from_iterable(reversed(layout.range(topic)) for topic in reversed(named))
+    rest = chain.from_iterable(reversed(layout.range(topic)) for topic in reversed(_in_metadata(group, layout)))
     return [*order, *(number for number in rest if number not in taken)]
+
+
+def _in_metadata(group: GroupSpec, layout: Layout) -> list[int]:
+    """The topics of the layout in the order of the leader's metadata."""
+    return [layout.index[topic.name] for topic in group.topics if topic.name in layout.index]
 
 
 def _adjusted(members: Sequence[MemberSpec], given: Assigned) -> Assigned:

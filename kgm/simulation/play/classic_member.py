@@ -104,10 +104,16 @@ class ScriptedClassicMember(ScriptedMember):
         generation = self.generation if is_java else self.remembered_generation
         if eager and not self.profile.sends_generation_when_eager:
             generation = NO_GENERATION
-        has_data = self.assignor == STICKY and self.remembered_generation != NO_GENERATION
-        data = encode_sticky_data(self.remembered, self.remembered_generation) if has_data else None
+        claims = self.claims if self.assignor == STICKY else None
+        data = None if claims is None else encode_sticky_data(*claims)
         owned: Partitions = {} if eager else self.owned
         return self.world.cache.encode_subscription(self.spec.topics, owned, data, generation, self.spec.rack)
+
+    @property
+    def claims(self) -> tuple[Partitions, int] | None:
+        """What it was assigned last, and in which generation, as StickyAssignor says it in the user data."""
+        was_assigned = self.remembered_generation != NO_GENERATION
+        return (self.remembered, self.remembered_generation) if was_assigned else None
 
     def _on_join(self, response: JoinGroupResponse) -> None:
         match response.error_code:

@@ -13,7 +13,8 @@ coverage which draws may be played in bulk
 streams  random numbers and times of many members at once
 ledger   who consumes what, as arrays
 owners   what a leader assigns, as an array
-claims   the same with a cooperative assignor
+claims   the same with an assignor that heeds what members claim
+deals    what sticky assignors make of claims, as arrays
 crowd    calm members as arrays, to and from scripted members
 times    when everything happens in one rebalance
 rounds   one rebalance of a crowd

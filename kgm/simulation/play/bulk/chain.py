@@ -76,12 +76,11 @@ class Chain:
         self._slot_of_id = crowd.slots | {member.member_id: crowd.slot_of[member] for member in waiting}
         self._by_id: Ints | None = None
         if crowd.is_alike:
-            self._by_id = np.array([slot for _, slot in sorted(self._slot_of_id.items())], dtype=np.int64)
+            self._by_id = crowd.by_id_with(waiting)
         self.waits_until: Floats = np.full(len(waiting), np.inf)
         for member in waiting:
             crowd.identity[crowd.slot_of[member]] = crowd.ledger.number_of(member.identity)
-        self._slot_of_identity: Ints = np.full(len(crowd.ledger.names) + 1, NOBODY, dtype=np.int64)
-        self._slot_of_identity[crowd.identity[self.slots]] = self.slots
+        self._slot_of_identity = crowd.slot_of_identity(self.slots)
         self._place_of_slot: Ints = np.full(len(crowd.members) + 1, NOBODY, dtype=np.int64)
         self._place_of_slot[self.slots] = np.arange(len(self.slots))
 
@@ -171,7 +170,7 @@ class Chain:
         before = self._slot_of_identity[ledger.consumer]
         assignment = CooperativeAssignment(
             crowd.world.group, crowd.members[self._leader].profile.library, self._slot_of_id, crowd.specs,
-            crowd.sent.copy(), ledger.starts, by_id=self._by_id, before=before,
+            crowd.sent.copy(), ledger.starts, by_id=self._by_id, subscribed=crowd.subscribed, before=before,
         )  # fmt: skip
         after = assignment.owners()
         moves = after != before

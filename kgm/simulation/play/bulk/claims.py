@@ -1,43 +1,80 @@
-"""What the leader of a cooperative crowd assigns: an owner for each partition at once, if it is a Java consumer with
-cooperative-sticky and the members are alike; otherwise the assignor itself is asked.
+"""What the leader assigns if its assignor heeds what members claim: an owner for each partition at once, if it is one
+of the sticky assignors and the members are alike (`deals`); otherwise the assignor itself is asked."""
 
-The rules are those of `assignors.client.sticky_constrained`, for claims that are not disputed, without racks."""
-
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
+from kgm.assignors.client.librdkafka_alike import sums_fit
 from kgm.assignors.contract import Assigned
 from kgm.java.hash_map import map_order
+from kgm.java.scala_set import scala_set_order
 from kgm.model.assignment import Partitions
 from kgm.simulation.plan.client_library import Library
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
+from kgm.simulation.play.bulk.deals import JavaDeal, LibrdkafkaDeal
 from kgm.simulation.play.bulk.ledger import NOBODY
 from kgm.simulation.play.bulk.owners import LeaderAssignment, subscribe_alike
-from kgm.simulation.play.bulk.streams import Flags, Ints
+from kgm.simulation.play.bulk.streams import Ints
+from kgm.simulation.play.leader import encode_sticky_data
 
 _NOTHING: Final[dict[str, tuple[int, ...]]] = {}
 
 
-class CooperativeAssignment(LeaderAssignment):
-    """The same with a cooperative assignor. by_id: the slots in the order of member ids, if the members are alike
-    (`are_alike`); None if not. before: for each partition the slot of the member that claims it, or NOBODY."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscribedPartitions:
+    """The partitions that alike members subscribe to, in the order of topics and partitions. places: in the ledger.
+    numbers: in their topics. last_first: their order for librdkafka, see `LibrdkafkaDeal`."""
+
+    places: Ints
+    numbers: Ints
+    last_first: Ints
+
+    @staticmethod
+    def of(topics: Sequence[str], starts: Mapping[str, int], counts: Mapping[str, int]) -> "SubscribedPartitions":
+        """topics: as each of the members names them."""
+        numbers = {topic: np.arange(counts[topic]) for topic in sorted(topics)}
+        first_at, total = {}, 0
+        for topic, row in numbers.items():
+            first_at[topic], total = total, total + len(row)
+        in_metadata = [first_at[topic] + numbers[topic] for topic in scala_set_order(topics)]
+        return SubscribedPartitions(
+            places=np.concatenate([starts[topic] + row for topic, row in numbers.items()]),
+            numbers=np.concatenate([*numbers.values()]),
+            last_first=np.concatenate(in_metadata)[::-1],
+        )
+
+
+class ClaimsAssignment(LeaderAssignment):
+    """The same with an assignor that heeds claims. by_id, subscribed: the slots in the order of member ids, and the
+    partitions that are assigned, if the members are alike (`are_alike`). before: for each partition the slot of the
+    member that claims it, or NOBODY."""
 
     def __init__(
         self, group: StartingGroup, library: Library, slots: Mapping[str, int], specs: Sequence[StartingMember],
-        sent: Ints, starts: Mapping[str, int], *, by_id: Ints | None, before: Ints,
+        sent: Ints, starts: Mapping[str, int], *, by_id: Ints | None, subscribed: SubscribedPartitions | None,
+        before: Ints,
     ) -> None:  # fmt: skip
         super().__init__(group, library, slots, specs, sent, starts, len(before))
         self._before = before
-        is_java = library is Library.JAVA and group.assignor == "cooperative-sticky"
-        self._by_id = by_id if is_java and bool((before != NOBODY).any()) else None
+        self._by_id = by_id
+        self._subscribed = subscribed
 
-    @property
+    @cached_property
     def is_dealt(self) -> bool:
-        """Whether the assignor need not be asked."""
-        return self._by_id is not None
+        if self._by_id is None or self._subscribed is None or not self._has_rules:
+            return False
+        claimed = np.count_nonzero(self._before != NOBODY)
+        if self.library is Library.JAVA or not claimed:
+            return bool(claimed)
+        # Members keep what they claim of topics that they do not subscribe to.
+        places = self._subscribed.places
+        is_usual = len(places) == self._total or claimed == np.count_nonzero(self._before[places] != NOBODY)
+        return bool(is_usual) and sums_fit(len(self._by_id), self._total)
 
     @cached_property
     def _claimed(self) -> dict[int, dict[str, tuple[int, ...]]]:
@@ -52,22 +89,44 @@ class CooperativeAssignment(LeaderAssignment):
         return {member_id: rows.get(slot, _NOTHING) for member_id, slot in self._slots.items()}
 
     def owners(self) -> Ints:
-        return super().owners() if self._by_id is None else self._dealt(self._by_id)
-
-    def _dealt(self, by_id: Ints) -> Ints:
+        if not self.is_dealt:
+            return super().owners()
+        assert self._by_id is not None
+        assert self._subscribed is not None
         owner: Ints = np.full(self._total, NOBODY, dtype=np.int64)
-        topics = sorted(self._specs[by_id[0]].topics)
-        numbers = [np.arange(self._group.topics[topic]) for topic in topics]
-        places = np.concatenate([self._starts[topic] + row for topic, row in zip(topics, numbers, strict=True)])
-        deal = StickyDeal(by_id, self._before[places], np.concatenate(numbers), self._in_map_order)
-        owner[places] = deal.owners()
+        owner[self._subscribed.places] = self._dealt(self._by_id, self._subscribed)
         return owner
+
+    @property
+    @abstractmethod
+    def _has_rules(self) -> bool:
+        """Whether `_dealt` has the rules of this assignor for such claims."""
+
+    @abstractmethod
+    def _dealt(self, by_id: Ints, subscribed: SubscribedPartitions) -> Ints:
+        """For each partition in the order of topics and partitions the slot of its owner, or NOBODY."""
+
+    def _java_deal(self, by_id: Ints, subscribed: SubscribedPartitions) -> JavaDeal:
+        return JavaDeal(by_id, self._before[subscribed.places], subscribed.numbers, self._in_map_order)
 
     def _in_map_order(self) -> Ints:
         """The slots in the order of the leader's hash map."""
         ids = [*self._slots]
         listed = [ids[place] for place in map_order(ids, self._capacity)]
         return np.array([self._slots[listed[place]] for place in map_order(listed)], dtype=np.int64)
+
+
+class CooperativeAssignment(ClaimsAssignment):
+    """The same with a cooperative assignor: members claim what they consume, in their subscriptions."""
+
+    @property
+    def _has_rules(self) -> bool:
+        return self._group.assignor == "cooperative-sticky"
+
+    def _dealt(self, by_id: Ints, subscribed: SubscribedPartitions) -> Ints:
+        if self.library is Library.JAVA:
+            return self._java_deal(by_id, subscribed).owners(is_cooperative=True)
+        return LibrdkafkaDeal(by_id, self._before[subscribed.places], subscribed.last_first).owners()
 
     def _said(self, member_id: str, slot: int) -> tuple[Partitions, bytes | None]:
         del member_id
@@ -78,71 +137,49 @@ class CooperativeAssignment(LeaderAssignment):
         return self._claimed.get(slot, {}), named
 
 
-class StickyDeal:
-    """One computation of `ConstrainedBuilder` with the adjustment of the cooperative protocol. Members are places in
-    the order of their ids.
+class StickyAssignment(ClaimsAssignment):
+    """The same with `sticky`: members claim in their user data what they were assigned last, and in which generation.
 
-    by_id: their slots. before: for each partition the slot of the member that claims it, or NOBODY; in the order of
-    topics and partitions. numbers: the partitions' numbers in their topics. in_map_order: asked for the slots in the
-    order of the leader's hash map, if it matters."""
+    generation: that of the claims before. waited: what members claim that waited for the round before it was played, by
+    slot; None if they are new."""
 
-    def __init__(self, by_id: Ints, before: Ints, numbers: Ints, in_map_order: Callable[[], Ints]) -> None:
-        self._by_id = by_id
-        self._numbers = numbers
-        self._in_map_order = in_map_order
-        self._place_of: Ints = np.full(max(int(by_id.max()), int(before.max())) + 2, NOBODY, dtype=np.int64)
-        self._place_of[by_id] = np.arange(len(by_id))
-        self._owner = self._place_of[before]
-        self._loads = np.bincount(self._owner[self._owner >= 0], minlength=len(by_id))
-        self._floor, self._big_allowed = divmod(len(before), len(by_id))
-        self._ceiling = self._floor + (self._big_allowed > 0)
+    def __init__(
+        self, group: StartingGroup, library: Library, slots: Mapping[str, int], specs: Sequence[StartingMember],
+        sent: Ints, starts: Mapping[str, int], *, by_id: Ints | None, subscribed: SubscribedPartitions | None,
+        before: Ints, generation: int, waited: Mapping[int, tuple[Partitions, int] | None],
+    ) -> None:  # fmt: skip
+        super().__init__(
+            group, library, slots, specs, sent, starts, by_id=by_id, subscribed=subscribed, before=before
+        )  # fmt: skip
+        self._generation = generation
+        self._waited = waited
 
-    def owners(self) -> Ints:
-        """For each partition the slot of its owner, or NOBODY."""
-        claimed, loads = self._owner.copy(), self._loads
-        big = self._big()
-        keep = np.minimum(loads, np.where(big, self._ceiling, self._floor))
-        surplus = self._surplus(loads - keep)
-        self._owner[surplus] = NOBODY
-        free = np.flatnonzero(self._owner == NOBODY)
-        self._owner[free] = self._takers(loads, big)[: len(free)]
-        moved = surplus[self._owner[surplus] != claimed[surplus]]
-        self._owner[moved] = NOBODY
-        return np.where(self._owner == NOBODY, NOBODY, self._by_id[self._owner])
+    @property
+    def _has_rules(self) -> bool:
+        are_new = all(claims is None for claims in self._waited.values())
+        return are_new and self.library is Library.JAVA
 
-    def _big(self) -> Flags:
-        """Who keeps one more than the others."""
-        rich = self._loads >= self._ceiling
-        if not self._big_allowed:
-            return np.zeros(len(rich), dtype=np.bool_)
-        if np.count_nonzero(rich) > self._big_allowed:
-            order = self._place_of[self._in_map_order()]
-            rich[order[rich[order]][self._big_allowed :]] = False
-        return rich
+    def _dealt(self, by_id: Ints, subscribed: SubscribedPartitions) -> Ints:
+        return self._java_deal(by_id, subscribed).owners(is_cooperative=False)
 
-    def _surplus(self, surplus: Ints) -> Ints:
-        """The partitions that members give up: so many of each, by partition, then topic, the last ones."""
-        mine = np.flatnonzero((surplus > 0)[self._owner] & (self._owner != NOBODY))
-        owner = self._owner[mine]
-        order = np.lexsort((-mine, -self._numbers[mine], owner))
-        mine, owner = mine[order], owner[order]
-        rank = np.arange(len(mine)) - np.searchsorted(owner, owner)
-        return mine[rank < surplus[owner]]
+    def _said(self, member_id: str, slot: int) -> tuple[Partitions, bytes | None]:
+        del member_id
+        data = self._data(slot)
+        return {}, None if data is None else encode_sticky_data(*data)
 
-    def _takers(self, loads: Ints, big: Flags) -> Ints:
-        """Who gets the free partitions, in order: lap after lap the members below the floor, until they reach it; then
-        the others with as many, one each."""
-        below = np.flatnonzero(loads < self._floor)
-        need = self._floor - loads[below]
-        laps = np.arange(int(need.sum())) - np.repeat(np.cumsum(need) - need, need)
-        takers = np.repeat(below, need)[np.argsort(laps, kind="stable")]
-        has_room = np.count_nonzero(big) < self._big_allowed
-        at_floor = np.flatnonzero((loads >= self._floor) & ~big) if has_room else below[:0]
-        return np.concatenate([takers, at_floor, below[np.argsort(need, kind="stable")]])
+    def _had(self, member_id: str, slot: int, named: int | None) -> tuple[Partitions, int | None]:
+        del member_id, named
+        owned, generation = self._data(slot) or (_NOTHING, None)
+        return {topic: tuple(owned[topic]) for topic in sorted(owned)}, generation
+
+    def _data(self, slot: int) -> tuple[Partitions, int] | None:
+        if slot in self._waited:
+            return self._waited[slot]
+        return self._claimed.get(slot, _NOTHING), self._generation
 
 
 def are_alike(group: StartingGroup, members: Sequence[StartingMember]) -> bool:
-    """Whether cooperative-sticky can be dealt in arrays."""
+    """Whether sticky assignors need not be asked: see `deals`."""
     return (
         bool(members[0].topics)
         and subscribe_alike(group, members)

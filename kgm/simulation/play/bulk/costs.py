@@ -22,13 +22,14 @@ _RESTART, _RESTART_MEMBERS_PER_REQUEST = 10, 500
 _BYSTANDERS_PER_REQUEST = 40
 
 
-def cost_of_round(members: int, partitions: int, *, is_ordered: bool, asks_librdkafka: bool = False) -> int:
-    """A round in bulk. is_ordered: whether the assignor need not be asked (`owners.is_ordered`)."""
+def cost_of_round(members: int, partitions: int, *, is_dealt: bool, asks_librdkafka: bool = False) -> int:
+    """A round in bulk. is_dealt: whether the assignor need not be asked. asks_librdkafka: whether it is librdkafka's
+    cooperative-sticky if it has to be."""
     cost = _ROUND + members // _MEMBERS_PER_REQUEST + partitions // _PARTITIONS_PER_REQUEST
-    if not is_ordered:
+    if not is_dealt:
         cost += members // _ASKED_MEMBERS_PER_REQUEST + partitions // _ASKED_PARTITIONS_PER_REQUEST
-    if asks_librdkafka:
-        cost += partitions // _LIBRDKAFKA_PARTITIONS_PER_REQUEST
+        if asks_librdkafka:
+            cost += partitions // _LIBRDKAFKA_PARTITIONS_PER_REQUEST
     return cost
 
 

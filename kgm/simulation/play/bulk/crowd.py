@@ -17,8 +17,8 @@ from kgm.coordinator.contract.outcome import Millis, TimerKey, session_key
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.model.assignment import Partitions
 from kgm.protocol.subscription import NO_GENERATION
-from kgm.simulation.play.bulk.claims import are_alike
-from kgm.simulation.play.bulk.ledger import ArrayLedger, LedgerState
+from kgm.simulation.play.bulk.claims import SubscribedPartitions, are_alike
+from kgm.simulation.play.bulk.ledger import NOBODY, ArrayLedger, LedgerState
 from kgm.simulation.play.bulk.owners import LeaderAssignment, is_ordered
 from kgm.simulation.play.bulk.streams import Flags, Floats, Ints, Words
 from kgm.simulation.play.classic_member import ScriptedClassicMember
@@ -52,15 +52,18 @@ class Crowd:
         self.members = members
         self.is_gathered = False
         self.is_cooperative = members[0].keeps_while_joining
+        self.is_sticky = world.group.assignor == STICKY
         self.slots: dict[str, int] = {}
         self._sorted_ids: list[str] = []
         self.outside = set(members)
         self.specs = [member.spec for member in members]
         self.slot_of = {member: slot for slot, member in enumerate(members)}
         self.is_ordered = is_ordered(world.group, self.specs)
-        self.is_alike = self.is_cooperative and are_alike(world.group, self.specs)
+        self.is_alike = (self.is_cooperative or self.is_sticky) and are_alike(world.group, self.specs)
         self._places: Ints = np.zeros(0, dtype=np.int64)
         self._by_id: Ints = self._places
+        #: What alike members subscribe to; None if they are not.
+        self.subscribed: SubscribedPartitions | None = None
         self.assignment: LeaderAssignment | None = None
         #: When the first heartbeat is due, or earlier.
         self.next_due_ms = math.inf
@@ -132,6 +135,8 @@ class Crowd:
             return False
         self.world.ledger = ArrayLedger(self.world.ledger)
         self._clear()
+        if self.is_alike:
+            self.subscribed = SubscribedPartitions.of(self.specs[0].topics, self.ledger.starts, self.world.group.topics)
         for member_id in group.members:
             member = calm.get(member_id)
             if member is not None:
@@ -247,30 +252,25 @@ class Crowd:
 
     # -- what the coordinator knows of the members
 
-    def sticky_data(self) -> dict[str, tuple[Partitions, int]]:
-        """What members say in StickyAssignor's user data: what they were assigned, and in which generation. Only for
-        this assignor the scripted members are up to date in that."""
-        if self.world.group.assignor != STICKY:
-            return {}
-        members = [self.members[slot] for slot in self.slots.values()]
-        return {
-            member.member_id: (member.remembered, member.remembered_generation)
-            for member in members
-            if member.remembered_generation != NO_GENERATION
-        }
-
     def remember(self, assignment: LeaderAssignment) -> None:
         """The members were assigned this."""
         self.assignment = assignment
-        if self.world.group.assignor == STICKY:
-            for member_id, slot in self.slots.items():
-                member = self.members[slot]
-                member.remembered = _plain(assignment.by_member[member_id])
-                member.remembered_generation = self.world.generation
 
     def order(self) -> Ints | None:
-        """The slots in the order of member ids, if the assignor needs no more."""
-        return self._by_id if self.is_ordered else None
+        """The slots in the order of member ids, if the assignor need not be asked."""
+        return self._by_id if self.is_ordered or self.is_alike else None
+
+    def by_id_with(self, waiting: Sequence[ScriptedClassicMember]) -> Ints:
+        """The slots of the crowd, and of members that wait, in the order of member ids."""
+        new = sorted(waiting, key=lambda member: member.member_id)
+        at = [bisect.bisect(self._sorted_ids, member.member_id) for member in new]
+        return np.insert(self._by_id, at, [self.slot_of[member] for member in new])
+
+    def slot_of_identity(self, slots: Ints) -> Ints:
+        """Of these members, by number of the identity; NOBODY for others, and for nobody."""
+        found: Ints = np.full(len(self.ledger.names) + 1, NOBODY, dtype=np.int64)
+        found[self.identity[slots]] = slots
+        return found
 
     def update_coordinator(self) -> None:
         """Tell it the subscriptions and assignments of the latest round."""

@@ -17,16 +17,10 @@ from kgm.simulation.plan.client_library import Library
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.bulk.ledger import NOBODY
 from kgm.simulation.play.bulk.streams import Ints
-from kgm.simulation.play.leader import (
-    STICKY,
-    SubscriptionCache,
-    assigned,
-    encode_sticky_data,
-)
+from kgm.simulation.play.leader import SubscriptionCache, assigned
 
 #: Assignors whose answer follows from the order of the members alone, if all have the same topics and no racks.
 _ORDERED: Final = frozenset({"range", "roundrobin"})
-_NO_DATA: Final[tuple[Partitions, int | None]] = {}, None
 
 
 class LeaderAssignment:
@@ -47,6 +41,11 @@ class LeaderAssignment:
         self._sent = sent
         self._starts = starts
         self._total = total
+
+    @property
+    @abstractmethod
+    def is_dealt(self) -> bool:
+        """Whether the assignor need not be asked."""
 
     @cached_property
     def by_member(self) -> Assigned:
@@ -97,29 +96,27 @@ class LeaderAssignment:
 
 
 class CrowdAssignment(LeaderAssignment):
-    """The same with an eager assignor. data: what StickyAssignor's members say that they had, and since which
-    generation, by member id; new ones are not there. order: the slots in the order in which they are assigned
-    partitions, if nothing else matters (`is_ordered`)."""
+    """The same with an eager assignor to which members claim nothing. order: the slots in the order in which they are
+    assigned partitions, if nothing else matters (`is_ordered`)."""
 
     def __init__(
         self, group: StartingGroup, library: Library, slots: Mapping[str, int], specs: Sequence[StartingMember],
-        sent: Ints, starts: Mapping[str, int], total: int, *, data: Mapping[str, tuple[Partitions, int]],
-        order: Ints | None,
+        sent: Ints, starts: Mapping[str, int], total: int, *, order: Ints | None,
     ) -> None:  # fmt: skip
         super().__init__(group, library, slots, specs, sent, starts, total)
-        self._data = data
         self._order = order
 
+    @property
+    def is_dealt(self) -> bool:
+        return self._order is not None
+
     def _said(self, member_id: str, slot: int) -> tuple[Partitions, bytes | None]:
-        del slot
-        data = self._data.get(member_id)
-        return {}, None if data is None else encode_sticky_data(*data)
+        del member_id, slot
+        return {}, None
 
     def _had(self, member_id: str, slot: int, named: int | None) -> tuple[Partitions, int | None]:
-        del slot
-        owned, generation = self._data.get(member_id, _NO_DATA)
-        mine = {topic: tuple(owned[topic]) for topic in sorted(owned)}
-        return mine, generation if self._group.assignor == STICKY else named
+        del member_id, slot
+        return {}, named
 
     def owners(self) -> Ints:
         return super().owners() if self._order is None else self._dealt(self._order)

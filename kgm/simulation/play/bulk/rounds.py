@@ -18,6 +18,7 @@ from kgm.protocol.subscription import NO_GENERATION
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.simulation.plan.client_library import Library
 from kgm.simulation.play.bulk.chain import Chain
+from kgm.simulation.play.bulk.claims import StickyAssignment
 from kgm.simulation.play.bulk.costs import COST_OF_CATCHING_UP, cost_of_gathering, cost_of_restart, cost_of_round
 from kgm.simulation.play.bulk.crowd import Crowd
 from kgm.simulation.play.bulk.ledger import NOBODY
@@ -220,18 +221,15 @@ class Rounds:
 
     def _carry_out(self, group: ClassicGroup, waiting: Sequence[ScriptedClassicMember], found: RoundTimes) -> None:
         world, crowd, ledger = self._world, self.crowd, self.crowd.ledger
+        before = crowd.slot_of_identity(crowd.places())[ledger.consumer]
         calm, new = found.slots[found.told], found.slots[len(found.told) :]
         ledger.drop_all(self._by_identity(calm, found.join_ms[found.told]))
         crowd.sent[calm] = np.where(crowd.names_generation[calm], group.generation, NO_GENERATION)
         crowd.sent[new] = np.where(crowd.names_generation[new], crowd.generation[new], NO_GENERATION)
         world.requests += found.requests
-        self.saved += found.requests - cost_of_round(len(found.slots), ledger.total, is_ordered=crowd.is_ordered)
         self._admit_all(group, waiting, found.done_ms[len(calm) :])
-        library = crowd.members[found.leader].profile.library
-        assignment = CrowdAssignment(
-            world.group, library, crowd.slots.copy(), crowd.specs, crowd.sent.copy(), ledger.starts, ledger.total,
-            data=crowd.sticky_data(), order=crowd.order(),
-        )  # fmt: skip
+        assignment = self._assignment(group, waiting, found.leader, before)
+        self.saved += found.requests - cost_of_round(len(found.slots), ledger.total, is_dealt=assignment.is_dealt)
         owner = assignment.owners()
         ledger.take_all(
             np.where(owner == NOBODY, NOBODY, crowd.identity[owner]), self._by_identity(found.slots, found.done_ms)
@@ -243,6 +241,22 @@ class Rounds:
         self._end_round(group, waiting, found, assignment)
         crowd.extend_by_heartbeats(found.end_ms, found.slots, found.counted)
         self._go_on(found.end_ms)
+
+    def _assignment(
+        self, group: ClassicGroup, waiting: Sequence[ScriptedClassicMember], leader: int, before: Ints
+    ) -> LeaderAssignment:
+        """before: for each partition the slot of the member that consumed it."""
+        world, crowd, ledger = self._world, self.crowd, self.crowd.ledger
+        library, slots, sent = crowd.members[leader].profile.library, crowd.slots.copy(), crowd.sent.copy()
+        if not crowd.is_sticky:
+            return CrowdAssignment(
+                world.group, library, slots, crowd.specs, sent, ledger.starts, ledger.total, order=crowd.order()
+            )
+        return StickyAssignment(
+            world.group, library, slots, crowd.specs, sent, ledger.starts, by_id=crowd.order(),
+            subscribed=crowd.subscribed, before=before, generation=group.generation,
+            waited={crowd.slot_of[member]: member.claims for member in waiting},
+        )  # fmt: skip
 
     def _carry_out_chain(self, group: ClassicGroup, waiting: Sequence[ScriptedClassicMember], chain: Chain) -> None:
         world, crowd = self._world, self.crowd
@@ -257,7 +271,7 @@ class Rounds:
                 begin_round(group, began_ms=Millis(int(each.began_ms)))
             self._end_round(group, waiting, found, each.assignment)
             self.saved += found.requests - cost_of_round(
-                len(found.slots), crowd.ledger.total, is_ordered=each.assignment.is_dealt,
+                len(found.slots), crowd.ledger.total, is_dealt=each.assignment.is_dealt,
                 asks_librdkafka=each.assignment.library is Library.LIBRDKAFKA,
             )  # fmt: skip
         self.played += len(chain.rounds) - 1
