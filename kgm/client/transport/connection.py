@@ -110,7 +110,7 @@ def resolve(address: Address, deadline: Deadline) -> list[tuple[int, tuple[str, 
         else:
             targets.extend((row[0], row[4]) for row in rows)
 
-    if _is_literal(address.host, sockets):
+    if not deadline.expired and _is_literal(address.host, sockets):
         look_up()  # which asks nobody
     else:
         finish_by(deadline, look_up)  # getaddrinfo has no timeout
