@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from kgm.text.shell import shell_line
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 _words: tuple[str, ...] = ()
 _changed = False

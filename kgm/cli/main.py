@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 
 from kgm.cli import invocation
 from kgm.cli.options.word_order import in_order
@@ -24,6 +23,7 @@ from kgm.text.sanitize import clean, clean_lines
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import NoReturn
 
 
@@ -101,21 +101,20 @@ def _report_failure(error: KgmError, arguments: Sequence[str]) -> None:
 
     Where stderr cannot be written, people find it on stdout. An error that ends the run keeps its code when stdout
     cannot be written either."""
-    import contextlib
-
     from kgm.cli.output.failures import error_text
 
     output = _output_format(arguments)
     text = error_text(error)
-    if not write_stderr(text) and output in (None, "table", "wide"):
-        with contextlib.suppress(OutputError):
+    try:
+        if not write_stderr(text) and output in (None, "table", "wide"):
             write_stdout(text)
-    if output in ("json", "yaml") and not isinstance(error, OutputError):
-        from kgm.cli.output.output_options import OutputOptions
-        from kgm.cli.output.report import Report, emit
+        if output in ("json", "yaml") and not isinstance(error, OutputError):
+            from kgm.cli.output.output_options import OutputOptions
+            from kgm.cli.output.report import Report, emit
 
-        with contextlib.suppress(OutputError):
             emit(Report(schema=_schema_of(arguments), data={}, errors=(error,)), OutputOptions(output=output))
+    except OutputError:
+        return
 
 
 def _output_format(arguments: Sequence[str]) -> str | None:

@@ -3,7 +3,11 @@
 The overview is written here as click writes it, because click and typer take longer to import than all the rest of it.
 Where a line would be broken in a way that is not obvious, click does it."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PURPOSE = "Consumer-group membership of Apache Kafka: see it, simulate changes, and change it safely."
 EPILOG = "The options that every command takes, such as --profile and -o, can also stand before the command."

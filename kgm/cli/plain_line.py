@@ -8,12 +8,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
 
 from kgm.cli.overview import COMMANDS, help_text
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from kgm.cli.options.declarations import Argument, Command, Option

@@ -6,9 +6,6 @@ results. What changes a group (`leave_group`) is one attempt: the caller decides
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
 
 from kgm.client import requests
 from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongProtocolError
@@ -25,7 +22,12 @@ from kgm.model.record import replace
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.apis import ApiKey
 
+TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:  # imported where they are used: most commands need neither
+    from collections.abc import Callable, Iterable, Sequence
+    from types import TracebackType
+    from typing import Self
+
     from kgm.client.group_listing import ListedGroup, Listing
     from kgm.client.leave_group import LeaveAnswer, MemberToRemove
     from kgm.coordinator.contract.broker_version import BrokerVersion

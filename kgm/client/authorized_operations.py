@@ -1,12 +1,16 @@
 """What the principal may do, as brokers report it: authorized operations (KIP-430), one bit for each AclOperation."""
 
-from typing import Final
+from __future__ import annotations
 
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.metadata_request import MetadataRequest
 from kgm.protocol.messages.metadata_response import MetadataResponse
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from typing import Final
 
 #: AclOperation.READ and AclOperation.DESCRIBE.
 READ: Final = 3

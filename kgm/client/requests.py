@@ -3,8 +3,7 @@
 Each function here takes an open connection, picks the version, and turns error codes into errors; nothing retries and
 nothing is remembered. A described group is a `GroupDescription`: the type of group and the struct of that API."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from __future__ import annotations
 
 from kgm.client.failures import from_code, not_found
 from kgm.client.transport.connection import BrokerConnection
@@ -20,6 +19,11 @@ from kgm.protocol.messages.describe_groups_response import DescribedGroup as Cla
 from kgm.protocol.messages.describe_groups_response import DescribeGroupsResponse
 from kgm.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from kgm.protocol.messages.offset_fetch_response import OffsetFetchResponse
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping, Sequence
+    from typing import Any, Final, TypeAlias
 
 #: Offsets by (topic, partition).
 Offsets: TypeAlias = dict[tuple[str, int], int]

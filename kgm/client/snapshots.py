@@ -4,10 +4,9 @@ A classic group is described with members' subscriptions only while it is Stable
 timeouts; a consumer group (KIP-848) with epochs, targets and regexes. Metadata that is not of the consumer protocol
 (Connect, Schema Registry, a custom assignor) leaves that member without topics."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from __future__ import annotations
+
 from itertools import repeat
-from typing import Any, Final
 
 from kgm.client.failures import BadAnswerError
 from kgm.client.requests import GroupDescription, Offsets
@@ -18,12 +17,21 @@ from kgm.model.record import replace
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.protocol.subscription import PROTOCOL_TYPE, Subscription, decode_assignment, decode_subscription
 
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any, Final
+
 #: Member epoch of a static member that left and is expected back (KIP-848).
 AWAY_EPOCH = -2
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 _CLASSIC_MEMBER = 0
 #: No topic is known.
 NO_TOPICS: Final[Mapping[str, TopicSnapshot]] = {}
+#: Subscriptions by their bytes, those that were decoded last.
+_subscriptions: dict[bytes, Subscription | None] = {}
+_UNREAD: Any = object()
+_MOST_SUBSCRIPTIONS = 256
 #: (instance id, member id) of a partition that no member has.
 _NO_OWNER = (None, None)
 _new_tuple: Any = tuple.__new__
@@ -142,12 +150,19 @@ def _classic_member(group_id: str, member: Any, status: str, *, is_consumer: boo
     )
 
 
-@lru_cache(maxsize=256)  # the members of a group have the same one
 def _subscription(blob: bytes) -> Subscription | None:
+    """The subscription; None if it cannot be read. The members of a group have the same one."""
+    known: Subscription | None = _subscriptions.get(blob, _UNREAD)
+    if known is not _UNREAD:
+        return known
+    if len(_subscriptions) >= _MOST_SUBSCRIPTIONS:
+        _subscriptions.clear()
     try:
-        return decode_subscription(blob)
+        known = decode_subscription(blob)
     except DecodeError:
-        return None
+        known = None
+    _subscriptions[blob] = known
+    return known
 
 
 def _assignment(blob: bytes) -> Partitions:

@@ -4,9 +4,7 @@ supports differ from release to release (`kgm.protocol.released_apis`, made from
 What does not differ is not told apart: releases with the same APIs are all in the answer, and so are both coordinators
 of 3.7 to 3.9. A broker whose APIs are those of no release is no Apache Kafka, or one that kgm does not know."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
-from typing import Final, TypeAlias
+from __future__ import annotations
 
 from kgm.coordinator.contract.broker_version import (
     FIRST_WITH_JAVA,
@@ -21,8 +19,13 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.released_apis import API_VERSIONS, SUPPORTED_FEATURES
 
-#: API key: (lowest version, highest version).
-ApiVersions: TypeAlias = Mapping[int, tuple[int, int]]
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Final, TypeAlias
+
+    #: API key: (lowest version, highest version).
+    ApiVersions: TypeAlias = Mapping[int, tuple[int, int]]
 
 #: The feature whose highest level is another one in each release, where brokers run without ZooKeeper.
 _METADATA_VERSION: Final = "metadata.version"
@@ -56,12 +59,10 @@ def possible_versions(versions: ApiVersions, features: Mapping[str, tuple[int, i
 def with_versions(group: GroupSnapshot, versions: Iterable[BrokerVersion]) -> GroupSnapshot:
     """The group with the versions that its broker may have. Only the new coordinator has groups of other types than
     classic."""
-    return replace(group, kafka_versions=_texts(tuple(versions), needs_java=group.type != "classic"))
-
-
-@lru_cache(maxsize=64)  # a coordinator has many groups
-def _texts(versions: tuple[BrokerVersion, ...], *, needs_java: bool) -> tuple[str, ...]:
-    return tuple([str(version) for version in versions if version.has_java_coordinator or not needs_java])
+    needs_java = group.type != "classic"
+    return replace(
+        group, kafka_versions=tuple([str(one) for one in versions if one.has_java_coordinator or not needs_java])
+    )
 
 
 def _candidates(versions: ApiVersions, features: Mapping[str, tuple[int, int]]) -> Iterator[BrokerVersion]:

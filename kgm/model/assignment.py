@@ -1,8 +1,14 @@
 """Who owns what, and what moves between two assignments."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from __future__ import annotations
+
+from _collections_abc import Mapping, Sequence  # `collections.abc`, without all of `collections`
 
 from kgm.model.record import record
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 #: Partitions by topic.
 Partitions = Mapping[str, Sequence[int]]

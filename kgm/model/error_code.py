@@ -1,9 +1,15 @@
 """Kafka's error codes, from org.apache.kafka.common.protocol.Errors of Kafka 4.3.0."""
 
-import enum
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from enum import IntEnum
+else:
+    from kgm.model.enumeration import IntEnum
 
 
-class ErrorCode(enum.IntEnum):
+class ErrorCode(IntEnum):
     """Kafka's error codes by name. Codes of a newer broker are not in here: use `error_name`."""
 
     UNKNOWN_SERVER_ERROR = -1

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kgm.model.error_code import ErrorCode, error_name
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import ClassVar
 
 __all__ = [

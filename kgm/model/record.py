@@ -1,18 +1,31 @@
 """`@record`: frozen classes with slots, as `@dataclass(frozen=True, slots=True, kw_only=True)` makes them, but quicker.
 
 For modules that commands import before they send their first byte: `dataclasses` imports `inspect`, and compiles six
-functions for each class; here it is one.
+functions for each class; here it is one at most.
 
 `dataclasses.fields`, `replace` and `is_dataclass` take records too."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import attrgetter, ge, gt, le, lt
-from typing import Any, TypeVar, cast, dataclass_transform, overload
+from _operator import attrgetter, ge, gt, le, lt  # as `operator` has them
+from types import FunctionType
 
-C = TypeVar("C", bound=type)
-R = TypeVar("R")
+from kgm.model.record_constructors import CONSTRUCTORS
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar, dataclass_transform, overload
+
+    C = TypeVar("C", bound=type)
+    R = TypeVar("R")
+else:
+
+    def dataclass_transform(**_: Any) -> Any:
+        """For type checkers."""
+        return lambda decorator: decorator
+
+
 _MISSING: Any = object()
 
 
@@ -25,13 +38,18 @@ class _Factory:
 
 def field(*, default_factory: Callable[[], R]) -> R:
     """A default that is made anew for each instance."""
-    return cast("R", _Factory(default_factory))
+    made: Any = _Factory(default_factory)
+    return made  # type: ignore[no-any-return]
 
 
-@overload
-def record(cls: C, /) -> C: ...
-@overload
-def record(*, kw_only: bool = True, order: bool = False) -> Callable[[C], C]: ...
+if TYPE_CHECKING:
+
+    @overload
+    def record(cls: C, /) -> C: ...
+    @overload
+    def record(*, kw_only: bool = True, order: bool = False) -> Callable[[C], C]: ...
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 def record(cls: Any = None, /, *, kw_only: bool = True, order: bool = False) -> Any:
     """A decorator. kw_only: the constructor takes no positions; order: instances compare like the tuples of their
@@ -50,10 +68,10 @@ def replace(instance: R, /, **changes: Any) -> R:
         cls.RECORD_SLOTS = slots = {name: getattr(cls, name) for name in cls.RECORD_FIELDS}
     if not changes.keys() <= slots.keys():
         raise TypeError(f"{cls.__qualname__} has no field {', '.join(sorted(changes.keys() - slots.keys()))}")
-    made = object.__new__(cls)
+    made: Any = object.__new__(cls)
     for name, slot in slots.items():
         slot.__set__(made, changes[name] if name in changes else slot.__get__(taken))
-    return cast("R", made)
+    return made  # type: ignore[no-any-return]
 
 
 def _made(cls: Any, *, kw_only: bool, order: bool) -> Any:
@@ -88,6 +106,31 @@ def _made(cls: Any, *, kw_only: bool, order: bool) -> Any:
 
 def _constructor(cls: Any, names: dict[str, Any], *, kw_only: bool) -> Any:
     """`__init__`, which stores each value by the slot's descriptor: `__setattr__` refuses."""
+    plain = CONSTRUCTORS.get(len(names))
+    if plain is None or any(isinstance(default, _Factory) for default in names.values()):
+        init = _compiled(cls, names, kw_only=kw_only)
+    else:
+        defaults = {name: default for name, default in names.items() if default is not _MISSING}
+        count = len(names)
+        code = plain.__code__.replace(
+            co_varnames=("self", *names),
+            co_argcount=1 if kw_only else 1 + count,
+            co_kwonlyargcount=count if kw_only else 0,
+            co_name="__init__",
+        )
+        init = FunctionType(code, {f"s{place}": getattr(cls, name).__set__ for place, name in enumerate(names, 1)})
+        if kw_only:
+            init.__kwdefaults__ = defaults
+        elif [*names][count - len(defaults) :] == [*defaults]:
+            init.__defaults__ = tuple(defaults.values())
+        else:
+            raise TypeError(f"{cls.__qualname__}: a field without a default follows one that has one")
+    init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
+    return init
+
+
+def _compiled(cls: Any, names: dict[str, Any], *, kw_only: bool) -> Any:
+    """The same for fields that are made anew, and for many."""
     scope: dict[str, Any] = {"Factory": _Factory}
     heads, lines = [], []
     for name, default in names.items():
@@ -103,9 +146,7 @@ def _constructor(cls: Any, names: dict[str, Any], *, kw_only: bool) -> Any:
         lines.append(f"    set_{name}(self, {value})")
     source = f"def __init__(self, {'*, ' if kw_only else ''}{', '.join(heads)}):\n" + "\n".join(lines)
     exec(source, scope)  # noqa: S102  (source made here from names of attributes)
-    init = scope["__init__"]
-    init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
-    return init
+    return scope["__init__"]
 
 
 def _comparisons(get: Callable[[Any], Any], *, order: bool) -> dict[str, Any]:

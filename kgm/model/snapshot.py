@@ -3,14 +3,21 @@
 Every key is always present; an unknown value is null, never -1 and never 0. Reading is strict about the keys that kgm
 uses, and ignores keys that a later version adds."""
 
-from collections.abc import Mapping
-from operator import itemgetter
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+from _collections_abc import Mapping  # as in kgm/model/assignment.py
+from _operator import itemgetter  # as `operator` has it
 
 from kgm.model.assignment import Partitions
 from kgm.model.errors import UsageError
-from kgm.model.ids import uuid_of, uuid_text
 from kgm.model.record import field, record, replace
+from kgm.model.uuids import uuid_of, uuid_text
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from typing import Any, NamedTuple
+else:
+    from kgm.model.named_tuple import NamedTuple
 
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 
@@ -175,7 +182,7 @@ class GroupSnapshot:
         """Whether the order in which the broker lists the members is known."""
         return all(member.listed_at is not None for member in self.members)
 
-    def in_listed_order(self) -> "GroupSnapshot":
+    def in_listed_order(self) -> GroupSnapshot:
         """The snapshot with its members in the order in which the broker lists them, if that is known."""
         if not self.knows_listed_order:
             return self

@@ -1,13 +1,17 @@
 """The APIs that kgm supports: keys, versions, and the classes of their requests and responses."""
 
-import enum
-import importlib
-import re
+from __future__ import annotations
 
 from kgm.model.errors import DecodeError
 from kgm.model.record import record
 from kgm.protocol.api_table import KAFKA_RELEASE, TABLE
 from kgm.protocol.struct import Message
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from enum import IntEnum
+else:
+    from kgm.model.enumeration import IntEnum
 
 __all__ = ["API", "KAFKA_RELEASE", "ApiInfo", "ApiKey", "request_class", "response_class"]
 
@@ -22,14 +26,10 @@ class ApiInfo:
     flexible_from: int
 
 
-def _constant(name: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
-
-
 API = {key: ApiInfo(*row) for key, row in TABLE.items()}
 
 
-class ApiKey(enum.IntEnum):
+class ApiKey(IntEnum):
     """Kafka's API keys (org.apache.kafka.common.protocol.ApiKeys)."""
 
     PRODUCE = 0
@@ -86,6 +86,9 @@ def _class(key: int, suffix: str) -> type[Message]:
     info = API.get(key)
     if info is None:
         raise DecodeError(f"API key {key} is not supported")
+    import importlib
+    import re
+
     stem = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", info.name).lower()
     module = importlib.import_module(f"kgm.protocol.messages.{stem}_{suffix.lower()}")
     message_class: type[Message] = getattr(module, info.name + suffix)

@@ -4,14 +4,19 @@ except for those that are written (`kgm.protocol.written`).
 Errors: `DecodeError` for bytes that are not such a message, `EncodeError` for a message that cannot be encoded. Every
 low-level error becomes one of these two."""
 
+from __future__ import annotations
+
 import struct
-from typing import Any, TypeVar
 
 from kgm.model.errors import DecodeError, EncodeError
 from kgm.protocol.struct import Message
 from kgm.protocol.written import written_codec
 
-M = TypeVar("M", bound=Message)
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    M = TypeVar("M", bound=Message)
 #: What compiled code raises for malformed bytes (UnicodeDecodeError and Malformed are ValueErrors).
 LOW_LEVEL = (struct.error, IndexError, ValueError, OverflowError, MemoryError)
 _decoders: dict[tuple[type[Message], int], Any] = {}

@@ -1,6 +1,12 @@
 """The bases of the generated message classes: slots, Kafka's defaults, and the table of fields that is compiled."""
 
-from typing import Any, ClassVar, NamedTuple
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, NamedTuple
+else:
+    from kgm.model.named_tuple import NamedTuple
 
 #: Stands for "Kafka's default, an empty list" in constructors; never stored.
 EMPTY: list[Any] = []

@@ -3,8 +3,9 @@
 Version 1 brought owned partitions (KIP-429), version 2 the generation in which they were owned (KIP-792), version 3 the
 rack (KIP-881). Of a newer version the known prefix is read (ConsumerProtocol.deserializeSubscription)."""
 
+from __future__ import annotations
+
 import struct
-from collections.abc import Mapping, Sequence
 
 from kgm.model.errors import DecodeError
 from kgm.model.record import field, record
@@ -13,6 +14,10 @@ from kgm.protocol.messages.consumer_protocol_assignment import ConsumerProtocolA
 from kgm.protocol.messages.consumer_protocol_assignment import TopicPartition as AssignedTopic
 from kgm.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kgm.protocol.messages.consumer_protocol_subscription import TopicPartition as OwnedTopic
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 PROTOCOL_TYPE = "consumer"
 NEWEST = 3

@@ -3,8 +3,9 @@
 Request header v1 (v2 if the API's version is flexible), response header v0 (v1 if flexible). ApiVersions responses
 always have header v0, because the client does not know yet what the broker supports (KIP-511)."""
 
+from __future__ import annotations
+
 import struct
-from typing import NamedTuple, TypeVar
 
 from kgm.model.errors import DecodeError
 from kgm.model.record import record
@@ -13,7 +14,14 @@ from kgm.protocol.apis import API, ApiKey, request_class
 from kgm.protocol.primitives import read_tags
 from kgm.protocol.struct import Message
 
-M = TypeVar("M", bound=Message)
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from typing import NamedTuple, TypeVar
+
+    M = TypeVar("M", bound=Message)
+else:
+    from kgm.model.named_tuple import NamedTuple
+
 _REQUEST = struct.Struct(">hhih")
 _LENGTH = struct.Struct(">i")
 _API_VERSIONS = int(ApiKey.API_VERSIONS)  # an IntEnum compares slowly

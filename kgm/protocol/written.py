@@ -2,12 +2,17 @@
 those of the messages that `list` and `describe` exchange with brokers of the newest Kafka. Others are compiled on first
 use, about a millisecond each. What is written is what would be compiled (tests/protocol/test_written.py)."""
 
+from __future__ import annotations
+
 import struct
 from types import FunctionType
-from typing import Any
 
 from kgm.protocol import newest_codecs, primitives
 from kgm.protocol.struct import Message
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from typing import Any
 
 _NAMES = {
     "Malformed": primitives.Malformed, "bad_length": primitives.bad_length, "read_uvarint": primitives.read_uvarint,

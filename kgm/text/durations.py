@@ -1,23 +1,30 @@
 """Durations as people type them: `500ms`, `5s`, `2m`, `1h`. The unit is required, because Kafka's own settings are in
 milliseconds and other tools' in seconds; only zero is the same in all of them."""
 
-import re
+from __future__ import annotations
 
 from kgm.model.errors import UsageError
 
+_MOST_DIGITS = 12
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-_FORM = re.compile(r"\s*(\d{1,12}(?:\.\d{1,12})?)\s*(ms|s|m|h|)\s*", re.IGNORECASE)
 
 
 def parse_duration(text: str, option: str) -> int:
     """Milliseconds. Raises UsageError that names the option."""
-    match = _FORM.fullmatch(text)
-    if match is None:
+    written = text.strip()
+    digits = written.rstrip("mshMSH")
+    unit, digits = written[len(digits) :].lower(), digits.rstrip()
+    whole, dot, rest = digits.partition(".")
+    if not _is_number(whole) or (dot and not _is_number(rest)) or unit not in ("", *_UNITS_MS):
         raise UsageError(f"{option}: {text[:60]!r} is not a valid duration", hint="write 500ms, 5s, 2m or 1h")
-    number, unit = float(match[1]), match[2].lower()
+    number = float(digits)
     if number and not unit:
-        raise UsageError(f"{option}: {text.strip()} has no unit", hint=f"write {match[1]}s or {match[1]}ms")
+        raise UsageError(f"{option}: {written} has no unit", hint=f"write {digits}s or {digits}ms")
     return round(number * _UNITS_MS[unit]) if unit else 0
+
+
+def _is_number(digits: str) -> bool:
+    return digits.isdecimal() and len(digits) <= _MOST_DIGITS
 
 
 def typed_duration(ms: int) -> str:

@@ -3,19 +3,24 @@ Python's own encoder yields each number, comma and bracket by itself as soon as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import repeat
-from operator import itemgetter
-from typing import Any
+from _operator import itemgetter  # as `operator` has it
+from itertools import chain, islice, repeat
 
 try:
     from _json import encode_basestring as _quoted  # without the decoder, which nobody needs to write
 except ImportError:  # another Python
     from json.encoder import encode_basestring as _quoted
 
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
+
 _INDENT = "  "
-#: From so many objects on it pays to write them column by column.
+#: From so many on it pays to write objects column by column, and what is in lists as if it were in one.
 _MANY = 4
+#: So many objects are written at once: their columns are texts that are held beside the result.
+_AT_ONCE = 500
 
 
 def indented_json(value: Any) -> str:
@@ -65,27 +70,51 @@ def _object(value: dict[str, Any], margin: str) -> str:
 
 def _array(value: Sequence[Any], margin: str) -> str:
     inner = margin + _INDENT
-    if len(value) >= _MANY and {*map(type, value)} == {dict} and len({*map(tuple, value)}) == 1 and value[0]:
-        entries = _rows(value, inner)
-    else:
-        entries = _texts(value, inner)
-    return f"[{inner}{f',{inner}'.join(entries)}{margin}]"
+    return f"[{inner}{f',{inner}'.join(_texts(value, inner))}{margin}]"
 
 
 def _texts(values: Sequence[Any], margin: str) -> Iterable[str]:
     """The text of each; without a loop in Python where all have one type."""
     kinds = {*map(type, values)}
-    if kinds == _NULL:
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is type(None):
         return repeat("null", len(values))
-    write = _SCALARS.get(kinds.pop()) if len(kinds) == 1 else None
-    return map(write, values) if write is not None else map(_text, values, repeat(margin))
+    if kind is str:
+        return _quoted_texts(values)
+    write = _SCALARS.get(kind)
+    if write is not None:
+        return map(write, values)
+    if len(values) >= _MANY:
+        if kind is dict and len({*map(tuple, values)}) == 1 and {*map(type, values[0])} == {str}:
+            return chain.from_iterable(_rows(some, margin) for some in _portions(values))
+        if kind is list or kind is tuple:
+            return chain.from_iterable(_arrays(some, margin) for some in _portions(values))
+    return map(_text, values, repeat(margin))
+
+
+def _quoted_texts(values: Sequence[str]) -> Iterable[str]:
+    """The text of each; quoted once where they are few: the partitions of a member repeat its id."""
+    different = {*values}
+    if len(different) * 4 > len(values):
+        return map(_quoted, values)
+    return map(dict(zip(different, map(_quoted, different), strict=True)).__getitem__, values)
+
+
+def _portions(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    return (values[start : start + _AT_ONCE] for start in range(0, len(values), _AT_ONCE))
+
+
+def _arrays(values: Sequence[Sequence[Any]], margin: str) -> Iterator[str]:
+    """The text of each of these lists: what is in them is written as if it were one list."""
+    inner = margin + _INDENT
+    texts = iter(_texts([*chain.from_iterable(values)], inner))
+    before, between, after = "[" + inner, "," + inner, margin + "]"
+    return (f"{before}{between.join(islice(texts, len(each)))}{after}" if each else "[]" for each in values)
 
 
 def _rows(value: Sequence[dict[str, Any]], margin: str) -> Iterable[str]:
-    """The text of each of these objects, which have the same keys: made column by column."""
+    """The text of each of these objects, which have the same keys, all of them texts: made column by column."""
     keys, inner = [*value[0]], margin + _INDENT
-    if {*map(type, keys)} != {str}:
-        return _texts(value, margin)
     pieces: list[Iterable[str]] = []
     before = "{" + inner
     for key in keys:
@@ -101,9 +130,8 @@ def _unusual(value: Any, margin: str) -> str:
     return json.dumps(value, indent=len(_INDENT), ensure_ascii=False).replace("\n", margin)
 
 
-_NULL = {type(None)}
 #: Of these types exactly: what is only derived from them may be written differently.
-_SCALARS: dict[type, Any] = {
+_SCALARS: dict[type | None, Any] = {
     str: _quoted,
     int: int.__repr__,
     bool: lambda value: "true" if value else "false",

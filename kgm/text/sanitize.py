@@ -6,8 +6,6 @@ that a terminal acts on from a JSON document without changing its value."""
 
 from __future__ import annotations
 
-import functools
-
 TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
     import re
@@ -35,18 +33,27 @@ _BLANK = frozenset(
         ),
     )
 )
+#: Whether characters are hidden, those that were looked up last.
+_seen: dict[str, bool] = {}
+_MOST_SEEN = 4096
 #: First characters of a formula in spreadsheets; the full-width ones count with Japanese input.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 #: Compiled when they are first needed; most texts need neither `re` nor `unicodedata`, whose imports take time.
 _UNUSUAL, _UNUSUAL_IN_JSON = r"[^\x20-\x7e]", r"[^\x20-\x7e\n]"
 
 
-@functools.lru_cache(maxsize=4096)
 def is_hidden(char: str) -> bool:
     """Whether a character is invisible, or looks like a space and is none."""
+    seen = _seen.get(char)
+    if seen is not None:
+        return seen
     import unicodedata
 
-    return char != " " and (unicodedata.category(char) in _HIDDEN or char in _BLANK)
+    if len(_seen) >= _MOST_SEEN:
+        _seen.clear()
+    hidden = char != " " and (unicodedata.category(char) in _HIDDEN or char in _BLANK)
+    _seen[char] = hidden
+    return hidden
 
 
 def is_clean(text: str) -> bool:

@@ -1,6 +1,10 @@
 """Words as a shell reads them: everything that is printed as a command goes through here."""
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def shell_word(text: str) -> str:

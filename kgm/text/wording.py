@@ -1,9 +1,13 @@
 """Partitions, moves, counts and commands in the words that every command uses."""
 
-from collections.abc import Iterable
+from __future__ import annotations
 
 from kgm.model.assignment import Move, Partitions, as_ranges, count
 from kgm.text.shell import shell_word
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _MOST_HANDOVERS = 8
 _MOST_NAMES = 5

@@ -99,3 +99,32 @@ def test_dataclasses_take_it():
         more: int = 5
 
     assert (More(x=1).x, More(x=1).y, More(x=1, more=6).more) == (1, 2, 6)
+
+
+@pytest.mark.parametrize("count", [*range(1, 18), 24])
+@pytest.mark.parametrize("kw_only", [True, False])
+def test_constructors_of_any_size_are_those_of_dataclasses(count, kw_only):
+    """Those of up to sixteen fields are written, the others compiled."""
+    names = [f"field_{place}" for place in range(count)]
+    for defaults in range(count + 1):
+        body = {name: f"default of {name}" for name in names[count - defaults :]}
+        body["__annotations__"] = dict.fromkeys(names, "str")
+        ours = record(kw_only=kw_only)(type("Sized", (), {**body, "__module__": __name__}))
+        theirs = dataclasses.dataclass(frozen=True, slots=True, kw_only=kw_only)(type("Sized", (), dict(body)))
+        assert [(p.name, p.kind, p.default) for p in inspect.signature(ours).parameters.values()] == [
+            (p.name, p.kind, p.default) for p in inspect.signature(theirs).parameters.values()
+        ]
+        values = {name: f"value of {name}" for name in names}
+        given = dict([*values.items()][: count - defaults // 2])
+        made = ours(**given) if kw_only else ours(*given.values())
+        assert [getattr(made, name) for name in names] == [given.get(name, body.get(name)) for name in names]
+        if defaults < count:
+            for cls in (ours, theirs):
+                with pytest.raises(TypeError, match=r"Sized\.__init__\(\) missing .* required .* '?field_0'?"):
+                    cls()
+
+
+def test_a_field_without_a_default_never_follows_one_that_has_one():
+    for decorate in (record(kw_only=False), dataclasses.dataclass(frozen=True)):
+        with pytest.raises((TypeError, SyntaxError)):
+            decorate(type("Mixed", (), {"first": 1, "__annotations__": {"first": "int", "second": "int"}}))

@@ -70,3 +70,24 @@ def test_numbers_that_are_none():
 def test_other_types_are_refused(value):
     with pytest.raises(TypeError):
         indented_json(value)
+
+
+@pytest.mark.parametrize("count", [499, 500, 501, 1_203])
+def test_more_than_are_written_at_once(count):
+    value = [
+        {
+            "name": f"n{at}",
+            "rows": [{"at": each, "owner": "o"} for each in range(at % 7)],
+            "odd": [[], [at], (at, None)],
+        }
+        for at in range(count)
+    ]
+    assert indented_json(value) == json.dumps(value, indent=2) + "\n"
+    assert (
+        indented_json([each["rows"] for each in value]) == json.dumps([each["rows"] for each in value], indent=2) + "\n"
+    )
+
+
+def test_texts_that_are_repeated():
+    value = ["a", '"', "\n", "\x1b"] * 5 + ["a"] * 5
+    assert indented_json(value) == json.dumps(value, indent=2, ensure_ascii=False) + "\n"

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated
-
-from kgm.cli.options.declarations import Argument, Option
+from kgm.cli.options.declarations import Annotated, Argument, Option
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.group_tables import members_table, offsets_table, state_table
 from kgm.cli.output.report import Report, Table, cluster_json, emit
 from kgm.model.errors import KgmError, NotFoundError, UsageError
 
+TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from enum import Enum
+
     from kgm.model.snapshot import GroupSnapshot
     from kgm.operations.groups.unread import Unread
+else:
+    from kgm.model.enumeration import Enum
 
 SCHEMA = "kgm.describe/v1"
 #: Of more groups the coordinators' logs are not read, which takes time and bytes for each.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
-
-from kgm.cli.options.declarations import Option
+from kgm.cli.options.declarations import Annotated, Option
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
 from kgm.model.errors import UsageError
 
+TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kgm.operations.groups.listing import GroupRow
 
 SCHEMA = "kgm.list/v1"

@@ -15,10 +15,13 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import sys
 
+TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
     from kgm.cli.options.run_options import RunOptions
     from kgm.model.snapshot import GroupSnapshot
 
@@ -47,8 +50,9 @@ def file_of(bootstrap: str, profile: str | None, environment: Mapping[str, str])
 
 def _sha256(data: bytes) -> str:
     """In hexadecimal digits. Python's own, where it has one: hashlib loads OpenSSL, which costs milliseconds."""
+    own: Any
     try:
-        own: Any = importlib.import_module("_sha256")  # of Python 3.11; later versions have none by this name
+        own = importlib.import_module("_sha256" if sys.version_info < (3, 12) else "_sha2")
     except ImportError:
         own = importlib.import_module("hashlib")
     text: str = own.sha256(data).hexdigest()

@@ -4,14 +4,29 @@ They stand in annotations, as typer's own do: `state: Annotated[str | None, Opti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
-
 from kgm.cli.options.group_names import check_group_names
 from kgm.cli.options.run_options import RunOptions, run_options
 
+TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
     import inspect
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Annotated, Any
+else:
+
+    class Annotated:
+        """What `typing.Annotated` is to `kgm.cli.plain_line`: importing `typing` takes milliseconds."""
+
+        __slots__ = ("__metadata__", "__origin__")
+
+        def __class_getitem__(cls, parts: tuple[Any, ...]) -> Annotated:
+            made = cls()
+            made.__origin__, *metadata = parts
+            made.__metadata__ = tuple(metadata)
+            return made
+
+
+__all__ = ["Annotated", "Argument", "Command", "Option"]
 
 
 class Option:
@@ -82,14 +97,16 @@ def widened(function: Callable[..., None], taker: str, added: Mapping[str, tuple
 
 def _for_typer(annotation: Any) -> Any:
     """The annotation with typer's own declaration."""
+    import typing
+
     import typer
 
     (declared,) = getattr(annotation, "__metadata__", (None,))
     match declared:
         case Option():
-            return Annotated[annotation.__origin__, typer.Option(*declared.names, **declared.settings)]
+            return typing.Annotated[annotation.__origin__, typer.Option(*declared.names, **declared.settings)]
         case Argument():
-            return Annotated[annotation.__origin__, typer.Argument(**declared.settings)]
+            return typing.Annotated[annotation.__origin__, typer.Argument(**declared.settings)]
         case _:
             return annotation
 

@@ -1,9 +1,13 @@
 """Names of groups on the command line: an empty one comes from an unset variable of the shell, and means no group."""
 
-from collections.abc import Mapping
-from typing import Any
+from __future__ import annotations
 
 from kgm.model.errors import UsageError
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 #: Parameters of commands that name groups, or select them.
 _NAMES = ("group", "groups", "group_option")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 from kgm.cli.output.output_options import COLORS, FORMATS, OutputOptions
 from kgm.model.errors import RefusedError, UsageError
 from kgm.model.record import field, record, replace
 from kgm.text.durations import parse_duration
 
+TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
     from kgm.client import AdminClient, Security
     from kgm.operations.settings.loading import LoadedSettings, Setting
 
@@ -54,6 +56,10 @@ class RunOptions(OutputOptions):
 
     def security(self) -> Security:
         """How to protect connections. Prints warnings about the settings. Raises UsageError."""
+        if not self.settings and not self.warnings:
+            from kgm.client.transport.connection import Plaintext
+
+            return Plaintext()
         from kgm.cli.output.notices import Notices
         from kgm.client.security import make_security
 

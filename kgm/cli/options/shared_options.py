@@ -6,12 +6,14 @@ The decorators add the options to the command's signature, where typer looks for
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any
-
 from kgm.cli.invocation import Ended
-from kgm.cli.options.declarations import Command, Option
+from kgm.cli.options.declarations import Annotated, Command, Option
 from kgm.cli.output.output_options import FORMATS
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 def _print_schema(value: str) -> str:

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
 
 _OF_KGM = ("-h", "--help", "--version")
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from kgm.cli.output.report import Cell, Column, Table
 from kgm.model.assignment import count
 from kgm.text.durations import show_duration
 from kgm.text.wording import many, partitions_text, past_end_text
 
+TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot
 
 

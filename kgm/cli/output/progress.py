@@ -7,16 +7,17 @@ with progress(options, "describing groups"):
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-import threading
 import time
-from typing import TYPE_CHECKING, Self
+from _thread import allocate_lock, start_new_thread  # `threading` takes milliseconds to import
 
 from kgm.text.sanitize import clean
 
+TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
+    from typing import Self
+
     from kgm.cli.output.output_options import OutputOptions
 
 #: What takes less time than this, in seconds, shows no line.
@@ -36,8 +37,9 @@ class ProgressLine:
         self.text, self.note, self.started = clean(text), "", time.monotonic()
         self._is_shown = is_shown
         self._done: tuple[int, int] | None = None
-        self._drawn, self._over, self._lock = False, threading.Event(), threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+        self._drawn, self._is_over, self._lock = False, False, allocate_lock()
+        #: Held while the block runs, and while the thread does.
+        self._block, self._thread = allocate_lock(), allocate_lock()
 
     def count(self, done: int, total: int | None = None) -> None:
         self.note = f" {done}" if total is None else f" {done} of {total}"
@@ -53,24 +55,30 @@ class ProgressLine:
     def __enter__(self) -> Self:
         if self._is_shown:
             _open_lines.append(self)
-            self._thread.start()
+            self._block.acquire()
+            self._thread.acquire()
+            start_new_thread(self._run, ())
         return self
 
     def __exit__(self, *_: object) -> None:
         if not self._is_shown:
             return
-        self._over.set()
-        self._thread.join()
+        self._is_over = True
+        self._block.release()
+        self._thread.acquire()
         self.hide()
         _open_lines.remove(self)
 
     def _run(self) -> None:
         pause = PATIENCE_S
-        while not self._over.wait(pause):
-            pause = _EVERY_S
-            with self._lock:
-                if not self._over.is_set():
-                    self._draw()
+        try:
+            while not self._block.acquire(timeout=pause):
+                pause = _EVERY_S
+                with self._lock:
+                    if not self._is_over:
+                        self._draw()
+        finally:
+            self._thread.release()
 
     def _draw(self) -> None:
         took_s = time.monotonic() - self.started
@@ -81,9 +89,11 @@ class ProgressLine:
         self._drawn = True
 
     def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):
+        try:
             sys.stderr.write(text)
             sys.stderr.flush()
+        except (OSError, ValueError):
+            pass
 
 
 def progress(options: OutputOptions, text: str) -> ProgressLine:

@@ -7,11 +7,15 @@ terminal nothing is folded. Cells are cleaned before they come here."""
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from _collections_abc import Sequence  # as in kgm/model/assignment.py
 from itertools import repeat
-from typing import TypeAlias
 
 from kgm.model.record import record
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import TypeAlias
 
 #: The cells of a row.
 _Row: TypeAlias = Sequence[str]

@@ -11,14 +11,13 @@ Secrets are in no `repr`, no message, and no file that is kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
 from kgm.client.transport.connection import Plaintext, Security
 from kgm.model.errors import KgmError, UsageError
 
+TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Mapping
 
     from kgm.client.security.sasl import Mechanism
     from kgm.client.security.tls import Tls

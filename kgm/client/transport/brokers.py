@@ -3,16 +3,16 @@
 Every request goes through `on_any`, `on_broker` or `on_coordinators`; the last retries while a
 coordinator moves, loads or is down, until the deadline, and asks different brokers at the same time."""
 
-import threading
+from __future__ import annotations
+
 import time
-from collections.abc import Callable, Container, Iterable, Sequence
-from typing import TypeVar
 
 from kgm.client.failures import MOVED, RETRIABLE, ConnectError, LostError, from_code, not_mentioned
 from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.connection import BrokerConnection, Security
 from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import first_of, run_parallel
+from kgm.client.transport.threads import new_lock
 from kgm.model.errors import AuthenticationError, ErrorCode, KgmError, UnreachableError
 from kgm.model.record import record
 from kgm.model.snapshot import CoordinatorNode
@@ -22,7 +22,12 @@ from kgm.protocol.messages.find_coordinator_response import FindCoordinatorRespo
 from kgm.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from kgm.protocol.messages.metadata_response import MetadataResponse
 
-T = TypeVar("T")
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Sequence
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 #: Seconds after which the next bootstrap address is tried in parallel with one that has not answered yet.
 STAGGER_S = 0.25
@@ -58,7 +63,7 @@ class Brokers:
         self.bootstrap = tuple(bootstrap)
         self.cluster_id: str | None = None
         self._security = security
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._connections: dict[Address, BrokerConnection] = {}
         self._brokers: dict[int, BrokerNode] = {}
         self._coordinators: dict[str, BrokerNode] = {}

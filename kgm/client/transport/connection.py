@@ -5,17 +5,15 @@ versions are known, and again when the session that the broker granted is nearly
 is used by one request at a time (it holds a lock); any failure closes it, because after a lost response the next
 bytes cannot be attributed to a request."""
 
-import contextlib
-import enum
-import socket
-import threading
+from __future__ import annotations
+
+import sys
 import time
-from collections.abc import Callable
-from typing import Protocol, TypeVar, cast
 
 from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongProtocolError, from_code
 from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.deadline import Deadline
+from kgm.client.transport.threads import NestedLock, finish_by
 from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnsupportedError
 from kgm.protocol import wire
 from kgm.protocol.apis import API, ApiKey
@@ -23,6 +21,19 @@ from kgm.protocol.messages.api_versions_request import ApiVersionsRequest
 from kgm.protocol.messages.api_versions_response import ApiVersionsResponse
 from kgm.protocol.struct import Message
 from kgm.version import __version__
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+    from enum import StrEnum
+    from typing import Any, Protocol, TypeVar
+
+    M = TypeVar("M", bound=Message)
+else:
+    from kgm.model.enumeration import StrEnum
+
+    Protocol = object
 
 #: Kafka's own ceiling for a frame (socket.request.max.bytes, and librdkafka's receive.message.max.bytes).
 MAX_FRAME_BYTES = 100 * 1024 * 1024
@@ -36,8 +47,6 @@ _TLS_RECORDS = {0x14, 0x15, 0x16, 0x17}
 #: The ApiVersions version that every broker supports, and answers with when it does not support the requested one.
 _OLDEST = 0
 
-M = TypeVar("M", bound=Message)
-
 
 class Security(Protocol):
     """How a connection is protected. `name` is Kafka's security.protocol."""
@@ -46,20 +55,17 @@ class Security(Protocol):
 
     def wrap(self, sock: socket.socket, host: str, deadline: Deadline) -> socket.socket:
         """The socket to use: the same one, or a TLS socket after its handshake. Raises AuthenticationError."""
-        ...
 
-    def authenticate(self, connection: "BrokerConnection", deadline: Deadline) -> int:
+    def authenticate(self, connection: BrokerConnection, deadline: Deadline) -> int:
         """Log in (SASL). Called when the versions are known, and again before the session ends.
 
         Returns the session's lifetime in ms, 0 when it does not end. Raises AuthenticationError."""
-        ...
 
     def explain(self, error: BaseException | None, where: str) -> KgmError | None:
         """A more precise error for a closed connection, or None: TLS 1.3 alerts may arrive after the handshake."""
-        ...
 
 
-class ConnectStep(enum.StrEnum):
+class ConnectStep(StrEnum):
     """The steps of opening a connection, in order."""
 
     NAME = "name"
@@ -81,7 +87,7 @@ class Plaintext:
     def wrap(self, sock: socket.socket, host: str, deadline: Deadline) -> socket.socket:  # noqa: ARG002
         return sock
 
-    def authenticate(self, connection: "BrokerConnection", deadline: Deadline) -> int:  # noqa: ARG002
+    def authenticate(self, connection: BrokerConnection, deadline: Deadline) -> int:  # noqa: ARG002
         return 0
 
     def explain(self, error: BaseException | None, where: str) -> KgmError | None:  # noqa: ARG002
@@ -92,26 +98,48 @@ def resolve(address: Address, deadline: Deadline) -> list[tuple[int, tuple[str, 
     """(family, socket address) of a host, in the system's order. A resolver that hangs is abandoned at the deadline.
 
     Raises ConnectError."""
+    sockets = _sockets()
     targets: list[tuple[int, tuple[str, int]]] = []
     failed: list[OSError] = []
 
     def look_up() -> None:
         try:
-            rows = socket.getaddrinfo(_spelled(address.host), address.port, type=socket.SOCK_STREAM)
+            rows = sockets.getaddrinfo(_spelled(address.host), address.port, type=sockets.SOCK_STREAM)
         except (OSError, UnicodeError) as error:  # UnicodeError: a label that IDNA cannot write
             failed.append(error if isinstance(error, OSError) else OSError(str(error)))
         else:
-            targets.extend((row[0], cast("tuple[str, int]", row[4])) for row in rows)
+            targets.extend((row[0], row[4]) for row in rows)
 
-    # getaddrinfo has no timeout; a daemon thread never keeps the process alive.
-    thread = threading.Thread(target=look_up, daemon=True, name=f"resolve {address.host}")
-    thread.start()
-    thread.join(deadline.remaining())
+    if not deadline.expired and _is_literal(address.host, sockets):
+        look_up()  # which asks nobody
+    else:
+        finish_by(deadline, look_up)  # getaddrinfo has no timeout
     if failed:
         raise ConnectError(f"{address}: the host name cannot be resolved", facts=(str(failed[0]),))
     if not targets:
         raise ConnectError(f"{address}: the host name was not resolved within {_budget(deadline)}")
     return targets
+
+
+def _sockets() -> Any:
+    """The module `socket` where the process has it, as it has with TLS. Otherwise `_socket`, which is what makes its
+    sockets: `socket` also makes enumerations of all constants, which takes as long as ten requests."""
+    if "socket" in sys.modules:
+        return sys.modules["socket"]
+    import _socket
+
+    return _socket
+
+
+def _is_literal(host: str, sockets: Any) -> bool:
+    """Whether a host is an IP address."""
+    for family in (sockets.AF_INET, sockets.AF_INET6):
+        try:
+            sockets.inet_pton(family, host)
+        except (OSError, UnicodeError, ValueError):
+            continue
+        return True
+    return False
 
 
 def _spelled(host: str) -> str | bytes:
@@ -128,15 +156,16 @@ def _open_socket(address: Address, deadline: Deadline, on_step: Callable[[Connec
     on_step(ConnectStep.NAME)
     targets = resolve(address, deadline)
     on_step(ConnectStep.CONNECT)
+    sockets = _sockets()
     why = ""
     for index, (family, target) in enumerate(targets):
         # A silent first address must leave time for the others.
         share = deadline.part(1 / (len(targets) - index))
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock: socket.socket = sockets.socket(family, sockets.SOCK_STREAM)
         try:
             sock.settimeout(max(share.remaining(), 0.001))
             sock.connect(target)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
             return sock
         except TimeoutError:
             sock.close()
@@ -167,7 +196,7 @@ class BrokerConnection:
         self._socket = sock
         self._peer: tuple[str, int] | None = None
         self._correlation_id = 0
-        self._lock = threading.RLock()  # a login in the middle of a session is calls within a call
+        self._lock = NestedLock()  # a login in the middle of a session is calls within a call
         self._muted_until = 0.0
         self._security: Security = Plaintext()
         self._log_in_at = float("inf")
@@ -180,7 +209,7 @@ class BrokerConnection:
         security: Security,
         *,
         on_step: Callable[[ConnectStep], None] = _ignore_step,
-    ) -> "BrokerConnection":
+    ) -> BrokerConnection:
         """Connect, secure, negotiate versions, log in. Raises KgmError; nothing is left open then.
 
         on_step: called with each step before it is taken."""
@@ -208,8 +237,10 @@ class BrokerConnection:
     def close(self) -> None:
         """Close; more than once is fine. A thread that waits in `call` gets LostError."""
         self.closed = True
-        with contextlib.suppress(OSError):  # never connected, or already closed by the broker
-            self._socket.shutdown(socket.SHUT_RDWR)
+        try:  # noqa: SIM105  (importing contextlib takes a millisecond)
+            self._socket.shutdown(_sockets().SHUT_RDWR)
+        except OSError:
+            pass  # never connected, or already closed by the broker
         self._socket.close()
 
     @property
@@ -280,9 +311,7 @@ class BrokerConnection:
             except BaseException as error:  # noqa: BLE001  (handed to the thread that waits)
                 done.append(error)
 
-        thread = threading.Thread(target=decode, daemon=True, name=f"decode {API[answer.API_KEY].name}")
-        thread.start()
-        thread.join(deadline.remaining())
+        finish_by(deadline, decode)
         if not done:
             raise LostError(
                 f"broker {self.address} answered with {len(frame)} bytes, more than kgm can decode within "

@@ -1,7 +1,12 @@
 """One absolute deadline for everything that a command does: names, connections, requests, retries."""
 
+from __future__ import annotations
+
 import time
-from collections.abc import Callable
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Deadline:
@@ -13,7 +18,7 @@ class Deadline:
         self._at, self.budget_ms, self._clock = at, budget_ms, clock
 
     @classmethod
-    def after(cls, budget_ms: int, *, clock: Callable[[], float] = time.monotonic) -> "Deadline":
+    def after(cls, budget_ms: int, *, clock: Callable[[], float] = time.monotonic) -> Deadline:
         """The moment `budget_ms` from now."""
         return cls(clock() + budget_ms / 1000, budget_ms=budget_ms, clock=clock)
 
@@ -25,11 +30,11 @@ class Deadline:
     def expired(self) -> bool:
         return self.remaining() <= 0
 
-    def part(self, fraction: float) -> "Deadline":
+    def part(self, fraction: float) -> Deadline:
         """A nearer deadline: this share of what is left. The rest is for what follows."""
         return Deadline(self._clock() + self.remaining() * fraction, budget_ms=self.budget_ms, clock=self._clock)
 
-    def within(self, seconds: float) -> "Deadline":
+    def within(self, seconds: float) -> Deadline:
         """At most so many seconds from now, and not after this deadline."""
         return Deadline(self._clock() + min(seconds, self.remaining()), budget_ms=self.budget_ms, clock=self._clock)
 

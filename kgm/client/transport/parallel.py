@@ -3,16 +3,21 @@
 Plain daemon threads: `concurrent.futures` would cost start-up time and join its threads at exit, also one that hangs
 in a name resolver."""
 
-import queue
-import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Generic, TypeVar
+from __future__ import annotations
+
+from _queue import Empty, SimpleQueue  # as `queue` has them, whose import takes milliseconds
 
 from kgm.client.transport.deadline import Deadline
+from kgm.client.transport.threads import new_lock, start
 from kgm.model.errors import KgmError, UnreachableError
 
-K = TypeVar("K", bound=Hashable)
-T = TypeVar("T")
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from typing import Any, TypeVar
+
+    K = TypeVar("K", bound=Hashable)
+    T = TypeVar("T")
 
 
 def run_parallel(tasks: Mapping[K, Callable[[], T]], deadline: Deadline, what: str) -> dict[K, T | KgmError]:
@@ -20,14 +25,14 @@ def run_parallel(tasks: Mapping[K, Callable[[], T]], deadline: Deadline, what: s
     if len(tasks) == 1:  # no thread for the usual case of one broker
         ((key, task),) = tasks.items()
         return {key: _result_of(task)}
-    results: queue.SimpleQueue[tuple[K, T | KgmError | BaseException]] = queue.SimpleQueue()
+    results: SimpleQueue[tuple[K, T | KgmError | BaseException]] = SimpleQueue()
     for key, task in tasks.items():
-        threading.Thread(target=_put_result, args=(key, task, results), daemon=True, name=f"kgm {key}").start()
+        start(_putting_result(key, task, results))
     finished: dict[K, T | KgmError] = {}
     while len(finished) < len(tasks):
         try:
             key, result = results.get(timeout=deadline.remaining() + 0.05)
-        except queue.Empty:
+        except Empty:
             break
         finished[key] = _raise_unexpected(result)
     late = UnreachableError(f"{what}: no answer within the time allowed ({deadline.budget_ms} ms)")
@@ -46,17 +51,16 @@ def first_of(
     try:
         while len(failures) < len(tasks):
             if started < len(tasks):
-                args = (tasks[started],)
-                threading.Thread(target=race.run, args=args, daemon=True, name=f"kgm try {started}").start()
+                start(race.runner(tasks[started]))
                 started += 1
             wait = deadline.remaining() + 0.05 if started == len(tasks) else min(stagger, deadline.remaining())
             try:
                 outcome = race.results.get(timeout=wait)
-            except queue.Empty:
+            except Empty:
                 if deadline.expired:
                     break
                 continue
-            result = _raise_unexpected(outcome)
+            result: T | KgmError = _raise_unexpected(outcome)
             if not isinstance(result, KgmError):
                 return result
             failures.append(result)
@@ -72,35 +76,43 @@ def _result_of(task: Callable[[], T]) -> T | KgmError:
         return error
 
 
-def _put_result(
-    key: K, task: Callable[[], T], results: queue.SimpleQueue[tuple[K, T | KgmError | BaseException]]
-) -> None:
-    try:
-        results.put((key, task()))
-    except BaseException as error:  # noqa: BLE001  (handed to the thread that waits)
-        results.put((key, error))
+def _putting_result(
+    key: K, task: Callable[[], T], results: SimpleQueue[tuple[K, T | KgmError | BaseException]]
+) -> Callable[[], None]:
+    def put() -> None:
+        try:
+            results.put((key, task()))
+        except BaseException as error:  # noqa: BLE001  (handed to the thread that waits)
+            results.put((key, error))
+
+    return put
 
 
-class _Race(Generic[T]):
+class _Race:
     """Results of tasks that race; after `end` every success is discarded."""
 
-    def __init__(self, discard: Callable[[T], None]) -> None:
-        self.results: queue.SimpleQueue[T | KgmError | BaseException] = queue.SimpleQueue()
+    def __init__(self, discard: Callable[[Any], None]) -> None:
+        self.results: SimpleQueue[Any] = SimpleQueue()
         self._discard = discard
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._ended = False
 
-    def run(self, task: Callable[[], T]) -> None:
-        try:
-            result = task()
-        except BaseException as error:  # noqa: BLE001  (handed to the thread that waits)
-            self.results.put(error)
-            return
-        with self._lock:
-            if not self._ended:
-                self.results.put(result)
+    def runner(self, task: Callable[[], Any]) -> Callable[[], None]:
+        """What a thread has to do for a task."""
+
+        def run() -> None:
+            try:
+                result = task()
+            except BaseException as error:  # noqa: BLE001  (handed to the thread that waits)
+                self.results.put(error)
                 return
-        self._discard(result)
+            with self._lock:
+                if not self._ended:
+                    self.results.put(result)
+                    return
+            self._discard(result)
+
+        return run
 
     def end(self) -> None:
         with self._lock:

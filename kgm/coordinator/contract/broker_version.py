@@ -3,12 +3,17 @@
 Up to 3.9 the coordinator is the one in Scala (`kafka.coordinator.group`), unless 3.7 to 3.9 were told to use the new
 one; from 4.0 on there is only the one in Java (`org.apache.kafka.coordinator.group`)."""
 
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple
+from __future__ import annotations
 
 from kgm.model.errors import UsageError
 from kgm.model.record import record
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, NamedTuple
+else:
+    from kgm.model.named_tuple import NamedTuple
 
 #: 3.7 to 3.9 have both coordinators.
 LAST_WITH_SCALA = (3, 9)
@@ -23,7 +28,7 @@ class BrokerVersion(NamedTuple):
     has_java_coordinator: bool
 
     @classmethod
-    def parse(cls, text: str) -> "BrokerVersion":
+    def parse(cls, text: str) -> BrokerVersion:
         """`3.9`, `3.9.1` (the last number does not matter), or `3.9+new` for a 3.7 to 3.9 with the new coordinator.
 
         Raises UsageError."""
@@ -43,7 +48,7 @@ class BrokerVersion(NamedTuple):
         return cls(*release, has_java_coordinator=release > LAST_WITH_SCALA or variant == "new")
 
     @classmethod
-    def of_level(cls, level: int) -> "BrokerVersion":
+    def of_level(cls, level: int) -> BrokerVersion:
         """The version of a `level`."""
         return cls(level // 1000, level % 1000 // 10, has_java_coordinator=bool(level % 10))
 
@@ -260,9 +265,18 @@ _SINCE: tuple[tuple[tuple[int, int], dict[str, Any]], ...] = (
 )  # fmt: skip
 
 
-@lru_cache
+_behaviors: dict[BrokerVersion, CoordinatorBehavior] = {}
+
+
 def behavior_of(version: BrokerVersion) -> CoordinatorBehavior:
     """How the coordinator of that version behaves."""
+    known = _behaviors.get(version)
+    if known is None:
+        known = _behaviors[version] = _behavior(version)
+    return known
+
+
+def _behavior(version: BrokerVersion) -> CoordinatorBehavior:
     if not version.has_java_coordinator:
         return _scala_behavior(version.release)
     changed: dict[str, Any] = {}

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import enum
-import fnmatch
-from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
-
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.record import record
 
+TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from enum import StrEnum
+
     from kgm.client import AdminClient
     from kgm.client.group_listing import ListedGroup, Listing
     from kgm.model.snapshot import CoordinatorNode, GroupSnapshot
-
+else:
+    from kgm.model.enumeration import StrEnum
 
 #: States and types of groups as Kafka names them.
 STATES = (
@@ -24,7 +24,7 @@ STATES = (
 TYPES = ("classic", "consumer", "share", "streams")
 
 
-class GroupOrder(enum.StrEnum):
+class GroupOrder(StrEnum):
     """What a list of groups is sorted by: names from a to z, numbers from the highest down, what is unknown last."""
 
     GROUP = "group"
@@ -75,8 +75,11 @@ def list_groups(
 
     lag and topics cost requests for the offsets of every group. Raises KgmError when no broker answers."""
     listing = cluster.list_groups(states=states, types=types)
-    listed = [row for row in listing.groups if pattern is None or fnmatch.fnmatchcase(row.group_id, pattern)]
-    listed.sort(key=lambda row: row.group_id)
+    listed = sorted(listing.groups, key=lambda row: row.group_id)
+    if pattern is not None:
+        from fnmatch import fnmatchcase
+
+        listed = [row for row in listed if fnmatchcase(row.group_id, pattern)]
     ids = [row.group_id for row in listed]
     described = cluster.describe_groups(ids) if lag or topics else cluster.rosters(ids)
     snapshots = {answer.group_id: answer for answer in described if not isinstance(answer, KgmError)}

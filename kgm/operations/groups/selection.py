@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.record import record
 
+TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kgm.client import AdminClient
     from kgm.client.group_listing import Listing
 
@@ -34,7 +33,11 @@ def select_groups(
     listing = cluster.list_groups()
     errors = list(listing.errors)
     ids = sorted(row.group_id for row in listing.groups)
-    matching = [group_id for group_id in ids if pattern is None or fnmatch.fnmatchcase(group_id, pattern)]
+    matching = ids
+    if pattern is not None:
+        from fnmatch import fnmatchcase
+
+        matching = [group_id for group_id in ids if fnmatchcase(group_id, pattern)]
     if pattern is not None and not matching and not errors:
         errors.append(NotFoundError(f"no group matches {pattern}", facts=[f"{len(ids)} groups are visible"]))
     return GroupSelection(group_ids=tuple(dict.fromkeys([*names, *matching])), errors=tuple(errors), listing=listing)

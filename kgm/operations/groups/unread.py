@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from enum import Enum, auto
-from typing import TYPE_CHECKING
-
 from kgm.model.record import record
 from kgm.text.wording import some
 
+TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from enum import Enum
+
     from kgm.client import AdminClient
     from kgm.model.errors import KgmError
+else:
+    from kgm.model.enumeration import Enum
 
 
 class UnreadKind(Enum):
     """Of what something could not be read."""
 
-    GROUP = auto()
-    TOPIC = auto()
-    COMMITTED = auto()
-    END = auto()
+    GROUP = "group"
+    TOPIC = "topic"
+    COMMITTED = "committed offsets"
+    END = "end"
 
 
 @record

@@ -18,7 +18,7 @@ from kgm.history.rows import (
 )
 from kgm.model.assignment import Move
 from kgm.model.errors import NotFoundError
-from kgm.model.ids import uuid_text
+from kgm.model.uuids import uuid_text
 from kgm.operations.history.advice import AdviceReport, advise
 from kgm.operations.history.next_steps import NextStep, next_steps
 from kgm.operations.history.source import History, HistorySource, open_history

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from _collections_abc import Mapping  # as in kgm/model/assignment.py
 
 from kgm.model.record import record
 
+TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
     import pathlib
+    from collections.abc import Iterable, Iterator
 
 _BOOTSTRAP = "bootstrap.servers"
 

@@ -15,7 +15,7 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.offsets.store import CommittedOffset
 from kgm.model.errors import KgmError
-from kgm.model.ids import uuid_text
+from kgm.model.uuids import uuid_text
 from kgm.server.cluster.nodes import Placement
 from kgm.server.cluster.shard import NO_BROKER, Shard, ShardAgenda, ShardState
 from kgm.server.cluster.topics import Topics

@@ -24,7 +24,7 @@ from kgm.coordinator.contract.outcome import Millis, Producer
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.loading import Loader, ReplayTarget
 from kgm.model.errors import KgmError, RefusedError, UsageError
-from kgm.model.ids import uuid_text
+from kgm.model.uuids import uuid_text
 from kgm.records.batch import ProducerInfo
 from kgm.records.files import open_file, open_to_read
 from kgm.records.log import OffsetsLog

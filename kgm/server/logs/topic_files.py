@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from kgm.model.ids import uuid_of
+from kgm.model.uuids import uuid_of
 from kgm.records.files import check_folder, open_file, open_to_read
 from kgm.records.segment import BadBatch, CorruptLogError, batches, is_start_of_batch, is_torn_tail
 from kgm.server.logs.flush import flush_all, sync_folder

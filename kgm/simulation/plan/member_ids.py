@@ -3,7 +3,7 @@
 import random
 import uuid
 
-from kgm.model.ids import uuid_text
+from kgm.model.uuids import uuid_text
 
 
 def new_classic_member_id(prefix: str, chance: random.Random) -> str:

@@ -39,7 +39,7 @@ GROUPS = st.builds(
 )  # fmt: skip
 
 
-@given(st.lists(GROUPS, max_size=6), st.sampled_from(DescribeView))
+@given(st.lists(GROUPS, max_size=6), st.sampled_from([*DescribeView]))
 def test_the_json_of_random_groups(groups, view):
     shown = report(groups, [], [], [], {"id": None, "bootstrap": "b"}, view=view, output="json")
     text = rendered(shown, OutputOptions(output="json"))

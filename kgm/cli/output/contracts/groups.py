@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
-
+TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, Final
+
     from kgm.model.assignment import Move
     from kgm.model.snapshot import CoordinatorNode
     from kgm.operations.groups.unread import Unread

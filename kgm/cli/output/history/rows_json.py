@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from kgm.model.ids import uuid_text
+from kgm.model.uuids import uuid_text
 
 if TYPE_CHECKING:
     from kgm.history.rows import (

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kgm.model.ids import uuid_of, uuid_text
+from kgm.model.uuids import uuid_of, uuid_text
 
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
