@@ -332,8 +332,10 @@ class ConsumerGroup:
         for topic_id, partitions in _both(member):
             epochs = self.partition_epochs.setdefault(topic_id, {})
             for partition in partitions:
+                known = epochs.get(partition)
                 # In a partly cleaned log an older record of another member may come later.
-                epochs[partition] = max(epoch, epochs.get(partition, epoch))
+                if known is None or known < epoch:
+                    epochs[partition] = epoch
             if not epochs:
                 del self.partition_epochs[topic_id]
 

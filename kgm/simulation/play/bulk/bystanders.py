@@ -22,7 +22,7 @@ from kgm.coordinator.groups.consumer_member import ConsumerMember, MemberState
 from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from kgm.simulation.play.bulk.costs import COST_OF_CATCHING_UP, cost_of_epoch, cost_of_gathering
 from kgm.simulation.play.bulk.streams import Floats, Ints, Words, network_ms, shares, words
-from kgm.simulation.play.bulk.turns import Turns
+from kgm.simulation.play.bulk.turns import FreeTurns
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
 from kgm.simulation.play.scripted_member import LifecyclePhase, ScriptedMember
 from kgm.simulation.play.timing import HEARTBEAT_LATE_MS, NETWORK_MS, SLOW_MS
@@ -66,7 +66,7 @@ class Bystanders:
         #: Some member is behind until then at least.
         self._known_ms = -np.inf
         self._is_changed = False
-        self._turns = Turns(world)
+        self._turns = FreeTurns(world)
         self._behind = 0
         self._known_call: ScheduledCall | None = None
         self._assigning: tuple[int, int] | None = None

@@ -16,7 +16,7 @@ from kgm.simulation.play.world import World
 _FREE: Final = 1 << 30
 
 
-class Turns:
+class FreeTurns:
     """times_ms: when the coordinator has acted. first: the first of the turns that are free before each of these.
     recorded: how many records were kept by then."""
 
