@@ -19,6 +19,8 @@ from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.messages.offset_commit_value import OffsetCommitValue
 from kgm.records.record import Record
 
+_CONSUMER_KEYS = frozenset(consumer_records.KEYS)
+
 
 @dataclass(slots=True)
 class CoordinatorState:
@@ -32,6 +34,9 @@ class CoordinatorState:
     def replay(self, record: Record, producer: Producer | tuple[int, int] | None, *, is_own: bool) -> None:
         """A record is in the log. is_own: it is a record of the outcome in flight, whose draft has its classic
         group."""
+        if type(record.key) in _CONSUMER_KEYS:  # most records of a rebalance are of these
+            self._replay_consumer_group(record)
+            return
         match record.key, record.value:
             case OffsetCommitKey() as key, (OffsetCommitValue() | None) as value:
                 self.offsets.replay(key, value, None if producer is None else producer[0])
@@ -44,8 +49,6 @@ class CoordinatorState:
             case GroupMetadataKey() as key, GroupMetadataValue() as value:
                 if not is_own:
                     self.groups[key.group] = group_from_record(key.group, value)
-            case key, _ if isinstance(key, consumer_records.KEYS):
-                self._replay_consumer_group(record)
             case _:
                 self._replay_foreign_group(record)
 

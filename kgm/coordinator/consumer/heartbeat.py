@@ -9,6 +9,7 @@ from typing import Final
 
 from kgm.coordinator.classic.rebalance import delete_group
 from kgm.coordinator.consumer import fencing, member_update, migration, records, regexes, target, timers
+from kgm.coordinator.consumer.reconciliation import Owned
 from kgm.coordinator.contract.api_versions import HEARTBEAT_REQUIRES_MEMBER_ID
 from kgm.coordinator.contract.error_responses import Refusal
 from kgm.coordinator.contract.settings import BrokerSettings, heartbeat_interval_ms
@@ -51,10 +52,10 @@ def handle_heartbeat(
     new_member_id: Callable[[str], str],
 ) -> None:
     """A ConsumerGroupHeartbeat, of any member epoch."""
-    member = _unchanged(message, installed, event)
-    if member is not None:
-        _acknowledge(message.group_id, member, event)
-        return
+    if isinstance(installed, ConsumerGroup):
+        member = _unchanged(message, installed, event)
+        if member is not None and _goes_on(message, installed, member, event):
+            return
     if not event.settings.has_consumer_protocol:
         _refuse(Refusal(ErrorCode.UNSUPPORTED_VERSION), event)
         return
@@ -67,16 +68,18 @@ def handle_heartbeat(
         _join_or_stay(message, installed, event, new_member_id)
 
 
+# -- the short way
+
+
 def _unchanged(
-    message: ConsumerGroupHeartbeatRequest, installed: Group | None, event: EventDraft
+    message: ConsumerGroupHeartbeatRequest, group: ConsumerGroup, event: EventDraft
 ) -> ConsumerMember | None:
-    """The member of a heartbeat without news, if there is no news for the member either; otherwise None.
+    """The member of a heartbeat that says nothing of itself, apart from what it owns, if that is so for the topics of
+    the group too: then its metadata stays as it is, and so does the group epoch. Otherwise None.
 
     Almost all heartbeats are like this. `_join_or_stay` would give the same answer, at a higher cost."""
     if (
-        not isinstance(installed, ConsumerGroup)
-        or message.topic_partitions is not None
-        or message.rebalance_timeout_ms != _NO_TIMEOUT
+        message.rebalance_timeout_ms != _NO_TIMEOUT
         or message.subscribed_topic_names is not None
         or message.subscribed_topic_regex is not None
         or message.server_assignor is not None
@@ -84,24 +87,48 @@ def _unchanged(
         or not event.settings.has_consumer_protocol
     ):
         return None
-    member = installed.members.get(message.member_id)
-    epoch = message.member_epoch
+    member, instance_id = group.members.get(message.member_id), message.instance_id
     if (
         member is None
-        or epoch <= _JOINING
-        or epoch != member.member_epoch
-        or epoch != installed.group_epoch
-        or not member.is_reconciled_to(installed.assignment_epoch)
+        or message.member_epoch <= _JOINING
         or member.classic is not None
-        or (message.instance_id is not None and installed.static_ids.get(message.instance_id) != message.member_id)
-        or installed.regexes
-        or (len(installed.server_assignors) > 1 and installed.behavior.rebalances_for_assignor)
-        or installed.metadata_expired(event.now)
+        or (
+            instance_id is not None
+            and (instance_id != member.group_instance_id or group.static_ids.get(instance_id) != member.member_id)
+        )
+        or group.group_epoch == _NO_EPOCH
+        or group.regexes
+        or (len(group.server_assignors) > 1 and group.behavior.rebalances_for_assignor)
+        or group.metadata_expired(event.now)
     ):
         return None
     assert event.request is not None
     same_client = event.request.client_host == member.client_host and event.request.client_id == member.client_id
     return member if same_client else None
+
+
+def _goes_on(
+    message: ConsumerGroupHeartbeatRequest, group: ConsumerGroup, member: ConsumerMember, event: EventDraft
+) -> bool:
+    """Reconcile a member whose metadata stays as it is, and answer. False if the heartbeat is refused, or if it has the
+    target assignment computed: then nothing has happened yet."""
+    epoch, target_epoch = message.member_epoch, group.assignment_epoch
+    if epoch == group.group_epoch == member.member_epoch and member.is_reconciled_to(target_epoch):
+        _acknowledge(message.group_id, member, event)
+        return True
+    if target_epoch < group.group_epoch and target.is_due(group, event):
+        return False
+    owned = _owned(message)
+    if member_update.check_epoch(group, member, epoch, owned) is not ErrorCode.NONE:
+        return False
+    aim = target_epoch, group.target_of(member.member_id, member.group_instance_id)
+    after = member_update.reconcile(group, member, aim, owned, event, subscription_changed=False)
+    if isinstance(after, ErrorCode):
+        return False
+    response = _acknowledge(message.group_id, after, event)
+    if after is not member and after.assigned != member.assigned:
+        response.assignment = _assignment(after)
+    return True
 
 
 def _acknowledge(group_id: str, member: ConsumerMember, event: EventDraft) -> ConsumerGroupHeartbeatResponse:
@@ -181,12 +208,22 @@ def _join_or_stay(
     event.groups.pop(group.group_id, None)  # the draft of the classic group that this one was before
     response = _acknowledge(group.group_id, after, event)
     if creates or _is_full_request(message) or before.assigned != after.assigned:
-        response.assignment = Assignment(
-            topic_partitions=[
-                TopicPartitions(topic_id=topic_id, partitions=list(partitions))
-                for topic_id, partitions in after.assigned.items()
-            ]
-        )
+        response.assignment = _assignment(after)
+
+
+def _assignment(member: ConsumerMember) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, partitions=list(partitions))
+            for topic_id, partitions in member.assigned.items()
+        ]
+    )
+
+
+def _owned(message: ConsumerGroupHeartbeatRequest) -> Owned:
+    """The partitions that a heartbeat reports as owned; None if it does not say."""
+    rows = message.topic_partitions
+    return None if rows is None else member_update.owned_from([(row.topic_id, row.partitions) for row in rows])
 
 
 def _group_for(group_id: str, installed: Group | None, event: EventDraft, *, creates: bool) -> ConsumerGroup | Refusal:
@@ -215,10 +252,7 @@ def _find(
     *,
     creates: bool,
 ) -> ConsumerMember | ErrorCode:
-    member_id = message.member_id or new_member_id("")
-    owned = None
-    if message.topic_partitions is not None:
-        owned = member_update.owned_from([(row.topic_id, row.partitions) for row in message.topic_partitions])
+    member_id, owned = message.member_id or new_member_id(""), _owned(message)
     if message.instance_id is None:
         return member_update.find_dynamic(group, member_id, message.member_epoch, owned, creates=creates)
     return member_update.find_static(
@@ -246,11 +280,8 @@ def _change(
     aim = target.update(
         group, epochs.group_epoch, before, after, event, is_homogeneous=epochs.is_homogeneous, listed=listed
     )
-    owned = None
-    if message.topic_partitions is not None:
-        owned = member_update.owned_from([(row.topic_id, row.partitions) for row in message.topic_partitions])
     changed = names_changed or regex is not regexes.RegexChange.NONE
-    return member_update.reconcile(group, after, aim, owned, event, subscription_changed=changed)
+    return member_update.reconcile(group, after, aim, _owned(message), event, subscription_changed=changed)
 
 
 def _changes_assignor(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, event: EventDraft) -> bool:

@@ -104,7 +104,7 @@ def find_static(
 
 def write_member(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, event: EventDraft) -> bool:
     """Write the metadata of a member if it has changed. Returns whether the topics that it names have changed."""
-    if after == before:
+    if after is before or after == before:
         return False
     event.write(records.member_record(group.group_id, after))
     return after.subscribed_topic_names != before.subscribed_topic_names
@@ -161,7 +161,7 @@ def reconcile(
         ).next()
     except UnknownStateError:
         return ErrorCode.FENCED_MEMBER_EPOCH
-    if after != member:
+    if after is not member and after != member:
         event.write(records.current_record(group, after))
         if after.classic is None:
             if after.state is MemberState.UNREVOKED_PARTITIONS:

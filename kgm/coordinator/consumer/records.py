@@ -267,12 +267,12 @@ def _replay_current(
     member = group.members.get(member_id)
     if value is not None:
         group.put(
-            (member or ConsumerMember(member_id))._replace(
-                member_epoch=value.member_epoch,
-                previous_member_epoch=value.previous_member_epoch,
-                state=member_state(value.state),
-                assigned=_assigned(value.assigned_partitions, value.member_epoch),
-                pending_revocation=_assigned(value.partitions_pending_revocation, value.member_epoch),
+            (member or ConsumerMember(member_id)).moved(
+                member_state(value.state),
+                value.member_epoch,
+                value.previous_member_epoch,
+                _assigned(value.assigned_partitions, value.member_epoch),
+                _assigned(value.partitions_pending_revocation, value.member_epoch),
             )
         )
     elif member is not None:

@@ -255,7 +255,8 @@ def _union(names: list[str], others: list[str]) -> list[str]:
 
 def subscription(group: ConsumerGroup, member: ConsumerMember) -> frozenset[str]:
     """The topics that a member subscribes to, by name or by a resolved expression."""
-    return member.subscribed_topic_names | matched(group, member)
+    topics = matched(group, member)
+    return member.subscribed_topic_names | topics if topics else member.subscribed_topic_names
 
 
 def matched(group: ConsumerGroup, member: ConsumerMember) -> frozenset[str]:

@@ -267,9 +267,10 @@ class ConsumerGroup:
         self.members[member.member_id] = member
         self._count(before, -1)
         self._count(member, +1)
-        if before is not None:
-            self._disown(before)
-        self._own(member)
+        if before is None or not self._owns_later(before, member):
+            if before is not None:
+                self._disown(before)
+            self._own(member)
         if before is not None and before.group_instance_id is not None and self.behavior.forgets_former_instance_ids:
             self.static_ids.pop(before.group_instance_id, None)
         if member.group_instance_id is not None:
@@ -309,13 +310,32 @@ class ConsumerGroup:
             self.classic_members += by
             _count_all(self.classic_protocols, [name for name, _ in member.classic.protocols], by)
 
+    def _owns_later(self, before: ConsumerMember, member: ConsumerMember) -> bool:
+        """Move the partitions of a member to its epoch, if they are the same as before and no other member has one of
+        them. False, and nothing has changed, if that is not so."""
+        if before.pending_revocation or member.pending_revocation or before.assigned.keys() != member.assigned.keys():
+            return False
+        rows = []
+        for topic_id, partitions in member.assigned.items():
+            epochs = self.partition_epochs.get(topic_id)
+            if epochs is None or partitions.keys() != before.assigned[topic_id].keys():
+                return False
+            if [*map(epochs.get, partitions)].count(before.member_epoch) != len(partitions):
+                return False
+            rows.append((epochs, partitions))
+        for epochs, partitions in rows:
+            epochs.update(dict.fromkeys(partitions, member.member_epoch))
+        return True
+
     def _own(self, member: ConsumerMember) -> None:
         epoch = member.member_epoch
         for topic_id, partitions in _both(member):
             epochs = self.partition_epochs.setdefault(topic_id, {})
             for partition in partitions:
+                known = epochs.get(partition)
                 # In a partly cleaned log an older record of another member may come later.
-                epochs[partition] = max(epoch, epochs.get(partition, epoch))
+                if known is None or known < epoch:
+                    epochs[partition] = epoch
             if not epochs:
                 del self.partition_epochs[topic_id]
 

@@ -70,15 +70,9 @@ class PlanRunner:
         self._events = 0
         self.plan = plan
         self.world = World(
-            group,
-            settings,
-            seed,
-            heartbeat_interval_ms=plan.heartbeat_interval_ms,
-            keeps_holdings=keeps_holdings,
-            timing=timing,
-            observer=self,
-            is_deleted_when_empty=is_deleted_when_empty,
-        )
+            group, settings, seed, heartbeat_interval_ms=plan.heartbeat_interval_ms, keeps_holdings=keeps_holdings,
+            timing=timing, observer=self, is_deleted_when_empty=is_deleted_when_empty,
+        )  # fmt: skip
         self._scheduled = 0
         self._unanswered_removals: set[ScriptedMember] = set()
         self._awaiting_removal: set[ScriptedMember] = set()
@@ -383,7 +377,11 @@ class PlanRunner:
 
     def coordinator_acts(self) -> None:
         if self.bulk is not None:
-            self.bulk.catch_up()
+            self.bulk.coordinator_acts()
+
+    def epoch_changes(self) -> None:
+        if self.bulk is not None:
+            self.bulk.epoch_changes()
 
     def target_changed(self, member_id: str) -> None:
         if self.bulk is not None:

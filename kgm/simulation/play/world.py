@@ -44,6 +44,8 @@ from kgm.simulation.play.timing import NETWORK_MS, DrawTiming, draw_ms
 from kgm.simulation.play.virtual_clock import VirtualClock
 from kgm.text.wording import many
 
+#: Records of the epochs of a consumer group.
+_EPOCHS = ConsumerGroupMetadataValue, ConsumerGroupTargetAssignmentMetadataValue
 #: When a plan starts. Late enough that what happened before it has a positive time too.
 START_MS = 1_000_000
 #: When something was committed, before the group is loaded.
@@ -95,6 +97,9 @@ class WorldObserver(Protocol):
     def coordinator_acts(self) -> None:
         """The coordinator is about to handle a request, or a timer that has expired."""
 
+    def epoch_changes(self) -> None:
+        """The coordinator is about to raise the group epoch, or the assignment epoch, of a consumer group."""
+
     def target_changed(self, member_id: str) -> None:
         """The coordinator wrote another target assignment of a member of a consumer group."""
 
@@ -117,6 +122,7 @@ class Unobserved:
 
     def rebalance_began(self) -> None: ...
     def coordinator_acts(self) -> None: ...
+    def epoch_changes(self) -> None: ...
     def target_changed(self, member_id: str) -> None: ...
     def timer_expired(self) -> None: ...
     def group_recorded(self) -> None: ...
@@ -356,10 +362,17 @@ class World:
     def _appended(self, records: Sequence[Record], _producer: Producer | None = None) -> None:
         """The records of `__consumer_offsets` contain every generation and epoch, and who got an assignment."""
         removed = []
+        if any(isinstance(record.value, _EPOCHS) for record in records):
+            self.observer.epoch_changes()
         if self.kept_records is not None:
             self.kept_records += records
         for record in records:
             match record.key, record.value:
+                case ConsumerGroupCurrentMemberAssignmentKey(member_id=member_id), value if value is not None:
+                    assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
+                    (self.unreconciled.add if value.state else self.unreconciled.discard)(member_id)
+                case ConsumerGroupTargetAssignmentMemberKey(member_id=member_id), _:
+                    self.observer.target_changed(member_id)
                 case _, GroupMetadataValue() as value:
                     self._generation_appended(value)
                 case GroupMetadataKey() | ConsumerGroupMetadataKey() as key, None:
@@ -369,11 +382,6 @@ class World:
                     self._epoch_appended(value.epoch)
                 case _, ConsumerGroupTargetAssignmentMetadataValue() as value:
                     self._target_appended(value.assignment_epoch)
-                case ConsumerGroupTargetAssignmentMemberKey(member_id=member_id), _:
-                    self.observer.target_changed(member_id)
-                case ConsumerGroupCurrentMemberAssignmentKey(member_id=member_id), value if value is not None:
-                    assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
-                    (self.unreconciled.add if value.state else self.unreconciled.discard)(member_id)
                 case ConsumerGroupMemberMetadataKey(member_id=member_id), None:
                     self.unreconciled.discard(member_id)
                     removed.append(member_id)

@@ -2,6 +2,8 @@
 and what operators see and do."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kgm.coordinator.contract.topic_image import Topic, TopicImage
 from kgm.coordinator.contract.topic_image import topic_id as made_id
@@ -91,6 +93,39 @@ def test_a_moved_partition_is_not_taken_from_its_new_owner():
     group.partition_epochs.clear()
     group.remove("new")
     assert group.partition_epochs == {}
+
+
+_numbers = st.dictionaries(st.integers(0, 2), st.just(1), min_size=1)
+_some = st.dictionaries(st.sampled_from([b"t", b"u"]), _numbers)
+
+
+@rule("B103")
+@given(
+    st.lists(
+        st.builds(
+            ConsumerMember, st.sampled_from("mn"), st.integers(1, 3), assigned=_some,
+            pending_revocation=st.just({}) | st.just({}) | _some,
+        ),
+        max_size=8,
+    )
+)  # fmt: skip
+def test_partitions_have_the_last_epoch_of_whoever_has_them(members):
+    """One partition after the other, whatever a log has."""
+    group, known, epochs = group_of(), {}, {}
+    for member in members:
+        was, had = known.get(member.member_id, (None, []))
+        for partition in had:
+            if epochs.get(partition) == was:
+                del epochs[partition]
+        rows = [*member.assigned.items(), *member.pending_revocation.items()]
+        has = [(topic, number) for topic, numbers in rows for number in numbers]
+        for partition in has:
+            epochs[partition] = max(member.member_epoch, epochs.get(partition, 0))
+        known[member.member_id] = member.member_epoch, has
+        group.put(member)
+        found = {(topic, n): epoch for topic, numbers in group.partition_epochs.items() for n, epoch in numbers.items()}
+        assert found == epochs
+        assert all(group.partition_epochs.values())
 
 
 # -- B104: states

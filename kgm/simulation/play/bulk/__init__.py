@@ -26,4 +26,5 @@ In a consumer group (KIP-848) there are no rounds. Most members have nothing to 
 next heartbeat: that is what is played in bulk there.
 
 bystanders  members that an epoch does not concern
+turns  when the sessions of these began again
 """

@@ -3,8 +3,9 @@ all that they do is to learn of the epoch with their next heartbeat.
 
 In a rolling bounce these are nearly all members each time. While members are bystanders, the arrays here say what they
 know, and what the coordinator knows of them; no heartbeat of theirs is scheduled. `catch_up` carries out what they have
-done by now, before the coordinator does anything else. A member whose target assignment changes, or that is about to
-stop, is released: it is played by events until it has reached its target, and the group begins another epoch.
+done by now, before an epoch changes and before anything depends on it. Its only trace in what happens meanwhile is the
+order in which timers are set, and `turns` keep room for that. A member whose target assignment changes, or that is
+about to stop, is released: it is played by events until it has reached its target, and the group begins another epoch.
 
 What a bystander does, and what it draws for it, is in `scripted_member` and `consumer_member`."""
 
@@ -21,6 +22,7 @@ from kgm.coordinator.groups.consumer_member import ConsumerMember, MemberState
 from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from kgm.simulation.play.bulk.costs import COST_OF_CATCHING_UP, cost_of_epoch, cost_of_gathering
 from kgm.simulation.play.bulk.streams import Floats, Ints, Words, network_ms, shares, words
+from kgm.simulation.play.bulk.turns import FreeTurns
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
 from kgm.simulation.play.scripted_member import LifecyclePhase, ScriptedMember
 from kgm.simulation.play.timing import HEARTBEAT_LATE_MS, NETWORK_MS, SLOW_MS
@@ -60,7 +62,11 @@ class Bystanders:
         self._has_begun = self._is_closed = False
         self._concerned: list[str] = []
         self._known: dict[str, ConsumerMember] = {}
-        self._next_ms = np.inf
+        self._next_ms = self._overdue_ms = np.inf
+        #: Some member is behind until then at least.
+        self._known_ms = -np.inf
+        self._is_changed = False
+        self._turns = FreeTurns(world)
         self._behind = 0
         self._known_call: ScheduledCall | None = None
         self._assigning: tuple[int, int] | None = None
@@ -88,38 +94,45 @@ class Bystanders:
 
     @property
     def is_settled(self) -> bool:
+        if self._behind and self._world.clock.now_ms >= self._known_ms:
+            self.catch_up()
+            self._known_ms = self._last_answer_ms()
         return not self._behind
 
     def by_events(self, members: Sequence[ScriptedMember]) -> Collection[ScriptedMember]:
         return [self.members[slot] for slot in self._outside()] if self.slots else members
 
     def rebalance_began(self) -> None:
-        self._has_begun = True
+        self._has_begun = self._is_changed = True
 
     def plays_next(self, until_ms: float, *, is_undisturbed: bool) -> bool:  # noqa: ARG002
-        if self._concerned:
-            concerned, self._concerned = [self.slots.get(member_id) for member_id in self._concerned], []
-            for slot in concerned:
-                if slot is not None:
-                    self.release(self.members[slot])
-        if self._has_begun:
-            self._has_begun = False
-            self._learn_of_epoch()
-        if self.slots:
-            group = self._group()
-            if group.group_epoch > group.assignment_epoch:
-                self._await_assignment(group)
-            if self._world.now_ms > until_ms - 2 * self._session_ms:
-                # Somebody is about to give up. When, that depends on events.
-                self.disperse()
-                self._is_closed = True
+        if self._is_changed:
+            self._is_changed = False
+            self._react()
+        if self.slots and self._world.clock.now_ms > until_ms - 2 * self._session_ms:
+            # Somebody is about to give up. When, that depends on events.
+            self.disperse()
+            self._is_closed = True
         return False
 
     def batch_begins(self) -> None: ...
 
+    def coordinator_acts(self) -> None:
+        now_ms = self._world.clock.now_ms
+        if now_ms >= self._next_ms:
+            self._turns.coordinator_acts()
+            if now_ms >= self._overdue_ms:
+                self.catch_up()
+
+    def epoch_changes(self) -> None:
+        # What these heartbeats do depends on the epochs of the group, which has not got the new ones yet.
+        self.catch_up()
+        self._is_changed = True
+
     def target_changed(self, member_id: str) -> None:
         # The coordinator is in the middle of an outcome, and must not be told anything else.
         self._concerned.append(member_id)
+        self._is_changed = True
 
     def disperse(self) -> None:
         self.catch_up()
@@ -131,15 +144,18 @@ class Bystanders:
 
     def release(self, member: ScriptedMember) -> None:
         self._assigning = None  # it may be the one whose heartbeat was to have the target assignment computed
+        self._is_changed = True
         slot = self.slots.get(member.member_id)
         if slot is not None:
             self.catch_up()
             del self.slots[member.member_id]
             self._stands_by[slot] = False
             self._behind -= int(self.stage[slot] != _CALM)
+            self._known_ms = -np.inf
             self._write(slot)
 
     def catch_up(self) -> None:
+        """Carry out what bystanders have done by now."""
         now_ms = self._world.clock.now_ms
         if now_ms < self._next_ms:
             return
@@ -165,9 +181,26 @@ class Bystanders:
             self._extend_sessions(np.concatenate(touched), np.concatenate(touched_ms))
         if self._world.kept_records is not None:
             self._record(np.concatenate(moved), np.concatenate(moved_ms), group)
+        self._turns.clear()
+        self._overdue_ms = now_ms + self._session_ms
         self._next_ms = float(due_ms[places].min(initial=np.inf))
 
     # -- in and out
+
+    def _react(self) -> None:
+        """To changes of epochs and targets, and to members that are bystanders no longer."""
+        if self._concerned:
+            concerned, self._concerned = [self.slots.get(member_id) for member_id in self._concerned], []
+            for slot in concerned:
+                if slot is not None:
+                    self.release(self.members[slot])
+        if self._has_begun:
+            self._has_begun = False
+            self._learn_of_epoch()
+        if self.slots:
+            group = self._group()
+            if group.group_epoch > group.assignment_epoch:
+                self._await_assignment(group)
 
     def _group(self) -> ConsumerGroup:
         group = self._world.engine.consumer_group(self._world.group.group_id)
@@ -224,6 +257,7 @@ class Bystanders:
         places = self._places()
         self._next_ms = float(self.due_ms[places].min(initial=np.inf))
         self._behind = int(np.count_nonzero(self.stage[places]))
+        self._known_ms = -np.inf
 
     def _session_key(self, member: ScriptedConsumerMember) -> TimerKey:
         return session_key(self._world.group.group_id, member.member_id)
@@ -336,19 +370,20 @@ class Bystanders:
     def _extend_sessions(self, places: Ints, at_ms: Floats) -> None:
         """The sessions of these members begin again at these times. A member may be among them more than once."""
         order = np.argsort(at_ms, kind="stable")
-        places, first = places[order], self._world.runtime.reserve_turns(len(places))
+        places, at_ms = places[order], at_ms[order]
         # Of several values for one slot numpy keeps the last.
-        self.deadline_ms[places] = at_ms[order].astype(np.int64) + self._session_ms
-        self.turn[places] = np.arange(first, first + len(places))
+        self.deadline_ms[places] = at_ms.astype(np.int64) + self._session_ms
+        self.turn[places] = self._turns.at(at_ms)
         self._world.requests += len(places)
         self.caught_up += len(places)
         self.saved += len(places) - COST_OF_CATCHING_UP
 
     def _record(self, moved: Ints, moved_ms: Floats, group: ConsumerGroup) -> None:
         """The records that the coordinator would have written at these times."""
-        assert self._world.kept_records is not None
-        for slot in moved[np.argsort(moved_ms, kind="stable")].tolist():
-            self._world.kept_records.append(records.current_record(group, self._as_known(self.members[slot])))
+        order = np.argsort(moved_ms, kind="stable")
+        slots: list[int] = moved[order].tolist()
+        written = [records.current_record(group, self._as_known(self.members[slot])) for slot in slots]
+        self._turns.record(written, moved_ms[order])
 
     # -- who has the target assignment computed
 
@@ -393,10 +428,13 @@ class Bystanders:
         if self._known_call is not None:
             self._known_call.cancel()
             self._known_call = None
+        if self._behind:
+            self._known_call = self._world.clock.at(self._last_answer_ms(), self._look)
+
+    def _last_answer_ms(self) -> float:
+        """When the last answer arrives of those that members wait for, or will wait for."""
         places = self._places()
-        behind = places[self.stage[places] != _CALM]
-        if len(behind):
-            self._known_call = self._world.clock.at(float(self.replied_ms[behind].max()), self._look)
+        return float(self.replied_ms[places[self.stage[places] != _CALM]].max(initial=-np.inf))
 
     def _look(self) -> None:
         self._known_call = None

@@ -45,8 +45,11 @@ class Bulk(Protocol):
     def batch_begins(self) -> None:
         """The group is stable, and members are about to stop, one batch after the other."""
 
-    def catch_up(self) -> None:
+    def coordinator_acts(self) -> None:
         """The coordinator is about to handle a request or a timer: tell it what it should know by then."""
+
+    def epoch_changes(self) -> None:
+        """The coordinator is about to raise the group epoch, or the assignment epoch, of a consumer group."""
 
     def target_changed(self, member_id: str) -> None:
         """A member of a consumer group has another target assignment."""

@@ -152,7 +152,13 @@ class Rounds:
         elif crowd.is_complete(group):
             self._gather(group)
 
+    def coordinator_acts(self) -> None:
+        self.catch_up()
+
+    def epoch_changes(self) -> None: ...
+
     def catch_up(self) -> None:
+        """Hand in the heartbeats of calm members that are due by now."""
         if self.crowd.next_due_ms < self._world.clock.now_ms:
             count = self.crowd.hand_in_due()
             self.handed_in += count

@@ -80,8 +80,9 @@ def assert_equal(snapshot, plan, **more):
     assert timers == plain_timers
     assert left_behind(runner) == left_behind(by_events)
     # For the records the coordinator is told of each round, which it is not otherwise.
-    without_records, _, _, other = play(snapshot, plan, bulk_from=1, keeps_records=False, **more)
+    without_records, _, timers, other = play(snapshot, plan, bulk_from=1, keeps_records=False, **more)
     assert without_records == plain
+    assert timers == plain_timers
     assert left_behind(other) == left_behind(by_events)
     return runner
 
