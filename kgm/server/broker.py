@@ -8,7 +8,7 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.errors import DecodeError
 from kgm.protocol import codec
 from kgm.protocol.apis import API, ApiKey, request_class
-from kgm.protocol.heartbeat_frame import read_heartbeat
+from kgm.protocol.heartbeat_frame import HeartbeatFrame
 from kgm.protocol.struct import Message, Struct
 from kgm.protocol.wire import RequestHeader, decode_request_header, encode_response
 from kgm.server.apis.connection.api_versions import unsupported_version
@@ -46,13 +46,10 @@ class EmbeddedBroker:
             for key, (lowest, _, cls) in _SERVED.items()
         }
 
-    def answer_heartbeat(self, data: bytes, at: int, now: Millis) -> bytes | None:
-        """The response, with its length in front, to a frame `data[at:]` that is a Heartbeat and only extends a
-        session. None for any other: then nothing was done, and it is to be handed to `receive`, of which this is a
-        short form. The cluster must be quiet (`EmbeddedCluster.is_quiet`)."""
-        heartbeat = read_heartbeat(data, at)
-        if heartbeat is None:
-            return None
+    def answer_heartbeat(self, heartbeat: HeartbeatFrame, now: Millis) -> bytes | None:
+        """The response, with its length in front, to a Heartbeat that only extends a session. None for any other: then
+        nothing was done, and its frame is to be handed to `receive`, of which this is a short form. The cluster must be
+        quiet (`EmbeddedCluster.is_quiet`)."""
         group_id, generation_id, member_id, group_instance_id, response = heartbeat
         shard = self._shards.known(group_id)
         if shard is None or shard.active_on != self.node_id:

@@ -9,6 +9,7 @@ import uuid
 import pytest
 
 from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.protocol.heartbeat_frame import read_heartbeat
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
@@ -28,9 +29,9 @@ class ShortDriver(Driver):
     shorts = 0
 
     def frame(self, frame, *, to=1):
-        response = None
-        if self.cluster.is_quiet(self.now):
-            response = self.brokers[to].answer_heartbeat(b"1234" + frame, 4, self.now)
+        response, heartbeat = None, read_heartbeat(b"1234" + frame, 4)
+        if heartbeat is not None and self.cluster.is_quiet(self.now):
+            response = self.brokers[to].answer_heartbeat(heartbeat, self.now)
         if response is None:
             return super().frame(frame, to=to)
         self.shorts += 1
@@ -148,14 +149,14 @@ def test_only_the_coordinator_takes_the_short_form():
     driver = Driver(brokers=2)
     partition = driver.cluster.placement.partition_for("g")
     driver.move(partition, 1)
-    frame = heartbeat(stable(driver))
-    assert driver.brokers[1].answer_heartbeat(frame, 0, driver.now) is not None
-    assert driver.brokers[2].answer_heartbeat(frame, 0, driver.now) is None
+    short = read_heartbeat(heartbeat(stable(driver)), 0)
+    assert driver.brokers[1].answer_heartbeat(short, driver.now) is not None
+    assert driver.brokers[2].answer_heartbeat(short, driver.now) is None
     driver.move(partition, 2)
-    assert driver.brokers[2].answer_heartbeat(frame, 0, driver.now) is None  # it is loading
+    assert driver.brokers[2].answer_heartbeat(short, driver.now) is None  # it is loading
     driver.load()
-    assert driver.brokers[2].answer_heartbeat(frame, 0, driver.now) is not None
-    assert driver.brokers[1].answer_heartbeat(frame, 0, driver.now) is None
+    assert driver.brokers[2].answer_heartbeat(short, driver.now) is not None
+    assert driver.brokers[1].answer_heartbeat(short, driver.now) is None
 
 
 def test_a_cluster_with_something_to_flush_or_to_fire_is_not_quiet(tmp_path):

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from kgm.protocol.heartbeat_frame import read_heartbeat
 from kgm.server.broker import EmbeddedBroker
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import CloseConnection, ConnectionEvent, Endpoints, Millis, Ticket
@@ -99,9 +100,9 @@ class ClusterDriver:
         self._loading = False
         self._poll: Poll | None = None
         self._by_fd: dict[int, DrivenConnection] = {}
-        #: The time of the last look at the cluster, and whether it was quiet then (`answer_heartbeat`).
+        #: Whether nothing has happened since the cluster was looked at, when that was, and whether it was quiet then.
+        self._has_looked = self._is_quiet = False
         self._looked_at = clock.now()
-        self._is_quiet = False
 
     def start(self) -> None:
         """Start, in the running loop."""
@@ -166,9 +167,14 @@ class ClusterDriver:
     def answer_heartbeat(self, broker: EmbeddedBroker, data: bytes, at: int) -> bytes | None:
         """The response, with its length in front, if `data[at:]` is a Heartbeat that only extends a session, and can be
         answered now (`EmbeddedBroker.answer_heartbeat`). None otherwise: then it is to be received as any request."""
+        heartbeat = read_heartbeat(data, at)
+        if heartbeat is None:
+            return None
+        if not self._has_looked:
+            self._look()
         if not self._is_quiet:
             return None
-        response = broker.answer_heartbeat(data, at, self._looked_at)
+        response = broker.answer_heartbeat(heartbeat, self._looked_at)
         if response is not None:
             self._last_ticket += 1
         return response
@@ -177,7 +183,7 @@ class ClusterDriver:
         """The connection of a request that has no event yet is closed."""
         self._waiting.pop(ticket, None)
         self.cluster.disconnected(ticket)
-        self._is_quiet = False
+        self._has_looked = False
 
     def watch(self, fd: int, connection: DrivenConnection) -> None:
         """Have a connection serve what comes on its socket."""
@@ -230,16 +236,18 @@ class ClusterDriver:
 
     def _begin_turn(self) -> None:
         self.turn_began_s = time.monotonic()
-        self._look()
+        self._has_looked = False
 
     def _look(self) -> None:
-        """Whether the cluster is quiet now. Requests that change no state leave it so; after others it is looked at
-        again."""
+        """Whether the cluster is quiet now. Heartbeats that only extend a session leave it so, for this turn; after
+        other requests it is looked at again."""
         self._looked_at = now = self.now()
         self._is_quiet = not self.observers and self.cluster.is_quiet(now)
+        self._has_looked = True
 
     def deliver(self, events: Iterable[ConnectionEvent]) -> None:
         """Deliver events to their connections, and schedule what the cluster has to do next."""
+        self._has_looked = False
         for event in events:
             connection = self._waiting.pop(event.ticket, None)
             if connection is not None:
@@ -255,7 +263,6 @@ class ClusterDriver:
         if self.observers:
             for observe in tuple(self.observers):
                 observe()
-        self._look()
 
     def _set_timer(self) -> None:
         """One timer for the cluster's next deadline; it is only moved when the deadline has come closer."""
