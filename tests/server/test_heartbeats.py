@@ -41,12 +41,12 @@ class ShortDriver(Driver):
         return ticket
 
 
-def timers(driver):
-    engines = [(shard.partition, shard.engine) for shard in driver.cluster.shards.all()]
+def state(driver):
+    """Everything that may depend on how a Heartbeat came in."""
     return {
-        partition: (list(engine.deadlines.items()), engine.groups(), driver.cluster.shards.find(partition).alarm)
-        for partition, engine in engines
-        if engine is not None
+        shard.partition: (list(shard.engine.deadlines.items()), shard.engine.groups(), shard.alarm, shard._now)
+        for shard in driver.cluster.shards.all()
+        if shard.engine is not None
     }
 
 
@@ -111,7 +111,7 @@ def history(seed, storages, monkeypatch):
         view = pair[1].cluster.view.group("g")
         known += [(m.member_id, m.group_instance_id) for m in (view.members if view else ())]
         assert pair[0].events == pair[1].events, (seed, deed)
-        assert timers(pair[0]) == timers(pair[1]), (seed, deed)
+        assert state(pair[0]) == state(pair[1]), (seed, deed)
     for driver in pair:
         driver.cluster.close()
     return pair[0].shorts

@@ -3,11 +3,13 @@ them so is as one that gets them as requests. (The lockstep with Kafka hands ove
 
 import os
 import random
+from dataclasses import replace
 
 from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.heartbeat_response import HeartbeatResponse
+from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from tests.coordinator.harness import Harness, subscription
 
 HISTORIES = int(os.environ.get("KGM_KEEP_ALIVE_HISTORIES", "150"))
@@ -134,3 +136,13 @@ def test_what_is_due_goes_first():
     late = h.now + 5_000
     assert not h.runtime.keep_alive("g", 1, b, "b", late)
     assert h.runtime.keep_alive("g", 1, a, "a", late - 1)
+
+
+def test_a_group_without_an_id_is_refused():
+    """No request makes such a group; a log may have one."""
+    h = Harness()
+    (a,) = h.stable("a")
+    other = h.reload([replace(h.log[-1], key=GroupMetadataKey(group=""))])
+    assert other.engine.group("").state == "Stable"
+    assert not other.runtime.keep_alive("", 1, a, "a", other.now)
+    assert other.heartbeat(a, 1, "a", group="") == E.INVALID_GROUP_ID
