@@ -81,10 +81,11 @@ class Coordinator:
 
     def keep_alive(
         self, group_id: str, generation_id: int, member_id: str, group_instance_id: str | None, now: Millis
-    ) -> tuple[TimerKey, Millis] | None:
+    ) -> TimerKey | None:
         """A Heartbeat has arrived, with these fields. If all that it comes to is that the session of a member of a
-        Stable classic group is extended, that is done, its answer is NONE, and its timer and deadline are returned. If
-        not, nothing is done: it is to be handed to `handle`, of which this is a short form."""
+        Stable classic group ends later, that is done, its answer is NONE, and its timer is returned. If not, nothing is
+        done: it is to be handed to `handle`, of which this is a short form. A session may also end earlier from now on,
+        if the member has joined with a shorter timeout since its last Heartbeat."""
         group = self._state.groups.get(group_id)
         if type(group) is not ClassicGroup or not group_id:
             return None
@@ -93,10 +94,13 @@ class Coordinator:
             return None
         assert self._in_flight is None, "the outcome before this one is neither replayed nor aborted"
         key = session_key(group_id, member_id)
-        deadlines = self._deadlines
-        deadlines.pop(key, None)
-        deadline = deadlines[key] = Millis(now + member.session_timeout_ms)
-        return key, deadline
+        deadlines, deadline = self._deadlines, Millis(now + member.session_timeout_ms)
+        before = deadlines.get(key)
+        if before is None or deadline < before:
+            return None
+        del deadlines[key]
+        deadlines[key] = deadline
+        return key
 
     def expire(self, key: TimerKey, *, now: Millis) -> Outcome:
         """A timer has fired. It is ignored if it was moved, cancelled or never set."""

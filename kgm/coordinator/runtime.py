@@ -65,15 +65,17 @@ class Runtime:
     def keep_alive(
         self, group_id: str, generation_id: int, member_id: str, group_instance_id: str | None, now: Millis
     ) -> bool:
-        """Handle a Heartbeat that only extends a session (`Coordinator.keep_alive`): its answer is NONE. False if it
-        may do more, or if timers may be due: then nothing was done, and it is to be handed to `handle`."""
+        """Handle a Heartbeat that only extends a session (`Coordinator.keep_alive`): its answer is NONE, and no timer
+        fires earlier than before. False if it may do more, or if timers may be due: then nothing was done, and it is to
+        be handed to `handle`."""
         heap = self._heap
         if heap and heap[0][0] <= now:
             return False
-        timer = self.engine.keep_alive(group_id, generation_id, member_id, group_instance_id, now)
-        if timer is None:
+        key = self.engine.keep_alive(group_id, generation_id, member_id, group_instance_id, now)
+        if key is None:
             return False
-        self._index(*timer)
+        self._sequence = turn = self._sequence + 1
+        self._turns[key] = turn  # its entry is at the deadline that it had, or before
         return True
 
     def advance(self, now: Millis) -> tuple[Reply, ...]:

@@ -20,7 +20,7 @@ from kgm.server.logs.data_directory import DataDirectory
 from tests.server.broker_driver import Driver
 from tests.server.group_requests import commit, join, stable
 
-HISTORIES = int(os.environ.get("KGM_SERVED_HEARTBEATS", "60"))
+HISTORIES = int(os.environ.get("KGM_SERVED_HEARTBEATS", "80"))
 
 
 class ShortDriver(Driver):

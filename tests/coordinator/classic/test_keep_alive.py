@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 from kgm.coordinator.contract.broker_version import BrokerVersion
+from kgm.coordinator.contract.outcome import session_key
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.heartbeat_response import HeartbeatResponse
@@ -126,6 +127,23 @@ def test_the_short_form_is_for_members_of_stable_groups_only():
     h.join(a, "a", protocols={"range": subscription("payments")})
     assert h.state() == "PreparingRebalance"
     assert not short("g", 1, b, "b", h.now)
+
+
+def test_a_session_that_becomes_shorter_is_left_to_others():
+    """So whoever waits for the next timer is told."""
+    h = Harness()
+    (a,) = h.stable("a", session=30_000)
+    rejoined = h.got(h.join(a, "a", session=10_000))
+    assert (rejoined.error_code, h.state()) == (E.NONE, "CompletingRebalance")
+    h.sync(a, 2, {a: b"x"}, "a")
+    key = session_key("g", a)
+    h.engine._deadlines[key] = before = h.now + 30_000  # as after another order of events
+    assert not h.runtime.keep_alive("g", 2, a, "a", h.now)
+    assert h.engine.deadline(key) == before
+    assert h.heartbeat(a, 2, "a") == E.NONE
+    assert h.engine.deadline(key) == h.now + 10_000
+    assert h.runtime.next_timer() == (key, h.now + 10_000)
+    assert h.runtime.keep_alive("g", 2, a, "a", h.now)
 
 
 def test_what_is_due_goes_first():
