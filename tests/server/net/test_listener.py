@@ -533,15 +533,30 @@ def test_a_system_without_epoll_serves_the_same(start, without_epoll):
     until(lambda: server.connections == 0, "the connections are still there", PATIENCE_S)
 
 
-def test_what_a_client_does_not_read_is_sent_later(start):
-    """Serving stops when a client does not read, and goes on where it stopped."""
+def test_what_a_client_does_not_read_is_sent_later(start, warnings):
+    """Serving stops when a client does not read, and goes on where it stopped; and what was written before a frame that
+    cannot be read is sent before the connection is closed."""
     server = start(topics={f"topic-{n}": 100 for n in range(40)})
-    with WireClient(server.port, receive_buffer=4096) as client:
-        client.send(*[MetadataRequest(topics=None)] * 30)
-        until(lambda: server._server.driver.requests >= 2, "nothing is served", PATIENCE_S)
-        assert is_alive(server)
-        assert server._server.driver.requests < 30
-        assert [client.receive()[0] for _ in range(30)] == list(range(1, 31))
+    driver = server._server.driver
+    with WireClient(server.port, receive_buffer=65536) as client:
+        client.send(*[MetadataRequest(topics=None)] * 80)  # each is answered with 100 KiB
+
+        def unsent():
+            return max((len(connection._unsent) for connection in driver.connections), default=0)
+
+        until(lambda: unsent() > 128 * 1024, "the socket takes everything", PATIENCE_S)
+        for _ in range(50):  # as many turns
+            assert is_alive(server)
+        assert unsent() < 512 * 1024
+        assert [client.receive()[0] for _ in range(80)] == list(range(1, 81))
+        client.send(*[MetadataRequest(topics=None)] * 80)
+        until(lambda: unsent() > 128 * 1024, "the socket takes everything", PATIENCE_S)
+        client.socket.sendall(raw(-1))
+        for number in range(80):
+            assert client.receive()[0] == 81 + number
+        assert client.is_closed()
+    until(lambda: server.connections == 0, "it is still there", PATIENCE_S)
+    assert len(warnings) == 1
 
 
 def test_a_client_that_is_reset_while_it_waits_is_forgotten(start):
