@@ -8,10 +8,10 @@ from kgm.coordinator import append_failure
 from kgm.coordinator.admin.held_bytes import held_bytes
 from kgm.coordinator.admin.view import GroupView, view_of
 from kgm.coordinator.classic import rebalance, standby
-from kgm.coordinator.classic.heartbeat import plain_heartbeat
+from kgm.coordinator.classic.heartbeat import member_kept_alive, plain_heartbeat
 from kgm.coordinator.consumer import timers
 from kgm.coordinator.contract.error_responses import append_error
-from kgm.coordinator.contract.outcome import Millis, Outcome, Producer, Request, SetTimer, Ticket, TimerKey
+from kgm.coordinator.contract.outcome import Millis, Outcome, Producer, Request, SetTimer, Ticket, TimerKey, session_key
 from kgm.coordinator.contract.scale_out_plan import NO_PLANS
 from kgm.coordinator.contract.settings import BrokerSettings, GroupConfig
 from kgm.coordinator.contract.topic_image import TopicImage
@@ -78,6 +78,29 @@ class Coordinator:
         event = self._event(now, request=request, ticket=ticket)
         self._dispatcher.handle(request, event)
         return self._finish(event)
+
+    def keep_alive(
+        self, group_id: str, generation_id: int, member_id: str, group_instance_id: str | None, now: Millis
+    ) -> TimerKey | None:
+        """A Heartbeat has arrived, with these fields. If all that it comes to is that the session of a member of a
+        Stable classic group ends later, that is done, its answer is NONE, and its timer is returned. If not, nothing is
+        done: it is to be handed to `handle`, of which this is a short form. A session may also end earlier from now on,
+        if the member has joined with a shorter timeout since its last Heartbeat."""
+        group = self._state.groups.get(group_id)
+        if type(group) is not ClassicGroup or not group_id:
+            return None
+        member = member_kept_alive(group, generation_id, member_id, group_instance_id)
+        if member is None:
+            return None
+        assert self._in_flight is None, "the outcome before this one is neither replayed nor aborted"
+        key = session_key(group_id, member_id)
+        deadlines, deadline = self._deadlines, Millis(now + member.session_timeout_ms)
+        before = deadlines.get(key)
+        if before is None or deadline < before:
+            return None
+        del deadlines[key]
+        deadlines[key] = deadline
+        return key
 
     def expire(self, key: TimerKey, *, now: Millis) -> Outcome:
         """A timer has fired. It is ignored if it was moved, cancelled or never set."""

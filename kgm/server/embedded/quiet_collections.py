@@ -1,10 +1,11 @@
 """Full garbage collections while nobody waits.
 
 A full collection goes through everything that a server keeps, and answers nobody meanwhile: with 200,000 objects for
-some tenths of a second. It finds next to nothing: groups and requests that end are freed at once, without the
-collector; of a connection only asyncio's closed transport is left for it. So Python starts none by itself here: the
-server does, once enough has come together, in a moment without requests, or after a long time without such a moment.
-Young objects are collected as ever, few at a time."""
+some tenths of a second. It finds next to nothing: groups, requests and connections that end are freed at once, without
+the collector. So Python starts none by itself here. The server does, in a moment without requests, or after a long time
+without such a moment, and it goes through few objects: what a collection has left is frozen, and collections skip it
+from then on. Only when nobody has asked for anything for a minute, all objects are looked at again. Young objects are
+collected as ever, few at a time."""
 
 import asyncio
 import gc
@@ -14,10 +15,12 @@ from collections.abc import Callable
 _YOUNG, _MIDDLE = 5_000, 4
 _NEVER = 2**31 - 1
 _EVERY_S = 1.0
-#: Collections of the middle age after which a full one is due.
-_DUE = 10
+#: Collections of the middle age after which a full one is due: of some 40,000 objects, if nothing was freed.
+_DUE = 2
 #: Without a quiet moment, a full one that is due waits for so many looks.
 _MOST_LOOKS = 600
+#: So many quiet looks, one after the other, and what is frozen is collected too.
+_SILENCE = 60
 
 
 class QuietCollections:
@@ -25,14 +28,14 @@ class QuietCollections:
 
     def __init__(self, served: Callable[[], int]) -> None:
         self._served = served
-        self._before, self._busy_looks = -1, 0
+        self._before, self._busy_looks, self._quiet_looks = -1, 0, 0
+        self._has_frozen = False
         self._thresholds = gc.get_threshold()
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Start, in the running loop. What there is now stays: collections skip it."""
-        gc.collect()
-        gc.freeze()
+        self._collect()
         gc.set_threshold(_YOUNG, _MIDDLE, _NEVER)
         self._look_later()
 
@@ -50,9 +53,21 @@ class QuietCollections:
         self._look_later()
         served = self._served()
         is_quiet, self._before = served == self._before, served
+        self._quiet_looks = self._quiet_looks + 1 if is_quiet else 0
+        if self._has_frozen and self._quiet_looks >= _SILENCE:
+            gc.unfreeze()
+            self._collect()
+            self._has_frozen, self._quiet_looks = False, 0
+            return
         if gc.get_count()[2] < _DUE:
             return
         self._busy_looks += 1
         if is_quiet or self._busy_looks >= _MOST_LOOKS:
-            self._busy_looks = 0
-            gc.collect()
+            self._collect()
+            self._has_frozen = True
+
+    def _collect(self) -> None:
+        """Collect what is not frozen, and freeze what is left."""
+        self._busy_looks = 0
+        gc.collect()
+        gc.freeze()

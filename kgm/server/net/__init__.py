@@ -1,4 +1,5 @@
 """Sockets and the event loop.
 
-listener: connections, which read frames in order and bound what a client may use. event_loop: the clock, the timer, and
-the turns of the loop in which the cluster works."""
+listener: accepts connections. connection: reads frames in order and bounds what a client may use. turns: whose request
+is served next. poller: which sockets are ready. event_loop: the clock, the timer, and the turns of the loop in which
+the cluster works."""

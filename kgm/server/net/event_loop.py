@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from kgm.protocol.heartbeat_frame import read_heartbeat
 from kgm.server.broker import EmbeddedBroker
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import CloseConnection, ConnectionEvent, Endpoints, Millis, Ticket
+from kgm.server.net.poller import READABLE, WRITABLE, Poll, new_poll
 from kgm.server.net.turns import Turns
 
 #: How many warnings of one kind are reported: a hostile client must not fill a disk with them.
 _MAX_WARNINGS = 5
-#: The most that is read from a socket at a time.
-_INBOX_SIZE = 64 * 1024
 #: How long loading goes on before the connections have their turn.
 _LOADING_S = 0.005
 
@@ -36,14 +36,30 @@ class WallClock:
 
 class DrivenConnection(Protocol):
     """What the driver needs of a connection. ticket: of the request that has no event yet; None if there is none.
-    address: of the client. has_sent_request: whether a whole request has arrived."""
+    address: of the client. has_sent_request: whether a whole request has arrived. The rest: see `Turns`."""
 
     ticket: Ticket | None
     address: str
     has_sent_request: bool
+    spent_s: float
+    cost_s: float
+    waits_for_turn: bool
 
     @property
     def broker(self) -> EmbeddedBroker: ...
+
+    @property
+    def can_serve(self) -> bool:
+        """Whether a request may be served."""
+
+    def serve(self) -> object:
+        """It is its turn: read, and serve what has arrived."""
+
+    def read_ahead(self) -> None:
+        """There is something to read, and it cannot be served yet."""
+
+    def send_rest(self) -> None:
+        """There is room to write what was to be sent."""
 
     @property
     def buffered_bytes(self) -> int:
@@ -68,10 +84,10 @@ class ClusterDriver:
         self.cluster = cluster
         self.limits = cluster.limits
         self.connections: dict[DrivenConnection, None] = {}  # in the order in which they came
-        self.turns = Turns(cluster.limits.turn_max_ms / 1000)
+        self.turns = Turns(cluster.limits.turn_max_ms / 1000, begin=self._begin_turn)
         self.buffered_bytes = 0
-        self.inbox = memoryview(bytearray(_INBOX_SIZE))
         self.now = clock.now
+        self.turn_began_s = time.monotonic()
         self.observers: list[Callable[[], None]] = []
         self._warn = warn
         self._warnings: dict[str, int] = {}
@@ -82,10 +98,17 @@ class ClusterDriver:
         self._compaction: asyncio.TimerHandle | None = None
         self._flushing = False
         self._loading = False
+        self._poll: Poll | None = None
+        self._by_fd: dict[int, DrivenConnection] = {}
+        #: Whether nothing has happened since the cluster was looked at, when that was, and whether it was quiet then.
+        self._has_looked = self._is_quiet = False
+        self._looked_at = clock.now()
 
     def start(self) -> None:
         """Start, in the running loop."""
         asyncio.get_running_loop().set_exception_handler(self._report_exception)
+        self._poll = new_poll()
+        asyncio.get_running_loop().add_reader(self._poll.fileno(), self._serve_ready)
         self._schedule_compaction()
         self.deliver(())
 
@@ -94,6 +117,9 @@ class ClusterDriver:
         for handle in (self._timer, self._compaction):
             if handle is not None:
                 handle.cancel()
+        if self._poll is not None:
+            asyncio.get_running_loop().remove_reader(self._poll.fileno())
+            self._poll.close()
         self.cluster.flush(self.now())
         self.cluster.close()
 
@@ -138,10 +164,42 @@ class ClusterDriver:
             events = (CloseConnection(ticket, "its request failed with an internal error"),)
         self.deliver(events)
 
+    def answer_heartbeat(self, broker: EmbeddedBroker, data: bytes, at: int) -> bytes | None:
+        """The response, with its length in front, if `data[at:]` is a Heartbeat that only extends a session, and can be
+        answered now (`EmbeddedBroker.answer_heartbeat`). None otherwise: then it is to be received as any request."""
+        heartbeat = read_heartbeat(data, at)
+        if heartbeat is None:
+            return None
+        if not self._has_looked:
+            self._look()
+        if not self._is_quiet:
+            return None
+        response = broker.answer_heartbeat(heartbeat, self._looked_at)
+        if response is not None:
+            self._last_ticket += 1
+        return response
+
     def disconnected(self, ticket: Ticket) -> None:
         """The connection of a request that has no event yet is closed."""
         self._waiting.pop(ticket, None)
         self.cluster.disconnected(ticket)
+        self._has_looked = False
+
+    def watch(self, fd: int, connection: DrivenConnection) -> None:
+        """Have a connection serve what comes on its socket."""
+        assert self._poll is not None
+        self._poll.register(fd, READABLE)
+        self._by_fd[fd] = connection
+
+    def want(self, fd: int, mask: int) -> None:
+        """What a connection waits for: READABLE, WRITABLE, both or nothing."""
+        assert self._poll is not None
+        self._poll.modify(fd, mask)
+
+    def unwatch(self, fd: int) -> None:
+        """Its socket is going to be closed."""
+        if self._by_fd.pop(fd, None) is not None and self._poll is not None:
+            self._poll.unregister(fd)
 
     def bound_buffers(self) -> None:
         """Close the connection with the most buffered bytes if there are too many on all of them."""
@@ -157,8 +215,39 @@ class ClusterDriver:
 
     # -- events
 
+    def _serve_ready(self) -> None:
+        """Some of the connections have something to read, or room to write."""
+        assert self._poll is not None
+        self._begin_turn()
+        ready: list[DrivenConnection] = []
+        by_fd = self._by_fd
+        for fd, mask in self._poll.poll(0):
+            connection = by_fd.get(fd)
+            if connection is None:  # closed since
+                continue
+            if mask & WRITABLE:
+                connection.send_rest()
+            if mask & ~WRITABLE and not connection.waits_for_turn:
+                if connection.can_serve:
+                    ready.append(connection)
+                else:
+                    connection.read_ahead()
+        self.turns.run_all(ready)
+
+    def _begin_turn(self) -> None:
+        self.turn_began_s = time.monotonic()
+        self._has_looked = False
+
+    def _look(self) -> None:
+        """Whether the cluster is quiet now. Heartbeats that only extend a session leave it so, for this turn; after
+        other requests it is looked at again."""
+        self._looked_at = now = self.now()
+        self._is_quiet = not self.observers and self.cluster.is_quiet(now)
+        self._has_looked = True
+
     def deliver(self, events: Iterable[ConnectionEvent]) -> None:
         """Deliver events to their connections, and schedule what the cluster has to do next."""
+        self._has_looked = False
         for event in events:
             connection = self._waiting.pop(event.ticket, None)
             if connection is not None:

@@ -1,6 +1,8 @@
 """The server on its sockets: order, bounds, and bytes that no client should send."""
 
+import asyncio
 import contextlib
+import errno
 import json
 import random
 import resource
@@ -20,10 +22,13 @@ from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from kgm.protocol.messages.metadata_request import MetadataRequest
 from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from kgm.protocol.messages.sync_group_request import SyncGroupRequest
 from kgm.server import Limits, serve_in_thread
 from kgm.server.cluster.topics import topic_id
+from kgm.server.net import event_loop, listener
+from kgm.server.net.connection import java_address
 from kgm.server.net.event_loop import WallClock
-from kgm.server.net.listener import java_address
+from kgm.server.net.poller import SelectorPoll
 from tests.server.wire_client import WireClient, batch
 from tests.waiting import until
 
@@ -503,3 +508,135 @@ def test_a_bug_in_a_timer_does_not_stop_the_others(start, warnings, monkeypatch)
         assert client.ask(fetch(wait_ms=20)).error_code == 0
     assert len(calls) >= 2
     assert "RuntimeError('a bug')" in warnings[0]
+
+
+# -- the poll
+
+
+@pytest.fixture
+def without_epoll(monkeypatch):
+    monkeypatch.setattr(event_loop, "new_poll", SelectorPoll)
+
+
+def test_a_system_without_epoll_serves_the_same(start, without_epoll):
+    server = start(delay_ms=100)
+    with WireClient(server.port) as client, WireClient(server.port, receive_buffer=4096) as other:
+        client.send(*[api_versions()] * 50)
+        assert [client.receive()[0] for _ in range(50)] == list(range(1, 51))
+        other.send(*[api_versions()] * 2_000)
+        client.send(join(), heartbeat())
+        client.socket.sendall(client.frame(heartbeat()) * 3_000)  # reading stops behind the join
+        assert client.receive()[1].error_code == 0
+        assert client.receive()[0] == 52
+        assert [client.receive()[0] for _ in range(3_000)] == [53] * 3_000
+        assert [other.receive()[0] for _ in range(2_000)] == list(range(1, 2_001))
+    until(lambda: server.connections == 0, "the connections are still there", PATIENCE_S)
+
+
+def test_what_a_client_does_not_read_is_sent_later(start, warnings):
+    """Serving stops when a client does not read, and goes on where it stopped; and what was written before a frame that
+    cannot be read is sent before the connection is closed."""
+    server = start(topics={f"topic-{n}": 100 for n in range(40)})
+    driver = server._server.driver
+    with WireClient(server.port, receive_buffer=65536) as client:
+        client.send(*[MetadataRequest(topics=None)] * 80)  # each is answered with 100 KiB
+
+        def unsent():
+            return max((len(connection._unsent) for connection in driver.connections), default=0)
+
+        until(lambda: unsent() > 128 * 1024, "the socket takes everything", PATIENCE_S)
+        for _ in range(50):  # as many turns
+            assert is_alive(server)
+        assert unsent() < 512 * 1024
+        assert [client.receive()[0] for _ in range(80)] == list(range(1, 81))
+        client.send(*[MetadataRequest(topics=None)] * 80)
+        until(lambda: unsent() > 128 * 1024, "the socket takes everything", PATIENCE_S)
+        client.socket.sendall(raw(-1))
+        for number in range(80):
+            assert client.receive()[0] == 81 + number
+        assert client.is_closed()
+    until(lambda: server.connections == 0, "it is still there", PATIENCE_S)
+    assert len(warnings) == 1
+
+
+def test_a_client_that_is_reset_while_it_waits_is_forgotten(start):
+    """Also when reading has stopped: more was sent ahead than is taken."""
+    server = start()
+    client = WireClient(server.port)
+    client.send(fetch(wait_ms=60_000))
+    client.socket.setblocking(False)
+    ahead = client.frame(heartbeat()) * 1_000
+    with contextlib.suppress(BlockingIOError):
+        for _ in range(1_000):
+            client.socket.send(ahead)
+    until(lambda: server.buffered_bytes >= 64 * 1024, "the server does not read", PATIENCE_S)
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+    until(lambda: server.connections == 0, "it is still there", PATIENCE_S)
+    assert server.buffered_bytes == 0
+    assert server._server.driver._waiting == {}
+
+
+def test_a_server_that_has_no_room_for_sockets_accepts_again_later(start, warnings, monkeypatch):
+    server = start()
+    monkeypatch.setattr(listener, "_PAUSE_S", 0.05)
+    failed = []
+
+    class Full:
+        """A listening socket for which there is no descriptor left, once."""
+
+        def __init__(self, real):
+            self.real = real
+
+        def fileno(self):
+            return self.real.fileno()
+
+        def close(self):
+            self.real.close()
+
+        def accept(self):
+            if not failed:
+                failed.append(1)
+                raise OSError(errno.EMFILE, "Too many open files")
+            return self.real.accept()
+
+    listening = server._server._listeners[1]
+
+    async def replace():
+        loop = asyncio.get_running_loop()
+        for real in listening._sockets:
+            loop.remove_reader(real)
+        listening._sockets = [Full(real) for real in listening._sockets]
+        for full in listening._sockets:
+            loop.add_reader(full, listening._accept, full)
+
+    server._do(replace())
+    assert is_alive(server)
+    assert failed
+    assert warnings == ["no connection can be accepted: Too many open files"]
+
+
+def test_heartbeats_of_a_stable_group_take_the_short_form(start, monkeypatch):
+    """One at a time, and many in one piece."""
+    server = start()
+    received = []
+    handle = server._server.brokers[1]._handlers[12]
+    monkeypatch.setitem(server._server.brokers[1]._handlers, 12, lambda *a: received.append(1) or handle(*a))
+    with WireClient(server.port) as client:
+        joined = client.ask(join())
+        group = {"group_id": "g", "generation_id": joined.generation_id, "member_id": joined.member_id}
+        alive = HeartbeatRequest(**group)
+        assert client.ask(alive).error_code == 0  # it has not synced
+        assert len(received) == 1
+        sync = SyncGroupRequest(**group, protocol_type="consumer", protocol_name="range", group_instance_id="i")
+        assert client.ask(sync).error_code == 0
+        before = server._server.driver.requests
+        for version in (3, 4, 4):
+            assert client.ask(alive, version=version).error_code == 0
+        client.send(*[alive] * 500)
+        assert [client.receive()[0] for _ in range(500)] == list(range(7, 507))
+        assert server._server.driver.requests - before == 503
+        assert len(received) == 1
+        client.send(HeartbeatRequest(**group | {"generation_id": 5}), alive)
+        assert [client.receive()[1].error_code for _ in range(2)] == [22, 0]
+        assert len(received) == 2

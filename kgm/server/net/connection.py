@@ -1,0 +1,390 @@
+"""One client's connection: frames in order, one request at a time, everything bounded.
+
+The next frame of a connection is served when the one before has its response, as in Kafka, whose socket server mutes a
+connection meanwhile. So responses are in the order of requests although a JoinGroup may wait for minutes; and a client
+that does not read, or that sends ahead, costs one request and one response of memory, after which its socket fills
+up."""
+
+import asyncio
+import ipaddress
+import socket
+import struct
+import time
+from collections.abc import Callable
+
+from kgm.server.broker import EmbeddedBroker
+from kgm.server.contract.exchange import (
+    CloseConnection,
+    ConnectionEvent,
+    Endpoints,
+    NoResponse,
+    ResponseFrame,
+    Ticket,
+)
+from kgm.server.net.event_loop import ClusterDriver
+from kgm.server.net.poller import READABLE, WRITABLE
+
+_LENGTH = struct.Struct(">i")
+_LENGTH_SIZE = _LENGTH.size
+#: The most that is read from a socket at a time.
+_READ_SIZE = 64 * 1024
+#: While a connection cannot be served, reading stops at this many buffered bytes; serving stops at as many that were
+#: made and not sent yet, and at twice as many that the socket does not take, until it has taken three quarters of them.
+_ENOUGH = 64 * 1024
+_MOST_UNSENT, _FEW_UNSENT = 2 * _ENOUGH, _ENOUGH // 2
+#: How long the requests of one connection are served before others have their turn.
+_QUANTUM_S = 0.001
+_TLS_ALERT_OR_HANDSHAKE = (b"\x15\x03", b"\x16\x03")
+
+
+def java_address(host: str) -> str:
+    """An address as Java's InetAddress prints it: with a slash in front, and IPv6 without abbreviation."""
+    if ":" not in host:
+        return f"/{host}"
+    address = ipaddress.IPv6Address(host.partition("%")[0])
+    if address.ipv4_mapped is not None:
+        return f"/{address.ipv4_mapped}"
+    return "/" + ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":"))
+
+
+class ClientConnection:
+    """A connection that was accepted. forget: is called when it has ended.
+
+    Its socket is read when it is the connection's turn. A read that is exactly one frame, as nearly all are, is served
+    directly; of others the rest waits in `_buffer`. While a request waits for its response, what the client sends ahead
+    is read too, as much as is allowed: only so is it noticed when the client goes."""
+
+    __slots__ = (
+        "_buffer", "_driver", "_endpoints", "_fd", "_forget", "_idle_timer", "_incomplete_since", "_incomplete_timer",
+        "_is_closing", "_is_serving_buffer", "_is_writable", "_last_active", "_max_frame", "_socket", "_unsent",
+        "_unwritten", "_unwritten_bytes", "_wanted", "address", "broker", "cost_s", "has_sent_request", "spent_s",
+        "ticket", "waits_for_turn",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        accepted: socket.socket,
+        driver: ClusterDriver,
+        broker: EmbeddedBroker,
+        *,
+        address: str,
+        forget: Callable[["ClientConnection"], None],
+    ) -> None:
+        self.ticket: Ticket | None = None
+        self.address = address
+        self.broker = broker
+        self.has_sent_request = False
+        self.spent_s = self.cost_s = 0.0
+        self.waits_for_turn = False
+        self._driver = driver
+        self._forget = forget
+        self._socket: socket.socket | None = accepted
+        self._fd = accepted.fileno()
+        self._endpoints = Endpoints(client_host=java_address(address), server_host="", server_port=0)
+        self._max_frame = driver.limits.socket_request_max_bytes
+        self._buffer = bytearray()
+        self._unwritten: list[bytes] = []
+        self._unwritten_bytes = 0
+        self._unsent = bytearray()
+        self._is_writable = True
+        self._is_closing = False
+        self._is_serving_buffer = False
+        self._wanted = 0
+        self._last_active = time.monotonic()
+        self._incomplete_since: float | None = self._last_active
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._incomplete_timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin to read. Raises OSError if the client has gone already."""
+        assert self._socket is not None
+        self._socket.settimeout(0)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        here = self._socket.getsockname()
+        self._endpoints = Endpoints(client_host=self._endpoints.client_host, server_host=here[0], server_port=here[1])
+        self._wanted = READABLE
+        self._driver.watch(self._fd, self)
+        self._close_if_idle()
+        self._close_if_incomplete()
+
+    # -- called by the driver
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes that were received and not served yet."""
+        return len(self._buffer)
+
+    @property
+    def can_serve(self) -> bool:
+        """Whether a request may be served."""
+        return self.ticket is None and self._is_writable and not self._is_closing
+
+    def deliver(self, event: ConnectionEvent) -> None:
+        """The request is done."""
+        assert event.ticket == self.ticket
+        self.ticket = None
+        self._last_active = time.monotonic()
+        match event:
+            case ResponseFrame(frame=frame):
+                self._write(_LENGTH.pack(len(frame)) + frame)
+            case CloseConnection(reason=reason):
+                self.close(reason)
+            case NoResponse():
+                pass
+        if not self._is_serving_buffer and (self._buffer or not self._wanted & READABLE):
+            self._wait_for_turn()
+
+    def close(self, reason: str) -> None:
+        """Close it, after what was written has been sent."""
+        if not self._is_closing:
+            self._driver.warn("close", f"connection from {self._endpoints.client_host[1:]} closed: {reason}")
+            self._end()
+
+    def abort(self) -> None:
+        """Close it at once."""
+        accepted, self._socket = self._socket, None
+        if accepted is None:
+            return
+        self._is_closing = True
+        self._driver.unwatch(self._fd)
+        accepted.close()
+        self._drop_buffer()
+        self._unwritten.clear()
+        self._unsent.clear()
+        self._forget(self)
+        self._driver.connections.pop(self, None)
+        for timer in (self._idle_timer, self._incomplete_timer):
+            if timer is not None:
+                timer.cancel()
+        if self.ticket is not None:
+            self._driver.disconnected(self.ticket)
+
+    def read_ahead(self) -> None:
+        """Read, while nothing can be served."""
+        data = self._receive()
+        if data:
+            self._keep(data)
+            self._want()
+            self._driver.bound_buffers()
+
+    def send_rest(self) -> None:
+        """The socket has room."""
+        assert self._socket is not None
+        try:
+            del self._unsent[: self._socket.send(self._unsent)]
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self.abort()
+            return
+        if self._is_closing and not self._unsent:
+            self.abort()
+            return
+        self._last_active = time.monotonic()
+        if not self._is_writable and len(self._unsent) <= _FEW_UNSENT:
+            self._is_writable = True
+            self._wait_for_turn()
+        self._want()
+
+    def serve(self) -> bool:
+        """It is the connection's turn: read, unless there is a whole frame already, and serve frames for a short time.
+        What is left waits for the next turn, with the others."""
+        try:
+            if not (self._buffer and self._has_frame()) and self.can_serve:
+                data = self._receive()
+                if not data:
+                    return False
+                size = len(data) - _LENGTH_SIZE
+                if not self._buffer and 0 < size <= self._max_frame and _LENGTH.unpack_from(data)[0] == size:
+                    return self._serve_frame(data)
+                self._keep(data)
+            self._serve_buffer()
+            self._driver.bound_buffers()
+        except Exception as error:  # noqa: BLE001  (a bug must not cost more than the connection that met it)
+            self._driver.warn("bug", f"internal error in kgm serve: {error!r}")
+            self.abort()
+        return False
+
+    # -- inside
+
+    def _receive(self) -> bytes:
+        """Read once. Empty if there is nothing, and if that was the end."""
+        if self._socket is None or self._is_closing:
+            return b""
+        try:
+            data = self._socket.recv(_READ_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return b""
+        except OSError:
+            self.abort()
+            return b""
+        if data:
+            self._last_active = self._driver.turn_began_s
+        else:  # what it has sent before is not served any more if it has to wait
+            self._end()
+        return data
+
+    def _serve_frame(self, data: bytes) -> bool:
+        """Serve a frame, with its length in front, that was read alone. Returns whether it was a short request."""
+        self.has_sent_request, self._incomplete_since = True, None
+        driver = self._driver
+        response = driver.answer_heartbeat(self.broker, data, _LENGTH_SIZE)
+        if response is None:
+            driver.receive(self, data[_LENGTH_SIZE:], self._endpoints)
+            return False
+        self._send(response)
+        return True
+
+    def _serve_buffer(self) -> None:
+        self._is_serving_buffer = True
+        driver = self._driver
+        until = time.perf_counter() + _QUANTUM_S
+        try:
+            while self._unwritten_bytes < _ENOUGH and self.can_serve:
+                frame = self._next_frame()
+                if frame is None:
+                    break
+                response = driver.answer_heartbeat(self.broker, frame, 0)
+                if response is None:
+                    driver.receive(self, frame, self._endpoints)
+                else:
+                    self._write(response)
+                if not self._buffer or time.perf_counter() >= until:
+                    break
+        finally:
+            self._is_serving_buffer = False
+            self._flush()
+        self._wait_for_turn()
+
+    def _keep(self, data: bytes) -> None:
+        """Put what was read into the buffer."""
+        self._buffer += data
+        self._driver.buffered_bytes += len(data)
+        if self._incomplete_since is None:
+            self._incomplete_since = self._last_active
+            if self._incomplete_timer is None:
+                self._close_if_incomplete()
+
+    def _drop_buffer(self) -> None:
+        self._driver.buffered_bytes -= len(self._buffer)
+        self._buffer.clear()
+
+    def _write(self, data: bytes) -> None:
+        """Write; while the buffer is being served, only when that is done, all at once."""
+        if not self._is_serving_buffer:
+            self._send(data)
+            return
+        self._unwritten.append(data)
+        self._unwritten_bytes += len(data)
+
+    def _flush(self) -> None:
+        if self._unwritten:
+            data = b"".join(self._unwritten)
+            self._unwritten.clear()
+            self._unwritten_bytes = 0
+            self._send(data)
+
+    def _send(self, data: bytes) -> None:
+        """Send as much as the socket takes now; the rest later."""
+        if self._socket is None:
+            return
+        sent = 0
+        if not self._unsent:
+            try:
+                sent = self._socket.send(data)
+            except (BlockingIOError, InterruptedError):
+                pass
+            except OSError:
+                self.abort()
+                return
+            if sent == len(data):
+                return
+        self._unsent += data[sent:]
+        if len(self._unsent) > _MOST_UNSENT:
+            self._is_writable = False
+        self._want()
+
+    def _end(self) -> None:
+        """Send what was written, and close. Nothing is read or served any more."""
+        self._is_closing = True
+        self._drop_buffer()
+        self._flush()
+        if self._unsent:
+            self._want()
+        else:
+            self.abort()
+
+    def _wait_for_turn(self) -> None:
+        if self._has_frame() and self.can_serve:
+            self._driver.turns.queue(self)
+        self._want()
+
+    def _has_frame(self) -> bool:
+        """Whether `_next_frame` has something to do."""
+        if len(self._buffer) < _LENGTH_SIZE:
+            return False
+        (length,) = _LENGTH.unpack_from(self._buffer)
+        return not 0 < length <= self._max_frame or len(self._buffer) >= _LENGTH_SIZE + length
+
+    def _next_frame(self) -> bytes | None:
+        """The next frame; None if it is not complete. A frame of an illegal size closes the connection."""
+        buffer = self._buffer
+        if len(buffer) < _LENGTH_SIZE:
+            return None
+        (length,) = _LENGTH.unpack_from(buffer)
+        if not 0 < length <= self._max_frame:
+            is_tls = bytes(buffer[:2]) in _TLS_ALERT_OR_HANDSHAKE
+            self.close("the client uses TLS, this port expects plaintext" if is_tls else f"a frame of {length} bytes")
+            return None
+        end = _LENGTH_SIZE + length
+        if len(buffer) < end:
+            return None
+        frame = bytes(memoryview(buffer)[_LENGTH_SIZE:end])
+        del buffer[:end]
+        self._driver.buffered_bytes -= end
+        self.has_sent_request = True
+        self._incomplete_since = self._last_active if buffer else None
+        return frame
+
+    def _want(self) -> None:
+        """Have the poll look for what is wanted. Further bytes are left in the socket while a request waits, for its
+        response or for its turn, and the client has sent enough ahead."""
+        if self._socket is None:
+            return
+        wanted = WRITABLE if self._unsent else 0
+        if not self._is_closing and (
+            len(self._buffer) < _ENOUGH or not (self.ticket is not None or not self._is_writable or self.waits_for_turn)
+        ):
+            wanted |= READABLE
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._driver.want(self._fd, wanted)
+
+    def _close_if_idle(self) -> None:
+        """Close a connection without traffic for `connections.max.idle.ms`. One that waits for a response is not
+        idle."""
+        limit = self._driver.limits.connections_max_idle_ms / 1000
+        idle = 0.0 if self.ticket is not None else time.monotonic() - self._last_active
+        if idle >= limit:
+            self.abort()
+            return
+        self._idle_timer = asyncio.get_running_loop().call_later(limit - idle, self._close_if_idle)
+
+    def _close_if_incomplete(self) -> None:
+        """Close a connection that has not sent its first request, or the rest of one, for `incomplete.request.max.ms`.
+        What waits here for its turn, or for the response to the request before, is not late."""
+        self._incomplete_timer = None
+        if self._incomplete_since is None:
+            return
+        if self.waits_for_turn:  # it may have come
+            self.read_ahead()
+        if self._is_closing:
+            return
+        limit = self._driver.limits.incomplete_request_max_ms / 1000
+        if self.ticket is not None or self._has_frame():
+            self._incomplete_since = time.monotonic()
+        late = time.monotonic() - self._incomplete_since
+        if late >= limit:
+            self.close("its request did not arrive in time")
+            return
+        self._incomplete_timer = asyncio.get_running_loop().call_later(limit - late, self._close_if_incomplete)
