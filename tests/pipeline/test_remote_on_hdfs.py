@@ -26,7 +26,7 @@ from tests.pipeline.test_remote_store import (  # noqa: F401  (collected here, w
 )
 
 #: The reader leaves the server some time for what it is there for.
-_READ_EVERY_S = 0.05
+_READ_EVERY_S = 0.2
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(3000 if EVERY_STEP else 600)]
 
 
