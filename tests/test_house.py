@@ -87,6 +87,18 @@ def test_tests_of_other_layers_do_not_import_the_command_line(layer):
     assert found == set()
 
 
+RECORDS = re.compile(r"^\s*from kgm\.model\.(record import .*\brecord\b|named_tuple import .*\bNamedTuple\b)", re.M)
+
+
+def test_modules_with_records_write_their_annotations_down():
+    """From Python 3.14 on a class has the names of its fields when it is made only with this import (PEP 749)."""
+    texts = {path: path.read_text() for path in (ROOT / "kgm").rglob("*.py")}
+    found = {path for path, text in texts.items() if RECORDS.search(text)}
+    assert len(found) > 10
+    lacking = {str(path) for path in found if "\nfrom __future__ import annotations\n" not in texts[path]}
+    assert lacking == set()
+
+
 def tracked_files():
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode != 0:

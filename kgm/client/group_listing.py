@@ -1,5 +1,7 @@
 """ListGroups: the groups of one broker (v0-5), and the listing of a whole cluster."""
 
+from __future__ import annotations
+
 from kgm.client.failures import from_code
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline

@@ -13,13 +13,24 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def annotated(name: str, scope: dict[str, Any]) -> Iterable[str]:
+    """The names that the body of a class annotates, in order. scope: what the body defines.
+
+    Raises TypeError where that is not known: from Python 3.14 on only `from __future__ import annotations` writes them
+    down when the class is made (PEP 749)."""
+    names: dict[str, Any] | None = scope.get("__annotations__")
+    if names is None and (scope.get("__annotate_func__") or scope.get("__annotate__")):
+        raise TypeError(f"{name}: its module lacks `from __future__ import annotations`")
+    return names or ()
+
+
 class _Maker(type):
     """Makes a tuple with names of each class."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> Any:
         if not bases:
             return super().__new__(cls, name, bases, body)
-        fields = tuple(body.get("__annotations__", ()))
+        fields = tuple(annotated(name, body))
         defaults = {field: body.pop(field) for field in fields if field in body}
         taken = ", ".join(f"{field}=defaults[{field!r}]" if field in defaults else field for field in fields)
         source = f"lambda cls, {taken}: new(cls, ({''.join(f'{field}, ' for field in fields)}))"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from _operator import attrgetter, ge, gt, le, lt  # as `operator` has them
 from types import FunctionType
 
+from kgm.model.named_tuple import annotated
 from kgm.model.record_constructors import CONSTRUCTORS
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
@@ -79,7 +80,7 @@ def _made(cls: Any, *, kw_only: bool, order: bool) -> Any:
     for base in reversed(cls.__mro__[1:]):
         inherited |= base.__dict__.get("RECORD_FIELDS", {})
     scope = dict(cls.__dict__)
-    own = {name: scope.pop(name, _MISSING) for name in scope.get("__annotations__", {})}
+    own = {name: scope.pop(name, _MISSING) for name in annotated(cls.__qualname__, scope)}
     names = {**inherited, **own}
     get = attrgetter(*names)
     compared = get if len(names) > 1 else lambda instance: (get(instance),)

@@ -6,6 +6,8 @@ producer. Formats v0 and v1 (message sets of brokers before 0.11) are refused: K
 
 For any bytes, only DecodeError is raised, and every length is checked against the bytes that exist."""
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache

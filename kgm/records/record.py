@@ -3,6 +3,8 @@
 Key bytes are the record type as int16 and the key's fields; value bytes are the value's version as int16 and its
 fields (org.apache.kafka.coordinator.group.generated, CoordinatorRecordSerde)."""
 
+from __future__ import annotations
+
 import importlib
 import re
 import struct

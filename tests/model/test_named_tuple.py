@@ -102,3 +102,11 @@ def test_those_that_are_used(ours):
     assert made == values == ours(**dict(zip(ours._fields, values, strict=True)))
     assert tuple(getattr(made, field) for field in ours._fields) == values
     assert pickle.loads(pickle.dumps(made)) == made
+
+
+def test_a_class_that_does_not_tell_its_fields_is_refused():
+    """Python 3.14 passes a function that works the annotations out, unless they are written down."""
+    assert [*named_tuple.annotated("Pair", {"__annotations__": {"a": "int"}, "__annotate_func__": None})] == ["a"]
+    assert [*named_tuple.annotated("Nothing", {})] == []
+    with pytest.raises(TypeError, match="Pair: its module lacks"):
+        named_tuple.annotated("Pair", {"__annotate_func__": lambda _format: {"a": int}})

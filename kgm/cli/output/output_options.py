@@ -1,5 +1,7 @@
 """How a run prints: what `-o`, `--color`, `--no-headers` and `--debug` say."""
 
+from __future__ import annotations
+
 from kgm.model.record import record
 
 FORMATS = ("table", "wide", "json", "yaml", "csv", "tsv", "name", "ndjson", "markdown", "schema")

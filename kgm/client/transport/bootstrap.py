@@ -1,5 +1,7 @@
 """Where the cluster is: the bootstrap list as people and properties files write it."""
 
+from __future__ import annotations
+
 from kgm.model.errors import UsageError
 from kgm.model.record import record
 
