@@ -87,7 +87,9 @@ def test_tests_of_other_layers_do_not_import_the_command_line(layer):
     assert found == set()
 
 
-RECORDS = re.compile(r"^\s*from kgm\.model\.(record import .*\brecord\b|named_tuple import .*\bNamedTuple\b)", re.M)
+RECORDS = re.compile(
+    r"^\s*from kgm\.model\.(record import .*\brecord\b|named_tuple import .*\bNamedTuple\b)", re.MULTILINE
+)
 
 
 def test_modules_with_records_write_their_annotations_down():

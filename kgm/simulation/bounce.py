@@ -416,12 +416,7 @@ def _with_shorter_session(snapshot: GroupSnapshot, simulation: Simulation, drawn
     if is_known or not simulation.plan.bounce or simulation.group.protocol is GroupProtocol.CONSUMER:
         return ()
     other = replace(simulation, group=replace(simulation.group, session_timeout_ms=SHORTEST_SESSION_MS))
-    try:
-        shorter = other.play(_FEWEST_DRAWS)
-    except TimedOutError:
-        return ()
-    seen = {draw.without_times for draw in drawn}
-    return () if all(draw.without_times in seen for draw in shorter) else shorter
+    return _other_than(drawn, lambda: other.play(_FEWEST_DRAWS))
 
 
 def _led_by_each(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
@@ -431,12 +426,7 @@ def _led_by_each(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw
     has_no_leader = simulation.group.protocol is GroupProtocol.CONSUMER
     if has_no_leader or len(libraries) == 1 or not any(draw.rebalances for draw in drawn):
         return ()
-    try:
-        led = simulation.play_led()
-    except TimedOutError:
-        return ()
-    seen = {draw.without_times for draw in drawn}
-    return () if all(draw.without_times in seen for draw in led) else led
+    return _other_than(drawn, simulation.play_led)
 
 
 def _when_deleted(simulation: Simulation, played: Sequence[Draw]) -> Sequence[Draw]:
@@ -444,12 +434,7 @@ def _when_deleted(simulation: Simulation, played: Sequence[Draw]) -> Sequence[Dr
     offsets: brokers look for such groups every ten minutes. No draw if one of `played` came to the same."""
     if simulation.group.has_offsets or not any(draw.was_empty for draw in played):
         return ()
-    try:
-        deleted = simulation.play_deleted()
-    except TimedOutError:
-        return ()
-    seen = {draw.without_times for draw in played}
-    return () if all(draw.without_times in seen for draw in deleted) else deleted
+    return _other_than(played, simulation.play_deleted)
 
 
 def _of_other_versions(
@@ -465,8 +450,17 @@ def _of_other_versions(
         with contextlib.suppress(UsageError, TimedOutError):
             other = Simulation.of(snapshot, replace(plan, kafka_version=version, other_versions=()), simulation.seed)
             others += simulation.like(other).play(max(_FEWEST_DRAWS, len(drawn)))
+    return _other_than(drawn, lambda: others)
+
+
+def _other_than(drawn: Sequence[Draw], play: Callable[[], Sequence[Draw]]) -> Sequence[Draw]:
+    """What is played, unless all of it came to what `drawn` did. No draws if the time is over."""
+    try:
+        played = play()
+    except TimedOutError:
+        return ()
     seen = {draw.without_times for draw in drawn}
-    return () if all(draw.without_times in seen for draw in others) else others
+    return () if all(draw.without_times in seen for draw in played) else played
 
 
 # -- what all draws say together
