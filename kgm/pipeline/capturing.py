@@ -161,7 +161,8 @@ class _OfFrames(_Capture):
                 raise
 
         def watch(query: "StreamingQuery") -> None:
-            if query.lastProgress is not None:
+            # One that ends by itself is checked when it has ended (`check_read`).
+            if not once and query.lastProgress is not None:
                 check_seen(self.source, known, begun(checkpoint))
 
         stream = sources.stream(self.spark, self.source, most_records=most_records)
