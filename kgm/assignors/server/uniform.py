@@ -198,9 +198,12 @@ class _Walk:
         members = len(self._loads)
         least, extras = divmod(sum(self._sizes.values()), members)
         unfilled: list[tuple[int, int]] = []
-        for position, load in enumerate(self._loads):
+        # In a group that was balanced before, nearly all have what they get.
+        unusual = {position for position, load in enumerate(self._loads) if load != least}
+        for position in sorted(unusual.union(range(members - extras, members))):
+            load = self._loads[position]
             if load == least and (not extras or position < members - extras):
-                continue  # it has what it gets: nearly all do, in a group that was balanced before
+                continue
             has_extra = extras > 0
             quota = least + has_extra
             if load > quota:

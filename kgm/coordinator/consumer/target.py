@@ -5,6 +5,7 @@ members that have changed are written, and then the epoch. Members and topics ar
 because the answers of the assignors depend on it."""
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import repeat
 
 from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec, by_identity
 from kgm.assignors.server.broker_view import in_broker_order
@@ -130,7 +131,7 @@ def compute_changed(
     topics = in_broker_order([image.by_name[name] for name in first], _id_of, is_homogeneous=True, named=len(first))
     ids, gains = {topic.name: topic.topic_id for topic in topics}, list[Gain]()
     rows = reassign_uniform(
-        [tally.loads.get(member_id, 0) for member_id in order],
+        [*map(tally.loads.get, order, repeat(0))],
         lambda at: _tuples(_by_name(group.listed_target(order[at]), image)),
         {topic.name: topic.partitions for topic in topics},
         [(t.name, p, p + 1) for t in topics for p in tally.free(t.topic_id, t.partitions)],

@@ -265,8 +265,12 @@ class ConsumerGroup:
         self._homogeneous = None
         self.order.put(len(self.members))
         self.members[member.member_id] = member
-        self._count(before, -1)
-        self._count(member, +1)
+        if before is not None and member.says_the_same_as(before):
+            self._count_stable(before, -1)
+            self._count_stable(member, +1)
+        else:
+            self._count(before, -1)
+            self._count(member, +1)
         if before is None or not self._owns_later(before, member):
             if before is not None:
                 self._disown(before)
@@ -304,11 +308,14 @@ class ConsumerGroup:
             _count_all(self.regexes, (member.subscribed_topic_regex,), by)
         if member.server_assignor is not None:
             _count_all(self.server_assignors, (member.server_assignor,), by)
-        if member.state is MemberState.STABLE:
-            _count_all(self.stable_at, (member.member_epoch,), by)
         if member.classic is not None:
             self.classic_members += by
             _count_all(self.classic_protocols, [name for name, _ in member.classic.protocols], by)
+        self._count_stable(member, by)
+
+    def _count_stable(self, member: ConsumerMember, by: int) -> None:
+        if member.state is MemberState.STABLE:
+            _count_all(self.stable_at, (member.member_epoch,), by)
 
     def _owns_later(self, before: ConsumerMember, member: ConsumerMember) -> bool:
         """Move the partitions of a member to its epoch, if they are the same as before and no other member has one of
@@ -331,11 +338,14 @@ class ConsumerGroup:
         epoch = member.member_epoch
         for topic_id, partitions in _both(member):
             epochs = self.partition_epochs.setdefault(topic_id, {})
-            for partition in partitions:
-                known = epochs.get(partition)
-                # In a partly cleaned log an older record of another member may come later.
-                if known is None or known < epoch:
-                    epochs[partition] = epoch
+            if epochs.keys().isdisjoint(partitions):
+                epochs.update(dict.fromkeys(partitions, epoch))
+            else:
+                for partition in partitions:
+                    known = epochs.get(partition)
+                    # In a partly cleaned log an older record of another member may come later.
+                    if known is None or known < epoch:
+                        epochs[partition] = epoch
             if not epochs:
                 del self.partition_epochs[topic_id]
 

@@ -71,6 +71,15 @@ class ConsumerMember(NamedTuple):
             self.subscribed_topic_regex, self.server_assignor, assigned, pending, self.classic,
         )  # fmt: skip
 
+    def says_the_same_as(self, other: "ConsumerMember") -> bool:
+        """Whether this is `other` with the same metadata, `moved`. False if that would take a comparison of sets."""
+        return (
+            self.subscribed_topic_names is other.subscribed_topic_names
+            and self.subscribed_topic_regex == other.subscribed_topic_regex
+            and self.server_assignor == other.server_assignor
+            and self.classic is other.classic
+        )
+
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 

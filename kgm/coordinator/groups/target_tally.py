@@ -38,43 +38,50 @@ class TargetTally:
 
     def change(self, member_id: str, before: Target | None, after: Target | None) -> None:
         """A member has another target; None: no target at all."""
-        for topic_id, partitions in (before or NO_TARGET).items():
-            if not partitions:
-                continue
-            counts = self.counts[topic_id]
-            for partition in partitions:
-                count = counts[partition] - 1
-                self.repeated -= count > 0
-                if count:
-                    counts[partition] = count
-                else:
-                    del counts[partition]
-                    self.gaps[topic_id].add(partition)
-            if not counts:
-                del self.counts[topic_id]
-        for topic_id, partitions in (after or NO_TARGET).items():
-            if not partitions:
-                continue
-            counts, gaps = self.counts.setdefault(topic_id, {}), self.gaps.setdefault(topic_id, set())
-            gaps.update(self._raise_end(topic_id, partitions))
-            for partition in partitions:
-                count = counts.get(partition, 0)
-                self.repeated += count > 0
-                counts[partition] = count + 1
-            gaps.difference_update(partitions)
+        had, has = before or NO_TARGET, after or NO_TARGET
+        for topic_id in {**had, **has}:
+            lost, gained = _differences(had.get(topic_id, ()), has.get(topic_id, ()))
+            if lost:
+                self._lose(topic_id, lost)
+            if gained:
+                self._raise_end(topic_id, has[topic_id])
+                self._gain(topic_id, gained)
         if after is None:
             self.loads.pop(member_id, None)
         else:
             self.loads[member_id] = sum(map(len, after.values()))
 
-    def _raise_end(self, topic_id: bytes, partitions: Sequence[int]) -> Iterable[int]:
-        """Take the partitions of a target into the end of the topic. Returns those below it that were not before."""
-        before = self.ends.get(topic_id, 0)
+    def _lose(self, topic_id: bytes, partitions: Iterable[int]) -> None:
+        counts = self.counts[topic_id]
+        for partition in partitions:
+            count = counts[partition] - 1
+            self.repeated -= count > 0
+            if count:
+                counts[partition] = count
+            else:
+                del counts[partition]
+                self.gaps[topic_id].add(partition)
+        if not counts:
+            del self.counts[topic_id]
+
+    def _gain(self, topic_id: bytes, partitions: Collection[int]) -> None:
+        counts = self.counts.setdefault(topic_id, {})
+        for partition in partitions:
+            count = counts.get(partition, 0)
+            self.repeated += count > 0
+            counts[partition] = count + 1
+        self.gaps[topic_id].difference_update(partitions)
+
+    def _raise_end(self, topic_id: bytes, partitions: Sequence[int]) -> None:
+        """Take the partitions of a target into the end of the topic, and those below it that were not before into its
+        gaps."""
+        gaps, before = self.gaps.setdefault(topic_id, set()), self.ends.get(topic_id, 0)
         end = max(before, partitions[-1] + 1)
         if partitions[0] < 0 or end - before > _TOO_WIDE:
             end = _NO_PARTITIONS
         self.ends[topic_id] = end
-        return range(before, end) if end < _NO_PARTITIONS else ()
+        if before < end < _NO_PARTITIONS:
+            gaps.update(range(before, end))
 
     def is_of(self, member_ids: KeysView[str], partitions: Mapping[bytes, int]) -> bool:
         """Whether these members have targets, and nobody else; of partitions of these topics, each of which is in no
@@ -104,6 +111,15 @@ class TargetTally:
         if (self._order.table, self._order.capacity) != (table, capacity):
             self._order = _MapOrder(table, capacity)
         return self._order.of(member_ids, newcomer)
+
+
+def _differences(before: Sequence[int], after: Sequence[int]) -> tuple[Collection[int], Collection[int]]:
+    """The partitions of a topic that a target has lost, and those that it has gained; all of them if one is in it twice,
+    which no broker writes."""
+    old, new = {*before}, {*after}
+    if len(old) < len(before) or len(new) < len(after):
+        return before, after
+    return old - new, new - old
 
 
 class _MapOrder:
