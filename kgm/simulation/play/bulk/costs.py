@@ -19,7 +19,7 @@ COST_OF_CATCHING_UP = 2
 #: one request more.
 _RESTART, _RESTART_MEMBERS_PER_REQUEST = 10, 500
 #: For so many bystanders the beginning of an epoch costs one request.
-_BYSTANDERS_PER_REQUEST = 40
+_BYSTANDERS_PER_REQUEST = 200
 
 
 def cost_of_round(members: int, partitions: int, *, is_dealt: bool, asks_librdkafka: bool = False) -> int:
