@@ -8,7 +8,7 @@ from kgm.coordinator.classic import join, leave, rebalance, standby, sync
 from kgm.coordinator.consumer import classic_protocol, fencing, regexes
 from kgm.coordinator.consumer import heartbeat as consumer_heartbeat
 from kgm.coordinator.contract.error_responses import join_refusal
-from kgm.coordinator.contract.outcome import Request, TimerKey, TimerKind
+from kgm.coordinator.contract.outcome import EXPIRATION_KEY, Request, TimerKey, TimerKind
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.event_draft import EventDraft
@@ -31,8 +31,6 @@ from kgm.protocol.messages.offset_delete_request import OffsetDeleteRequest
 from kgm.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest
 from kgm.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
-
-EXPIRATION = TimerKey(TimerKind.OFFSET_EXPIRATION)
 
 
 class Dispatcher:
@@ -170,7 +168,7 @@ class Dispatcher:
             else:
                 for at in expired:
                     event.write(tombstone(group_id, at))
-        event.set_timer(EXPIRATION, event.settings.offsets_retention_check_interval_ms)
+        event.set_timer(EXPIRATION_KEY, event.settings.offsets_retention_check_interval_ms)
 
 
 def _expire_classic(group: ClassicGroup, key: TimerKey, event: EventDraft) -> None:

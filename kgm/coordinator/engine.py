@@ -11,11 +11,21 @@ from kgm.coordinator.classic import rebalance, standby
 from kgm.coordinator.classic.heartbeat import member_kept_alive, plain_heartbeat
 from kgm.coordinator.consumer import timers
 from kgm.coordinator.contract.error_responses import append_error
-from kgm.coordinator.contract.outcome import Millis, Outcome, Producer, Request, SetTimer, Ticket, TimerKey, session_key
+from kgm.coordinator.contract.outcome import (
+    EXPIRATION_KEY,
+    Millis,
+    Outcome,
+    Producer,
+    Request,
+    SetTimer,
+    Ticket,
+    TimerKey,
+    session_key,
+)
 from kgm.coordinator.contract.scale_out_plan import NO_PLANS
 from kgm.coordinator.contract.settings import BrokerSettings, GroupConfig
 from kgm.coordinator.contract.topic_image import TopicImage
-from kgm.coordinator.dispatch import EXPIRATION, Dispatcher
+from kgm.coordinator.dispatch import Dispatcher
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.groups.consumer_group import NOT_REFRESHED, ConsumerGroup
@@ -185,7 +195,7 @@ class Coordinator:
                     timers.arm(group, event)
                 case ForeignGroup():
                     pass
-        event.set_timer(EXPIRATION, self.settings.offsets_retention_check_interval_ms)
+        event.set_timer(EXPIRATION_KEY, self.settings.offsets_retention_check_interval_ms)
         return self._finish(event)
 
     def unloaded(self, *, now: Millis) -> Outcome:

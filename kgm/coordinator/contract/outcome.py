@@ -65,6 +65,10 @@ class TimerKey(NamedTuple):
         return ":".join(part for part in (self.kind.value, self.group_id, self.member_id) if part)
 
 
+#: The timer by which a broker looks for offsets and groups past their retention.
+EXPIRATION_KEY = TimerKey(TimerKind.OFFSET_EXPIRATION)
+
+
 def session_key(group_id: str, member_id: str) -> TimerKey:
     """The session timer of a member, or of an id that was given out."""
     return TimerKey(TimerKind.SESSION, group_id, member_id)

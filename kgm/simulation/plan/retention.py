@@ -5,14 +5,12 @@ Brokers look every `offsets.retention.check.interval.ms` (Kafka: GroupCoordinato
 import math
 import random
 
-from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind
+from kgm.coordinator.contract.outcome import EXPIRATION_KEY, Millis
 from kgm.coordinator.runtime import Runtime
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.messages.offset_commit_value import OffsetCommitValue
 from kgm.records.record import Record
 from kgm.simulation.plan.starting_group import StartingGroup
-
-_TIMER = TimerKey(TimerKind.OFFSET_EXPIRATION)
 
 
 class Retention:
@@ -47,5 +45,5 @@ class Retention:
 
     @staticmethod
     def _look_at(runtime: Runtime, at_ms: float) -> None:
-        runtime.suspend_timers([_TIMER])
-        runtime.resume_timers([(_TIMER, Millis(math.ceil(at_ms)), runtime.reserve_turns(1))])
+        runtime.suspend_timers([EXPIRATION_KEY])
+        runtime.resume_timers([(EXPIRATION_KEY, Millis(math.ceil(at_ms)), runtime.reserve_turns(1))])

@@ -11,7 +11,7 @@ import numpy as np
 
 from kgm.coordinator.classic.records import current_record
 from kgm.coordinator.classic.regular_round import begin_round, end_round, may_be_regular
-from kgm.coordinator.contract.outcome import Millis, SetTimer, TimerKey, TimerKind, session_key
+from kgm.coordinator.contract.outcome import EXPIRATION_KEY, Millis, SetTimer, TimerKey, TimerKind, session_key
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.protocol.subscription import NO_GENERATION
@@ -51,7 +51,6 @@ class Rounds:
         self._world = world
         self._group_id = world.group.group_id
         self._join_key = TimerKey(TimerKind.JOIN, self._group_id)
-        self._expiration_key = TimerKey(TimerKind.OFFSET_EXPIRATION)
 
     def play(self, until_ms: float) -> bool:
         """A rebalance has just begun: play it to its end. until_ms: when it has to be over. False if it has to be
@@ -207,11 +206,11 @@ class Rounds:
         world = self._world
         deadlines = world.engine.deadlines
         others = [deadlines[self._join_key]] if self._join_key in deadlines else []
-        has_expiration = self._expiration_key in deadlines
+        has_expiration = EXPIRATION_KEY in deadlines
         if len(deadlines) != len(others) + has_expiration + len(group.soft.parked_joins):
             return 0.0
-        if has_expiration and self._have_offsets_expired(deadlines[self._expiration_key]):
-            others.append(deadlines[self._expiration_key])
+        if has_expiration and self._have_offsets_expired(deadlines[EXPIRATION_KEY]):
+            others.append(deadlines[EXPIRATION_KEY])
         others += [deadlines[session_key(self._group_id, member_id)] for member_id in group.soft.parked_joins]
         next_at = world.clock.next_at()
         return min(others if next_at is None else [*others, next_at])
@@ -303,7 +302,7 @@ class Rounds:
     def _go_on(self, now_ms: float) -> None:
         """By events. The broker looks for expired offsets now and then; the group has none, so nothing comes of it."""
         self._world.clock.now_ms = now_ms
-        runtime, deadlines, key = self._world.runtime, self._world.engine.deadlines, self._expiration_key
+        runtime, deadlines, key = self._world.runtime, self._world.engine.deadlines, EXPIRATION_KEY
         while key in deadlines and deadlines[key] <= now_ms:
             runtime.fire(SetTimer(key, deadlines[key]))
         self.crowd.look_for_next_due()
