@@ -114,8 +114,8 @@ class TargetTally:
 
 
 def _differences(before: Sequence[int], after: Sequence[int]) -> tuple[Collection[int], Collection[int]]:
-    """The partitions of a topic that a target has lost, and those that it has gained; all if one of them is in it twice,
-    which no broker writes."""
+    """The partitions of a topic that a target has lost, and those that it has gained. If one of them is in it twice,
+    which no broker writes, that is all of them."""
     old, new = {*before}, {*after}
     if len(old) < len(before) or len(new) < len(after):
         return before, after
