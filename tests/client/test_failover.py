@@ -31,7 +31,10 @@ def group(brokers):
     brokers.create_topics({topic: PARTITIONS}, replication_factor=3)
     with RdMembers(brokers.bootstrap) as members:
         fleet = [
-            members.start(group=name, topics=[topic], instance_id=f"seat-{i}", session_timeout_ms=60_000)
+            members.start(
+                group=name, topics=[topic], instance_id=f"seat-{i}", session_timeout_ms=180_000,
+                max_poll_interval_ms=180_000,
+            )  # fmt: skip
             for i in range(3)
         ]
         wait_settled(fleet, PARTITIONS)
@@ -62,9 +65,9 @@ def test_removal_survives_the_coordinator(brokers, group, end):
             "-o",
             "json",
             "--timeout",
-            "60s",
+            "120s",
         )
-        assert run.code == 0, run
+        assert run.code == 0, f"{run.out}\n{run.err}"
         assert [row["result"] for row in json.loads(run.out)["data"]["results"]] == ["removed"]
         assert coordinator_of(brokers, name) != lost
     finally:

@@ -101,7 +101,8 @@ class RawBatch:
 
     def rows_of(self, kind: int) -> Positions:
         """Where the records of a type are."""
-        return np.nonzero(self._known & (self.key_type == kind))[0]
+        rows: Positions = np.nonzero(self._known & (self.key_type == kind))[0]
+        return rows
 
     def read(self, kind: int) -> RecordsOfType:
         """All records of a type of TYPES."""
@@ -205,7 +206,8 @@ class RawBatch:
                 refused[records.rows[~records.readable]] = True
             else:
                 refused[self.rows_of(kind)] = True
-        return np.nonzero(refused)[0]
+        found: Positions = np.nonzero(refused)[0]
+        return found
 
     def _decode_keys(self, kind: int, rows: Positions) -> tuple[pa.StructArray, Positions]:
         """(different keys, which of them each record has; -1 if its bytes are no such key)."""

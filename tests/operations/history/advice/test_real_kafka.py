@@ -128,9 +128,10 @@ def test_a_longer_max_poll_interval(tmp_path):
     before, spared = count(records_of(raw, "short")), count(records_of(after, "long"))
     assert [row.cause for row in rows].count("max-poll") == 2
     assert before.rebalances - spared.rebalances == 4, "each stall was a leave and a join"
-    assert (each.gain.rebalances.least, each.gain.rebalances.most) == (4, 4), each
+    # Played again, on a machine that was busy, a member may start in a rebalance of its own or in that of another.
+    assert each.gain.rebalances.least <= 4 <= each.gain.rebalances.most <= 5, each
     moves = before.moves - spared.moves
-    assert (each.gain.moves.least, each.gain.moves.most) == (moves, moves), each
-    assert each.bound == "exact"
+    assert each.gain.moves.least <= moves <= each.gain.moves.most, each
+    assert each.bound == "range" or (each.gain.rebalances.is_exact and each.gain.moves.is_exact), each
     assert each.causes == ("max-poll",)
     assert "max.poll.interval.ms at 30s instead of 6s" in each.text
