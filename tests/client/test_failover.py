@@ -32,9 +32,12 @@ def group(brokers):
     with RdMembers(brokers.bootstrap) as members:
         fleet = [
             members.start(
-                group=name, topics=[topic], instance_id=f"seat-{i}", session_timeout_ms=180_000,
+                group=name,
+                topics=[topic],
+                instance_id=f"seat-{i}",
+                session_timeout_ms=180_000,
                 max_poll_interval_ms=180_000,
-            )  # fmt: skip
+            )
             for i in range(3)
         ]
         wait_settled(fleet, PARTITIONS)
