@@ -114,8 +114,8 @@ class TargetTally:
 
 
 def _differences(before: Sequence[int], after: Sequence[int]) -> tuple[Collection[int], Collection[int]]:
-    """The partitions of a topic that a target has lost, and those that it has gained; all of them if one is in it twice,
-    which no broker writes."""
+    """The partitions of a topic that a target has lost, and those that it has gained; all of them if one is in it
+    twice, which no broker writes."""
     old, new = {*before}, {*after}
     if len(old) < len(before) or len(new) < len(after):
         return before, after

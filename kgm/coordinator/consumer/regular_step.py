@@ -1,0 +1,81 @@
+"""The next step of a member that does what is expected of it, without a request: what `reconciliation` and the replay
+of its record come to, for those who play many members of one group.
+
+Expected is that a member answers each new assignment with a heartbeat in which it owns just that, and sends no other
+heartbeat before; and that its target has only topics that exist and that it subscribes to."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from kgm.coordinator.groups.consumer_group import ConsumerGroup
+from kgm.coordinator.groups.consumer_member import NOTHING, Assigned, ConsumerMember, MemberState, Target
+
+_NO_EPOCHS: Final[Mapping[int, int]] = {}
+
+
+def next_step(group: ConsumerGroup, member: ConsumerMember, target: Target) -> ConsumerMember:
+    """The member after its next heartbeat; the same object if that changes nothing. The group is not changed
+    (`take_step`). target: its target assignment."""
+    epoch = group.assignment_epoch
+    if member.is_reconciled_to(epoch):
+        return member
+    assigned, behavior = member.assigned, group.behavior
+    own = member.pending_revocation if behavior.frees_own_revocations else NOTHING
+    kept: dict[bytes, Mapping[int, int]] = {}
+    revoked: dict[bytes, Mapping[int, int]] = {}
+    gained: dict[bytes, list[int]] = {}
+    is_blocked = False
+    for topic_id in target if target.keys() == assigned.keys() else {**target, **assigned}:
+        wanted, has = target.get(topic_id, ()), assigned.get(topic_id, _NO_EPOCHS)
+        keep = {partition: has[partition] for partition in wanted if partition in has}
+        if len(keep) == len(has):
+            if has:
+                kept[topic_id] = has
+        else:
+            lost = {partition: since for partition, since in has.items() if partition not in keep}
+            revoked[topic_id] = lost
+            if keep:
+                kept[topic_id] = {partition: since for partition, since in has.items() if partition not in lost}
+        if len(keep) < len(wanted):
+            held = group.partition_epochs.get(topic_id, _NO_EPOCHS)
+            mine = own.get(topic_id, _NO_EPOCHS)
+            free = [p for p in wanted if p not in keep and (p not in held or p in mine)]
+            is_blocked |= len(keep) + len(free) < len(wanted)
+            if free:
+                gained[topic_id] = free
+    if revoked:
+        is_again = member.state is MemberState.UNREVOKED_PARTITIONS
+        ahead = int(is_again and behavior.increments_epoch_of_revocation)
+        return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.member_epoch + ahead, kept, revoked)
+    for topic_id, free in gained.items():
+        kept[topic_id] = {**kept.get(topic_id, _NO_EPOCHS), **dict.fromkeys(free, epoch)}
+    state = MemberState.UNRELEASED_PARTITIONS if is_blocked else MemberState.STABLE
+    return _moved(member, state, epoch, kept, NOTHING)
+
+
+def _moved(
+    member: ConsumerMember, state: MemberState, epoch: int, assigned: Assigned, pending: Assigned
+) -> ConsumerMember:
+    before = member.member_epoch
+    if (
+        member.state is state
+        and before == epoch == member.previous_member_epoch
+        and member.assigned == assigned
+        and member.pending_revocation == pending
+    ):
+        return member
+    return member.moved(state, epoch, before, assigned, pending)
+
+
+def take_step(group: ConsumerGroup, after: ConsumerMember) -> ConsumerMember:
+    """The group has the member as it is after a step. Returns it as a replay of its record would leave it."""
+    if not group.behavior.has_assignment_epochs:
+        epoch = max(after.member_epoch, 0)
+        after = after._replace(
+            assigned={topic_id: dict.fromkeys(those, epoch) for topic_id, those in after.assigned.items()},
+            pending_revocation={
+                topic_id: dict.fromkeys(those, epoch) for topic_id, those in after.pending_revocation.items()
+            },
+        )
+    group.put(after)
+    return after
