@@ -68,7 +68,7 @@ def _moved(
 
 
 def take_step(group: ConsumerGroup, after: ConsumerMember) -> ConsumerMember:
-    """The group has the member as it is after a step. Returns it as a replay of its record would leave it."""
+    """The group has a member as it is after its next step. Returns it as a replay of its record would leave it."""
     if not group.behavior.has_assignment_epochs:
         epoch = max(after.member_epoch, 0)
         after = after._replace(
@@ -77,5 +77,10 @@ def take_step(group: ConsumerGroup, after: ConsumerMember) -> ConsumerMember:
                 topic_id: dict.fromkeys(those, epoch) for topic_id, those in after.pending_revocation.items()
             },
         )
-    group.put(after)
+    before = group.members[after.member_id]
+    begins_to_revoke = after.pending_revocation and not before.pending_revocation
+    if begins_to_revoke and before.member_epoch == after.member_epoch:
+        group.put_revoking(after)
+    else:
+        group.put(after)
     return after

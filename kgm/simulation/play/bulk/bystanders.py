@@ -67,6 +67,7 @@ class Bystanders(HeartbeatArrays):
 
     @property
     def is_settled(self) -> bool:
+        self._react()
         now_ms = self._world.clock.now_ms
         if now_ms >= self._known_ms:
             self._known_ms = self._settled_from_ms()
@@ -79,9 +80,7 @@ class Bystanders(HeartbeatArrays):
         self._has_begun = self._is_changed = True
 
     def plays_next(self, until_ms: float, *, is_undisturbed: bool) -> bool:  # noqa: ARG002
-        if self._is_changed:
-            self._is_changed = False
-            self._react()
+        self._react()
         if self.slots and self._world.clock.now_ms > until_ms - 2 * self._session_ms:
             # Somebody is about to give up. When, that depends on events.
             self.disperse()
@@ -97,6 +96,16 @@ class Bystanders(HeartbeatArrays):
             self._turns.coordinator_acts()
             if now_ms >= self._overdue_ms:
                 self.catch_up()
+
+    def suspended_timers(self) -> list[tuple[TimerKey, Millis, int]]:
+        """The timers that the coordinator would have of the members that are played in bulk, with their turns."""
+        self.catch_up()
+        reconciling = self._reconcilers.members
+        return [
+            timer
+            for slot in self.slots.values()
+            for timer in self._timers(slot, reconciling[slot].known if slot in reconciling else None)
+        ]
 
     def epoch_changes(self) -> None:
         # What these heartbeats do depends on the epochs of the group, which has not got the new ones yet.
@@ -167,6 +176,9 @@ class Bystanders(HeartbeatArrays):
 
     def _react(self) -> None:
         """To changes of epochs and targets, and to members that are bystanders no longer."""
+        if not self._is_changed:
+            return
+        self._is_changed = False
         if self._concerned:
             concerned, self._concerned = [self.slots.get(member_id) for member_id in self._concerned], []
             self._reconcile([slot for slot in concerned if slot is not None])
@@ -270,6 +282,17 @@ class Bystanders(HeartbeatArrays):
     def _session_key(self, member: ScriptedConsumerMember) -> TimerKey:
         return session_key(self._world.group.group_id, member.member_id)
 
+    def _timers(self, slot: int, known: ConsumerMember | None) -> list[tuple[TimerKey, Millis, int]]:
+        """The timers of a member in the coordinator, with their turns. known: None of a bystander."""
+        deadline_ms, turn = int(self.deadline_ms[slot]), int(self.turn[slot])
+        timers = [(self._session_key(self.members[slot]), Millis(deadline_ms), turn)]
+        if known is not None and known.state is MemberState.UNREVOKED_PARTITIONS:
+            # It has been revoking since its last heartbeat.
+            key = TimerKey(TimerKind.REBALANCE, self._world.group.group_id, known.member_id)
+            until_ms = deadline_ms - self._session_ms + known.rebalance_timeout_ms
+            timers.append((key, Millis(until_ms), turn - 1))
+        return timers
+
     def _read(self, member: ScriptedConsumerMember, group: ConsumerGroup) -> None:
         """Take over a member, which is told of an epoch next."""
         runtime, key, slot = self._world.runtime, self._session_key(member), self._slot_of[member]
@@ -289,13 +312,7 @@ class Bystanders(HeartbeatArrays):
         known = self._reconcilers.release(slot) if is_reconciling else self._as_known(member, group)
         if group.members[member.member_id].member_epoch != known.member_epoch:
             runtime.engine.replay(records.current_record(group, known))
-        deadline_ms, turn = int(self.deadline_ms[slot]), int(self.turn[slot])
-        if known.state is MemberState.UNREVOKED_PARTITIONS:
-            # It has been revoking since its last heartbeat.
-            key = TimerKey(TimerKind.REBALANCE, group.group_id, member.member_id)
-            until_ms = deadline_ms - self._session_ms + known.rebalance_timeout_ms
-            runtime.resume_timers([(key, Millis(until_ms), turn - 1)])
-        runtime.resume_timers([(self._session_key(member), Millis(deadline_ms), turn)])
+        runtime.resume_timers(self._timers(slot, known))
         if not is_reconciling:
             self._write(slot)
             self._behind -= int(self.stage[slot] != CALM)
@@ -379,8 +396,8 @@ class Bystanders(HeartbeatArrays):
 
     def _settled_from_ms(self) -> float:
         """Until then at least, some member is behind, or waits for an answer."""
-        answered_ms = -np.inf
-        if self._behind:
+        answered_ms = self._last_answer_ms() if self._behind else -np.inf
+        if self._behind and answered_ms <= self._world.clock.now_ms:
             self.catch_up()
             answered_ms = self._last_answer_ms()
         self._reconcilers.run()

@@ -26,7 +26,7 @@ from kgm.protocol.messages.consumer_group_heartbeat_response import (
 from kgm.records.record import Record
 from kgm.simulation.play.client_profiles import PROFILES
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
-from kgm.simulation.play.timing import HEARTBEAT_LATE_MS, LONGEST_TRIP_MS, NETWORK_MS, draw_ms
+from kgm.simulation.play.timing import HEARTBEAT_LATE_MS, LONGEST_TRIP_MS, NETWORK_MS, draw_ms, reaction_ms
 from kgm.simulation.play.world import World
 
 #: A client has reacted to an answer after so many ms at the latest.
@@ -223,9 +223,10 @@ class Reconcilers:
         one.heard_ms = one.due_ms + draw_ms(member.chance, NETWORK_MS)
         self._hear(one)
         if after is not before and not _has_the_same(before.assigned, after.assigned):
-            span_ms = member.takes_ms(member.profile.react) + member.takes_ms(member.profile.revoke)
+            pace, profile = self._world.timing.pace, member.profile
+            react_ms, revoke_ms = reaction_ms(member.chance, profile.react), reaction_ms(member.chance, profile.revoke)
             one.heard_words += 2
-            one.stage, one.due_ms = _REACTING, one.heard_ms + span_ms
+            one.stage, one.due_ms = _REACTING, one.heard_ms + (pace * react_ms + pace * revoke_ms)
         else:
             self._wait(one)
 
