@@ -88,17 +88,20 @@ def compute(
     ids = [*members]
     order = [ids[at] for at in map_order(ids) if ids[at] == updated.member_id or ids[at] != replaced]
     names_of = _Subscriptions(group, image)
-    before = [
-        group.listed_target(replaced if replaced is not None and member_id == updated.member_id else member_id)
-        for member_id in order
-    ]
+    # `range` does not ask what members have.
+    before: list[ListedTarget] = [NO_TARGET] * len(order)
+    if assignor != RANGE:
+        before = [
+            group.listed_target(replaced if replaced is not None and member_id == updated.member_id else member_id)
+            for member_id in order
+        ]
     specs = [
         MemberSpec(
             member_id=member_id,
             group_instance_id=members[member_id].group_instance_id,
             rack=members[member_id].rack_id,
             topics=names_of(members[member_id], listed if member_id == updated.member_id else None),
-            owned=_by_name(target, image),
+            owned=_by_name(target, image) if target else {},
         )
         for member_id, target in zip(order, before, strict=True)
     ]

@@ -195,7 +195,7 @@ class Bystanders(HeartbeatArrays):
     def _reconcile(self, slots: Sequence[int]) -> None:
         """Members have other targets."""
         self.catch_up()
-        group, reconcilers = self._group(), self._reconcilers
+        group, reconcilers, given = self._group(), self._reconcilers, []
         for slot in slots:
             member = self.members[slot]
             one = reconcilers.members.get(slot)
@@ -204,31 +204,38 @@ class Bystanders(HeartbeatArrays):
             if not (reconcilers.can_play and reconcilers.may_take(known, target)):
                 self.release(member)
             elif one is None:
-                self._give_to_reconcilers(slot, known)
+                given.append(Reconciler(slot, member, known))
             else:
                 one.is_concerned = True
+        if given:
+            self._give_to_reconcilers(given)
         self._saw()
 
-    def _give_to_reconcilers(self, slot: int, known: ConsumerMember) -> None:
-        member, stage, reconcilers = self.members[slot], self.stage[slot], self._reconcilers
-        self._stands_by[slot] = False
-        self._write_client(slot)
-        one = Reconciler(slot, member, known)
-        if stage == CALM:
-            reconcilers.add_calm(one, float(self.due_ms[slot]))
-        elif stage == BEHIND:
-            reconcilers.add_beating(one, float(self.beat_ms[slot]))
-        else:
-            reconcilers.add_answered(one, float(self.replied_ms[slot]))
+    def _give_to_reconcilers(self, given: Sequence[Reconciler]) -> None:
+        """They are bystanders no longer."""
+        slots, reconcilers = [one.slot for one in given], self._reconcilers
+        self._write_clients(slots)
+        self._stands_by[slots] = False
+        columns = self.stage, self.due_ms, self.beat_ms, self.replied_ms
+        for one, stage, due_ms, beat_ms, replied_ms in zip(
+            given, *(column[slots].tolist() for column in columns), strict=True
+        ):
+            if stage == CALM:
+                reconcilers.add_calm(one, due_ms)
+            elif stage == BEHIND:
+                reconcilers.add_beating(one, beat_ms)
+            else:
+                reconcilers.add_answered(one, replied_ms)
 
     def _take_from_reconcilers(self, group: ConsumerGroup) -> None:
         """Those that have reached their targets stand by."""
         reconcilers = self._reconcilers
-        for slot in [slot for slot, one in reconcilers.members.items() if reconcilers.is_at_rest(one)]:
-            one, due_ms = reconcilers.rest(slot)
-            self._stands_by[slot] = True
-            self._read_client(one.member, one.known, group)
-            self.due_ms[slot] = due_ms
+        slots = [slot for slot, one in reconcilers.members.items() if reconcilers.is_at_rest(one)]
+        if slots:
+            resting = [reconcilers.rest(slot) for slot in slots]
+            self._stands_by[slots] = True
+            self._read_clients(slots, [one.known for one, _ in resting], group)
+            self.due_ms[slots] = [due_ms for _, due_ms in resting]
 
     def _learn_of_epoch(self) -> None:
         """The group has another epoch: heartbeats that were left out are sent again."""
@@ -255,8 +262,9 @@ class Bystanders(HeartbeatArrays):
     def _gather(self, group: ConsumerGroup) -> None:
         found = [slot for slot in self._outside() if _stands_by(self.members[slot], group)]
         if found:
+            self._read_clients(found, [group.members[self.members[slot].member_id] for slot in found], group)
             for slot in found:
-                self._read(self.members[slot], group)
+                self._read(self.members[slot])
             self._stands_by[found] = True
             self.saved -= cost_of_gathering(len(found), 0)
             self._saw()
@@ -293,11 +301,10 @@ class Bystanders(HeartbeatArrays):
             timers.append((key, Millis(until_ms), turn - 1))
         return timers
 
-    def _read(self, member: ScriptedConsumerMember, group: ConsumerGroup) -> None:
+    def _read(self, member: ScriptedConsumerMember) -> None:
         """Take over a member, which is told of an epoch next."""
         runtime, key, slot = self._world.runtime, self._session_key(member), self._slot_of[member]
         self.slots[member.member_id] = slot
-        self._read_client(member, group.members[member.member_id], group)
         self.deadline_ms[slot], self.turn[slot] = runtime.engine.deadlines[key], runtime.turn_of(key)
         runtime.suspend_timers([key])
         assert member.next_heartbeat is not None

@@ -68,27 +68,40 @@ class HeartbeatArrays:
 
     # -- from scripted members, and back
 
-    def _read_client(self, member: ScriptedConsumerMember, known: ConsumerMember, group: ConsumerGroup) -> None:
-        slot = self._slot_of[member]
-        # When a member comes to another epoch, its topics are in the order of the target assignment.
-        assigned = {topic_id: known.assigned[topic_id] for topic_id in group.target_of(member.member_id)}
-        self._known[member.member_id] = known._replace(assigned=assigned)
-        self.drawn[slot], self.link_busy_ms[slot] = member.chance.drawn, member.link_busy_until_ms
-        self.period_ms[slot], self.generation[slot] = member.period_ms, member.generation
-        self.last_beat_ms[slot], self.extended_ms[slot] = member.last_beat_ms, member.extended_ms
-        self.epoch[slot], self.previous[slot] = known.member_epoch, known.previous_member_epoch
-        self.stage[slot] = CALM
+    def _read_clients(self, slots: Sequence[int], known: Sequence[ConsumerMember], group: ConsumerGroup) -> None:
+        """Take over what members know that are heard, and what the coordinator knows of them."""
+        for each in known:
+            self._known[each.member_id] = each
+            if len(each.assigned) > 1:
+                # When a member comes to another epoch, its topics are in the order of the target assignment.
+                assigned = {topic_id: each.assigned[topic_id] for topic_id in group.target_of(each.member_id)}
+                self._known[each.member_id] = each._replace(assigned=assigned)
+        members = [self.members[slot] for slot in slots]
+        self.drawn[slots] = [member.chance.drawn for member in members]
+        self.link_busy_ms[slots] = [member.link_busy_until_ms for member in members]
+        self.period_ms[slots] = [member.period_ms for member in members]
+        self.generation[slots] = [member.generation for member in members]
+        self.last_beat_ms[slots] = [member.last_beat_ms for member in members]
+        self.extended_ms[slots] = [member.extended_ms for member in members]
+        self.epoch[slots] = [each.member_epoch for each in known]
+        self.previous[slots] = [each.previous_member_epoch for each in known]
+        self.stage[slots] = CALM
 
-    def _write_client(self, slot: int) -> None:
-        member = self.members[slot]
-        member.generation, member.period_ms = int(self.generation[slot]), float(self.period_ms[slot])
-        member.last_beat_ms, member.extended_ms = float(self.last_beat_ms[slot]), float(self.extended_ms[slot])
-        member.chance.drawn, member.link_busy_until_ms = int(self.drawn[slot]), float(self.link_busy_ms[slot])
+    def _write_clients(self, slots: Sequence[int]) -> None:
+        """Have members know what they know."""
+        columns = self.drawn, self.link_busy_ms, self.period_ms, self.generation, self.last_beat_ms, self.extended_ms
+        for slot, drawn, link_busy_ms, period_ms, generation, last_beat_ms, extended_ms in zip(
+            slots, *(column[slots].tolist() for column in columns), strict=True
+        ):
+            member = self.members[slot]
+            member.chance.drawn, member.link_busy_until_ms = drawn, link_busy_ms
+            member.generation, member.period_ms = generation, period_ms
+            member.last_beat_ms, member.extended_ms = last_beat_ms, extended_ms
 
     def _write(self, slot: int) -> None:
         """Make a scripted member of it again."""
         member, now_ms, stage = self.members[slot], self._world.now_ms, self.stage[slot]
-        self._write_client(slot)
+        self._write_clients([slot])
         beat_ms, arrives_ms = float(self.beat_ms[slot]), float(self.arrives_ms[slot])
         if stage == CALM:
             member.resume_beating_at(float(self.due_ms[slot]))

@@ -253,8 +253,10 @@ class Reconcilers:
         """Give up and take partitions, and say so (`ScriptedConsumerMember._reconcile`)."""
         member, now_ms, ledger = one.member, one.due_ms, self._world.ledger
         target = self._by_name(one.known.assigned)
-        ledger.drop(member.consumes_as, less(member.owned, target), now_ms)
-        ledger.take(member.consumes_as, less(target, member.owned), now_ms)
+        if one.known.pending_revocation:  # then it gains nothing
+            ledger.drop(member.consumes_as, self._by_name(one.known.pending_revocation), now_ms)
+        else:
+            ledger.take(member.consumes_as, less(target, member.owned), now_ms)
         member.owned = member.target = target
         if target and member.waited_ms is None:
             member.waited_ms = now_ms - member.started_ms
