@@ -4,7 +4,7 @@ of its record come to, for those who play many members of one group.
 Expected is that a member answers each new assignment with a heartbeat in which it owns just that, and sends no other
 heartbeat before; and that its target has only topics that exist and that it subscribes to."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
@@ -19,38 +19,48 @@ def next_step(group: ConsumerGroup, member: ConsumerMember, target: Target) -> C
     epoch = group.assignment_epoch
     if member.is_reconciled_to(epoch):
         return member
-    assigned, behavior = member.assigned, group.behavior
-    own = member.pending_revocation if behavior.frees_own_revocations else NOTHING
+    assigned = member.assigned
     kept: dict[bytes, Mapping[int, int]] = {}
     revoked: dict[bytes, Mapping[int, int]] = {}
-    gained: dict[bytes, list[int]] = {}
-    is_blocked = False
+    missing: dict[bytes, Sequence[int]] = {}
     for topic_id in target if target.keys() == assigned.keys() else {**target, **assigned}:
         wanted, has = target.get(topic_id, ()), assigned.get(topic_id, _NO_EPOCHS)
-        keep = {partition: has[partition] for partition in wanted if partition in has}
-        if len(keep) == len(has):
+        if has.keys().isdisjoint(wanted):
             if has:
-                kept[topic_id] = has
-        else:
-            lost = {partition: since for partition, since in has.items() if partition not in keep}
-            revoked[topic_id] = lost
-            if keep:
-                kept[topic_id] = {partition: since for partition, since in has.items() if partition not in lost}
-        if len(keep) < len(wanted):
-            held = group.partition_epochs.get(topic_id, _NO_EPOCHS)
-            mine = own.get(topic_id, _NO_EPOCHS)
-            free = [p for p in wanted if p not in keep and (p not in held or p in mine)]
-            is_blocked |= len(keep) + len(free) < len(wanted)
-            if free:
-                gained[topic_id] = free
+                revoked[topic_id] = has
+            if wanted:
+                missing[topic_id] = wanted
+            continue
+        lost = has.keys() - wanted
+        if lost:
+            revoked[topic_id] = {partition: since for partition, since in has.items() if partition in lost}
+            has = {partition: since for partition, since in has.items() if partition not in lost}
+        kept[topic_id] = has
+        if len(has) < len(wanted):
+            missing[topic_id] = [partition for partition in wanted if partition not in has]
     if revoked:
         is_again = member.state is MemberState.UNREVOKED_PARTITIONS
-        ahead = int(is_again and behavior.increments_epoch_of_revocation)
+        ahead = int(is_again and group.behavior.increments_epoch_of_revocation)
         return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.member_epoch + ahead, kept, revoked)
-    for topic_id, free in gained.items():
-        kept[topic_id] = {**kept.get(topic_id, _NO_EPOCHS), **dict.fromkeys(free, epoch)}
-    state = MemberState.UNRELEASED_PARTITIONS if is_blocked else MemberState.STABLE
+    state = MemberState.STABLE
+    for topic_id, partitions in missing.items():
+        free = _free(group, member, topic_id, partitions)
+        if free:
+            kept[topic_id] = {**kept.get(topic_id, _NO_EPOCHS), **dict.fromkeys(free, epoch)}
+        if len(free) < len(partitions):
+            state = MemberState.UNRELEASED_PARTITIONS
     return _moved(member, state, epoch, kept, NOTHING)
+
+
+def _free(group: ConsumerGroup, member: ConsumerMember, topic_id: bytes, partitions: Sequence[int]) -> Sequence[int]:
+    """Those of these partitions that no member has, or that this one has to give up itself."""
+    held = group.partition_epochs.get(topic_id, _NO_EPOCHS)
+    if held.keys().isdisjoint(partitions):
+        return partitions
+    own = _NO_EPOCHS
+    if group.behavior.frees_own_revocations:
+        own = member.pending_revocation.get(topic_id, _NO_EPOCHS)
+    return [partition for partition in partitions if partition not in held or partition in own]
 
 
 def _moved(

@@ -284,6 +284,8 @@ class ConsumerGroup:
         """Replace the member with its id, which had nothing to give up, by the one that has to give up some of its
         partitions, in the same epoch: so nobody has another partition than before."""
         before = self.members[member.member_id]
+        self._homogeneous = None
+        self.order.put(len(self.members))
         self.members[member.member_id] = member
         self._count_stable(before, -1)
         self._count_stable(member, +1)

@@ -20,7 +20,7 @@ from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind, sessio
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import ConsumerMember, MemberState
-from kgm.simulation.play.bulk.costs import COST_OF_CATCHING_UP, cost_of_epoch, cost_of_gathering
+from kgm.simulation.play.bulk.costs import COST_OF_CATCHING_UP, cost_of_epoch, cost_of_gathering, cost_of_reconciling
 from kgm.simulation.play.bulk.heartbeats import ANSWERED, BEHIND, CALM, HeartbeatArrays
 from kgm.simulation.play.bulk.reconcilers import Reconciler, Reconcilers
 from kgm.simulation.play.bulk.streams import Floats, Ints
@@ -95,11 +95,11 @@ class Bystanders(HeartbeatArrays):
         if now_ms >= self._next_ms or self._reconcilers.touched:
             self._turns.coordinator_acts()
             if now_ms >= self._overdue_ms:
-                self.catch_up()
+                self.catch_up(with_turns=True)
 
     def suspended_timers(self) -> list[tuple[TimerKey, Millis, int]]:
         """The timers that the coordinator would have of the members that are played in bulk, with their turns."""
-        self.catch_up()
+        self.catch_up(with_turns=True)
         reconciling = self._reconcilers.members
         return [
             timer
@@ -121,7 +121,7 @@ class Bystanders(HeartbeatArrays):
         self._reconcilers.run()
 
     def disperse(self) -> None:
-        self.catch_up()
+        self.catch_up(with_turns=True)
         for slot in [*self.slots.values()]:
             self._play_by_events(slot)
         self.slots.clear()
@@ -133,15 +133,16 @@ class Bystanders(HeartbeatArrays):
         self._is_changed = True
         slot = self.slots.get(member.member_id)
         if slot is not None:
-            self.catch_up()
+            self.catch_up(with_turns=True)
             self._play_by_events(slot)
             del self.slots[member.member_id]
 
-    def catch_up(self) -> None:
-        """Carry out what bystanders have done by now."""
+    def catch_up(self, *, with_turns: bool = False) -> None:
+        """Carry out what members have done by now. with_turns: and see to it that the timers of all have their turns,
+        also if bystanders have done nothing."""
         now_ms, reconcilers = self._world.clock.now_ms, self._reconcilers
         reconcilers.run()
-        if now_ms < self._next_ms and not reconcilers.touched:
+        if now_ms < self._next_ms and not (with_turns and reconcilers.touched):
             return
         due_ms, group = self.due_ms, self._group()
         places = self._places()
@@ -168,6 +169,7 @@ class Bystanders(HeartbeatArrays):
         if self._world.kept_records is not None:
             self._record(np.concatenate(moved), np.concatenate(moved_ms), group)
         self._turns.clear()
+        self.saved -= cost_of_reconciling(len(reconcilers.touched))
         reconcilers.clear()
         self._overdue_ms = now_ms + self._session_ms
         self._next_ms = float(due_ms[places].min(initial=np.inf))

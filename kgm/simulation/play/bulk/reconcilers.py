@@ -140,17 +140,18 @@ class Reconcilers:
             return
         group = self._group()
         while heap and heap[0][0] <= now_ms:
-            due_ms, slot = heapq.heappop(heap)
+            due_ms, slot = heap[0]
             one = self.members.get(slot)
             if one is None or one.due_ms != due_ms:
-                continue  # it was released, or an epoch began
+                heapq.heappop(heap)  # it was taken out
+                continue
             if one.stage == _BEATING:
                 self._arrive(one, group)
             elif one.stage == _REACTING:
                 self._react(one)
             else:
                 self._hand_in(one)
-            heapq.heappush(heap, (one.due_ms, slot))
+            heapq.heapreplace(heap, (one.due_ms, slot))
 
     def epoch_began(self) -> None:
         """Heartbeats that were left out are sent again (`ScriptedMember.resume_heartbeats`)."""
@@ -213,16 +214,19 @@ class Reconcilers:
         self._touch(one)
         member.last_beat_ms = member.extended_ms = one.beat_ms
         member.link_busy_until_ms = one.due_ms
-        target = group.target_of(before.member_id, before.group_instance_id)
-        after = next_step(group, before, target)
-        if after is not before:
-            one.known = take_step(group, after)
-            self._written(one, group)
-        if after.state is MemberState.STABLE:
+        is_answered_with_assignment = False
+        if before.member_epoch != group.assignment_epoch or before.state is not MemberState.STABLE:
+            target = group.target_of(before.member_id, before.group_instance_id)
+            after = next_step(group, before, target)
+            if after is not before:
+                one.known = take_step(group, after)
+                self._written(one, group)
+                is_answered_with_assignment = not _has_the_same(before.assigned, after.assigned)
+        if one.known.state is MemberState.STABLE:
             one.is_concerned = False
         one.heard_ms = one.due_ms + draw_ms(member.chance, NETWORK_MS)
         self._hear(one)
-        if after is not before and not _has_the_same(before.assigned, after.assigned):
+        if is_answered_with_assignment:
             pace, profile = self._world.timing.pace, member.profile
             react_ms, revoke_ms = reaction_ms(member.chance, profile.react), reaction_ms(member.chance, profile.revoke)
             one.heard_words += 2
