@@ -88,8 +88,8 @@ class Reconcilers:
         return self._interval_ms > LONGEST_TRIP_MS + LONGEST_REACTION_MS
 
     def may_take(self, known: ConsumerMember, target: Target) -> bool:
-        """Whether nothing unusual can happen to a member on its way to this target: its rebalance timeout does not end,
-        and it subscribes to all of these topics."""
+        """Whether nothing unusual can happen to a bystander, or to a member that was taken, on its way to this target:
+        its rebalance timeout does not end, and it subscribes to all of these topics."""
         names = known.subscribed_topic_names
         ids = self._subscribed.get(names)
         if ids is None:
@@ -99,7 +99,6 @@ class Reconcilers:
             target.keys() <= ids
             and known.rebalance_timeout_ms > LONGEST_TRIP_MS + LONGEST_REACTION_MS
             and known.classic is None
-            and known.state is not MemberState.UNREVOKED_PARTITIONS
             and not known.subscribed_topic_regex
         )
 
