@@ -98,7 +98,7 @@ def test_brokers_of_each_release(version, assignor):
     assert runner.bulk.caught_up > 8 * 20
 
 
-@pytest.mark.parametrize("seed", range(32))
+@pytest.mark.parametrize("seed", range(60))
 def test_epochs_that_begin_while_members_reconcile(seed, monkeypatch):
     """Several processes stop and start at a time, some of them before they have reached their targets, whose partitions
     move on and back; messages are slow, so that answers are on their way when an epoch begins."""
@@ -108,10 +108,12 @@ def test_epochs_that_begin_while_members_reconcile(seed, monkeypatch):
     topics = [TopicSnapshot(name=name, partitions=r.choice([20, 41, 90])) for name in "tuv"[: r.choice([1, 1, 2, 3])]]
     group = synthetic_group(r.choice([16, 30]), topics, DYNAMIC, r.choice(["range", "uniform"]), GroupProtocol.CONSUMER)
     group = replace(group, members=tuple(replace(m, client_library=r.choice(LIBRARIES)) for m in group.members))
+    assigned_every = r.choice([{}, {ASSIGNED_EVERY: r.choice(["0", "1000", "2500", "4990"])}])
     plan = Plan(
         bounce=ids(group)[: r.choice([6, 14])], rolling=Rolling(max_unavailable=r.choice([2, 3, 6])),
         restart_time_ms=r.choice([0, 500, 1_500, 5_000]), stop=r.choice([Stop.CLEAN, Stop.CLEAN, Stop.CRASH]),
-        settings={INTERVAL: "5000"}, kafka_version=r.choice(VERSIONS), scale_out=r.choice([0, 2]),
+        settings=assigned_every, kafka_version=r.choice(VERSIONS[-2:] if assigned_every else VERSIONS),
+        scale_out=r.choice([0, 2]),
     )  # fmt: skip
     runner = assert_equal(group, plan, seed=f"epochs {seed}", timing=r.choice([DrawTiming, *DIRECTED]))
     assert isinstance(runner.bulk, Bystanders)
