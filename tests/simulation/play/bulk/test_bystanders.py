@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgm.coordinator.contract.broker_version import BrokerVersion
+from kgm.coordinator.groups.consumer_member import MemberState
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import Simulation
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
@@ -18,8 +19,10 @@ from kgm.simulation.plan.synthetic_group import synthetic_group
 from kgm.simulation.play import plan_runner, timing
 from kgm.simulation.play.bulk import streams
 from kgm.simulation.play.bulk.bystanders import Bystanders
+from kgm.simulation.play.bulk.reconcilers import Reconcilers
 from kgm.simulation.play.plan_runner import PlanRunner
 from kgm.simulation.play.timing import DIRECTED, DrawTiming
+from kgm.simulation.play.world import World
 from tests.simulation.groups import DYNAMIC, STATIC, ids
 from tests.simulation.play.bulk.both_ways import NEVER, assert_equal, play, with_a_plan
 
@@ -135,23 +138,85 @@ def test_who_consumes_what_and_when(seed):
     assert draws[0] == draws[1]
 
 
+def test_who_has_the_target_assignment_computed_is_foreseen(monkeypatch):
+    """The member whose heartbeat arrives first is played by events in time; also one that is about to react to an
+    answer, whose heartbeat is drawn only then."""
+    foreseen, arrived = [], set()
+    next_arrival, release, arrive = Reconcilers.next_arrival, Bystanders.release, World._arrive
+
+    def look(reconcilers):
+        drawn = [one.member.chance.drawn for one in reconcilers.members.values()]
+        at_ms, slot = next_arrival(reconcilers)
+        assert drawn == [one.member.chance.drawn for one in reconcilers.members.values()]
+        one = reconcilers.members.get(slot)
+        looked[:] = [] if one is None else [(one.member, at_ms, one.due_ms != at_ms)]
+        return at_ms, slot
+
+    def watched(bystanders, member):
+        foreseen.extend(each for each in looked if each[0] is member)
+        looked.clear()
+        release(bystanders, member)
+
+    def arrives(world, client, *rest):
+        arrived.add((client, world.clock.now_ms))
+        arrive(world, client, *rest)
+
+    looked = []
+    monkeypatch.setattr(Reconcilers, "next_arrival", look)
+    monkeypatch.setattr(Bystanders, "release", watched)
+    monkeypatch.setattr(World, "_arrive", arrives)
+    make_messages_slow(monkeypatch)
+    group = consumers(30, 95, assignor="range")
+    plan = Plan(
+        bounce=ids(group), rolling=Rolling(max_unavailable=10), restart_time_ms=500,
+        settings={ASSIGNED_EVERY: "250"}, kafka_version=BrokerVersion.parse("4.3.0"),
+    )  # fmt: skip
+    for seed in range(30):
+        play(group, plan, bulk_from=1, seed=f"foreseen {seed}")
+    # Some do not: their process stops before, or another epoch begins.
+    assert any(reacts and (member, at_ms) in arrived for member, at_ms, reacts in foreseen)
+
+
+def test_the_world_knows_who_is_not_reconciled(monkeypatch):
+    """Also of members that no record is written of: they may be played by events at any time."""
+    settled_from_ms, seen = Reconcilers.settled_from_ms, set()
+
+    def look(reconcilers):
+        for one in reconcilers.members.values():
+            is_reconciled = one.known.state is MemberState.STABLE
+            assert (one.known.member_id not in runner.world.unreconciled) == is_reconciled
+            seen.add(one.known.state)
+        return settled_from_ms(reconcilers)
+
+    monkeypatch.setattr(Reconcilers, "settled_from_ms", look)
+    group = consumers(20, 47, assignor="range")
+    simulation = Simulation.of(group, Plan(bounce=ids(group)[:6], rolling=Rolling(), restart_time_ms=1_000))
+    runner = PlanRunner(simulation.group, simulation.plan, simulation.settings, "known", bulk_from=1)
+    runner.play()
+    assert len(seen) == 3
+
+
 def test_a_session_that_ends_while_all_stand_by_begins_an_epoch():
     """The group is not stable then, although nobody has anything to do yet."""
     group = consumers(3, 6, STATIC, "range")
     broker = {ASSIGNED_EVERY: "10010"}
     plan = Plan(
         bounce=ids(group), rolling=Rolling(pause_ms=50_000), restart_time_ms=500, stop=Stop.CRASH, settings=broker,
-        kafka_version=BrokerVersion.parse("4.3.0"),
+        kafka_version=BrokerVersion.parse("4.3.0"), scale_out=3,
     )  # fmt: skip
     for seed in range(8):
         assert_equal(group, plan, seed=f"ends {seed}")
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_batch_that_begins_while_members_give_up_partitions(seed):
+@pytest.mark.parametrize("seed", range(40))
+def test_a_batch_that_begins_while_members_give_up_partitions(seed, monkeypatch):
     """The session of a killed process has ended just before: there are rebalance timers."""
-    group = consumers(4, 9, DYNAMIC, "range")
-    plan = Plan(bounce=ids(group), rolling=Rolling(pause_ms=45_000), restart_time_ms=0, stop=Stop.CRASH)
+    make_messages_slow(monkeypatch)
+    group = consumers(6, 36, DYNAMIC, "range")
+    plan = Plan(
+        bounce=ids(group), rolling=Rolling(pause_ms=50_000), restart_time_ms=0, stop=Stop.CRASH,
+        what_if=WhatIf(session_timeout_ms=60_000), settings={INTERVAL: "10000"},
+    )  # fmt: skip
     assert_equal(group, plan, seed=f"batch {seed}")
 
 
