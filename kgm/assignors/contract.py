@@ -77,10 +77,18 @@ def _refuse_repeats(what: str, names: Sequence[str]) -> None:
 def by_identity(members: Sequence[MemberSpec]) -> list[MemberSpec]:
     """Static members by instance id, then dynamic members by member id: the order of Java's `MemberInfo`, and of the
     coordinator's range assignor. Two members with the same instance id keep their order."""
-    static = [member for member in members if member.group_instance_id is not None]
-    dynamic = [member for member in members if member.group_instance_id is None] if static else members
-    order = string_order([member.group_instance_id or "" for member in static])
-    return [*(static[position] for position in order), *by_member_id(dynamic)]
+    return [members[at] for at in identity_order([(member.group_instance_id, member.member_id) for member in members])]
+
+
+def identity_order(members: Sequence[tuple[str | None, str]]) -> list[int]:
+    """The same for members of whom only the instance id and the member id are given, as positions."""
+    static = [at for at, (instance_id, _) in enumerate(members) if instance_id is not None]
+    if not static:
+        return string_order([member_id for _, member_id in members])
+    dynamic = [at for at, (instance_id, _) in enumerate(members) if instance_id is None]
+    static_order = string_order([members[at][0] or "" for at in static])
+    dynamic_order = string_order([members[at][1] for at in dynamic])
+    return [*(static[at] for at in static_order), *(dynamic[at] for at in dynamic_order)]
 
 
 def by_member_id(members: Sequence[MemberSpec]) -> list[MemberSpec]:

@@ -279,6 +279,11 @@ def _entries(layout: Layout, subscribers_of: Sequence[Sequence[int]]) -> int:
     )
 
 
+def blocks(partitions: int, subscribers: int) -> Sequence[tuple[int, ...]]:
+    """One topic in contiguous blocks, the first of them larger by one: one for each of the first subscribers."""
+    return _blocks(numbers_below(partitions), partitions, subscribers)
+
+
 def _blocks(numbers: tuple[int, ...], partitions: int, subscribers: int) -> _Pieces:
     """A block for each subscriber, or for each partition if there are fewer."""
     if not subscribers:

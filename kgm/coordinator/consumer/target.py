@@ -7,7 +7,8 @@ because the answers of the assignors depend on it."""
 from collections.abc import Collection, Mapping, Sequence
 from itertools import repeat
 
-from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec, by_identity
+from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec, by_identity, identity_order
+from kgm.assignors.result import blocks
 from kgm.assignors.server.broker_view import in_broker_order
 from kgm.assignors.server.range import assign_server_range
 from kgm.assignors.server.uniform import assign_uniform, reassign_uniform
@@ -88,6 +89,8 @@ def compute(
     ids = [*members]
     order = [ids[at] for at in map_order(ids) if ids[at] == updated.member_id or ids[at] != replaced]
     names_of = _Subscriptions(group, image)
+    if assignor == RANGE and is_homogeneous and order:
+        return _range_of_same(members, order, names_of, image, updated, listed)
     before = [
         group.listed_target(replaced if replaced is not None and member_id == updated.member_id else member_id)
         for member_id in order
@@ -104,6 +107,30 @@ def compute(
     ]
     named = [names_of.count(members[member_id]) for member_id in order]
     return _assign(specs, before, image, named, is_range=assignor == RANGE, is_homogeneous=is_homogeneous)
+
+
+def _range_of_same(
+    members: Mapping[str, ConsumerMember], order: Sequence[str], names_of: "_Subscriptions", image: TopicImage,
+    updated: ConsumerMember, listed: Sequence[str] | None,
+) -> dict[str, tuple[Target, ListedTarget]]:  # fmt: skip
+    """The answer of `range` if all members subscribe to the same topics, which are then those of the first one: so it
+    does not have to be asked with all that it could be told of each member."""
+    by_identity = identity_order([(members[each].group_instance_id, each) for each in order])
+    first = members[order[by_identity[0]]]
+    names = names_of(first, listed if first is updated else None)
+    named = names_of.count(members[order[0]])
+    topics = in_broker_order([image.by_name[name] for name in names], _id_of, is_homogeneous=True, named=named)
+    rows: list[dict[bytes, tuple[int, ...]]] = [{} for _ in order]
+    for topic in topics:
+        for at, block in zip(by_identity, blocks(topic.partitions, len(order)), strict=False):
+            rows[at][topic.topic_id] = block
+    if target_order.share_buckets([topic.topic_id for topic in topics]):
+        subscribed = [image.by_name[name].topic_id for name in names]
+        return {
+            member_id: (row or NO_TARGET, target_order.of_range(row, subscribed, len(names)))
+            for member_id, row in zip(order, rows, strict=True)
+        }
+    return {member_id: (row or NO_TARGET, row or NO_TARGET) for member_id, row in zip(order, rows, strict=True)}
 
 
 def compute_changed(

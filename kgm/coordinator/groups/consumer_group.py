@@ -280,6 +280,16 @@ class ConsumerGroup:
         if member.group_instance_id is not None:
             self.static_ids[member.group_instance_id] = member.member_id
 
+    def put_revoking(self, member: ConsumerMember) -> None:
+        """Replace the member with its id, which had nothing to give up, by the one that has to give up some of its
+        partitions, in the same epoch: so nobody has another partition than before."""
+        before = self.members[member.member_id]
+        self._homogeneous = None
+        self.order.put(len(self.members))
+        self.members[member.member_id] = member
+        self._count_stable(before, -1)
+        self._count_stable(member, +1)
+
     def remove(self, member_id: str) -> None:
         member = self.members.pop(member_id)
         self._homogeneous = None

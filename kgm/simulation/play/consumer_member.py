@@ -109,16 +109,22 @@ class ScriptedConsumerMember(ScriptedMember):
         self.unanswered += 1
         self.world.send(self, message, _VERSION, self._on_beat)
 
-    def has_sent_heartbeat(self, sent_ms: float, arrives_ms: float) -> None:
-        """Have sent a heartbeat then, which is on its way to the broker."""
+    def has_sent_heartbeat(self, sent_ms: float, arrives_ms: float, *, owns: bool = False) -> None:
+        """Have sent a heartbeat then, which is on its way to the broker. owns: with what it owns."""
         self._beat_before(sent_ms)
         self.link_busy_until_ms = arrives_ms
-        self.world.post_request(self, self._message(), _VERSION, self._on_beat, arrives_ms)
+        self.world.post_request(self, self._message(owns=owns), _VERSION, self._on_beat, arrives_ms)
 
     def is_sent_answer(self, sent_ms: float, answer: ConsumerGroupHeartbeatResponse, arrives_ms: float) -> None:
         """Have sent a heartbeat then; the answer is on its way back."""
         self._beat_before(sent_ms)
         self.world.post_reply(self, answer, self._on_beat, arrives_ms)
+
+    def reacts_at(self, at_ms: float, target: Partitions) -> None:
+        """React then to an answer with this target."""
+        self.target = target
+        self.world.unfinished.add(self)
+        self.next_action = self.world.clock.at(at_ms, self._reconcile)
 
     def _beat_before(self, sent_ms: float) -> None:
         self.unanswered += 1
@@ -186,6 +192,7 @@ class ScriptedConsumerMember(ScriptedMember):
     def _reconcile(self) -> None:
         """Give up what is not in the target, take what is new, and say so."""
         world = self.world
+        world.observer.ownership_changes()
         self.next_action = None
         now_ms = world.clock.now_ms
         if self.consumes_as != self.identity:
@@ -213,5 +220,6 @@ class ScriptedConsumerMember(ScriptedMember):
         self.world.send(self, self._message(), _VERSION, None)
 
     def _release(self) -> None:
+        self.world.observer.ownership_changes()
         super()._release()
         self.target = {}

@@ -387,6 +387,10 @@ class PlanRunner:
         if self.bulk is not None:
             self.bulk.target_changed(member_id)
 
+    def ownership_changes(self) -> None:
+        if self.bulk is not None:
+            self.bulk.ownership_changes()
+
     def start_refused(self, member: Client) -> None:
         """A supervisor starts the process again, if the plan says so."""
         if self.plan.retry_every_ms is not None:

@@ -17,6 +17,8 @@ USUAL_UNIT = 2.0 ** (SLOW_BITS - 64)
 SLOW_BELOW = round(SLOW_SHARE * 2**SLOW_BITS)
 #: One way over the network and through the broker.
 NETWORK_MS = (0.2, 2.0)
+#: A request is answered after so many ms at the latest, if the broker need not wait for others.
+LONGEST_TRIP_MS = 2 * (NETWORK_MS[1] + SLOW_MS[1])
 #: How often clients have the usual heartbeat interval when it is not known which they have.
 USUAL_INTERVAL_SHARE = 0.75
 #: Over which share of their interval heartbeats are spread. Mostly they are in step: Java consumers begin to count when

@@ -23,8 +23,10 @@ costs    what it costs, for those who have a budget
 stragglers  members that are slow in it, one by one
 
 In a consumer group (KIP-848) there are no rounds. Most members have nothing to do but to learn of each epoch with their
-next heartbeat: that is what is played in bulk there.
+next heartbeat, which is played in arrays. Those whose target an epoch changes are played one by one, without messages.
 
+heartbeats  members as arrays, and what their heartbeats do
 bystanders  members that an epoch does not concern
-turns  when the sessions of these began again
+reconcilers  members that it does concern
+turns  when the sessions of both began again
 """

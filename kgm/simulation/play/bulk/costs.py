@@ -19,7 +19,9 @@ COST_OF_CATCHING_UP = 2
 #: one request more.
 _RESTART, _RESTART_MEMBERS_PER_REQUEST = 10, 500
 #: For so many bystanders the beginning of an epoch costs one request.
-_BYSTANDERS_PER_REQUEST = 200
+_BYSTANDERS_PER_REQUEST = 100
+#: So many heartbeats of members that an epoch concerns cost as much as one request, with what they come to.
+_RECONCILED_PER_REQUEST = 3
 
 
 def cost_of_round(members: int, partitions: int, *, is_dealt: bool, asks_librdkafka: bool = False) -> int:
@@ -46,3 +48,8 @@ def cost_of_restart(members: int) -> int:
 def cost_of_epoch(members: int) -> int:
     """The beginning of an epoch of a consumer group, for so many bystanders."""
     return members // _BYSTANDERS_PER_REQUEST
+
+
+def cost_of_reconciling(heartbeats: int) -> int:
+    """So many heartbeats of members that an epoch concerns."""
+    return heartbeats // _RECONCILED_PER_REQUEST

@@ -54,6 +54,9 @@ class Bulk(Protocol):
     def target_changed(self, member_id: str) -> None:
         """A member of a consumer group has another target assignment."""
 
+    def ownership_changes(self) -> None:
+        """A member of a consumer group that is played by events is about to stop consuming partitions, or to begin."""
+
     def release(self, member: ScriptedMember) -> None:
         """The member is about to stop: play it by events."""
 

@@ -141,6 +141,8 @@ class Rounds:
 
     def target_changed(self, member_id: str) -> None: ...
 
+    def ownership_changes(self) -> None: ...
+
     def batch_begins(self) -> None:
         crowd, world = self.crowd, self._world
         group = world.engine.classic_group(self._group_id)

@@ -40,9 +40,10 @@ class FreeTurns:
         self._recorded.clear()
 
     def at(self, at_ms: Floats) -> Ints:
-        """A turn for each session that begins again, at these times, given ascending."""
+        """A turn for each session that begins again, at these times, given ascending. The turn before it is free, too:
+        for a timer that is set with it."""
         first = np.array([*self._first, self._world.runtime.reserve_turns(_FREE)])
-        turns: Ints = first[np.searchsorted(self._times_ms, at_ms)] + np.arange(len(at_ms))
+        turns: Ints = first[np.searchsorted(self._times_ms, at_ms)] + 2 * np.arange(len(at_ms)) + 1
         return turns
 
     def record(self, records: Sequence[Record], at_ms: Floats) -> None:

@@ -46,14 +46,14 @@ def timers_of(runner):
     if runner.bulk is not None:
         runner.bulk.catch_up()
     timers = [(deadline, world.runtime.turn_of(key), key) for key, deadline in world.engine.deadlines.items()]
-    if runner.bulk is not None:
-        arrays, group_id = runner.bulk, world.group.group_id
-        if isinstance(arrays, Rounds):
-            arrays = arrays.crowd
+    if isinstance(runner.bulk, Rounds):
+        crowd, group_id = runner.bulk.crowd, world.group.group_id
         timers += [
-            (int(arrays.deadline_ms[slot]), int(arrays.turn[slot]), session_key(group_id, member_id))
-            for member_id, slot in arrays.slots.items()
+            (int(crowd.deadline_ms[slot]), int(crowd.turn[slot]), session_key(group_id, member_id))
+            for member_id, slot in crowd.slots.items()
         ]
+    elif runner.bulk is not None:
+        timers += [(deadline, turn, key) for key, deadline, turn in runner.bulk.suspended_timers()]
     return [(deadline, key) for deadline, _, key in sorted(timers)]
 
 

@@ -1,0 +1,179 @@
+"""What members of a consumer group (KIP-848) know while they are played in bulk, as arrays, and the heartbeats that
+they send: each of them changes nothing, or tells the member of an epoch.
+
+What a member does, and what it draws for it, is in `scripted_member` and `consumer_member`."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from kgm.coordinator.consumer import target
+from kgm.coordinator.contract.settings import BrokerSettings, heartbeat_interval_ms
+from kgm.coordinator.groups.consumer_group import ConsumerGroup
+from kgm.coordinator.groups.consumer_member import ConsumerMember
+from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from kgm.simulation.play.bulk.streams import Floats, Ints, Words, network_ms, shares, words
+from kgm.simulation.play.consumer_member import ScriptedConsumerMember
+from kgm.simulation.play.timing import HEARTBEAT_LATE_MS
+from kgm.simulation.play.world import World
+
+#: How many numbers a member draws for a heartbeat: for the way there, the way back, and the time to the next one.
+_DRAWN: Final = 3
+
+#: What happens to a member next, its *stage*: it hands in a heartbeat, and those before are left out
+#: (`ScriptedMember`); or its heartbeat arrives, which tells it of the epoch, and which it may not have sent yet; or the
+#: answer arrives.
+CALM, BEHIND, ANSWERED = range(3)
+
+
+class HeartbeatArrays:
+    """members: all that the draw may have. Arrays have an entry for each of them, its *slot*. Names are those of
+    `ScriptedMember`; times in ms.
+
+    due: when the next thing happens, by its stage. beat: when the heartbeat is sent that is due or on its way; arrives,
+    replied: when it arrives, and its answer. next_period: from then on. answer: the epoch in the answer. epoch,
+    previous: the epochs of the member in the coordinator, whose own data are old. deadline, turn: of its session.
+    _behind: how many of those that are played with these arrays are not calm."""
+
+    def __init__(self, world: World, members: Sequence[ScriptedConsumerMember], settings: BrokerSettings) -> None:
+        self.members = members
+        self._world = world
+        self._settings = settings
+        self._slot_of = {member: slot for slot, member in enumerate(members)}
+        self._known: dict[str, ConsumerMember] = {}
+        self._behind = 0
+        size = len(members)
+        self.keys: Words = np.array([member.chance.key for member in members], dtype=np.uint64)
+        self.drawn: Words = np.zeros(size, dtype=np.uint64)
+        self.stage: Ints = np.zeros(size, dtype=np.int64)
+        self.due_ms, self.beat_ms, self.arrives_ms, self.replied_ms = (np.zeros(size) for _ in range(4))
+        self.period_ms, self.next_period_ms = np.zeros(size), np.zeros(size)
+        self.last_beat_ms, self.extended_ms, self.link_busy_ms = np.zeros(size), np.zeros(size), np.zeros(size)
+        self.generation, self.answer, self.epoch, self.previous, self.deadline_ms, self.turn = (
+            np.zeros(size, dtype=np.int64) for _ in range(6)
+        )
+
+    def _group(self) -> ConsumerGroup:
+        group = self._world.engine.consumer_group(self._world.group.group_id)
+        assert group is not None
+        return group
+
+    @property
+    def _session_ms(self) -> int:
+        return self._world.consumer_session_ms
+
+    def _assigned_from_ms(self, group: ConsumerGroup) -> float:
+        return target.due_from_ms(group, self._settings, None)
+
+    # -- from scripted members, and back
+
+    def _read_clients(self, slots: Sequence[int], known: Sequence[ConsumerMember], group: ConsumerGroup) -> None:
+        """Take over what members know that are heard, and what the coordinator knows of them."""
+        for each in known:
+            self._known[each.member_id] = each
+            if len(each.assigned) > 1:
+                # When a member comes to another epoch, its topics are in the order of the target assignment.
+                assigned = {topic_id: each.assigned[topic_id] for topic_id in group.target_of(each.member_id)}
+                self._known[each.member_id] = each._replace(assigned=assigned)
+        members = [self.members[slot] for slot in slots]
+        self.drawn[slots] = [member.chance.drawn for member in members]
+        self.link_busy_ms[slots] = [member.link_busy_until_ms for member in members]
+        self.period_ms[slots] = [member.period_ms for member in members]
+        self.generation[slots] = [member.generation for member in members]
+        self.last_beat_ms[slots] = [member.last_beat_ms for member in members]
+        self.extended_ms[slots] = [member.extended_ms for member in members]
+        self.epoch[slots] = [each.member_epoch for each in known]
+        self.previous[slots] = [each.previous_member_epoch for each in known]
+        self.stage[slots] = CALM
+
+    def _write_clients(self, slots: Sequence[int]) -> None:
+        """Have members know what they know."""
+        columns = self.drawn, self.link_busy_ms, self.period_ms, self.generation, self.last_beat_ms, self.extended_ms
+        for slot, drawn, link_busy_ms, period_ms, generation, last_beat_ms, extended_ms in zip(
+            slots, *(column[slots].tolist() for column in columns), strict=True
+        ):
+            member = self.members[slot]
+            member.chance.drawn, member.link_busy_until_ms = drawn, link_busy_ms
+            member.generation, member.period_ms = generation, period_ms
+            member.last_beat_ms, member.extended_ms = last_beat_ms, extended_ms
+
+    def _write(self, slot: int) -> None:
+        """Make a scripted member of it again."""
+        member, now_ms, stage = self.members[slot], self._world.now_ms, self.stage[slot]
+        self._write_clients([slot])
+        beat_ms, arrives_ms = float(self.beat_ms[slot]), float(self.arrives_ms[slot])
+        if stage == CALM:
+            member.resume_beating_at(float(self.due_ms[slot]))
+        elif stage == BEHIND and beat_ms > now_ms:
+            member.resume_beating_at(beat_ms)
+        elif stage == BEHIND:
+            member.chance.drawn += 1
+            member.has_sent_heartbeat(beat_ms, arrives_ms)
+        else:
+            answer = self._answer(member, int(self.answer[slot]))
+            member.is_sent_answer(beat_ms, answer, float(self.replied_ms[slot]))
+
+    def _answer(self, member: ScriptedConsumerMember, epoch: int) -> ConsumerGroupHeartbeatResponse:
+        return ConsumerGroupHeartbeatResponse(
+            member_id=member.member_id, member_epoch=epoch, heartbeat_interval_ms=self._interval_ms
+        )
+
+    @property
+    def _interval_ms(self) -> int:
+        return heartbeat_interval_ms(self._settings, None)
+
+    def _as_known(self, member: ScriptedConsumerMember, group: ConsumerGroup) -> ConsumerMember:
+        """As the coordinator would know it."""
+        slot, known = self._slot_of[member], group.members[member.member_id]
+        if known.member_epoch == self.epoch[slot]:
+            return known
+        return self._known[member.member_id]._replace(
+            member_epoch=int(self.epoch[slot]), previous_member_epoch=int(self.previous[slot])
+        )
+
+    # -- heartbeats
+
+    def _send_at(self, places: Ints, beat_ms: Floats) -> None:
+        """Heartbeats over the network at these times, and when they arrive and are answered."""
+        drawn = words(self.keys[places], self.drawn[places], _DRAWN)
+        arrives_ms = np.maximum(beat_ms + network_ms(drawn[0]), self.link_busy_ms[places])
+        self.beat_ms[places], self.arrives_ms[places] = beat_ms, arrives_ms
+        self.replied_ms[places] = arrives_ms + network_ms(drawn[1])
+        self.next_period_ms[places] = self._interval_ms + HEARTBEAT_LATE_MS * shares(drawn[2])
+        self.stage[places], self.due_ms[places] = BEHIND, arrives_ms
+
+    def _hand_in(self, places: Ints) -> None:
+        """Heartbeats that change nothing but the session's deadline (`ScriptedMember._beat_at`)."""
+        at_ms, period_ms = self.due_ms[places], self.period_ms[places]
+        self.last_beat_ms[places] = self.extended_ms[places] = at_ms
+        next_ms = at_ms + period_ms
+        spare_ms = at_ms + self._session_ms - period_ms - next_ms
+        self.due_ms[places] = next_ms + (spare_ms // period_ms) * period_ms
+
+    def _arrive(self, places: Ints, group: ConsumerGroup) -> Ints:
+        """Heartbeats arrive. Returns the members that come to another epoch by it."""
+        aim = group.assignment_epoch
+        is_due = group.group_epoch > aim and (self.arrives_ms[places] >= self._assigned_from_ms(group)).any()
+        assert not is_due, "one of these heartbeats has the target assignment computed"
+        self.last_beat_ms[places] = self.extended_ms[places] = self.beat_ms[places]
+        self.link_busy_ms[places] = self.arrives_ms[places]
+        self.drawn[places] += np.uint64(2)
+        moved: Ints = places[self.epoch[places] != aim]
+        self.previous[moved] = self.epoch[moved]
+        self.epoch[moved] = self.answer[places] = aim
+        self.stage[places], self.due_ms[places] = ANSWERED, self.replied_ms[places]
+        return moved
+
+    def _hear(self, places: Ints) -> None:
+        """Answers arrive. A member that is still behind says so with its next heartbeat."""
+        self.drawn[places] += np.uint64(1)
+        self.generation[places] = self.answer[places]
+        next_ms = self.beat_ms[places] + self.period_ms[places]
+        self.period_ms[places] = self.next_period_ms[places]
+        self.stage[places], self.due_ms[places] = CALM, next_ms
+        is_behind = self.generation[places] != self._world.generation
+        behind = int(np.count_nonzero(is_behind))
+        if behind:
+            self._send_at(places[is_behind], next_ms[is_behind])
+        self._behind -= len(places) - behind
