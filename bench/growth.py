@@ -7,8 +7,8 @@ usage: python bench/growth.py [--groups 10,100,...] [--records 100000,...] [--me
 The stages of a build are timed on up to 2,000,000 records, with one thread.
 Groups have one static member and lie on the server of `kgm serve`, with other limits. Records are commits of 100 groups,
 10 in a batch: one block of 100,000 that is written again and again, each time with the offsets that follow. Members are
-static, own two partitions each, and restart one after the other. And on paper, from what was measured: a cluster of 1,000,000 groups that write
-10,000,000,000 records a day."""
+static, own two partitions each, and restart one after the other. And on paper, from what was measured: a cluster of
+1,000,000 groups that write 10,000,000,000 records a day."""
 
 import argparse
 import contextlib
