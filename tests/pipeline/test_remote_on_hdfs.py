@@ -48,7 +48,7 @@ def test_killed_at_every_request_while_others_read(store, log, format):  # noqa:
     one after the other on the same store. A reader sees whole builds only."""
     steps = itertools.count(1)
     if not EVERY_STEP:  # others each time
-        steps = itertools.chain([random.randrange(1, 30)], itertools.count(random.randrange(30, 120), 90))
+        steps = itertools.chain([random.randrange(1, 30)], itertools.count(random.randrange(30, 80), 90))
     wholes, seen, over = {200}, [], threading.Event()
 
     def read():
