@@ -1,15 +1,15 @@
 """A coordinator that has just taken over describes groups as they were some records ago (real Kafka, for a second or
 so): what it knows and what it describes differ, and nothing that kgm says may rest on the latter alone."""
 
-import time
-
 import pytest
 
+from kgm.client import connect
+from kgm.operations.watch.conditions import parse_condition
+from kgm.operations.watch.wait import WaitLimits, wait_for
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.describe_groups_response import DescribeGroupsResponse
 from kgm.protocol.messages.heartbeat_response import HeartbeatResponse
 from tests.cli.commands.test_remove_members import left, remove, shown  # noqa: F401
-from tests.cli.runner import kgm
 from tests.client.conftest import form, group, newcomer, proxy, server  # noqa: F401
 from tests.client.faults import Edit, Pass, ResetBefore
 
@@ -73,10 +73,35 @@ def test_a_description_that_stays_behind_is_an_error(remove, proxy, form):  # no
     assert not proxy.requests(ApiKey.LEAVE_GROUP)
 
 
-def test_waiting_for_an_empty_group_looks_twice(proxy, group, form):  # noqa: F811
+class Waits:
+    """A clock on which nothing takes time but waiting."""
+
+    def __init__(self):
+        self.ms = 0
+
+    def now_ms(self):
+        return self.ms
+
+    def sleep_ms(self, span_ms):
+        self.ms += span_ms
+
+
+@pytest.mark.parametrize("outdated", [1, 3, 5])
+def test_waiting_for_an_empty_group_looks_twice(proxy, group, form, outdated):  # noqa: F811
+    """A group that is described as empty for less than a second is not believed to be."""
     form("a", "b")
-    proxy.script(ApiKey.DESCRIBE_GROUPS, *[Edit(as_it_was)] * 3)
-    begun = time.monotonic()
-    run = kgm("wait", group, "--for", "empty", "--interval", "200ms", "--timeout", "4s", "-b", proxy.bootstrap)
-    assert run.code != 0, run
-    assert time.monotonic() - begun > 3.5
+    proxy.script(ApiKey.DESCRIBE_GROUPS, *[Edit(as_it_was)] * outdated)
+    with connect(proxy.bootstrap) as cluster:
+        limits = WaitLimits(timeout_ms=4_000, hold_ms=0, interval_ms=200)
+        result = wait_for(cluster, group, [parse_condition("empty")], limits, Waits())
+    assert not result.met
+    assert (result.conditions[0].seen, result.waited_ms) == ("2 members", 3_600)
+
+
+def test_a_group_that_stays_empty_is_waited_for_no_longer_than_that(proxy, group, form):  # noqa: F811
+    form("a", "b")
+    proxy.always(ApiKey.DESCRIBE_GROUPS, Edit(as_it_was))
+    with connect(proxy.bootstrap) as cluster:
+        limits = WaitLimits(timeout_ms=4_000, hold_ms=0, interval_ms=200)
+        result = wait_for(cluster, group, [parse_condition("empty")], limits, Waits())
+    assert (result.met, result.waited_ms) == (True, 1_000)
