@@ -162,8 +162,8 @@ class CoordinatorBehavior:
     """Whether the rules of consumer groups were compared with the version's own classes. Those of 3.7 to 3.9 were not:
     they are played as those of 4.0."""
     first_epoch: int = 1
-    """Group and assignment epoch of a consumer group that no member has joined yet; 0 up to 4.2, where the first member
-    always makes it 1 (ModernGroup)."""
+    """Group and assignment epoch of a consumer group that no member has joined yet; 0 up to 4.2, where a heartbeat at
+    group epoch 0 always makes it 1 (ModernGroup)."""
     has_assignment_interval: bool = True
     """Since 4.3 the next target assignment may wait (KIP-1263: group.consumer.assignment.interval.ms), and members of
     the classic protocol join again for a new assignment epoch. Up to 4.2 each new group epoch has its target at the

@@ -5,6 +5,7 @@ Kafka itself, in any order."""
 
 import pytest
 
+from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.subscription import (
@@ -289,6 +290,20 @@ def test_an_empty_group_is_replaced_whatever_the_policy(h):
     before = len(h.log)
     assert h.beat("new").member_epoch == 2
     assert h.written(before)[0] == "-classic"
+
+
+@rule("B111")
+@pytest.mark.parametrize(("version", "epoch"), [("4.2.0", 1), ("4.3.0", 0)])
+def test_a_group_without_a_generation_has_no_epoch(version, epoch):
+    """The only member of the first rebalance has left before its end: no empty group is replaced, one that has no
+    members yet is upgraded. What 4.2.0 and 4.3.0 themselves answer to a member that names no topics."""
+    h = Consumers(kafka_version=BrokerVersion.parse(version))
+    joining = h.join("", "x", protocols=SAID)
+    h.leave(("", "x"))
+    assert h.got(joining).error_code == E.UNKNOWN_MEMBER_ID
+    assert h.state() == "PreparingRebalance"
+    assert h.beat("new", names=[]).member_epoch == epoch
+    assert (kind(h), h.beat("new", names=["a"]).member_epoch) == ("consumer", epoch + 1)
 
 
 @rule("B111")
