@@ -7,7 +7,7 @@ because the answers of the assignors depend on it."""
 from collections.abc import Collection, Mapping, Sequence
 from itertools import repeat
 
-from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec, by_identity, identity_order
+from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec, identity_order
 from kgm.assignors.result import blocks
 from kgm.assignors.server.broker_view import in_broker_order
 from kgm.assignors.server.range import assign_server_range
@@ -89,7 +89,7 @@ def compute(
     ids = [*members]
     order = [ids[at] for at in map_order(ids) if ids[at] == updated.member_id or ids[at] != replaced]
     names_of = _Subscriptions(group, image)
-    if assignor == RANGE and is_homogeneous and order:
+    if assignor == RANGE and is_homogeneous:
         return _range_of_same(members, order, names_of, image, updated, listed)
     before = [
         group.listed_target(replaced if replaced is not None and member_id == updated.member_id else member_id)
@@ -195,11 +195,10 @@ def _assign(
     is_range: bool,
     is_homogeneous: bool,
 ) -> dict[str, tuple[Target, ListedTarget]]:
-    """The answer of an assignor, by topic id. named: how many topics each member subscribes to, with those that do not
-    exist."""
+    """The answer of an assignor, by topic id; of `range` only for subscriptions that differ (`_range_of_same`). named:
+    how many topics each member subscribes to, with those that do not exist."""
     if is_homogeneous:
-        # Kafka takes the subscription of one member for all.
-        first = by_identity(specs)[0] if is_range else specs[0]
+        first = specs[0]  # Kafka takes the subscription of one member for all
         if any(spec.topics != first.topics for spec in specs):
             specs = [_subscribed_to(spec, first.topics) for spec in specs]
         names: Collection[str] = first.topics
@@ -230,8 +229,7 @@ def _assign(
         room_of = {} if is_homogeneous else target_order.rooms(topics, subscribed)
         listed = target_order.of_uniform(before, after, subscribed, gains, ids, room_of)
     elif target_order.share_buckets(ids.values()):
-        rooms = [len(names)] * len(specs) if is_homogeneous else named
-        listed = [target_order.of_range(*row) for row in zip(after, subscribed, rooms, strict=True)]
+        listed = [target_order.of_range(*row) for row in zip(after, subscribed, named, strict=True)]
     return {spec.member_id: pair for spec, pair in zip(specs, zip(after, listed, strict=True), strict=True)}
 
 
