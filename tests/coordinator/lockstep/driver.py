@@ -23,7 +23,7 @@ from kgm.coordinator.runtime import AppendError, Runtime
 from kgm.java.hash_set import copied_set_order
 from kgm.model.errors import DecodeError, ErrorCode
 from kgm.protocol import codec
-from kgm.protocol.apis import response_class
+from kgm.protocol.apis import ApiKey, response_class
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.heartbeat_response import HeartbeatResponse
 from kgm.protocol.subscription import decode_assignment, encode_assignment
@@ -93,6 +93,7 @@ class Lockstep:
         self.engine = Coordinator(settings=self.settings, new_member_id=self._new_member_id)
         self.runtime = Runtime(self.engine, append=self._append)
         self.fail = None
+        self.is_reverted = False
         self.log = []
         self.appended = []
         self.requests = {}
@@ -287,6 +288,8 @@ class Lockstep:
         finally:
             self.fail = None
         self.failed = fail
+        if self.appended:
+            self.is_reverted = fail is not None
         for reply in replies:
             assert reply.ticket in self.requests, f"ticket {reply.ticket} is answered twice"
         self._compare_replies(replies)
@@ -307,6 +310,8 @@ class Lockstep:
                 self.seen["extra answer"] += 1
                 continue
             expected = codec.decode(response_class(api), theirs[ticket], version)
+            if api == ApiKey.LIST_GROUPS and self.is_reverted:
+                _list_once(expected)
             self.answers[ticket] = (version, expected)
             assert ticket in ours, f"Kafka answers {ticket}: {expected}"
             # What we say must also be what we can write.
@@ -665,6 +670,12 @@ def _normal(group):
     for member in group["members"].values():
         member["assignment"] = _text(_sorted_assignment(base64.b64decode(member["assignment"])))
     return group | {"pending_joins": set(group["pending_joins"]), "pending_syncs": set(group["pending_syncs"])}
+
+
+def _list_once(answer):
+    """From the time that an append has failed until the next one, Kafka may list a group twice: SnapshotRegistry puts back
+    what the operation had changed, but keeps it in the snapshot as a former value, too."""
+    answer.groups = [row for at, row in enumerate(answer.groups) if row not in answer.groups[:at]]
 
 
 def _sorted(message, keeps_order=False):

@@ -77,15 +77,15 @@ public class CoordinatorOracle {
     private static final CoordinatorRuntime<GroupCoordinatorShard, CoordinatorRecord> RUNTIME = Mockito.mock(
         CoordinatorRuntime.class, Mockito.withSettings().stubOnly().defaultAnswer(call -> current.schedule(call)));
 
-    private long now;
-    /** Kafka's own mock of it is in another artifact in each version. */
-    private final Time time = Mockito.mock(Time.class, Mockito.withSettings().stubOnly().defaultAnswer(call ->
+    /** Kafka's own mock is in another artifact in each version. One for all: Mockito keeps each with what it answers from. */
+    private static final Time TIME = Mockito.mock(Time.class, Mockito.withSettings().stubOnly().defaultAnswer(call ->
         switch (call.getMethod().getName()) {
-            case "milliseconds" -> now;
-            case "nanoseconds" -> TimeUnit.MILLISECONDS.toNanos(now);
-            case "hiResClockMs" -> now;
+            case "milliseconds", "hiResClockMs" -> current.now;
+            case "nanoseconds" -> TimeUnit.MILLISECONDS.toNanos(current.now);
             default -> throw new UnsupportedOperationException(call.toString());
         }));
+
+    private long now;
     private final Timer timer = new Timer();
     private final Object logContext = AnyVersion.logContext();
     private final SnapshotRegistry snapshots = (SnapshotRegistry) AnyVersion.create(SnapshotRegistry.class, logContext);
@@ -116,7 +116,7 @@ public class CoordinatorOracle {
         }
 
         public void schedule(String key, long delay, TimeUnit unit, boolean retry, long backoff, TimeoutOperation operation) {
-            alarms.put(key, new Alarm(key, time.milliseconds() + unit.toMillis(delay), retry, operation));
+            alarms.put(key, new Alarm(key, TIME.milliseconds() + unit.toMillis(delay), retry, operation));
         }
 
         public void scheduleIfAbsent(String key, long delay, TimeUnit unit, boolean retry, TimeoutOperation operation) {
@@ -133,12 +133,13 @@ public class CoordinatorOracle {
     }
 
     CoordinatorOracle(long now, Map<String, Object> settings) throws Exception {
+        current = this;
         this.now = now;
         GroupCoordinatorConfig config = GroupCoordinatorConfig.fromProps(settings);
         groupConfig = AnyVersion.groupConfigManager(settings, config);
         Object builder = AnyVersion.create(GroupMetadataManager.Builder.class);
         Object[][] parts = {
-            {"withSnapshotRegistry", snapshots}, {"withLogContext", logContext}, {"withTime", time},
+            {"withSnapshotRegistry", snapshots}, {"withLogContext", logContext}, {"withTime", TIME},
             {"withTimer", timer}, {"withExecutor", executor}, {"withConfig", config},
             {"withMetadataImage", AnyVersion.image(topics)}, {"withGroupCoordinatorMetricsShard", METRICS},
             {"withGroupConfigManager", groupConfig}, {"withAuthorizerPlugin", Optional.empty()},
@@ -147,19 +148,18 @@ public class CoordinatorOracle {
         groups = (GroupMetadataManager) AnyVersion.call(builder, "build");
         builder = AnyVersion.create(OffsetMetadataManager.Builder.class);
         parts = new Object[][] {
-            {"withLogContext", logContext}, {"withSnapshotRegistry", snapshots}, {"withTime", time},
+            {"withLogContext", logContext}, {"withSnapshotRegistry", snapshots}, {"withTime", TIME},
             {"withGroupMetadataManager", groups}, {"withGroupCoordinatorConfig", config},
             {"withMetadataImage", AnyVersion.image(topics)}, {"withGroupCoordinatorMetricsShard", METRICS}};
         for (Object[] part : parts) AnyVersion.callIfThere(builder, (String) part[0], part[1]);
         offsets = (OffsetMetadataManager) AnyVersion.call(builder, "build");
         shard = (GroupCoordinatorShard) AnyVersion.create(
-            GroupCoordinatorShard.class, logContext, groups, offsets, time, timer, config, ALL_METRICS, METRICS);
+            GroupCoordinatorShard.class, logContext, groups, offsets, TIME, timer, config, ALL_METRICS, METRICS);
         service = (GroupCoordinatorService) AnyVersion.create(
             GroupCoordinatorService.class, logContext, config, RUNTIME, ALL_METRICS, groupConfig);
-        AnyVersion.setIfThere(service, "time", time);
+        AnyVersion.setIfThere(service, "time", TIME);
         service.startup(() -> 1);
         snapshots.idempotentCreateSnapshot(0);
-        current = this;
     }
 
     /** Random numbers that are the same each time: member ids are made of them, and hash maps ordered by the ids. */
