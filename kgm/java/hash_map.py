@@ -36,6 +36,11 @@ def grown_capacity(entries: int) -> int:
     return capacity
 
 
+def table_of(keys: Iterable[str]) -> int:
+    """Buckets of a map into which these keys were put one by one."""
+    return _capacity_after([spread(string_hash(key)) for key in keys])
+
+
 def map_order(keys: Sequence[str], least_capacity: int = DEFAULT_CAPACITY) -> list[int]:
     """Positions of `keys` in the order in which a map iterates over them, after they are put one by one into an empty
     map with at least `least_capacity` buckets."""

@@ -20,7 +20,7 @@ from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import NO_TARGET, ConsumerMember, ListedTarget, Target
 from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.coordinator.groups.target_tally import TargetTally
-from kgm.java.hash_map import map_order
+from kgm.java.hash_map import DEFAULT_CAPACITY, first_in_map, map_order, table_of
 from kgm.java.hash_set import copied_name_order
 
 #: The assignor that is not `uniform`.
@@ -85,9 +85,8 @@ def compute(
     """The targets of all members, of which one is updated or new, in the order of Kafka's hash map."""
     replaced = None if updated.group_instance_id is None else group.static_ids.get(updated.group_instance_id)
     members = {member.member_id: member for member in group.in_order()}
+    order = _in_map_order([*members], updated.member_id, replaced)
     members[updated.member_id] = updated
-    ids = [*members]
-    order = [ids[at] for at in map_order(ids) if ids[at] == updated.member_id or ids[at] != replaced]
     names_of = _Subscriptions(group, image)
     if assignor == RANGE and is_homogeneous:
         return _range_of_same(members, order, names_of, image, updated, listed)
@@ -107,6 +106,19 @@ def compute(
     ]
     named = [names_of.count(members[member_id]) for member_id in order]
     return _assign(specs, before, image, named, is_range=assignor == RANGE, is_homogeneous=is_homogeneous)
+
+
+def _in_map_order(ids: list[str], updated: str, replaced: str | None) -> list[str]:
+    """The members in the order of the map in which Kafka puts them all, and then the updated one. The one that it
+    replaces leaves that map before or after this, in the order of another map with the two of them: if before, the map
+    may stay smaller."""
+    after = ids if updated in ids else [*ids, updated]
+    if replaced is None or replaced == updated:
+        return [after[at] for at in map_order(after)]
+    if first_in_map([updated, replaced], DEFAULT_CAPACITY) == updated:
+        return [after[at] for at in map_order(after) if after[at] != replaced]
+    kept = [member_id for member_id in after if member_id != replaced]
+    return [kept[at] for at in map_order(kept, table_of(ids))]
 
 
 def _range_of_same(

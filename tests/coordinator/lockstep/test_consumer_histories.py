@@ -7,16 +7,20 @@ protocol only, the others mix the protocols. The long run:
 
 A history hangs on its seed alone, member ids and the order of hash maps included."""
 
+import random
 from collections import Counter
 
 import pytest
 
 from kgm.coordinator.consumer import target
+from kgm.coordinator.groups.consumer_member import AWAY
+from kgm.java.hash_map import DEFAULT_CAPACITY, first_in_map
+from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 
 pytest.register_assert_rewrite("tests.coordinator.lockstep.driver")
 
-from tests.coordinator.lockstep.consumer_histories import ConsumerWalk  # noqa: E402
-from tests.coordinator.lockstep.driver import KafkasCoordinator  # noqa: E402
+from tests.coordinator.lockstep.consumer_histories import ConsumerWalk, topic_id  # noqa: E402
+from tests.coordinator.lockstep.driver import KafkasCoordinator, Lockstep  # noqa: E402
 from tests.coordinator.lockstep.test_classic_histories import FIRST, OPERATIONS, PATIENCE, SEEDS, report  # noqa: E402
 
 #: What at least one of the histories must have come upon: "request answer", states, and what timers did.
@@ -86,3 +90,28 @@ def test_random_histories_of_consumer_groups_are_kafkas(kafka, monkeypatch):
         seen += step.seen
     # Enough walks have been to the places that matter.
     assert SEEDS < 1_000 or {place for place in PLACES if not seen[place]} == set(), seen
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+def test_a_member_is_replaced_where_the_map_of_members_is_full(kafka):
+    """Twelve members fill a map of 16 buckets: whether it grows hangs on which of the two goes first."""
+    firsts = Counter()
+    for seed in range(20):
+        step = Lockstep(kafka, seed=seed, group_consumer_assignment_interval_ms=0)
+        step.topics({name: (topic_id(name, seed), 40) for name in ("orders", "payments")}, racks=False)
+        draw = random.Random(seed)
+        *ids, away, new = (draw.randbytes(11).hex() for _ in range(13))
+        for member_id in [*ids, away]:
+            step.request(joining(member_id, "a" if member_id == away else None), 1)
+        step.request(ConsumerGroupHeartbeatRequest(group_id="g", member_id=away, instance_id="a", member_epoch=AWAY), 1)
+        step.request(joining(new, "a", extra="payments"), 1)
+        firsts[first_in_map([new, away], DEFAULT_CAPACITY) == new] += 1
+    assert min(firsts[True], firsts[False]) > 3
+
+
+def joining(member_id, instance_id, extra=None):
+    return ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id=member_id, instance_id=instance_id, member_epoch=0, rebalance_timeout_ms=5_000,
+        subscribed_topic_names=["orders", extra] if extra else ["orders"], topic_partitions=[],
+    )  # fmt: skip
