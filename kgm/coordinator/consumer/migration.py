@@ -224,7 +224,8 @@ def _downgraded_group(
     """The classic group with these members. replaced_ids: of members that get the target assignment of another member,
     its id.
 
-    GROUP_ID_NOT_FOUND, as in Kafka, if the subscription of a member is too short to have a version."""
+    As in Kafka, GROUP_ID_NOT_FOUND if the subscription of a member is too short to have a version, and
+    UNKNOWN_SERVER_ERROR if one has no target where all are taken to have one."""
     classic = ClassicGroup(
         group_id=group.group_id,
         state=ClassicState.STABLE,
@@ -235,8 +236,11 @@ def _downgraded_group(
     for member in members:
         classic.add(_downgraded(member), group.protocol_type)
     classic.protocol = classic.select_protocol()
-    if any(len(row.metadata(classic.protocol)) < _VERSION_SIZE for row in classic.members.values()):
-        return ErrorCode.GROUP_ID_NOT_FOUND
+    for member_id, row in classic.members.items():
+        if not group.behavior.has_assignment_interval and replaced_ids.get(member_id, member_id) not in group.targets:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        if len(row.metadata(classic.protocol)) < _VERSION_SIZE:
+            return ErrorCode.GROUP_ID_NOT_FOUND
     classic.subscribed_topics = classic.read_subscribed_topics()
     for member_id, row in [*classic.members.items()]:
         target = group.listed_target(replaced_ids.get(member_id, member_id))

@@ -167,7 +167,9 @@ class CoordinatorBehavior:
     has_assignment_interval: bool = True
     """Since 4.3 the next target assignment may wait (KIP-1263: group.consumer.assignment.interval.ms), and members of
     the classic protocol join again for a new assignment epoch. Up to 4.2 each new group epoch has its target at the
-    next heartbeat, and these members join again for a new group epoch (classicGroupHeartbeatToConsumerGroup)."""
+    next heartbeat, and these members join again for a new group epoch (classicGroupHeartbeatToConsumerGroup). So
+    every member is taken to have a target: a group in which one has none, because it subscribes to an expression that
+    is not resolved yet, does not turn into a classic one (ClassicGroup.fromConsumerGroup)."""
     has_assignment_epochs: bool = True
     """Since 4.3 records say in which epoch a partition was assigned, and a commit from an earlier epoch is accepted for
     partitions that the member had then (KIP-1251). Up to 4.2 it must be from the member's epoch."""

@@ -473,3 +473,16 @@ def test_topics_have_ids_in_the_log_and_names_for_the_member(h):
     record = next(r for r in reversed(h.log) if brief_is(r, f"current {old}"))
     assert record.value.assigned_partitions[0].topic_id == topic_id("a")
     assert set(decode_assignment(h.got(h.sync(old, 3, instance="i")).assignment).partitions) == {"a"}
+
+
+@rule("B112")
+@pytest.mark.parametrize(("version", "error"), [("4.2.0", E.UNKNOWN_SERVER_ERROR), ("4.3.0", E.NONE)])
+def test_a_member_without_a_target_may_hold_a_downgrade_up(version, error):
+    """The only member subscribes to an expression that is not resolved yet, and joins again with the classic protocol.
+    What 4.2.0 and 4.3.0 themselves answer (`test_other_versions`)."""
+    h = Consumers(kafka_version=BrokerVersion.parse(version))
+    classic(h, {"x": [0], "y": [1]})
+    h.beat("m1", regex="a.*", instance="i")
+    joined = h.got(h.join("", "i", v=9, protocols=SAID))
+    assert joined.error_code == error
+    assert kind(h) == ("consumer" if error else "classic")

@@ -19,8 +19,12 @@ from kgm.coordinator.contract.broker_version import (  # noqa: E402
     CoordinatorBehavior,
     behavior_of,
 )
+from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest  # noqa: E402
+from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol  # noqa: E402
+from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity  # noqa: E402
+from kgm.protocol.subscription import Subscription, encode_subscription  # noqa: E402
 from tests.coordinator.lockstep import test_classic_histories, test_consumer_histories  # noqa: E402
-from tests.coordinator.lockstep.driver import KafkasCoordinator  # noqa: E402
+from tests.coordinator.lockstep.driver import KafkasCoordinator, Lockstep  # noqa: E402
 from tests.coordinator.lockstep.test_classic_histories import FIRST, OPERATIONS, report  # noqa: E402
 
 VERSIONS = ("4.0.1", "4.1.1", "4.2.0", "4.4.0")
@@ -63,6 +67,49 @@ def test_random_histories_are_those_of_the_version(kafkas, version, kind):
         step, difference = history(kafkas(version), seed)
         assert difference is None, report(kafkas(version), seed, step, difference)
         assert len(step.deeds) >= OPERATIONS
+
+
+def joining(member_id, instance_id=None, **subscribed):
+    return ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id=member_id, instance_id=instance_id, member_epoch=0, rebalance_timeout_ms=5_000,
+        topic_partitions=[], **subscribed,
+    )  # fmt: skip
+
+
+def classic(instance_id, member_id=""):
+    metadata = encode_subscription(Subscription(topics=("orders",), version=1))
+    return JoinGroupRequest(
+        group_id="g", member_id=member_id, group_instance_id=instance_id, session_timeout_ms=6_000,
+        rebalance_timeout_ms=5_000, protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.parametrize(("version", "epoch"), [("4.1.1", 1), ("4.2.0", 1), ("4.3.0", 0), ("4.4.0", 0)])
+def test_a_group_without_a_generation_has_no_epoch(kafkas, version, epoch):
+    """A classic group whose only member has left before the end of the first rebalance is upgraded."""
+    step = Lockstep(kafkas(version), group_consumer_migration_policy="bidirectional")
+    step.request(classic("x"), 5)
+    step.request(LeaveGroupRequest(group_id="g", members=[MemberIdentity(group_instance_id="x")]), 5)
+    step.request(joining("m", subscribed_topic_names=[]), 1)
+    assert step.engine.consumer_group("g").members["m"].member_epoch == epoch
+    step.request(joining("m", subscribed_topic_names=["orders"]), 1)
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.parametrize(("version", "stays"), [("4.1.1", True), ("4.2.0", True), ("4.3.0", False), ("4.4.0", False)])
+def test_a_member_without_a_target_may_hold_a_downgrade_up(kafkas, version, stays):
+    """The last member of the new protocol, whose expression is not resolved yet, joins again with the classic one."""
+    settings = {"group_consumer_migration_policy": "bidirectional", "group_initial_rebalance_delay_ms": 0}
+    step = Lockstep(kafkas(version), **settings)
+    step.topics({"orders": (b"orders".ljust(16, b"0"), 3)}, racks=False)
+    step.request(classic("x"), 5)
+    step.request(joining("m", "i", subscribed_topic_regex="o.*"), 1)
+    step.request(classic("i"), 5)
+    assert (step.engine.consumer_group("g") is not None) == stays
 
 
 @pytest.mark.slow
