@@ -3,6 +3,7 @@
 Not modelled: bins that become trees (nine keys in one bucket of a table with 64 buckets or more), where the order
 depends on the shape of a red-black tree. Member ids that end in a random UUID do not get there."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
@@ -117,15 +118,15 @@ def uuid_map_order(keys: Sequence[bytes]) -> Sequence[bytes]:
 
 
 class UuidMapOrder:
-    """The keys of a `HashMap<Uuid, …>` made with room for so many entries; iterates in the order of that map.
+    """The keys of a `HashMap<Uuid, …>` made with room for so many entries; iterates in the order of that map."""
 
-    Not modelled: nine keys in one bucket."""
-
-    __slots__ = ("_capacity", "_keys")
+    __slots__ = ("_capacity", "_hashes", "_keys", "_sizes")
 
     def __init__(self, room: int = DEFAULT_CAPACITY) -> None:
         self._capacity = table_size_for(room)
         self._keys: list[bytes] = []  # the keys of one bucket are in their order
+        self._hashes: dict[bytes, int] = {}
+        self._sizes: dict[int, int] = {}  # how many keys a bucket has
 
     @property
     def _threshold(self) -> int:
@@ -134,21 +135,36 @@ class UuidMapOrder:
     def put(self, key: bytes) -> None:
         """Add a new key, which is the last one in its bucket."""
         self._keys.append(key)
+        self._enter(key, _CROWDED_BIN)
         if len(self._keys) > self._threshold:
-            self._capacity *= 2
+            self._grow()
 
     def compute_if_absent(self, key: bytes) -> None:
         """Add a key if it is new. It is the first one in its bucket, and the table grows with the next call only,
-        whether that call's key is new or not."""
+        whether that call's key is new or not; but a bucket counts as crowded with one key less."""
         if len(self._keys) > self._threshold:
-            self._capacity *= 2
-        if key not in self._keys:
+            self._grow()
+        if key not in self._hashes:
             self._keys.insert(0, key)
+            self._enter(key, _CROWDED_BIN - 1)
 
     def remove(self, key: bytes) -> None:
         """Remove a key; the table keeps its size."""
         self._keys.remove(key)
+        self._sizes[self._hashes.pop(key) & (self._capacity - 1)] -= 1
+
+    def _enter(self, key: bytes, crowded: int) -> None:
+        """Note the hash of a new key. A small table grows where so many keys share a bucket (HashMap.treeifyBin)."""
+        found = self._hashes[key] = spread(uuid_hash(key))
+        bucket = found & (self._capacity - 1)
+        size = self._sizes[bucket] = self._sizes.get(bucket, 0) + 1
+        if size >= crowded and self._capacity < _SMALLEST_TREE_TABLE:
+            self._grow()
+
+    def _grow(self) -> None:
+        self._capacity *= 2
+        self._sizes = Counter(found & (self._capacity - 1) for found in self._hashes.values())
 
     def __iter__(self) -> Iterator[bytes]:
-        mask = self._capacity - 1
-        return iter(sorted(self._keys, key=lambda key: spread(uuid_hash(key)) & mask))
+        hashes, mask = self._hashes, self._capacity - 1
+        return iter(sorted(self._keys, key=lambda key: hashes[key] & mask))

@@ -1,6 +1,25 @@
 """The order of Java's hash maps."""
 
-from kgm.java.hash_map import first_in_map, grown_capacity, map_capacity, map_order, uuid_bucket, uuid_map_order
+import random
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kgm.java.hash_map import (
+    UuidMapOrder,
+    first_in_map,
+    grown_capacity,
+    map_capacity,
+    map_order,
+    spread,
+    uuid_bucket,
+    uuid_map_order,
+)
+from tests.kafka.java_tools import compiled, java_command
+
+SOURCE = Path(__file__).parent / "java" / "MapDriver.java"
 
 
 def test_hash_maps_of_java():
@@ -41,3 +60,51 @@ def test_ids_of_one_bucket_keep_the_order_of_insertion():
     assert uuid_bucket(one) == uuid_bucket(other) != uuid_bucket(elsewhere)
     assert uuid_map_order([one, elsewhere, other]) == [elsewhere, one, other]
     assert uuid_map_order([other, one, elsewhere]) == [elsewhere, other, one]
+
+
+def random_map(chance):
+    """(room, what is done to the map: "+?-", number and hash code of a key). Half of the keys share a bucket of a small
+    map; there are never so many in one bucket of a larger one that it becomes a tree."""
+    room, deeds, there = chance.choice([0, 5, 16, 16, 20, 40]), [], {}
+    crowd, taken = chance.randrange(16), Counter()
+    for number in range(chance.randint(1, 45)):
+        found = chance.randrange(2**31)
+        if chance.random() < 0.5:
+            found = found & ~0xF | (crowd ^ (found >> 16)) & 0xF
+        taken[spread(found) & 63] += 1
+        if max(taken.values()) > 6:
+            break
+        there[number] = found
+        deeds.append((chance.choice("+?"), number, found))
+        if chance.random() < 0.2:
+            again = chance.choice([*there])
+            deeds.append(("?", again, there[again]))
+        if chance.random() < 0.2:
+            gone = chance.choice([*there])
+            deeds.append(("-", gone, there.pop(gone)))
+    return room, deeds
+
+
+def played(room, deeds):
+    """The numbers of the keys in the order that we have them in."""
+    order = UuidMapOrder(room)
+    act = {"+": order.put, "?": order.compute_if_absent, "-": order.remove}
+    for what, number, found in deeds:
+        act[what](number.to_bytes(4) * 2 + bytes(4) + found.to_bytes(4))
+    return [int.from_bytes(key[:4]) for key in order]
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_maps_of_ids_are_in_the_order_of_javas():
+    chance = random.Random(9)
+    maps = [random_map(chance) for _ in range(5_000)]
+    asked = [" ".join([str(room), *(f"{what}{n}:{found}" for what, n, found in deeds)]) for room, deeds in maps]
+    done = subprocess.run(
+        java_command("MapDriver", class_path=str(compiled([SOURCE], "")), heap_mb=128),
+        input="\n".join(asked) + "\n", capture_output=True, check=True, text=True,
+    )  # fmt: skip
+    answers = [[int(number) for number in line.split()] for line in done.stdout.splitlines()]
+    assert len(answers) == len(maps)
+    for (room, deeds), answer in zip(maps, answers, strict=True):
+        assert played(room, deeds) == answer, (room, deeds)
