@@ -100,6 +100,8 @@ def _join(
             is_homogeneous=epochs.is_homogeneous,
             listed=subscription.topics,
         )
+        if isinstance(aim, ErrorCode):
+            return aim
         joined = member_update.reconcile(group, after, aim, owned, event, subscription_changed=bumps)
         if downgrades and isinstance(joined, ConsumerMember):
             assert replaced is not None

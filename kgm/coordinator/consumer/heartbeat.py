@@ -281,6 +281,8 @@ def _change(
     aim = target.update(
         group, epochs.group_epoch, before, after, event, is_homogeneous=epochs.is_homogeneous, listed=listed
     )
+    if isinstance(aim, ErrorCode):
+        return aim
     changed = names_changed or regex is not regexes.RegexChange.NONE
     return member_update.reconcile(group, after, aim, _owned(message), event, subscription_changed=changed)
 

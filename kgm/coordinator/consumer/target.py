@@ -22,6 +22,7 @@ from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.coordinator.groups.target_tally import TargetTally
 from kgm.java.hash_map import DEFAULT_CAPACITY, first_in_map, map_order, table_of
 from kgm.java.hash_set import copied_name_order
+from kgm.model.errors import ErrorCode
 
 #: The assignor that is not `uniform`.
 RANGE = "range"
@@ -49,8 +50,9 @@ def update(
     *,
     is_homogeneous: bool,
     listed: Sequence[str] | None = None,
-) -> tuple[int, Target]:
+) -> tuple[int, Target] | ErrorCode:
     """The assignment epoch and the target of a member that changes from `before` to `after`; new ones if they are due.
+    UNKNOWN_SERVER_ERROR if they are due, and the assignor fails.
 
     listed: the topics that the request names, in its order (the log has them sorted)."""
     if group.assignment_epoch >= group_epoch or not is_due(group, event):
@@ -60,6 +62,8 @@ def update(
     if is_homogeneous and name != RANGE and len(group.members) >= TALLIED_FROM:
         targets = compute_changed(group, after, event.image, listed=listed)
     if targets is None:
+        if name != RANGE and _has_more_than_there_is(group, after, event.image):
+            return ErrorCode.UNKNOWN_SERVER_ERROR
         targets = compute(group, after, name, event.image, is_homogeneous=is_homogeneous, listed=listed)
     former_id = after.member_id
     if group.behavior.keeps_target_of_replaced_member and after.group_instance_id is not None:
@@ -106,6 +110,20 @@ def compute(
     ]
     named = [names_of.count(members[member_id]) for member_id in order]
     return _assign(specs, before, image, named, is_range=assignor == RANGE, is_homogeneous=is_homogeneous)
+
+
+def _has_more_than_there_is(group: ConsumerGroup, updated: ConsumerMember, image: TopicImage) -> bool:
+    """Whether a target has a partition that does not exist, of a topic that does and that the member subscribes to:
+    then Kafka's `uniform` fails, each time. The group was a classic one once, in which the names of topics count, and
+    the topic was deleted and created again with fewer partitions."""
+    for member in (*group.in_order(), updated):
+        for topic_id, partitions in group.target_of(member.member_id, member.group_instance_id).items():
+            topic = image.by_id.get(topic_id)
+            if topic is None or not partitions or partitions[-1] < topic.partitions:
+                continue
+            if topic.name in subscription(group, updated if member.member_id == updated.member_id else member):
+                return True
+    return False
 
 
 def _in_map_order(ids: list[str], updated: str, replaced: str | None) -> list[str]:

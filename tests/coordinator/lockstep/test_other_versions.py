@@ -22,7 +22,13 @@ from kgm.coordinator.contract.broker_version import (  # noqa: E402
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest  # noqa: E402
 from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol  # noqa: E402
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity  # noqa: E402
-from kgm.protocol.subscription import Subscription, encode_subscription  # noqa: E402
+from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment  # noqa: E402
+from kgm.protocol.subscription import (  # noqa: E402
+    MemberAssignment,
+    Subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from tests.coordinator.lockstep import test_classic_histories, test_consumer_histories  # noqa: E402
 from tests.coordinator.lockstep.driver import KafkasCoordinator, Lockstep  # noqa: E402
 from tests.coordinator.lockstep.test_classic_histories import FIRST, OPERATIONS, report  # noqa: E402
@@ -110,6 +116,36 @@ def test_a_member_without_a_target_may_hold_a_downgrade_up(kafkas, version, stay
     step.request(joining("m", "i", subscribed_topic_regex="o.*"), 1)
     step.request(classic("i"), 5)
     assert (step.engine.consumer_group("g") is not None) == stays
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.parametrize("names", [["orders"], ["orders", "views"], ["views"]])
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+@pytest.mark.parametrize("version", ["4.0.1", "4.3.0", "4.4.0"])
+def test_uniform_fails_on_partitions_that_do_not_exist(kafkas, version, assignor, names):
+    """A classic group in which a member was assigned more of a topic than there is, as after the topic was created again
+    with fewer partitions, becomes a consumer group. Once the topic has grown, all is well."""
+    settings = {"group_consumer_migration_policy": "bidirectional", "group_initial_rebalance_delay_ms": 0}
+    step = Lockstep(kafkas(version), **settings, group_consumer_assignors=assignor)
+    step.topics({name: (name.encode().ljust(16, b"0"), 2) for name in ("orders", "views")}, racks=False)
+    step.request(classic("x"), 5)
+    step.sleep(0)
+    (member_id,) = step.engine.classic_group("g").members
+    blob = encode_assignment(MemberAssignment(partitions={"orders": [0, 2, 4]}, version=1))
+    rows = [SyncGroupRequestAssignment(member_id=member_id, assignment=blob)]
+    step.request(
+        SyncGroupRequest(
+            group_id="g", generation_id=1, member_id=member_id, group_instance_id="x", assignments=rows
+        ), 3,
+    )  # fmt: skip
+    for member_id in ("new", "newer"):
+        step.request(joining(member_id, subscribed_topic_names=names), 1)
+    assert (step.engine.consumer_group("g") is None) == (assignor == "uniform")
+    step.request(classic("y"), 5)
+    step.topics({"orders": (b"orders".ljust(16, b"0"), 5), "views": (b"views".ljust(16, b"0"), 2)}, racks=False)
+    step.request(joining("new", subscribed_topic_names=names), 1)
+    assert {*step.engine.consumer_group("g").members} >= {"new"}
 
 
 @pytest.mark.slow
