@@ -375,11 +375,11 @@ def test_the_hash_is_kafkas():
 
 
 def test_what_two_own_by_a_log_that_no_broker_writes_is_written_once():
-    """Nor is what does not exist. The order in which Kafka would go through it hangs on both."""
+    """The order in which Kafka would go through it hangs on that."""
     made = Consumers(topics={"a": 80})
     made.beat("m1")
     made.beat("m2")
-    rows = [TargetPartitions(topic_id=topic_id("a"), partitions=[64, *range(50), 99])]
+    rows = [TargetPartitions(topic_id=topic_id("a"), partitions=[64, *range(50)])]
     for member in ("m1", "m2"):
         key = ConsumerGroupTargetAssignmentMemberKey(group_id="g", member_id=member)
         made.engine.replay(Record(key, ConsumerGroupTargetAssignmentMemberValue(topic_partitions=rows)))
@@ -388,3 +388,20 @@ def test_what_two_own_by_a_log_that_no_broker_writes_is_written_once():
     written = [r.value for r in made.log[before:] if isinstance(r.value, ConsumerGroupTargetAssignmentMemberValue)]
     partitions = sorted(p for value in written for row in value.topic_partitions for p in row.partitions)
     assert partitions == list(range(80))
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+@pytest.mark.parametrize("names", [["a"], ["a", "b"]])
+def test_uniform_fails_while_a_target_has_partitions_that_do_not_exist(assignor, names):
+    """What Kafka does is in `lockstep/test_other_versions.py`."""
+    h = Consumers(topics={"a": 2, "b": 2}, group_consumer_assignors=assignor)
+    h.beat("m1")
+    rows = [TargetPartitions(topic_id=topic_id("a"), partitions=[0, 2])]
+    key = ConsumerGroupTargetAssignmentMemberKey(group_id="g", member_id="m1")
+    h.engine.replay(Record(key, ConsumerGroupTargetAssignmentMemberValue(topic_partitions=rows)))
+    written = len(h.log)
+    error = E.UNKNOWN_SERVER_ERROR if assignor == "uniform" else E.NONE
+    assert h.beat("m2", names=names).error_code == error
+    assert (len(h.log) == written) == (error is not E.NONE)
+    h.topics({"a": 3, "b": 2})
+    assert h.beat("m2", names=names).error_code == E.NONE

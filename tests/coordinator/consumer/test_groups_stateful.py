@@ -29,6 +29,7 @@ from kgm.coordinator.groups.consumer_member import AWAY, MemberState
 from kgm.model.errors import ErrorCode as E
 from kgm.records.record import decode_record, encode_record
 from tests.coordinator.consumer.harness import Consumers, assigned
+from tests.coordinator.consumer.harness import topic_id as id_of
 
 GROUP = "g"
 INSTANCES = ["i", "j"]
@@ -72,6 +73,8 @@ class Members(RuleBasedStateMachine):
         self.targets = (None, None)
         # Since which epoch each member has each partition, found out from outside.
         self.since, self.seats = {}, {}
+        #: The most partitions that a topic has had.
+        self.sizes = {}
 
     @initialize(
         interval=st.sampled_from([0, 0, 1_000]),
@@ -290,7 +293,11 @@ class Members(RuleBasedStateMachine):
     @rule(partitions=st.sampled_from([{"a": 3, "b": 2}, {"a": 4, "b": 2}, {"a": 3}, {"a": 1, "b": 5, "c": 1}]),
           turn=st.integers(0, 1))  # fmt: skip
     def topics_change(self, partitions, turn):
-        self.h.topics(partitions, turn=turn)
+        """A topic may go, or be another one of the same name; it never has fewer partitions than before."""
+        self.sizes |= {topic.topic_id: topic.partitions for topic in self.h.engine.image.by_id.values()}
+        self.h.topics(
+            {name: max(size, self.sizes.get(id_of(name, turn), 0)) for name, size in partitions.items()}, turn=turn
+        )
 
     @rule(ms=st.sampled_from([1, 1_000, 20_000, 45_000, 60_000]))
     def time_passes(self, ms):
