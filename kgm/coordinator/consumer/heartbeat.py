@@ -92,6 +92,7 @@ def _unchanged(
     if (
         member is None
         or message.member_epoch <= _JOINING
+        or message.member_id[:1] <= " "  # it may be blank: v0 lets a member join with such an id, but not stay
         or member.classic is not None
         or (
             instance_id is not None

@@ -75,6 +75,15 @@ def test_whatever_a_heartbeat_says_both_ways_come_to_the_same(h, monkeypatch, sa
     assert short == long
 
 
+@pytest.mark.parametrize("member", [" ", "\t", "\0", "\u2003", " m"], ids=ascii)
+def test_a_member_that_has_joined_with_a_blank_id_is_refused_both_ways(h, monkeypatch, member):
+    """Version 0 lets it join. What `String.trim` leaves is not blank."""
+    assert h.beat(member, v=0).error_code == E.NONE
+    short, long = both_ways(h, monkeypatch, member=member)
+    assert short == long
+    assert short[0].error_code == (E.INVALID_REQUEST if member in (" ", "\t", "\0") else E.NONE)
+
+
 @pytest.mark.parametrize("said", [{}, {"owned": {"a": [0]}}, {"owned": {}}, {"epoch": 1, "owned": {}}], ids=str)
 @pytest.mark.parametrize("member", ["m1", "m2", "m3"])
 @pytest.mark.parametrize("joined", [1, 2])
