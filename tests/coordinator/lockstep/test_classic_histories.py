@@ -2,7 +2,7 @@
 
 The long run, of 20,000 histories of at least 30 operations (ten minutes of CPU time, of both sides together):
 
-    KGM_LOCKSTEP_SEEDS=20000 pytest tests/coordinator/lockstep/test_classic_histories.py -k histories
+    KGM_LOCKSTEP_SEEDS=20000 pytest tests/coordinator/lockstep/test_classic_histories.py -k random_histories
 
 KGM_LOCKSTEP_FIRST says where to begin, KGM_LOCKSTEP_OPERATIONS how long each is at least (every tenth is four times as
 long). A difference is told with its seed and with as few deeds as are needed to see it."""

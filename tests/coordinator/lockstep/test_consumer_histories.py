@@ -3,7 +3,7 @@
 See `test_against_kafka`, whose environment variables count here too: every third history is one of members of the new
 protocol only, the others mix the protocols. The long run:
 
-    KGM_LOCKSTEP_SEEDS=20000 pytest tests/coordinator/lockstep/test_consumer_histories.py
+    KGM_LOCKSTEP_SEEDS=20000 pytest tests/coordinator/lockstep/test_consumer_histories.py -k random_histories
 
 A history hangs on its seed alone, member ids and the order of hash maps included."""
 

@@ -3,7 +3,7 @@ there (`CoordinatorBehavior`) is what they do, and everything else is as in 4.3.
 
 KGM_LOCKSTEP_SEEDS and the other environment variables of `test_classic_histories` count here too:
 
-    KGM_LOCKSTEP_SEEDS=5000 pytest tests/coordinator/lockstep/test_other_versions.py -k histories"""
+    KGM_LOCKSTEP_SEEDS=5000 pytest tests/coordinator/lockstep/test_other_versions.py -k random_histories"""
 
 import os
 from dataclasses import fields, replace
