@@ -37,6 +37,7 @@ _NO_TIMEOUT = -1
 #: The message of an error, where the refusal has none.
 _MESSAGES: Final = {
     ErrorCode.UNSUPPORTED_VERSION: "The consumer protocol is not enabled.",
+    ErrorCode.GROUP_ID_NOT_FOUND: "The group does not become a classic group: a member's subscription is unreadable.",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "The group has the largest number of members that is allowed.",
     ErrorCode.UNKNOWN_MEMBER_ID: "The member is not in the group.",
     ErrorCode.FENCED_INSTANCE_ID: "The group instance id belongs to another member.",

@@ -486,3 +486,15 @@ def test_a_member_without_a_target_may_hold_a_downgrade_up(version, error):
     joined = h.got(h.join("", "i", v=9, protocols=SAID))
     assert joined.error_code == error
     assert kind(h) == ("consumer" if error else "classic")
+
+
+@rule("B112")
+def test_who_cannot_leave_is_told_why(h):
+    """The last member of the new protocol, because in the assignor that is left another has a subscription without a
+    version."""
+    h.beat("m1")
+    h.until_answered(h.join("", "x", v=9, protocols=SAID | {"sticky": b""}))
+    h.until_answered(h.join("", "y", v=9, protocols={"sticky": SAID["range"]}))
+    refused = h.beat("m1", -1)
+    assert (refused.error_code, kind(h)) == (E.GROUP_ID_NOT_FOUND, "consumer")
+    assert "a member's subscription is unreadable" in refused.error_message
