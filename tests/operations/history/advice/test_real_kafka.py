@@ -82,9 +82,9 @@ def is_advised(history, group, before, after):
     assert len(found) == 1, "\n".join(map(str, [report, *rows]))
     (each,) = found
     assert before.rebalances - after.rebalances == 6, "each restart was a leave and a join"
-    # Played again, a member may be back before the others have noticed that it left: one rebalance less to spare.
-    assert each.gain.rebalances.least >= 5, each
-    assert each.gain.rebalances.most == 6, each
+    # Played again, a member may be back before the others have noticed that it left: one rebalance less to spare. Or, on
+    # a machine that was busy, it may start in a rebalance of its own: one more.
+    assert 5 <= each.gain.rebalances.least <= 6 <= each.gain.rebalances.most <= 7, each
     assert each.gain.moves.least <= before.moves - after.moves <= each.gain.moves.most, each
 
 
