@@ -99,7 +99,7 @@ def _unchanged(
             instance_id is not None
             and (instance_id != member.group_instance_id or group.static_ids.get(instance_id) != member.member_id)
         )
-        or _lacks_first_epoch(group)
+        or group.group_epoch == _NO_EPOCH
         or group.regexes
         or (len(group.server_assignors) > 1 and group.behavior.rebalances_for_assignor)
         or group.metadata_expired(event.now)
@@ -275,7 +275,7 @@ def _change(
     bumps = (
         names_changed
         or regex is regexes.RegexChange.UPDATED_AND_RESOLVED
-        or _lacks_first_epoch(group)
+        or group.group_epoch == _NO_EPOCH == group.behavior.first_epoch
         or (group.behavior.rebalances_for_assignor and _changes_assignor(group, before, after, event))
     )
     epochs = member_update.update_epoch(group, before, after, event, bumps=bumps)
@@ -287,11 +287,6 @@ def _change(
         return aim
     changed = names_changed or regex is not regexes.RegexChange.NONE
     return member_update.reconcile(group, after, aim, _owned(message), event, subscription_changed=changed)
-
-
-def _lacks_first_epoch(group: ConsumerGroup) -> bool:
-    """Whether any heartbeat increments the group epoch: where groups begin without one, a first one is due."""
-    return group.group_epoch == _NO_EPOCH == group.behavior.first_epoch
 
 
 def _changes_assignor(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, event: EventDraft) -> bool:

@@ -30,6 +30,10 @@ RANGE = "range"
 TALLIED_FROM = 16
 
 
+class AssignorFailedError(Exception):
+    """A broker's assignor fails on the group."""
+
+
 def is_due(group: ConsumerGroup, event: EventDraft) -> bool:
     """Whether the next target assignment may be computed now."""
     return event.now >= due_from_ms(group, event.settings, event.configs.get(group.group_id))
@@ -62,9 +66,10 @@ def update(
     if is_homogeneous and name != RANGE and len(group.members) >= TALLIED_FROM:
         targets = compute_changed(group, after, event.image, listed=listed)
     if targets is None:
-        if name != RANGE and _has_more_than_there_is(group, after, event.image):
+        try:
+            targets = compute(group, after, name, event.image, is_homogeneous=is_homogeneous, listed=listed)
+        except AssignorFailedError:
             return ErrorCode.UNKNOWN_SERVER_ERROR
-        targets = compute(group, after, name, event.image, is_homogeneous=is_homogeneous, listed=listed)
     former_id = after.member_id
     if group.behavior.keeps_target_of_replaced_member and after.group_instance_id is not None:
         former_id = group.static_ids.get(after.group_instance_id, former_id)
@@ -86,10 +91,11 @@ def compute(
     is_homogeneous: bool,
     listed: Sequence[str] | None = None,
 ) -> dict[str, tuple[Target, ListedTarget]]:
-    """The targets of all members, of which one is updated or new, in the order of Kafka's hash map."""
+    """The targets of all members, of which one is updated or new, in the order of Kafka's hash map. Raises
+    AssignorFailedError."""
     replaced = None if updated.group_instance_id is None else group.static_ids.get(updated.group_instance_id)
     members = {member.member_id: member for member in group.in_order()}
-    order = _in_map_order([*members], updated.member_id, replaced)
+    order = _in_map_order(members, updated.member_id, replaced)
     members[updated.member_id] = updated
     names_of = _Subscriptions(group, image)
     if assignor == RANGE and is_homogeneous:
@@ -108,35 +114,33 @@ def compute(
         )
         for member_id, target in zip(order, before, strict=True)
     ]
+    if assignor != RANGE:
+        _check_owned(specs, image)
     named = [names_of.count(members[member_id]) for member_id in order]
     return _assign(specs, before, image, named, is_range=assignor == RANGE, is_homogeneous=is_homogeneous)
 
 
-def _has_more_than_there_is(group: ConsumerGroup, updated: ConsumerMember, image: TopicImage) -> bool:
-    """Whether a target has a partition that does not exist, of a topic that does and that the member subscribes to:
-    then Kafka's `uniform` fails, each time. The group was a classic one once, in which the names of topics count, and
-    the topic was deleted and created again with fewer partitions."""
-    for member in (*group.in_order(), updated):
-        for topic_id, partitions in group.target_of(member.member_id, member.group_instance_id).items():
-            topic = image.by_id.get(topic_id)
-            if topic is None or not partitions or partitions[-1] < topic.partitions:
-                continue
-            if topic.name in subscription(group, updated if member.member_id == updated.member_id else member):
-                return True
-    return False
+def _check_owned(specs: Sequence[MemberSpec], image: TopicImage) -> None:
+    """Raises AssignorFailedError if a target has a partition that does not exist, of a topic that does and that the member
+    subscribes to: then Kafka's `uniform` fails, each time. The group was a classic one once, in which the names of
+    topics count, and the topic was deleted and created again with fewer partitions."""
+    for spec in specs:
+        for name, partitions in spec.owned.items():
+            if max(partitions, default=-1) >= image.by_name[name].partitions and name in spec.topics:
+                raise AssignorFailedError
 
 
-def _in_map_order(ids: list[str], updated: str, replaced: str | None) -> list[str]:
+def _in_map_order(members: Collection[str], updated: str, replaced: str | None) -> list[str]:
     """The members in the order of the map in which Kafka puts them all, and then the updated one. The one that it
     replaces leaves that map before or after this, in the order of another map with the two of them: if before, the map
     may stay smaller."""
-    after = ids if updated in ids else [*ids, updated]
+    after = [*members] if updated in members else [*members, updated]
     if replaced is None or replaced == updated:
         return [after[at] for at in map_order(after)]
     if first_in_map([updated, replaced], DEFAULT_CAPACITY) == updated:
         return [after[at] for at in map_order(after) if after[at] != replaced]
     kept = [member_id for member_id in after if member_id != replaced]
-    return [kept[at] for at in map_order(kept, table_of(ids))]
+    return [kept[at] for at in map_order(kept, table_of(members))]
 
 
 def _range_of_same(

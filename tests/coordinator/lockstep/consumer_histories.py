@@ -46,6 +46,14 @@ def topic_id(name, turn, bucket=None):
     raise AssertionError
 
 
+def joining(member_id, instance_id=None, **subscribed):
+    """The heartbeat with which a member joins."""
+    return ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id=member_id, instance_id=instance_id, member_epoch=0, rebalance_timeout_ms=5_000,
+        topic_partitions=[], **subscribed,
+    )  # fmt: skip
+
+
 class ConsumerWalk(Walk):
     """One random history. What members of the new protocol know is kept by member id: their epoch, what they own."""
 

@@ -19,7 +19,7 @@ from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroup
 
 pytest.register_assert_rewrite("tests.coordinator.lockstep.driver")
 
-from tests.coordinator.lockstep.consumer_histories import ConsumerWalk, topic_id  # noqa: E402
+from tests.coordinator.lockstep.consumer_histories import ConsumerWalk, joining, topic_id  # noqa: E402
 from tests.coordinator.lockstep.driver import KafkasCoordinator, Lockstep  # noqa: E402
 from tests.coordinator.lockstep.test_classic_histories import FIRST, OPERATIONS, PATIENCE, SEEDS, report  # noqa: E402
 
@@ -103,15 +103,8 @@ def test_a_member_is_replaced_where_the_map_of_members_is_full(kafka):
         draw = random.Random(seed)
         *ids, away, new = (draw.randbytes(11).hex() for _ in range(13))
         for member_id in [*ids, away]:
-            step.request(joining(member_id, "a" if member_id == away else None), 1)
+            step.request(joining(member_id, "a" if member_id == away else None, subscribed_topic_names=["orders"]), 1)
         step.request(ConsumerGroupHeartbeatRequest(group_id="g", member_id=away, instance_id="a", member_epoch=AWAY), 1)
-        step.request(joining(new, "a", extra="payments"), 1)
+        step.request(joining(new, "a", subscribed_topic_names=["orders", "payments"]), 1)
         firsts[first_in_map([new, away], DEFAULT_CAPACITY) == new] += 1
     assert min(firsts[True], firsts[False]) > 3
-
-
-def joining(member_id, instance_id, extra=None):
-    return ConsumerGroupHeartbeatRequest(
-        group_id="g", member_id=member_id, instance_id=instance_id, member_epoch=0, rebalance_timeout_ms=5_000,
-        subscribed_topic_names=["orders", extra] if extra else ["orders"], topic_partitions=[],
-    )  # fmt: skip

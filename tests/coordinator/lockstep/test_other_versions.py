@@ -31,6 +31,7 @@ from kgm.protocol.subscription import (  # noqa: E402
     encode_subscription,
 )
 from tests.coordinator.lockstep import test_classic_histories, test_consumer_histories  # noqa: E402
+from tests.coordinator.lockstep.consumer_histories import joining, topic_id  # noqa: E402
 from tests.coordinator.lockstep.driver import KafkasCoordinator, Lockstep  # noqa: E402
 from tests.coordinator.lockstep.test_classic_histories import FIRST, OPERATIONS, report  # noqa: E402
 
@@ -76,17 +77,10 @@ def test_random_histories_are_those_of_the_version(kafkas, version, kind):
         assert len(step.deeds) >= OPERATIONS
 
 
-def joining(member_id, instance_id=None, **subscribed):
-    return ConsumerGroupHeartbeatRequest(
-        group_id="g", member_id=member_id, instance_id=instance_id, member_epoch=0, rebalance_timeout_ms=5_000,
-        topic_partitions=[], **subscribed,
-    )  # fmt: skip
-
-
-def classic(instance_id, member_id=""):
+def classic(instance_id):
     metadata = encode_subscription(Subscription(topics=("orders",), version=1))
     return JoinGroupRequest(
-        group_id="g", member_id=member_id, group_instance_id=instance_id, session_timeout_ms=6_000,
+        group_id="g", group_instance_id=instance_id, session_timeout_ms=6_000,
         rebalance_timeout_ms=5_000, protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
     )  # fmt: skip
@@ -112,11 +106,38 @@ def test_a_member_without_a_target_may_hold_a_downgrade_up(kafkas, version, stay
     """The last member of the new protocol, whose expression is not resolved yet, joins again with the classic one."""
     settings = {"group_consumer_migration_policy": "bidirectional", "group_initial_rebalance_delay_ms": 0}
     step = Lockstep(kafkas(version), **settings)
-    step.topics({"orders": (b"orders".ljust(16, b"0"), 3)}, racks=False)
+    step.topics({"orders": (topic_id("orders", 0), 3)}, racks=False)
     step.request(classic("x"), 5)
     step.request(joining("m", "i", subscribed_topic_regex="o.*"), 1)
     step.request(classic("i"), 5)
     assert (step.engine.consumer_group("g") is not None) == stays
+
+
+def have_more_than_there_is(step):
+    """Form a classic group whose only member, `x`, was assigned more of a topic than there is."""
+    step.topics({name: (topic_id(name, 0), 2) for name in ("orders", "views")}, racks=False)
+    step.request(classic("x"), 5)
+    step.sleep(0)
+    (member_id,) = step.engine.classic_group("g").members
+    blob = encode_assignment(MemberAssignment(partitions={"orders": [0, 2, 4]}, version=1))
+    rows = [SyncGroupRequestAssignment(member_id=member_id, assignment=blob)]
+    step.request(
+        SyncGroupRequest(
+            group_id="g", generation_id=1, member_id=member_id, group_instance_id="x", assignments=rows
+        ), 3,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.parametrize("names", [["orders", "views"], ["views"]])
+def test_uniform_asks_what_who_takes_over_subscribes_to(kafkas, names):
+    """The member that had them is replaced by one of the new protocol: what it subscribed to itself does not count."""
+    settings = {"group_consumer_migration_policy": "bidirectional", "group_initial_rebalance_delay_ms": 0}
+    step = Lockstep(kafkas("4.3.0"), **settings)
+    have_more_than_there_is(step)
+    step.request(joining("new", "x", subscribed_topic_names=names), 1)
+    assert (step.engine.consumer_group("g") is None) == ("orders" in names)
 
 
 @pytest.mark.slow
@@ -129,22 +150,12 @@ def test_uniform_fails_on_partitions_that_do_not_exist(kafkas, version, assignor
     with fewer partitions, becomes a consumer group. Once the topic has grown, all is well."""
     settings = {"group_consumer_migration_policy": "bidirectional", "group_initial_rebalance_delay_ms": 0}
     step = Lockstep(kafkas(version), **settings, group_consumer_assignors=assignor)
-    step.topics({name: (name.encode().ljust(16, b"0"), 2) for name in ("orders", "views")}, racks=False)
-    step.request(classic("x"), 5)
-    step.sleep(0)
-    (member_id,) = step.engine.classic_group("g").members
-    blob = encode_assignment(MemberAssignment(partitions={"orders": [0, 2, 4]}, version=1))
-    rows = [SyncGroupRequestAssignment(member_id=member_id, assignment=blob)]
-    step.request(
-        SyncGroupRequest(
-            group_id="g", generation_id=1, member_id=member_id, group_instance_id="x", assignments=rows
-        ), 3,
-    )  # fmt: skip
+    have_more_than_there_is(step)
     for member_id in ("new", "newer"):
         step.request(joining(member_id, subscribed_topic_names=names), 1)
     assert (step.engine.consumer_group("g") is None) == (assignor == "uniform")
     step.request(classic("y"), 5)
-    step.topics({"orders": (b"orders".ljust(16, b"0"), 5), "views": (b"views".ljust(16, b"0"), 2)}, racks=False)
+    step.topics({"orders": (topic_id("orders", 0), 5), "views": (topic_id("views", 0), 2)}, racks=False)
     step.request(joining("new", subscribed_topic_names=names), 1)
     assert {*step.engine.consumer_group("g").members} >= {"new"}
 
@@ -152,7 +163,7 @@ def test_uniform_fails_on_partitions_that_do_not_exist(kafkas, version, assignor
 def expressions_grow_old(kafka):
     """A member with a regular expression stays for longer than such an expression is taken to be resolved."""
     step = Lockstep(kafka)
-    step.topics({"orders": (b"orders".ljust(16, b"0"), 3)}, racks=False)
+    step.topics({"orders": (topic_id("orders", 0), 3)}, racks=False)
     try:
         step.request(joining("m", subscribed_topic_regex="o.*"), 1)
         for _ in range(20):
@@ -179,11 +190,12 @@ def test_a_wrong_field_is_found(kafkas, monkeypatch, version, name):
 
     def differs(play, behavior):
         monkeypatch.setattr(broker_settings, "behavior_of", lambda _: behavior)
-        return play()
+        return play()[1] is not None
 
-    plays = [partial(test_consumer_histories.history, kafkas(version), seed) for seed in range(ENOUGH)]
-    if name in SCENES:
-        plays = [partial(SCENES[name], kafkas(version))]
-    play = next((play for play in plays if differs(play, wrong)[1] is not None), None)
+    kafka = kafkas(version)
+    scene = SCENES.get(name)
+    seeds = range(ENOUGH)
+    plays = [partial(scene, kafka)] if scene else (partial(test_consumer_histories.history, kafka, at) for at in seeds)
+    play = next((play for play in plays if differs(play, wrong)), None)
     assert play is not None
-    assert differs(play, right)[1] is None, "and with the right field the engine is"
+    assert not differs(play, right), "and with the right field the engine is"
