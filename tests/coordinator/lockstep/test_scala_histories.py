@@ -110,5 +110,7 @@ def test_each_difference_is_found(kafka, monkeypatch, fact):
     """A coordinator that does one of these things as 4.3 does differs from Kafka's in one of the first histories."""
     wrong = replace(behavior_of(VERSION), **{fact: not getattr(behavior_of(VERSION), fact)})
     monkeypatch.setattr(settings, "behavior_of", lambda _version: wrong)
-    found = (seed for seed in range(ENOUGH) if history(kafka, seed)[1] is not None)
-    assert next(found, None) is not None
+    found = next((seed for seed in range(ENOUGH) if history(kafka, seed)[1] is not None), None)
+    assert found is not None
+    monkeypatch.undo()
+    assert history(kafka, found)[1] is None, "and one that does none of them does not"
