@@ -121,9 +121,9 @@ def compute(
 
 
 def _check_owned(specs: Sequence[MemberSpec], image: TopicImage) -> None:
-    """Raises AssignorFailedError if a target has a partition that does not exist, of a topic that does and that the member
-    subscribes to: then Kafka's `uniform` fails, each time. The group was a classic one once, in which the names of
-    topics count, and the topic was deleted and created again with fewer partitions."""
+    """Raises AssignorFailedError if a target has a partition that does not exist, of a topic that does and that the
+    member subscribes to: then Kafka's `uniform` fails, each time. The group was a classic one once, in which the names
+    of topics count, and the topic was deleted and created again with fewer partitions."""
     for spec in specs:
         for name, partitions in spec.owned.items():
             if max(partitions, default=-1) >= image.by_name[name].partitions and name in spec.topics:
