@@ -1,22 +1,21 @@
-"""Fixtures that start a real Kafka once for a whole session.
+"""What all tests share: options of a run, brokers that are started once for all workers, state folders that are nobody's.
 
-Tests marked `kafka` fail when Java or Maven is missing; KGM_SKIP_KAFKA=1 skips them instead.
-
-Properties are tried with the same examples each time; KGM_RANDOM=1 draws others, to look for what nobody has seen yet.
-No example has a deadline in wall-clock time, which a busy machine misses: test_budget.py bounds CPU time.
-"""
+Properties are tried with the same examples each time unless `--seed` says otherwise. No example has a deadline in wall-clock
+time, which a busy machine misses: test_budget.py bounds CPU time."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.alone import in_order, register
+from tests import selection
+from tests.kafka import shared
 
 if TYPE_CHECKING:  # imported late below: only some tests need them
     from tests.kafka.broker import KafkaCluster, OldKafka
@@ -24,30 +23,54 @@ if TYPE_CHECKING:  # imported late below: only some tests need them
     from tests.kafka.secured import SecuredKafka
     from tests.s3 import S3Server
 
-settings.register_profile(
-    "same",
-    derandomize="KGM_RANDOM" not in os.environ,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("same")
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    selection.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    register(config)
+    selection.configure(config)
+    # Tests start kgm some thousand times, in workers and as processes: compiling it each time would be most of the work.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+    settings.register_profile(
+        "kgm",
+        derandomize=selection.is_usual_seed(),
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("kgm")
+    if not selection.is_usual_seed():
+        config.option.hypothesis_seed = str(selection.first_seed())
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False  # files begin in the order that `in_order` gives them
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        shared.serve_workers()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # Shells start background jobs like this, and every process that a test interrupts would inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_unconfigure() -> None:
+    shared.stop_all()
+
+
+def pytest_report_header() -> str:
+    return selection.header()
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    in_order(items)
-    if os.environ.get("KGM_SKIP_KAFKA") == "1":
-        skip = pytest.mark.skip(reason="KGM_SKIP_KAFKA=1")
-        for item in items:
-            if item.get_closest_marker("kafka"):
-                item.add_marker(skip)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    selection.select(config, items)
+    selection.in_order(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    if report.failed and (line := selection.repeating_line(item.nodeid)):
+        report.sections.append(("the same cases again", line))
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -59,30 +82,27 @@ def _own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[KafkaCluster]:
-    """One Kafka 4.3 broker for the session: use groups and topics of your own name."""
-    from tests.kafka.broker import KafkaCluster
+def kafka() -> KafkaCluster:
+    """One Kafka 4.3 broker for the run: use groups and topics of your own name."""
+    from tests.kafka.versions import shared_broker
 
-    with KafkaCluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="session")
-def old_kafka() -> Iterator[OldKafka]:
-    """One Kafka 2.2.2 broker for the session."""
-    from tests.kafka.broker import OldKafka
-
-    with OldKafka() as cluster:
-        yield cluster
+    return shared_broker()
 
 
 @pytest.fixture(scope="session")
-def secured() -> Iterator[SecuredKafka]:
-    """One Kafka 4.3 broker with TLS, SASL and ACLs for the session: give users rights on groups of your own name."""
-    from tests.kafka.secured import SecuredKafka
+def old_kafka() -> OldKafka:
+    """One Kafka 2.2.2 broker for the run."""
+    from tests.kafka.broker import start_old_kafka
 
-    with SecuredKafka() as cluster:
-        yield cluster
+    return shared.shared(start_old_kafka)
+
+
+@pytest.fixture(scope="session")
+def secured() -> SecuredKafka:
+    """One Kafka 4.3 broker with TLS, SASL and ACLs for the run: give users rights on groups of your own name."""
+    from tests.kafka.secured import start_secured_kafka
+
+    return shared.shared(start_secured_kafka)
 
 
 @pytest.fixture(scope="session")

@@ -164,7 +164,9 @@ def test_the_map_is_the_tree():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "command", [["lint-imports"], ["ruff", "check", "."], ["mypy"]], ids=lambda command: command[0]
+    "command",
+    [["lint-imports"], ["ruff", "check", "."], pytest.param(["mypy"], marks=pytest.mark.long)],
+    ids=lambda command: command[0],
 )
 def test_checkers_pass(command):
     tool = pathlib.Path(sys.executable).with_name(command[0])

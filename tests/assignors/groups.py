@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import os
 import random
 import string
 import uuid
@@ -12,6 +11,7 @@ from typing import Any
 from kgm import assignors
 from kgm.assignors import GroupSpec
 from kgm.assignors.json_cases import cases_from_json
+from tests.selection import first_seed, sized
 
 Case = dict[str, Any]
 Answer = dict[str, dict[str, list[int]]]
@@ -30,13 +30,13 @@ RACKS = ("rack-a", "rack-b", "rack-c")
 
 
 #: How many sequences of rounds the comparisons with Kafka and with the slow versions play for each assignor: some 5.2
-#: cases each. (1000 is the long run, see `test_kafka`.)
-SEQUENCES = int(os.environ.get("KGM_ASSIGNOR_SEQUENCES", "100"))
+#: cases each.
+SEQUENCES = sized(25, 400)
 
 
 def every_case(assignor: str) -> Iterator[Case]:
     """Groups through their rounds, now and then through many, so that drift is seen."""
-    for seed in range(SEQUENCES):
+    for seed in range(first_seed(), first_seed() + SEQUENCES):
         for case in sequence(random.Random(f"{assignor}-{seed}"), assignor, steps=9 if seed % 5 == 0 else 3):
             yield {**case, "case": f"seed {assignor}-{seed}, round {case['case']}"}
 

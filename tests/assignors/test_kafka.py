@@ -1,10 +1,6 @@
 """The same groups through Kafka's own classes in a JVM, round after round; what differs is made small.
 
-CI compares some 500 cases for each assignor, the long run more than 5,000 (and as many with the slow versions of
-`test_oracles`):
-
-    KGM_ASSIGNOR_SEQUENCES=1000 python -m pytest tests/assignors/test_kafka.py tests/assignors/test_oracles.py
-"""
+Some 130 cases for each assignor, with `--long` more than 2,000 (and as many with the slow versions of `test_oracles`)."""
 
 import json
 from itertools import islice

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from kgm.assignors import NAMES, GroupSpec, MemberSpec, TopicSpec, is_cooperative
 from tests.assignors.groups import assign
+from tests.selection import sized
 
 STICKY = ("sticky", "cooperative-sticky", "consumer-uniform")
 CLIENT = tuple(name for name in NAMES if not name.startswith("consumer-"))
 RACKS = st.sampled_from(["a", "b", "c"])
-few = functools.partial(settings, max_examples=60, deadline=None)
+few = functools.partial(settings, max_examples=sized(20, 60), deadline=None)
 
 
 @st.composite

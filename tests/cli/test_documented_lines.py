@@ -102,6 +102,7 @@ def console(command: str) -> str:
     return block.partition(command)[2].strip("\n")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_readme_shows_what_a_scale_out_costs():
     command = "simulate-bounce --members 4 --topic orders:12 --scale-out 3 --scale-out-every 20s --target-size 7"

@@ -13,7 +13,7 @@ from tests.kafka.members import RdMembers, wait_settled
 
 # Alone: on a machine without a free processor a coordinator that has taken over may describe groups as they were for
 # longer than the second that kgm allows for.
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes]
 PARTITIONS = 6
 
 

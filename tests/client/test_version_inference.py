@@ -90,6 +90,7 @@ def test_versions_in_words():
     assert releases_in_words([BrokerVersion.parse("3.3"), BrokerVersion.parse("3.4")]) == "3.3 to 3.4"
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.timeout(300)

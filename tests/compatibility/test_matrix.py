@@ -1,5 +1,4 @@
-"""Every command on every version. `KGM_MATRIX_VERSIONS=all` plays all (about a minute each), `KGM_MATRIX_VERSIONS='2.4.1 4.4.0'`
-these; otherwise a few commands run on two old ones."""
+"""Every command on every version, with `--long`; without it a few commands run on two old ones."""
 
 from __future__ import annotations
 
@@ -11,15 +10,13 @@ from tests.compatibility.cells import ROWS, NotHere
 from tests.compatibility.page import PAGE, Page, merged
 from tests.compatibility.scene import Scene
 from tests.kafka.versions import VERSIONS
+from tests.selection import sized
 from tools.manual.tree import leaves
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 
-CHOSEN = os.environ.get("KGM_MATRIX_VERSIONS", "")
-#: Played in any case, with a part of the rows only.
-DEFAULT = ("2.8.2", "3.9.1")
-PLAYED = VERSIONS if CHOSEN == "all" else tuple(CHOSEN.split()) or DEFAULT
-PLAYED_ROWS = ROWS if CHOSEN else tuple(row for row in ROWS if row.is_quick)
+PLAYED = sized(("2.8.2", "3.9.1"), VERSIONS)
+PLAYED_ROWS = sized(tuple(row for row in ROWS if row.is_quick), ROWS)
 TITLES = [row.title for row in ROWS]
 #: `config view` connects to nothing; `export` asks what `describe` and `doctor` ask; the others read the same records as
 #: `history rebalances`, or start Spark.

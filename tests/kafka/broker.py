@@ -18,7 +18,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -82,6 +82,7 @@ class _Cluster:
 
     bootstrap: str
     folder: Path
+    _is_guest = False
 
     @property
     def port(self) -> int:
@@ -113,6 +114,10 @@ class _Cluster:
     def produce(self, topic: str, values: Iterable[bytes | str], *, partition: int | None = None) -> None:
         """Produce values (keyless) and wait until all are acknowledged."""
         produce(self.bootstrap, topic, values, None if partition is None else [partition])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process, which knows the brokers and does not own them: its `stop` leaves them alone."""
+        return {**self.__dict__, "_child": None, "_children": {}, "_is_guest": True}
 
     def start(self) -> Self:
         raise NotImplementedError
@@ -196,7 +201,7 @@ class KafkaCluster(_Cluster):
         for child in self._children.values():
             child.kill()
         self._children.clear()
-        if self.folder != Path():
+        if self.folder != Path() and not self._is_guest:
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder = Path()
 
@@ -406,9 +411,14 @@ class OldKafka(_Cluster):
         if self._child is not None:
             self._child.kill()
             self._child = None
-        if self.folder != Path():
+        if self.folder != Path() and not self._is_guest:
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder = Path()
+
+
+def start_old_kafka() -> OldKafka:
+    """A broker of 2.2.2, started."""
+    return OldKafka().start()
 
 
 def _with_logging(name: str) -> str:

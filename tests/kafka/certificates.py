@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import trustme
 from cryptography.hazmat.primitives.serialization import (
@@ -62,6 +64,18 @@ class Certificates:
         self.client = self.issue("client", "client.example", common_name="mtls-user")
         self.stranger = self.issue("stranger-client", "client.example", ca=self._stranger, common_name="mtls-user")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process of the same run: authorities as PEM texts."""
+        authorities = {name: _pem(getattr(self, name)) for name in ("_ca", "_stranger")}
+        return {**self.__dict__, **authorities}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        authorities = {name: trustme.CA.from_pem(*state[name]) for name in ("_ca", "_stranger")}
+        # Two processes may issue certificates of the same name.
+        folder = state["folder"] / f"process-{os.getpid()}"
+        folder.mkdir(exist_ok=True)
+        self.__dict__.update(state, **authorities, folder=folder)
+
     def issue(
         self, name: str, *identities: str, ca: trustme.CA | None = None, expired: bool = False, **more: str
     ) -> Pair:
@@ -96,3 +110,7 @@ class Certificates:
         path.write_text(text)
         path.chmod(0o600)
         return path
+
+
+def _pem(authority: trustme.CA) -> tuple[bytes, bytes]:
+    return authority.cert_pem.bytes(), authority.private_key_pem.bytes()

@@ -92,7 +92,8 @@ class SecuredKafka(KafkaCluster):
 
     def stop(self) -> None:
         super().stop()
-        shutil.rmtree(self._store, ignore_errors=True)
+        if not self._is_guest:
+            shutil.rmtree(self._store, ignore_errors=True)
 
     def settings(self, listener: str, user: str = "operator", mechanism: str = "SCRAM-SHA-512") -> dict[str, str]:
         """A client's settings for a listener."""
@@ -166,3 +167,8 @@ class SecuredKafka(KafkaCluster):
             binding.permission_type,
         )
         until(lambda: admin.describe_acls(wanted).result(30), f"{user} does not have its right", 30)
+
+
+def start_secured_kafka() -> SecuredKafka:
+    """The broker, started."""
+    return SecuredKafka().start()

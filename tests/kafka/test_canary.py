@@ -34,7 +34,7 @@ from tests.server.wire.play import TOPICS, Server, play_all  # noqa: E402
 
 WANTED = os.environ.get("KGM_CANARY", "")
 AGAINST = os.environ.get("KGM_CANARY_AGAINST", NEWEST_VERSION)
-SEEDS = int(os.environ.get("KGM_LOCKSTEP_SEEDS", "200"))
+SEEDS = 200
 
 
 def schemas(version):

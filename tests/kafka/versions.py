@@ -12,19 +12,21 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.kafka import jars as _jars
 from tests.kafka.broker import KafkaCluster, OldKafka
+from tests.kafka.jars import KAFKA_VERSION
 from tests.kafka.java_tools import QUICK, drivers, java_command
 from tests.kafka.process import Child
+from tests.kafka.shared import shared
 
 #: Oldest first. What is in front of a `+` is the version of the jars.
 VERSIONS: Final = (
     "2.4.1", "2.8.2", "3.3.2", "3.6.2", "3.9.1", "3.9.1+new", "4.0.1", "4.1.1", "4.2.0", "4.3.0", "4.4.0",
 )  # fmt: skip
 _FORMAT_TIMEOUT_S: Final = 60
-_LOGS_GROUPS: Final = tuple(
+LOGS_GROUPS: Final = tuple(
     f"-Dorg.slf4j.simpleLogger.log.{name}=info"
     for name in ("kafka.coordinator.group", "org.apache.kafka.coordinator.group")
 )
@@ -43,9 +45,23 @@ def broker_of(
     number, _, variant = version.partition("+")
     more = {**(_NEW_COORDINATOR if variant == "new" else {}), **(properties or {})}
     if _is_kraft(number):
-        jvm_options = [*QUICK, *_LOGS_GROUPS] if logs_groups else QUICK
+        jvm_options = [*QUICK, *LOGS_GROUPS] if logs_groups else QUICK
         return _KRaftBroker(number, more, listeners=listeners, jvm_options=jvm_options)
     return OldKafka(more, version=number, listeners=listeners, logs_groups=logs_groups)
+
+
+def shared_broker(
+    version: str = "4.3.0", properties: Mapping[str, str] | None = None, *, logs_groups: bool = False
+) -> Any:
+    """A broker of one of `VERSIONS` that all tests of the run which ask for these properties share; it is started."""
+    return shared(_start, version, tuple(sorted((properties or {}).items())), logs_groups)
+
+
+def _start(version: str, properties: tuple[tuple[str, str], ...], logs_groups: bool) -> KafkaCluster | OldKafka:
+    if version == KAFKA_VERSION:
+        options = [*QUICK, *LOGS_GROUPS] if logs_groups else QUICK
+        return KafkaCluster(properties=dict(properties), jvm_options=options).start()
+    return broker_of(version, dict(properties), logs_groups=logs_groups).start()
 
 
 def _is_kraft(number: str) -> bool:

@@ -21,6 +21,7 @@ from tools.release import homebrew, notes, sbom
 pytestmark = pytest.mark.timeout(300)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_list_of_components_has_what_the_wheel_needs_and_is_reproducible(dist, wheels, tmp_path, monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")

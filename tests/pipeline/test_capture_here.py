@@ -19,10 +19,11 @@ from kgm.model.errors import RefusedError, UnreachableError
 from kgm.pipeline import Source, SparkOptions, capture, session, tasks
 from kgm.pipeline.taking import engine
 from tests.pipeline.writer import write_log
+from tests.selection import first_seed, is_long
 from tests.waiting import until
 
-#: KGM_KILLS=1 kills at every step; without it at some of them, others each time.
-EVERY_STEP = "KGM_KILLS" in os.environ
+#: `--long` kills at every step; without it at some of them.
+EVERY_STEP = is_long()
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -211,7 +212,7 @@ def test_killed_at_every_step(log, tmp_path):
     """Before and after each file that is written, moved or named, one after the other on the same store."""
     source, grow = log
     out = tmp_path / "store"
-    every = itertools.count(1) if EVERY_STEP else itertools.count(random.randrange(1, 12), 11)
+    every = itertools.count(1) if EVERY_STEP else itertools.count(random.Random(first_seed()).randrange(1, 12), 11)
     died = 0
     for step in every:
         grow(30)

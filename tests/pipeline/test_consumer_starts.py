@@ -1,11 +1,9 @@
 """A consumer group (KIP-848) starts from a history in the state in which a live one does: a real Kafka with real
 members, whose groups have joined, left and subscribed at random."""
 
-import os
 import random
 import shutil
 import threading
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -29,6 +27,7 @@ from kgm.simulation.fleet import FleetPlan, cost_rows
 from kgm.simulation.plan.bounce_plan import Plan, Rolling
 from tests.kafka.broker import DEFAULTS
 from tests.kafka.members import JavaMembers, RdMembers
+from tests.selection import first_seed
 from tests.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -38,7 +37,7 @@ GROUPS, ROUNDS = 6, 7
 #: Groups that only grow, to a size at which a record of what a member has lets the broker's table grow, and no member's.
 ONLY_GROWING = {0: 5, 1: 10}
 SESSION_MS = int(DEFAULTS["group.consumer.session.timeout.ms"])
-SEED = os.environ.get("KGM_STARTS_SEED") or uuid.uuid4().hex
+SEED = str(first_seed())
 _starting = threading.Lock()
 
 
@@ -91,7 +90,7 @@ def is_stable(cluster, group, members):
 def running(kafka):
     kafka.create_topics(TOPICS)
     with RdMembers(kafka.bootstrap) as rd, JavaMembers(kafka.bootstrap) as java:
-        names = [f"starts-{SEED[:6]}-{number}" for number in range(GROUPS)]
+        names = [f"starts-{SEED}-{number}" for number in range(GROUPS)]
         chances = [random.Random(f"{SEED}/{name}") for name in names]
         sizes = [ONLY_GROWING.get(number) for number in range(GROUPS)]
         with ThreadPoolExecutor(len(names)) as pool:
@@ -165,6 +164,7 @@ def told(prediction):
     return replace(prediction, caveats=())
 
 
+@pytest.mark.long
 def test_predictions_are_the_same(live, tables):
     exact = 0
     for name, snapshot in live.items():

@@ -21,12 +21,12 @@ from kgm.pipeline import Source, build, building, capture, layout, read
 from tests.kafka.process import Child
 from tests.pipeline.sparks import FAST, jars
 from tests.pipeline.writer import write_log
+from tests.selection import first_seed, sized
 from tests.waiting import until
 
 # Where a dozen others use the machine, each start of Spark may take a minute.
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3000)]
-#: KGM_KILLS=20 is the long run.
-KILLS = int(os.environ.get("KGM_KILLS", "2"))
+KILLS = sized(1, 6)
 PARTITIONS, PER_PARTITION = 2, 20_000
 _CAPTURE = """
 import json, sys
@@ -74,9 +74,7 @@ def committed(out):
 
 def test_driver_and_workers_killed_again_and_again(spark, options, tmp_path):
     folder, out = tmp_path / "log", tmp_path / "store"
-    seed = int(time.time())
-    print("seed:", seed)
-    chance = random.Random(seed)
+    chance = random.Random(first_seed())
     writers = [write_log(folder, partition) for partition in range(PARTITIONS)]
     written = [0] * PARTITIONS
 

@@ -24,6 +24,7 @@ from tests.pipeline.test_remote_store import (  # noqa: F401  (collected here, w
     test_one_capture_and_one_build_at_a_time,
     test_two_writers_that_do_not_see_each_other,
 )
+from tests.selection import first_seed
 
 #: The reader leaves the server some time for what it is there for.
 _READ_EVERY_S = 0.2
@@ -42,13 +43,15 @@ def store(hdfs):
     return hdfs.directory()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("format", ["parquet", "delta"])
 def test_killed_at_every_request_while_others_read(store, log, format):  # noqa: A002, F811
     """Before and after each request of a capture and a build that changes something, a rename into place among them,
     one after the other on the same store. A reader sees whole builds only."""
     steps = itertools.count(1)
-    if not EVERY_STEP:  # others each time
-        steps = itertools.chain([random.randrange(1, 30)], itertools.count(random.randrange(30, 80), 90))
+    if not EVERY_STEP:
+        chance = random.Random(first_seed())
+        steps = itertools.chain([chance.randrange(1, 30)], itertools.count(chance.randrange(30, 80), 90))
     wholes, seen, over = {200}, [], threading.Event()
 
     def read():

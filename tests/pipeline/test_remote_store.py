@@ -5,7 +5,6 @@ unpickled. `test_remote_on_spark` has the same on Spark."""
 
 import itertools
 import json
-import os
 import random
 import threading
 import time
@@ -29,9 +28,10 @@ from kgm.pipeline.remote import bronze, claims, layout
 from tests.pipeline.killed_build import KilledBuild, without_spark
 from tests.pipeline.writer import write_log
 from tests.s3 import keys
+from tests.selection import first_seed, is_long
 
-#: KGM_KILLS=1 kills at every step; without it at some of them.
-EVERY_STEP = "KGM_KILLS" in os.environ
+#: `--long` kills at every step; without it at some of them.
+EVERY_STEP = is_long()
 pytestmark = pytest.mark.timeout(3000 if EVERY_STEP else 600)
 
 
@@ -252,6 +252,7 @@ def test_one_capture_and_one_build_at_a_time(store, log, monkeypatch):
         dead.check()
 
 
+@pytest.mark.long
 def test_two_writers_that_do_not_see_each_other(store, log, monkeypatch):
     """As when the first slept through the end of its claim: whatever they do in whatever order, a reader sees every
     record once, and one whole build."""
@@ -341,8 +342,8 @@ def killed_at_steps(store, log, steps, *, format, environment, requests=False, w
 def test_killed_at_every_step(s3, log, format):  # noqa: A002
     """Before and after each write and each deletion of a capture and a build, one after the other on the same store."""
     steps = itertools.count(1)
-    if not EVERY_STEP:  # others each time
-        steps = itertools.chain([1], itertools.count(random.randrange(2, 18), 17))
+    if not EVERY_STEP:
+        steps = itertools.chain([1], itertools.count(random.Random(first_seed()).randrange(2, 18), 29))
     store = s3.bucket() / "history"
     assert killed_at_steps(store, log, steps, format=format, environment=s3.environment) > 1
 

@@ -2,7 +2,6 @@
 cluster that takes it is as one that does not."""
 
 import itertools
-import os
 import random
 import uuid
 
@@ -17,10 +16,11 @@ from kgm.protocol.wire import encode_request
 from kgm.server.contract.exchange import ResponseFrame
 from kgm.server.contract.limits import Limits
 from kgm.server.logs.data_directory import DataDirectory
+from tests.selection import first_seed, sized
 from tests.server.broker_driver import Driver
 from tests.server.group_requests import commit, join, stable
 
-HISTORIES = int(os.environ.get("KGM_SERVED_HEARTBEATS", "80"))
+FIRST, HISTORIES = first_seed(), sized(20, 200)
 
 
 class ShortDriver(Driver):
@@ -127,7 +127,7 @@ def on_disk(folder):
 
 
 def test_a_cluster_that_takes_the_short_form_is_as_one_that_does_not(monkeypatch):
-    shorts = sum(history(seed, (None, None), monkeypatch) for seed in range(HISTORIES))
+    shorts = sum(history(seed, (None, None), monkeypatch) for seed in range(FIRST, FIRST + HISTORIES))
     assert shorts > 2 * HISTORIES
 
 
@@ -136,7 +136,7 @@ def test_a_cluster_on_a_disk_answers_nothing_before_it_is_flushed(monkeypatch, t
     shorts = 0
     for seed in range(HISTORIES // 10):
         storages = [on_disk(tmp_path / f"{seed}-{name}") for name in ("short", "plain")]
-        shorts += history(10_000 + seed, storages, monkeypatch)
+        shorts += history(FIRST + 10_000 + seed, storages, monkeypatch)
     assert shorts > HISTORIES // 10
 
 

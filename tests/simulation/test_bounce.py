@@ -71,6 +71,7 @@ def test_a_budget_pays_for_more_draws_in_bulk(restarts_of_thirty, monkeypatch):
     assert sum(draw.cost for draw in in_bulk) == pytest.approx(30 * BUDGET_MS, rel=0.1)
 
 
+@pytest.mark.long
 def test_a_budget_pays_for_the_same_draws_on_any_number_of_cores(restarts_of_thirty):
     expected = simulate(*restarts_of_thirty, budget_ms=BUDGET_MS)
     for processes in (1, 2, 3):

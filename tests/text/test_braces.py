@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kgm.model.errors import UsageError
 from kgm.text.braces import MAX_IDS, as_list, expand, expand_list
+from tests.selection import sized
 
 WORDS = [
     "app-{1..3}-StreamThread-{1..2}", "{a,b}{c,d}", "x{01..10}", "{1..9..2}", "{e..a}", "{x}", "a{b,c{1..2}}d", "{-2..2}",
@@ -63,10 +64,10 @@ def test_too_many_ids_are_refused_before_they_are_created(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "{a,b}" * 8_000,
-        "{a," * 5_000 + "b" + "}" * 5_000,
-        "{1..1}" * 8_000,
-        "{{a,b},c}" * 3_000,
+        "{a,b}" * sized(1_000, 8_000),
+        "{a," * sized(1_000, 5_000) + "b" + "}" * sized(1_000, 5_000),
+        "{1..1}" * sized(1_000, 8_000),
+        "{{a,b},c}" * sized(600, 3_000),
         "{1.." + "9" * 5_000 + "},{a",
     ],
 )
@@ -90,7 +91,7 @@ def test_numbers_and_brackets_without_end_are_plain_text():
 
 
 @given(st.text(st.sampled_from("ab1{},.-\\"), max_size=14))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=sized(33, 200), deadline=None)
 def test_any_text_gives_ids_or_a_usage_error(text):
     try:
         ids = expand_list(text, "o")
@@ -100,6 +101,6 @@ def test_any_text_gives_ids_or_a_usage_error(text):
 
 
 @given(st.from_regex(r"[a-zA-Z0-9._-]{1,30}", fullmatch=True))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=sized(20, 50), deadline=None)
 def test_ids_without_braces_are_themselves(text):
     assert expand_list(text, "o") == [text]

@@ -107,6 +107,7 @@ def test_one_draw_is_no_range_and_not_exact():
     assert any("one draw" in caveat for caveat in scenario["caveats"])
 
 
+@pytest.mark.long
 def test_a_budget_is_counted_in_requests_and_may_pay_for_one_draw_only():
     flags = (*SYNTHETIC, "--as", "dynamic", "--all", "--rolling")
     least, some, more = (only(simulate(*flags, "--budget", budget)) for budget in ("1ms", "200ms", "1s"))

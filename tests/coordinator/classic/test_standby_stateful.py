@@ -1,6 +1,5 @@
 """With a plan for the group, whatever happens: nobody is held beyond its bound, and all that holds without one holds."""
 
-import os
 import random
 
 import hypothesis.strategies as st
@@ -16,6 +15,7 @@ from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.model.errors import ErrorCode as E
 from tests.coordinator.classic.test_stateful import GROUP, INSTANCES, Coordination
 from tests.coordinator.harness import Harness, subscription
+from tests.selection import sized
 
 NEWCOMERS = ["n1", "n2"]
 HOLD = TimerKey(TimerKind.HOLD, GROUP)
@@ -162,7 +162,7 @@ class PlannedCoordination(Coordination):
 
 
 PlannedCoordination.TestCase.settings = settings(
-    max_examples=int(os.environ.get("KGM_STATEFUL_EXAMPLES", "60")),
+    max_examples=sized(15, 300),
     stateful_step_count=40,
     report_multiple_bugs=False,
     deadline=None,

@@ -1,6 +1,5 @@
 """Whatever clients, operators, clocks and disks do, these hold (the S and L numbers are in the class below)."""
 
-import os
 import threading
 
 import hypothesis.strategies as st
@@ -14,6 +13,7 @@ from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.model.errors import ErrorCode as E
 from kgm.records.record import decode_record, encode_record
 from tests.coordinator.harness import Harness, subscription
+from tests.selection import sized
 
 INSTANCES = ["a", "b", "c"]
 BOTH = subscription("orders", "payments", "ghost")
@@ -408,7 +408,7 @@ class Coordination(RuleBasedStateMachine):
 
 
 Coordination.TestCase.settings = settings(
-    max_examples=int(os.environ.get("KGM_STATEFUL_EXAMPLES", "60")),
+    max_examples=sized(15, 300),
     stateful_step_count=40,
     report_multiple_bugs=False,
     deadline=None,

@@ -8,7 +8,6 @@ assignment, KAFKA-12759), and L1: each partition of a subscribed topic is owned 
 L2, L3: when a join phase must end, worked out from the sessions and the timer by a second, simple machine.
 S6, S11 with transactions in the log; S11 for every prefix at a batch boundary, plain and compacted."""
 
-import os
 from collections import Counter
 
 import hypothesis.strategies as st
@@ -28,6 +27,7 @@ from kgm.protocol.subscription import MemberAssignment, decode_assignment, decod
 from kgm.records.record import decode_record, encode_record
 from tests.coordinator.classic.test_stateful import GROUP, OFFERS, Coordination, hard
 from tests.coordinator.harness import Harness, compacted, read_entry
+from tests.selection import sized
 
 TOPICS = {"orders": 3, "payments": 2}
 PRODUCERS = [(1, 0), (2, 0)]
@@ -307,7 +307,7 @@ def join_phase_end(group, deadlines):
 
 
 Consumers.TestCase.settings = settings(
-    max_examples=int(os.environ.get("KGM_STATEFUL_EXAMPLES", "60")),
+    max_examples=sized(15, 300),
     stateful_step_count=40,
     report_multiple_bugs=False,
     deadline=None,

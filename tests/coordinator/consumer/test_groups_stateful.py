@@ -14,7 +14,6 @@ E10: a dynamic member that has not heard the answer to its joining and asks agai
 (A static one is refused there, as in Kafka: apache/kafka#23542.)
 And what the log makes is the same group, at every point."""
 
-import os
 from collections import Counter
 
 import hypothesis.strategies as st
@@ -30,6 +29,7 @@ from kgm.model.errors import ErrorCode as E
 from kgm.records.record import decode_record, encode_record
 from tests.coordinator.consumer.harness import Consumers, assigned
 from tests.coordinator.consumer.harness import topic_id as id_of
+from tests.selection import is_usual_seed, sized
 
 GROUP = "g"
 INSTANCES = ["i", "j"]
@@ -495,12 +495,11 @@ class RegexMembers(Members):
     REGEXES = (None, None, "a", "[ab]", ".*", "")
 
 
-EXAMPLES = os.environ.get("KGM_STATEFUL_EXAMPLES")
 for machine in (Members, RegexMembers):
     machine.TestCase.settings = settings(
-        max_examples=int(EXAMPLES or "60"),
+        max_examples=sized(15, 300),
         stateful_step_count=30,
-        derandomize=EXAMPLES is None,
+        derandomize=is_usual_seed(),
         report_multiple_bugs=False,
         deadline=None,
         suppress_health_check=list(HealthCheck),

@@ -1,11 +1,7 @@
 """Random histories of consumer groups (KIP-848), in lockstep with Apache Kafka's own coordinator (4.3.0) in a JVM.
 
-See `test_against_kafka`, whose environment variables count here too: every third history is one of members of the new
-protocol only, the others mix the protocols. The long run:
-
-    KGM_LOCKSTEP_SEEDS=20000 pytest tests/coordinator/lockstep/test_consumer_histories.py -k random_histories
-
-A history hangs on its seed alone, member ids and the order of hash maps included."""
+`--long` and `--seed` are as in `test_classic_histories`. Every third history is one of members of the new protocol only, the
+others mix the protocols. A history depends on its seed alone, member ids and the order of hash maps included."""
 
 import random
 from collections import Counter
@@ -21,7 +17,7 @@ pytest.register_assert_rewrite("tests.coordinator.lockstep.driver")
 
 from tests.coordinator.lockstep.consumer_histories import ConsumerWalk, joining, topic_id  # noqa: E402
 from tests.coordinator.lockstep.driver import KafkasCoordinator, Lockstep  # noqa: E402
-from tests.coordinator.lockstep.test_classic_histories import FIRST, OPERATIONS, PATIENCE, SEEDS, report  # noqa: E402
+from tests.coordinator.lockstep.test_classic_histories import COUNTS, FIRST, OPERATIONS, PATIENCE, report  # noqa: E402
 
 #: What at least one of the histories must have come upon: "request answer", states, and what timers did.
 PLACES = {
@@ -65,11 +61,11 @@ def kafka():
     coordinator.close()
 
 
-def history(kafka, seed):
+def history(kafka, seed, operations=OPERATIONS):
     """One history; None, or the difference that ended it."""
     walk = ConsumerWalk(kafka, seed, mixed=seed % 3 != 0)
     try:
-        walk.go(OPERATIONS * (4 if seed % 10 == 0 else 1))
+        walk.go(operations * (4 if seed % 10 == 0 else 1))
     except Exception as difference:  # noqa: BLE001  (whatever goes wrong in it)
         return walk.step, difference
     return walk.step, None
@@ -78,18 +74,19 @@ def history(kafka, seed):
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(PATIENCE)
-def test_random_histories_of_consumer_groups_are_kafkas(kafka, monkeypatch):
+@pytest.mark.parametrize(("operations", "count"), COUNTS.items())
+def test_random_histories_of_consumer_groups_are_kafkas(kafka, monkeypatch, operations, count):
     """Whatever the history, our coordinator does what Kafka's does; in every other one it keeps a tally of targets, which
     it does for larger groups only."""
     seen = Counter()
-    for seed in range(FIRST, FIRST + SEEDS):
+    for seed in range(FIRST, FIRST + count):
         monkeypatch.setattr(target, "TALLIED_FROM", 1 if seed % 2 else 10**9)
-        step, difference = history(kafka, seed)
+        step, difference = history(kafka, seed, operations)
         assert difference is None, report(kafka, seed, step, difference)
-        assert len(step.deeds) >= OPERATIONS
+        assert len(step.deeds) >= operations
         seen += step.seen
     # Enough walks have been to the places that matter.
-    assert SEEDS < 1_000 or {place for place in PLACES if not seen[place]} == set(), seen
+    assert count < 1_000 or {place for place in PLACES if not seen[place]} == set(), seen
 
 
 @pytest.mark.slow

@@ -1,11 +1,8 @@
 """Random histories in lockstep with the coordinators of other versions of Kafka, each from its own jars: what is different
 there (`CoordinatorBehavior`) is what they do, and everything else is as in 4.3.
 
-KGM_LOCKSTEP_SEEDS and the other environment variables of `test_classic_histories` count here too:
+`--long` and `--seed` are as in `test_classic_histories`."""
 
-    KGM_LOCKSTEP_SEEDS=5000 pytest tests/coordinator/lockstep/test_other_versions.py -k random_histories"""
-
-import os
 from dataclasses import fields, replace
 from functools import partial
 
@@ -33,12 +30,12 @@ from kgm.protocol.subscription import (  # noqa: E402
 from tests.coordinator.lockstep import test_classic_histories, test_consumer_histories  # noqa: E402
 from tests.coordinator.lockstep.consumer_histories import joining, topic_id  # noqa: E402
 from tests.coordinator.lockstep.driver import KafkasCoordinator, Lockstep  # noqa: E402
-from tests.coordinator.lockstep.test_classic_histories import FIRST, OPERATIONS, report  # noqa: E402
+from tests.coordinator.lockstep.test_classic_histories import FIRST, OPERATIONS, PATIENCE, report  # noqa: E402
+from tests.selection import sized  # noqa: E402
 
 VERSIONS = ("4.0.1", "4.1.1", "4.2.0", "4.4.0")
-SEEDS = int(os.environ.get("KGM_LOCKSTEP_SEEDS", "60"))
-#: Seconds: a hundred times what it takes on a machine that has nothing else to do.
-PATIENCE = max(600, SEEDS * OPERATIONS // 5)
+#: How many histories there are of each length, in operations.
+COUNTS = sized({OPERATIONS: 15}, {OPERATIONS: 60, 200: 15})
 #: So many histories show that a field is wrong.
 ENOUGH = 1_500
 DIFFERENCES = [
@@ -67,14 +64,15 @@ def kafkas():
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(PATIENCE)
+@pytest.mark.parametrize(("operations", "count"), COUNTS.items())
 @pytest.mark.parametrize("kind", ["classic", "consumer"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_random_histories_are_those_of_the_version(kafkas, version, kind):
+def test_random_histories_are_those_of_the_version(kafkas, version, kind, operations, count):
     history = {"classic": test_classic_histories.history, "consumer": test_consumer_histories.history}[kind]
-    for seed in range(FIRST, FIRST + SEEDS):
-        step, difference = history(kafkas(version), seed)
+    for seed in range(FIRST, FIRST + count):
+        step, difference = history(kafkas(version), seed, operations)
         assert difference is None, report(kafkas(version), seed, step, difference)
-        assert len(step.deeds) >= OPERATIONS
+        assert len(step.deeds) >= operations
 
 
 def classic(instance_id):
@@ -182,7 +180,7 @@ SCENES = {"refreshes_regexes": expressions_grow_old}
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("version", "name"), DIFFERENCES)
+@pytest.mark.parametrize(("version", "name"), sized([one for one in DIFFERENCES if one[1] in SCENES], DIFFERENCES))
 def test_a_wrong_field_is_found(kafkas, monkeypatch, version, name):
     """With a field as in 4.3 the engine is not that version: each field says something that Kafka does."""
     right = behavior_of(BrokerVersion.parse(version))

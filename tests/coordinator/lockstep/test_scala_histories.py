@@ -1,8 +1,7 @@
 """Random histories, in lockstep with Kafka's coordinator in Scala (3.9.1) in a JVM.
 
-The long run is as that of `test_classic_histories`, with the same environment variables."""
+`--long` and `--seed` are as in `test_classic_histories`."""
 
-import os
 import random
 import string
 from collections import Counter
@@ -16,9 +15,11 @@ from kgm.coordinator.contract import settings  # noqa: E402
 from kgm.coordinator.contract.broker_version import behavior_of  # noqa: E402
 from kgm.java.scala_map import grouped_order, grown_scala_capacity, scala_map_capacity, scala_map_order  # noqa: E402
 from tests.coordinator.lockstep.scala_driver import VERSION, ScalaCoordinator, ScalaWalk  # noqa: E402
-from tests.coordinator.lockstep.test_classic_histories import FIRST, OPERATIONS, PATIENCE, SEEDS, report  # noqa: E402
+from tests.coordinator.lockstep.test_classic_histories import FIRST, OPERATIONS, PATIENCE, report  # noqa: E402
+from tests.selection import sized  # noqa: E402
 
-COUNT = SEEDS if "KGM_LOCKSTEP_SEEDS" in os.environ else 400
+#: How many histories there are of each length, in operations.
+COUNTS = sized({OPERATIONS: 60}, {OPERATIONS: 1_000, 200: 60})
 #: What at least one of the histories must have come upon: "request answer".
 PLACES = {
     f"{request} {answer}"
@@ -45,11 +46,11 @@ def kafka():
     coordinator.close()
 
 
-def history(kafka, seed):
+def history(kafka, seed, operations=OPERATIONS):
     """One history; None, or the difference that ended it."""
     walk = ScalaWalk(kafka, seed)
     try:
-        walk.go(OPERATIONS * (4 if seed % 10 == 0 else 1))
+        walk.go(operations * (4 if seed % 10 == 0 else 1))
     except Exception as difference:  # noqa: BLE001  (whatever goes wrong in it)
         return walk.step, difference
     return walk.step, None
@@ -58,14 +59,15 @@ def history(kafka, seed):
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(PATIENCE)
-def test_random_histories_are_those_of_the_coordinator_in_scala(kafka):
+@pytest.mark.parametrize(("operations", "count"), COUNTS.items())
+def test_random_histories_are_those_of_the_coordinator_in_scala(kafka, operations, count):
     """Whatever the history, our coordinator does what Kafka's does."""
     seen = Counter()
-    for seed in range(FIRST, FIRST + COUNT):
-        step, difference = history(kafka, seed)
+    for seed in range(FIRST, FIRST + count):
+        step, difference = history(kafka, seed, operations)
         assert difference is None, report(kafka, seed, step, difference)
         seen += step.seen
-    assert COUNT < 1_000 or {place for place in PLACES if not seen[place]} == set(), seen
+    assert count < 1_000 or {place for place in PLACES if not seen[place]} == set(), seen
 
 
 @pytest.mark.kafka
@@ -105,7 +107,7 @@ ENOUGH = 1_000
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("fact", FACTS)
+@pytest.mark.parametrize("fact", sized(FACTS[:1], FACTS))
 def test_each_difference_is_found(kafka, monkeypatch, fact):
     """A coordinator that does one of these things as 4.3 does differs from Kafka's in one of the first histories."""
     wrong = replace(behavior_of(VERSION), **{fact: not getattr(behavior_of(VERSION), fact)})

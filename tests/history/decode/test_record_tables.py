@@ -20,6 +20,7 @@ from kgm.records.messages.group_metadata_value import GroupMetadataValue, Member
 from kgm.records.record import Record, decode_record, encode_record, message_classes
 from kgm.records.record_types import TYPES
 from tests.protocol.cases import FromTables, damaged
+from tests.selection import sized
 
 EVERY = [
     (kind, version)
@@ -119,7 +120,7 @@ def test_damaged_records_of_each_kind(kind, version):
 
 
 @given(seed=st.integers(0, 2**32), kinds=st.lists(st.sampled_from(EVERY), min_size=1, max_size=25))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=sized(20, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @pytest.mark.slow
 def test_any_mixture_of_records_whole_and_damaged(seed, kinds):
     rng = random.Random(seed)
@@ -128,7 +129,7 @@ def test_any_mixture_of_records_whole_and_damaged(seed, kinds):
 
 
 @given(st.lists(st.tuples(st.binary(max_size=12) | st.none(), st.binary(max_size=40) | st.none()), max_size=20))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sized(20, 100), deadline=None)
 @pytest.mark.slow
 def test_any_bytes(pairs):
     assert columnar(pairs) == scalar(pairs)

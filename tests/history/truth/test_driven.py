@@ -1,6 +1,5 @@
 """The causes of a real broker's history, against what was done to the groups and what the broker's own log says."""
 
-import os
 from collections import defaultdict
 
 import pytest
@@ -12,12 +11,12 @@ from kgm.history.row_tables import read_rows
 from kgm.history.rows import RebalanceRow
 from tests.history.truth.driven import SESSION_MS, Broker, drive_all
 from tests.history.truth.scores import LEAST, Scores
+from tests.selection import first_seed
 
-pytestmark = [pytest.mark.alone, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
-SEEDS = range(int(os.environ.get("KGM_DRIVEN_SEEDS", "1")))
+pytestmark = [pytest.mark.scenes, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-@pytest.fixture(scope="module", params=SEEDS)
+@pytest.fixture(scope="module", params=[first_seed()])
 def run(request):
     """(tables, steps, lines of the broker's log)."""
     with Broker() as broker:

@@ -1,6 +1,5 @@
 """The causes of histories that kgm's own coordinator wrote, against what was done to the clients."""
 
-import os
 from collections import defaultdict
 
 import pytest
@@ -9,11 +8,9 @@ from kgm.history.derive import derive
 from tests.history.truth.consumer_lives import ConsumerWorld
 from tests.history.truth.lives import World
 from tests.history.truth.scores import Scores
+from tests.selection import first_seed, sized
 
-LIVES = int(os.environ.get("KGM_LIVES", "30"))
-
-
-FIRST = int(os.environ.get("KGM_LIVES_FIRST", "0"))
+FIRST, LIVES = first_seed(), sized(10, 60)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ def causes(tables, group):
     return [(row["to_generation"], row["cause"]) for row in sorted(rows, key=lambda row: row["offset"])]
 
 
-@pytest.mark.alone
+@pytest.mark.scenes
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.timeout(300)

@@ -1,9 +1,8 @@
 """The causes of random histories of real clients, another one each time: a small part of `bench/causes.py`.
 
-The seed is printed; `KGM_STORIES_SEED` plays it again."""
+`--seed` plays others."""
 
 import math
-import os
 import random
 
 import pytest
@@ -14,8 +13,9 @@ from tests.history.truth.judge import Judge
 from tests.history.truth.scores import PROMISED, Scores
 from tests.history.truth.stories import play
 from tests.kafka.versions import VERSIONS
+from tests.selection import first_seed
 
-pytestmark = [pytest.mark.alone, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.scenes, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 GROUPS, SECONDS = 12, 45
 #: A verdict that keeps its promise fails the test less often than this.
 CHANCE = 1e-4
@@ -29,11 +29,10 @@ def chance_of_so_many(wrong, total, share):
 
 @pytest.fixture(scope="module")
 def run():
-    seed = int(os.environ.get("KGM_STORIES_SEED") or random.SystemRandom().randrange(1_000_000))
     # 3.9 with the new coordinator has the consumer protocol as a preview only.
-    version = random.Random(seed).choice([each for each in VERSIONS if "+" not in each])
-    print(f"KGM_STORIES_SEED={seed}, Kafka {version}")
-    return play(version=version, seed=seed, groups=GROUPS, seconds=SECONDS)
+    version = random.Random(first_seed()).choice([each for each in VERSIONS if "+" not in each])
+    print(f"Kafka {version}")
+    return play(version=version, seed=first_seed(), groups=GROUPS, seconds=SECONDS)
 
 
 @pytest.mark.parametrize("given", [False, True], ids=["the log alone", "session timeouts given"])

@@ -149,7 +149,7 @@ def within(prediction: Prediction, name: str, seen: int) -> bool:
     return drawn.min <= seen <= drawn.max
 
 
-@pytest.mark.alone
+@pytest.mark.scenes
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(900)
@@ -174,7 +174,7 @@ def test_each_group_comes_out_as_foreseen(host: str, drains: dict[str, Drained])
             assert final == prediction.typical.final_assignment, story
 
 
-@pytest.mark.alone
+@pytest.mark.scenes
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(900)

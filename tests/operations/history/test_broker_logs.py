@@ -10,6 +10,7 @@ from kgm.model.errors import NotFoundError, UsageError
 from kgm.operations.history.broker_logs import broker_reasons
 from kgm.operations.history.explanation import explain
 from tests.records.real_logs import DATA
+from tests.selection import sized
 
 SEGMENTS = f"segments:{DATA / 'plain'}"
 #: Of `billing`, from generation 3 to 4, and from 4 to 5.
@@ -81,6 +82,7 @@ def evidence(row):
     return line
 
 
+@pytest.mark.long
 def test_a_directory_of_rotated_logs_of_two_brokers(tmp_path):
     zipped(tmp_path / "broker-1" / "server.log.2026-11-21-04.gz", local(EXPIRED))
     plain(tmp_path / "broker-1" / "server.log", stamped("INFO something else", datetime(2026, 11, 22, tzinfo=UTC)))
@@ -121,7 +123,7 @@ def test_a_file_that_is_named_twice_counts_once(tmp_path):
     assert len(list(broker_reasons([tmp_path, tmp_path / "server.log"]))) == 1
 
 
-@pytest.mark.parametrize("is_binary", [False, True])
+@pytest.mark.parametrize("is_binary", sized([False], [False, True]))
 def test_journald(tmp_path, is_binary):
     logs = tmp_path / "kafka.json"
     logs.write_text(json_entry(EXPIRED, is_binary=is_binary) + json_entry(JOINED))
@@ -144,6 +146,7 @@ def test_the_time_zone_is_shown_by_the_rebalances(tmp_path):
     assert "2026-11-21 09:34:03.728 UTC+05:30, the zone that 2 rebalances show" in evidence(explained(4, log))
 
 
+@pytest.mark.long
 def test_a_line_of_another_day_is_about_another_group(tmp_path):
     """Generations are counted from the beginning when a group was removed: the number alone proves nothing."""
     log = tmp_path / "server.log"

@@ -86,10 +86,12 @@ def on_two_hosts(group):
     ("group", "restart_time_ms", "stop"),
     [
         (made_up(3, 7, DYNAMIC), 5_000, Stop.CLEAN),
-        (made_up(3, 6, DYNAMIC, "cooperative-sticky"), 5_000, Stop.CLEAN),
-        (made_up(4, 8, STATIC), 10_000, Stop.CLEAN),
+        pytest.param(made_up(3, 6, DYNAMIC, "cooperative-sticky"), 5_000, Stop.CLEAN, marks=pytest.mark.long),
+        pytest.param(made_up(4, 8, STATIC), 10_000, Stop.CLEAN, marks=pytest.mark.long),
         (made_up(3, 6, STATIC, session_timeout_ms=6_000), 20_000, Stop.CLEAN),
-        (on_two_hosts(made_up(4, 9, STATIC, session_timeout_ms=6_000)), 20_000, Stop.CLEAN),
+        pytest.param(
+            on_two_hosts(made_up(4, 9, STATIC, session_timeout_ms=6_000)), 20_000, Stop.CLEAN, marks=pytest.mark.long
+        ),
         (made_up(3, 6, DYNAMIC, session_timeout_ms=10_000), 5_000, Stop.CRASH),
     ],
     ids=["dynamic", "cooperative", "static", "static and late", "on two hosts", "crash"],

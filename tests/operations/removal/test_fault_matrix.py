@@ -9,7 +9,6 @@ broker has done what it was asked. Whatever kgm says must be true of the group a
 from __future__ import annotations
 
 import itertools
-import os
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -45,6 +44,7 @@ from tests.client.faults import (
     WrongCorrelation,
 )
 from tests.client.joiners import form_group
+from tests.selection import is_long
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -200,7 +200,7 @@ def cases(requests: tuple[ApiKey, ...]) -> list[Case]:
         places = [at for at, one in enumerate(requests) if one == api]
         before, after = [at for at in places if at < leave_at], [at for at in places if at >= leave_at]
         chosen = {*before[:1], *before[-1:], *after[:1], *after[-1:]}
-        if os.environ.get("KGM_FAULTS") == "all":
+        if is_long():
             chosen = set(places)
         for at in sorted(chosen):
             found += [Case(api, places.index(at), fault, name) for name, fault in FAULTS.items()]

@@ -29,11 +29,12 @@ from kgm.operations.removal.outcome import MemberResult
 from kgm.operations.removal.request import RemovalRequest
 from tests.kafka.members import JavaMembers, Member, RdMembers, wait_settled
 from tests.kafka.versions import broker_of
+from tests.selection import sized
 from tests.waiting import until
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "guard.md"
 DEFAULT_VERSIONS = ("4.3.0", "3.9.1", "2.8.2")
-VERSIONS = os.environ.get("KGM_GUARD_VERSIONS", " ".join(DEFAULT_VERSIONS)).split()
+VERSIONS = sized(DEFAULT_VERSIONS[:1], DEFAULT_VERSIONS)
 CLIENTS = ("librdkafka", "Java")
 ALICE = HumanOperator(name="alice", uid=1000, host="ops-1")
 #: A static member that is gone stays in the group for so long: longer than any situation takes on a busy machine.
@@ -481,7 +482,7 @@ def _play(
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.alone
+@pytest.mark.scenes
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("situation", [*SITUATIONS, *KIP_848], ids=lambda one: f"{one.protocol}-{one.play.__name__}")
@@ -494,7 +495,7 @@ def test_the_verdict_is_true_and_no_live_member_is_removed_without_a_flag(played
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.alone
+@pytest.mark.scenes
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("situation", WITHOUT_THE_LOG, ids=lambda one: one.play.__name__)

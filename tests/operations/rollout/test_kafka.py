@@ -8,7 +8,7 @@ from kgm.operations.rollout.session import POLL_MS
 from tests.kafka.broker import KafkaCluster
 from tests.operations.rollout.units import fleet, kgm
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes]
 NAMES = ["app-1", "app-2", "app-3"]
 PARTITIONS = 6
 #: For how long a unit is away, which is what kgm is told.

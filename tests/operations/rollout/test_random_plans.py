@@ -1,10 +1,8 @@
-"""A few random plans, others in each run: kgm carries them out on a real Kafka, and each step is as foretold.
-
-`KGM_ROLLOUTS_SEED` repeats a run; `bench/rollouts.py` plays more of them."""
+"""A few random plans: kgm carries them out on a real Kafka, and each step is as predicted. `--seed` draws others;
+`bench/rollouts.py` plays more of them."""
 
 from __future__ import annotations
 
-import os
 import random
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,18 +10,18 @@ import pytest
 
 from bench.rollouts import PARTITIONS, SESSION_MS, RandomPlan, carry_out
 from tests.kafka.broker import KafkaCluster
+from tests.selection import first_seed
 
 PLANS = 3
 
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.alone
+@pytest.mark.scenes
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_random_plans_are_carried_out_as_foretold(tmp_path):
-    seed = int(os.environ.get("KGM_ROLLOUTS_SEED", random.SystemRandom().randrange(1 << 31)))
-    print(f"KGM_ROLLOUTS_SEED={seed}")
-    chance = random.Random(seed)
+    chance = random.Random(first_seed())
     plans = [RandomPlan.draw(number, chance) for number in range(PLANS)]
     folders = [tmp_path / str(plan.number) for plan in plans]
     for folder in folders:
@@ -39,4 +37,4 @@ def test_random_plans_are_carried_out_as_foretold(tmp_path):
         for plan, (code, why, agrees) in zip(plans, results, strict=True)
         if code or not agrees
     ]
-    assert stopped == [], f"KGM_ROLLOUTS_SEED={seed}"
+    assert stopped == []

@@ -9,7 +9,7 @@ from tests.kafka.broker import KafkaCluster
 from tests.kafka.members import wait_settled
 from tests.operations.rollout.units import fleet, kgm
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes]
 NAMES = ["app-1", "app-2", "app-3"]
 PARTITIONS = 6
 #: The members' session is longer than their restart may take before it: nothing ends by itself within a test.

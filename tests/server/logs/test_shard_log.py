@@ -12,6 +12,7 @@ from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.messages.offset_commit_value import OffsetCommitValue
 from kgm.records.record import Record
 from kgm.server.logs.shard_log import PIECE, MemoryShardLog
+from tests.selection import sized
 
 GROUPS = st.sampled_from("ab")
 PRODUCERS = st.sampled_from([Producer(1, 0), Producer(2, 0)])
@@ -59,7 +60,7 @@ def state(coordinator):
         ("end", True, Producer(1, 0)),
     ]
 )
-@settings(max_examples=300)
+@settings(max_examples=sized(50, 300))
 @given(st.lists(STEPS, max_size=40))
 def test_a_replay_gives_the_state_that_the_whole_history_gives(steps):
     log, live = MemoryShardLog(), engine()

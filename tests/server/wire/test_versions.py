@@ -1,20 +1,19 @@
 """Stories of classic groups on brokers of earlier versions and on `kgm serve --kafka-version`: both answer the same.
 
-What earlier brokers answer is not written down: a broker plays the stories each time. KGM_WIRE_VERSIONS names other
-versions than those of the suite: 2.4.1,2.8.2,3.3.2,3.6.2,3.9.1."""
+What earlier brokers answer is not written down: a broker plays the stories each time."""
 
 import asyncio
-import os
 
 import pytest
 
+from tests.selection import sized
 from tests.server.wire import story
 from tests.server.wire.brokers import real_of, served
 from tests.server.wire.play import HUNG_UP, Server, play_all
 
 THEMES = ("heartbeat", "join", "leave", "static", "sync", "groups")
 STORIES = [one for one in story.load() if one.theme in THEMES and one.broker == "quick"]
-VERSIONS = os.environ.get("KGM_WIRE_VERSIONS", "2.8.2,3.9.1").split(",")
+VERSIONS = sized(["2.8.2"], ["2.4.1", "2.8.2", "3.3.2", "3.6.2", "3.9.1"])
 #: Brokers before 3.1 take a client id that is null for the word.
 WORDED = {"2.4.1": {"join: A null client id"}, "2.8.2": {"join: A null client id"}}
 #: A run counts if the broker speaks the versions of its requests; of so many of 1229 it does, at least.

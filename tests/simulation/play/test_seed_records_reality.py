@@ -5,7 +5,6 @@ Where topic ids or partition numbers share a bucket, the past of the member deci
 response shows it. So: groups with a past, of topics whose ids share buckets and of many partitions, are described and
 loaded into the engine, and then the same happens to both."""
 
-import os
 import random
 from collections import defaultdict
 
@@ -23,10 +22,11 @@ from kgm.simulation.plan.bounce_plan import WhatIf
 from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.play.seed_records import seed_records
 from tests.kafka.heartbeat_group import HeartbeatGroup, prompt_cluster, random_member_ids
+from tests.selection import first_seed, sized
 from tests.server.wire_client import WireClient
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
-SEEDS = range(int(os.environ.get("KGM_INSTALLED_SEEDS", "40")))
+SEEDS = range(first_seed(), first_seed() + sized(6, 200))
 TOPICS = {f"topic-{number:02}": (1, 4, 17, 40, 75)[number % 5] for number in range(25)}
 NOW = Millis(1_000_000)
 

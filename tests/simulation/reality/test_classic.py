@@ -95,7 +95,7 @@ def outcomes(kafka):
         yield futures
 
 
-@pytest.mark.alone
+@pytest.mark.scenes
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(1200)
@@ -110,7 +110,7 @@ def test_the_prediction_held(case: Case, outcomes: dict[Case, Future[Outcome]]):
         assert ranges.rebalances.max - ranges.rebalances.min <= 2 * max(2, case.members)
 
 
-@pytest.mark.alone
+@pytest.mark.scenes
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(1200)

@@ -213,7 +213,7 @@ def requests(world: ManualWorld) -> list[tuple[object, ...]]:
     return [row for row in rows if row is not None]
 
 
-@pytest.mark.alone
+@pytest.mark.scenes
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(600)
@@ -300,7 +300,7 @@ def sent_after_pause() -> Iterator[dict[Kind, list[tuple[object, ...]]]]:
         yield results
 
 
-@pytest.mark.alone
+@pytest.mark.scenes
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(600)

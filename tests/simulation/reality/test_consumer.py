@@ -96,7 +96,7 @@ def outcomes(kafka):
         yield futures
 
 
-@pytest.mark.alone
+@pytest.mark.scenes
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(1200)
@@ -113,7 +113,7 @@ def test_the_prediction_held(case: Case, outcomes: dict[Case, Future[Outcome]]):
         assert ranges.rebalances.max - ranges.rebalances.min <= case.members
 
 
-@pytest.mark.alone
+@pytest.mark.scenes
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(1200)

@@ -1,11 +1,8 @@
 """Random cases for consumer groups (KIP-848), on brokers of other versions than 4.3: predictions that are told the
-version are held against what a real broker and real clients then did.
-
-The environment variables are those of `test_versions`; KGM_REALITY_CONSUMER_VERSIONS has the versions."""
+version are held against what a real broker and real clients then did."""
 
 from __future__ import annotations
 
-import os
 import random
 from dataclasses import replace
 
@@ -13,12 +10,13 @@ import pytest
 
 from kgm.coordinator.contract.broker_version import BrokerVersion
 from tests.kafka.versions import broker_of
+from tests.selection import first_seed
 from tests.simulation.reality.case import Case, Rolling, Stop
 from tests.simulation.reality.play import played
 from tests.simulation.reality.test_consumer import LATE_MS, TERMS, configure
-from tests.simulation.reality.test_versions import COUNT, SEED, differences
+from tests.simulation.reality.test_versions import COUNT, differences
 
-VERSIONS = os.environ.get("KGM_REALITY_CONSUMER_VERSIONS", "4.1.1,4.4.0").split(",")
+VERSIONS = ("4.0.1", "4.1.1", "4.2.0", "4.4.0")
 
 
 def random_case(chance: random.Random) -> Case:
@@ -49,14 +47,15 @@ def random_case(chance: random.Random) -> Case:
 
 
 def random_cases(version: str) -> list[Case]:
-    chance = random.Random(f"consumer {version}/{SEED}")
+    chance = random.Random(f"consumer {version}/{first_seed()}")
     cases: dict[Case, None] = {}
     while len(cases) < COUNT:
         cases[random_case(chance)] = None
     return list(cases)
 
 
-@pytest.mark.alone
+@pytest.mark.scenes
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(60 * COUNT + 300)

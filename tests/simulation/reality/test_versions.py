@@ -1,14 +1,10 @@
 """Random cases for classic groups, on brokers of earlier versions: predictions that are told the version are held
 against what a real broker and real clients then did.
 
-A few cases for each version by default. More, others, or other versions:
-
-    KGM_REALITY_CASES=20 KGM_REALITY_SEED=7 KGM_REALITY_VERSIONS=2.4.1,3.6.2 pytest tests/simulation/reality/test_versions.py
-"""
+`--seed` draws other cases."""
 
 from __future__ import annotations
 
-import os
 import random
 from dataclasses import replace
 
@@ -16,14 +12,14 @@ import pytest
 
 from kgm.coordinator.contract.broker_version import BrokerVersion
 from tests.kafka.versions import broker_of
+from tests.selection import first_seed
 from tests.simulation.reality.case import Case, Rolling, Stop
 from tests.simulation.reality.play import played
 from tests.simulation.reality.test_classic import LATE_MS, TERMS
 from tests.simulation.reality.verdict import assert_counts, predictions_for, was_on_time
 
-VERSIONS = os.environ.get("KGM_REALITY_VERSIONS", "2.8.2,3.9.1").split(",")
-COUNT = int(os.environ.get("KGM_REALITY_CASES", "4"))
-SEED = os.environ.get("KGM_REALITY_SEED", "1")
+VERSIONS = ("2.4.1", "2.8.2", "3.3.2", "3.6.2", "3.9.1")
+COUNT = 4
 
 
 def random_case(chance: random.Random) -> Case:
@@ -56,7 +52,7 @@ def random_case(chance: random.Random) -> Case:
 
 
 def random_cases(version: str) -> list[Case]:
-    chance = random.Random(f"{version}/{SEED}")
+    chance = random.Random(f"{version}/{first_seed()}")
     cases: dict[Case, None] = {}
     while len(cases) < COUNT:
         cases[random_case(chance)] = None
@@ -77,7 +73,8 @@ def differences(futures) -> list[str]:
     return failures
 
 
-@pytest.mark.alone
+@pytest.mark.scenes
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(60 * COUNT + 300)

@@ -12,6 +12,7 @@ from kgm.history.in_process import read_source
 from tests.cli.commands.history import oracle
 from tests.cli.commands.history.conftest import SEGMENTS
 from tests.records.real_logs import DATA, truth
+from tests.selection import sized
 
 
 def test_every_rebalance_of_the_log_is_listed_once(answer):
@@ -25,7 +26,7 @@ def test_every_rebalance_of_the_log_is_listed_once(answer):
     assert len(expected) == 202
 
 
-@pytest.mark.parametrize("group", ["billing", "ledger", "shop-clicks"])
+@pytest.mark.parametrize("group", sized(["ledger"], ["billing", "ledger", "shop-clicks"]))
 def test_explain_tells_the_moves_that_kafkas_assignments_tell(answer, group):
     steps = [step for step in oracle.transitions() if step[0] == group]
     assert steps
@@ -78,6 +79,7 @@ def test_removals_of_the_story_are_told_as_removals(answer):
     assert {("billing", "billing-2"), ("billing", "billing-3"), ("ledger-coop", "lc-2")} <= told & removed
 
 
+@pytest.mark.long
 def test_a_source_is_answered_like_a_store(answer):
     for command in (
         ["rebalances"],
@@ -135,7 +137,18 @@ def test_every_alarm_and_advice_has_its_keys(answer):
         assert each["advised_ms"] is None or each["verdict"] in ("raise", "lower", "keep")
 
 
-@pytest.mark.parametrize("command", ["rebalances", "explain", "timeline", "movement", "churn", "zombies", "timeouts"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rebalances",
+        pytest.param("explain", marks=pytest.mark.long),
+        "timeline",
+        "movement",
+        "churn",
+        "zombies",
+        "timeouts",
+    ],
+)
 def test_every_format_of_every_question(asked, command):
     group = ["cha-static"] if command in ("explain", "timeline", "movement") else []
     for form in ("table", "wide", "csv", "tsv", "markdown", "yaml", "name", "ndjson", "json"):

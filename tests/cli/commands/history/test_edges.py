@@ -155,6 +155,7 @@ def hostile(tables, tmp_path):
     return write_store(tmp_path / "store", renamed)
 
 
+@pytest.mark.long
 def test_hostile_names_do_nothing(capsys, hostile, tmp_path):
     page = tmp_path / "page.html"
     for command in (["rebalances"], ["churn", "--report", str(page)], ["explain", HOSTILE, "--report", f"{page}.2"]):

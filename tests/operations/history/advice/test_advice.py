@@ -7,6 +7,7 @@ import pytest
 from kgm.operations.history.advice import advise
 from kgm.simulation.replay.changes import GroupChangeKind
 from tests.operations.history.advice.driven_twice import GROUP_ID, Life, Script, count, drive, history_of, random_script
+from tests.selection import sized
 
 
 def advice_of(script):
@@ -49,6 +50,7 @@ def rolled(restarts, for_ms=5_000, every_ms=120_000, members=3, **fixed):
     return Script(lives=tuple(lives), partitions=6, **fixed)
 
 
+@pytest.mark.long
 def test_static_membership_would_have_spared_every_restart():
     script = rolled(9)
     report, before = advice_of(script)
@@ -123,7 +125,7 @@ def test_a_group_without_restarts_gets_no_advice():
 MISSED_BY_FEW_DRAWS = (1052, 2010, 2046, 3053, 3114)
 
 
-@pytest.mark.parametrize("seed", [*range(100, 112), *MISSED_BY_FEW_DRAWS])
+@pytest.mark.parametrize("seed", sized(range(100, 102), [*range(100, 130), *MISSED_BY_FEW_DRAWS]))
 def test_gains_are_what_really_happens(seed):
     """Random groups: how many rebalances and moves there are less when the same is done to the changed group."""
     script = random_script(seed)
@@ -141,6 +143,7 @@ def test_gains_are_what_really_happens(seed):
             assert (gain.rebalances.least, gain.moves.least) == (rebalances, moves)
 
 
+@pytest.mark.long
 def test_a_max_poll_interval_would_have_kept_those_that_stalled():
     """Members that leave when max.poll.interval.ms has passed, and join with their next poll. The broker's log says so
     of the leaves: without it they may be anything."""

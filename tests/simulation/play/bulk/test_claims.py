@@ -23,6 +23,7 @@ from kgm.simulation.play.bulk.claims import (
     rows_of,
 )
 from kgm.simulation.play.bulk.ledger import NOBODY
+from tests.selection import sized
 from tests.simulation.groups import DYNAMIC
 
 #: How many partitions nobody claims, of ten.
@@ -91,7 +92,7 @@ def assert_equal(start, library, before, waited=None):
     return owners
 
 
-@settings(max_examples=300)
+@settings(max_examples=sized(50, 300))
 @given(claimed())
 def test_what_is_dealt_is_what_the_assignor_answers(situation):
     start, library, before = situation
@@ -100,7 +101,8 @@ def test_what_is_dealt_is_what_the_assignor_answers(situation):
     assert sum(len(numbers) for row in rows.values() for numbers in row.values()) == (before != NOBODY).sum()
 
 
-@settings(max_examples=200)
+@pytest.mark.long
+@settings(max_examples=sized(33, 200))
 @given(claimed())
 def test_sequences_of_what_is_dealt(situation):
     """Members give up what they are not assigned, until nothing changes; then one leaves, and one is new."""

@@ -1,0 +1,107 @@
+"""What a run tries, and how much of it: the options `--long` and `--seed`.
+
+Without options the suite shows every capability once, with the same cases each time. `--long` adds the tests that are
+marked `long`, and lets those marked `sized` try more cases. `--seed` draws other cases; the line that repeats a failure is
+printed with it."""
+
+from __future__ import annotations
+
+import random
+import shlex
+from collections import defaultdict
+from pathlib import Path
+from typing import Final, TypeVar
+
+import pytest
+
+T = TypeVar("T")
+#: The seed of a run that asks for none.
+USUAL_SEED: Final = 0
+_NEW: Final = "new"
+_SEEDS: Final = 1_000_000
+
+_is_long = False
+_seed = USUAL_SEED
+
+
+def add_options(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kgm")
+    group.addoption("--long", action="store_true", help="also the sweeps, which take about 40 minutes on two cores")
+    group.addoption(
+        "--seed",
+        nargs="?",
+        const=_NEW,
+        type=_seed_of,
+        default=USUAL_SEED,
+        metavar="N",
+        help="draw other cases: those of the seed N, or of a new one",
+    )
+
+
+def _seed_of(text: str) -> int:
+    if text == _NEW:
+        return random.SystemRandom().randrange(1, _SEEDS)
+    return int(text)
+
+
+def configure(config: pytest.Config) -> None:
+    """Before any test module is imported: many make their parameters when they are."""
+    global _is_long, _seed  # noqa: PLW0603 (parameters are made at import, where there is no fixture)
+    _is_long = config.getoption("--long")
+    # As controller of workers, which get the number and not the wish.
+    config.option.seed = _seed = config.getoption("--seed")
+
+
+def sized(quick: T, long: T) -> T:
+    """The size of something that is marked `sized`: `quick`, or `long` with `--long`."""
+    return long if _is_long else quick
+
+
+def is_long() -> bool:
+    return _is_long
+
+
+def first_seed() -> int:
+    """The seed of the first of a test's own draws: the same in all processes of a run, and far from those of other runs."""
+    return _seed * 1_000_000
+
+
+def header() -> str:
+    """What stands at the head of a run."""
+    return f"cases: seed {_seed}, {'with' if _is_long else 'without'} the sweeps of --long"
+
+
+def is_usual_seed() -> bool:
+    """Whether nobody asked for other cases than the usual ones."""
+    return _seed == USUAL_SEED
+
+
+def select(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is only for `--long`."""
+    if _is_long:
+        return
+    left_out = [item for item in items if item.get_closest_marker("long")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
+def repeating_line(nodeid: str) -> str | None:
+    """The command line that tries a test again with the cases of this run; None if a plain one does."""
+    options = [*(["--long"] if _is_long else []), *([f"--seed={_seed}"] if not is_usual_seed() else [])]
+    return f"python -m pytest {' '.join(options)} {shlex.quote(nodeid)}" if options else None
+
+
+def in_order(items: list[pytest.Item]) -> None:
+    """Files whose tests wait for real clients first, then those on Spark, then those on a real Kafka, and those that compute
+    last: so the waiting is done while other processes compute, and no long file begins when the others end. Within each
+    part the order stays as it is, random."""
+    marks: defaultdict[Path, set[str]] = defaultdict(set)
+    for item in items:
+        marks[item.path] |= {mark.name for mark in item.iter_markers()}
+    order = ("scenes", "spark", "kafka", "slow")
+
+    def place(item: pytest.Item) -> int:
+        return next((at for at, name in enumerate(order) if name in marks[item.path]), len(order))
+
+    items.sort(key=place)
