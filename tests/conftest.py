@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.alone import in_order, register
+from tests.needs import pytest_runtest_call, pytest_runtest_setup, pytest_terminal_summary  # noqa: F401  (hooks)
 
 if TYPE_CHECKING:  # imported late below: only some tests need them
     from tests.kafka.broker import KafkaCluster, OldKafka

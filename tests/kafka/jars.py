@@ -18,12 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.needs import UnavailableError, find
+
 KAFKA_VERSION: Final = "4.3.0"
 _MARKER: Final = ".complete"
 _FETCH_TIMEOUT_S: Final = 600
 
 
-class KafkaUnavailableError(RuntimeError):
+class KafkaUnavailableError(UnavailableError):
     """Java, Maven or a jar is missing: the tests that need a real Kafka cannot run."""
 
 
@@ -136,10 +138,9 @@ def executable(name: str) -> str:
     home = os.environ.get("JAVA_HOME")
     if home and (candidate := Path(home) / "bin" / name).exists():
         return str(candidate)
-    found = shutil.which(name)
+    found = find(name)
     if found is None:
-        message = f"{name} is not installed; tests against a real Kafka need Java 17+ and Maven"
-        raise KafkaUnavailableError(message)
+        raise KafkaUnavailableError(name, "not installed")
     return found
 
 
@@ -187,8 +188,7 @@ def _copy(artifacts: tuple[Artifact, ...], out: Path, *options: str) -> None:
     )
     if result.returncode != 0:
         wanted = ", ".join(f"{one.name}:{one.version}" for one in artifacts)
-        message = f"Maven could not fetch {wanted}:\n{result.stdout[-2000:]}"
-        raise KafkaUnavailableError(message)
+        raise KafkaUnavailableError("jars", f"Maven could not fetch {wanted}:\n{result.stdout[-2000:]}")
 
 
 def _fetch(name: str, folder: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.kafka.jars import KAFKA_VERSION, KafkaUnavailableError, cache_dir, classpath, executable, locked
+from tests.kafka.jars import KAFKA_VERSION, cache_dir, classpath, executable, locked
 
 SOURCES: Final = Path(__file__).parent / "java"
 # Small, and quick to start: these JVMs live for seconds.
@@ -44,8 +44,7 @@ def _compile(sources: Sequence[Path], class_path: str, folder: Path) -> None:
         command = [executable("javac"), "-nowarn", "-d", str(out), "-cp", class_path, *map(str, sources)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode != 0:
-            message = f"javac failed:\n{result.stderr[-4000:]}"
-            raise KafkaUnavailableError(message)
+            raise RuntimeError(f"javac failed:\n{result.stderr[-4000:]}")
         shutil.move(out, folder)
 
 

@@ -62,5 +62,5 @@ def test_a_failed_fetch_says_why_and_leaves_nothing(bin_dir, tmp_path):
 
 def test_a_missing_program_is_named(bin_dir, monkeypatch):
     monkeypatch.setenv("PATH", str(bin_dir))
-    with pytest.raises(jars.KafkaUnavailableError, match="mvn is not installed"):
+    with pytest.raises(jars.KafkaUnavailableError, match="needs mvn: not installed"):
         jars.jars("kafka")
