@@ -90,8 +90,14 @@ def _unavailable_is_a_skip() -> Iterator[None]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup() -> Generator[None, None, None]:
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
     with _unavailable_is_a_skip():
+        if item.get_closest_marker("kafka") or item.get_closest_marker("spark"):
+            from tests.kafka.runtime import use_for_children
+
+            use_for_children()
+        if item.get_closest_marker("spark"):
+            needs("bash")  # which Spark's launcher is written in
         return (yield)
 
 
