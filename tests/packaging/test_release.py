@@ -13,7 +13,7 @@ import pytest
 
 from kgm.version import __version__
 from tests import ROOT
-from tests.needs import needs
+from tests.needs import needs, needs_package
 from tests.packaging.building import run
 from tests.packaging.installed import required
 from tools.release import homebrew, notes, sbom
@@ -23,6 +23,8 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.mark.slow
 def test_the_list_of_components_has_what_the_wheel_needs_and_is_reproducible(dist, wheels, tmp_path, monkeypatch):
+    needs_package("uv")
+    needs_package("cyclonedx_py")
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     command = [sys.executable, "-m", "tools.release.sbom", dist["wheel"], "-o", tmp_path / "listed.json"]
     run(*command, "--", "--no-index", "--find-links", wheels, cwd=ROOT)
