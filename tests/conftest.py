@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import selection
+from tests import needs, selection
 from tests.kafka import shared
+from tests.needs import pytest_runtest_call, pytest_runtest_setup, pytest_terminal_summary  # noqa: F401  (hooks)
 
 if TYPE_CHECKING:  # imported late below: only some tests need them
     from tests.kafka.broker import KafkaCluster, OldKafka
@@ -30,6 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     selection.configure(config)
+    if config.getoption("--require-tools"):
+        needs.require_tools()
     # Tests start kgm some thousand times, in workers and as processes: compiling it each time would be most of the work.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False

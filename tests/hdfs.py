@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
+import os
 from pathlib import Path
 
 from kgm.history.places.remote_path import RemotePath
-from tests.kafka.jars import classpath, executable
+from tests.kafka.jars import classpath
+from tests.kafka.java_tools import compiled
 from tests.kafka.process import Child
+from tests.kafka.runtime import executable
 from tests.waiting import until
 
 _MAIN = """
@@ -33,15 +35,19 @@ class MiniHdfs:
     """It ends with its stdin, so not after this process."""
 
     def __init__(self, folder: Path) -> None:
-        jars = classpath("hadoop-minicluster-3.4.1", folder)
-        (folder / "MiniHdfs.java").write_text(_MAIN)
-        subprocess.run(
-            [executable("javac"), "-cp", jars, "-d", str(folder), str(folder / "MiniHdfs.java")],
-            check=True,
-            timeout=120,
-        )
+        jars = classpath("hadoop-minicluster-3.4.1")
+        source = folder / "MiniHdfs.java"
+        source.write_text(_MAIN)
+        classes = compiled([source], jars)
         options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-        command = [executable("java"), *options, "-cp", jars, "MiniHdfs", str(folder / "data")]
+        command = [
+            executable("java"),
+            *options,
+            "-cp",
+            os.pathsep.join([jars, str(classes)]),
+            "MiniHdfs",
+            str(folder / "data"),
+        ]
         self._child = Child(command, log=folder / "hdfs.log", pipe_stdout=True)
         line = until(self._child.stdout.readline, lambda: self._child.log_tail(40), 120, accept=self._is_last)
         assert line.startswith("ready "), self._child.log_tail(40)

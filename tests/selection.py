@@ -27,6 +27,7 @@ _seed = USUAL_SEED
 def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("kgm")
     group.addoption("--long", action="store_true", help="also the sweeps, which take about 40 minutes on two cores")
+    group.addoption("--require-tools", action="store_true", help="fail where a program is missing that tests need")
     group.addoption(
         "--seed",
         nargs="?",

@@ -12,6 +12,7 @@ import pytest
 
 from kgm.model.distribution import DISTRIBUTION
 from tests import ROOT
+from tests.needs import needs
 
 HAND_WRITTEN = [
     path
@@ -102,7 +103,7 @@ def test_modules_with_records_write_their_annotations_down():
 
 
 def tracked_files():
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    listed = subprocess.run([needs("git"), "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode != 0:
         pytest.skip("this is not a git checkout")
     return [ROOT / name for name in listed.stdout.split("\0") if name]

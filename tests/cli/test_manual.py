@@ -6,7 +6,8 @@ import tomllib
 
 import pytest
 
-from tests.cli.completion.shells import ROOT, need
+from tests.cli.completion.shells import ROOT
+from tests.needs import needs
 from tools.generate_manual import files
 from tools.manual.tree import command_tree, leaves
 
@@ -43,7 +44,7 @@ def test_the_tree_has_every_command():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_mandoc_finds_nothing(page):
-    done = subprocess.run([need("mandoc"), "-Tlint", page], capture_output=True, text=True, check=False)
+    done = subprocess.run([needs("mandoc"), "-Tlint", page], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("", "")
 
 

@@ -11,7 +11,6 @@ import itertools
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 
@@ -24,6 +23,7 @@ from tests.cli.runner import kgm
 from tests.cli.test_rights import CLUSTER_COMMANDS
 from tests.kafka.certificates import KEY_PASSWORD, STORE_PASSWORD
 from tests.kafka.secured import CANARY, TOPIC, jaas
+from tests.needs import missing, needs
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -310,24 +310,22 @@ def test_no_process_has_a_secret_among_its_arguments(kafka, write, home, tmp_pat
 
 # -- what goes to the kernel -------------------------------------------------------------------------------------------
 
-STRACE = shutil.which("strace")
 #: A call that writes: its descriptor with what it stands for, or a program with its arguments.
 _CALL = re.compile(r"^(?:\d+ +)?(?:\[pid +\d+\] )?(\w+)\((?:\d+<([^>]*>?)[^,]*)?,?")
 
 
-def can_trace():
-    if STRACE is None:
-        return False
-    done = subprocess.run([STRACE, "-e", "trace=write", "true"], capture_output=True, check=False)
-    return done.returncode == 0
+def tracer():
+    """strace, where this user may use it."""
+    strace = needs("strace")
+    done = subprocess.run([strace, "-e", "trace=write", needs("true")], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        missing("strace", f"may not be used here: {done.stderr}")
+    return strace
 
 
 def test_a_secret_is_written_to_the_socket_only(kafka, write, home, tmp_path):
     """PLAIN over plaintext: the password goes to the broker as it is, and nowhere else."""
-    if not can_trace():
-        if os.environ.get("KGM_REQUIRE_TOOLS") == "1":
-            pytest.fail("strace is not there, or may not be used")
-        pytest.skip("strace is not there, or may not be used")
+    strace = tracer()
     path = write(kafka.settings("SASL_PLAINTEXT", "operator", "PLAIN"))
     trace = tmp_path / "trace"
     calls = "execve,write,writev,pwrite64,pwritev,sendto,sendmsg,sendmmsg,memfd_create,mmap"
@@ -341,7 +339,7 @@ def test_a_secret_is_written_to_the_socket_only(kafka, write, home, tmp_path):
         trace.unlink(missing_ok=True)
         arguments = [*searched()[command], "--command-config", path, "--debug", "-o", "json"]
         subprocess.run(
-            [STRACE, "-f", "-yy", "-qq", "-s", "1000000", "-e", f"trace={calls}", "-o", str(trace),
+            [strace, "-f", "-yy", "-qq", "-s", "1000000", "-e", f"trace={calls}", "-o", str(trace),
              sys.executable, "-m", "kgm.cli.main", *arguments],
             capture_output=True, check=False, timeout=120, cwd=home, env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip

@@ -13,6 +13,7 @@ from kgm.cli.main import run
 from kgm.text.shell import shell_line
 from kgm.text.wording import group_command
 from tests.client.conftest import form, group, server  # noqa: F401  (fixtures)
+from tests.needs import needs
 
 LOGS = "segments:tests/data/offsets-log/plain"
 
@@ -101,7 +102,9 @@ NASTY = [
 def test_a_command_can_be_pasted_whatever_a_group_is_called(name):
     line = group_command("describe", name, "--match", name)
     assert line.isprintable()
-    done = subprocess.run(["bash", "-c", line.replace("kgm", "printf '%s\\0'", 1)], capture_output=True, check=True)
+    done = subprocess.run(
+        [needs("bash"), "-c", line.replace("kgm", "printf '%s\\0'", 1)], capture_output=True, check=True
+    )
     command, first, option, value = done.stdout.decode().rstrip("\0").split("\0")
     assert (command, option, value) == ("describe", "--match", name)
     assert first.removeprefix("--group=") == name

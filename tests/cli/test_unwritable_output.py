@@ -15,6 +15,7 @@ from tests import KGM
 from tests.cli.environment import bare, forget_settings
 from tests.cli.failing_streams import CLOSE, Failure, failing_streams
 from tests.cli.test_every_command import COMMANDS, LEAVES, arguments, cluster, folder, takes_a_while  # noqa: F401  (fixtures)
+from tests.needs import needs
 
 pytestmark = pytest.mark.slow
 
@@ -94,7 +95,7 @@ def test_streams_that_the_shell_has_spoiled(words, redirection, cluster, folder)
     if line is None:
         pytest.skip("starts Spark")
     done = subprocess.run(
-        ["bash", "-c", f'"$@" {redirection}', "bash", *KGM, *line],
+        [needs("bash"), "-c", f'"$@" {redirection}', "bash", *KGM, *line],
         capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL,
         env={**bare(), "XDG_STATE_HOME": f"{folder}/state", "XDG_CACHE_HOME": folder},
     )  # fmt: skip
@@ -122,7 +123,7 @@ def test_streams_that_the_shell_has_spoiled(words, redirection, cluster, folder)
 )  # fmt: skip
 def test_help_servers_and_errors(words, redirection, code, tmp_path):
     done = subprocess.run(
-        ["bash", "-c", f'"$@" {redirection}', "bash", *KGM, *words],
+        [needs("bash"), "-c", f'"$@" {redirection}', "bash", *KGM, *words],
         capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL,
         env={**bare(), "XDG_STATE_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)},
     )  # fmt: skip

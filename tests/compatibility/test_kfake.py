@@ -6,7 +6,6 @@ versions of no release; client hosts with a port."""
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from tests.cli.runner import Run, kgm
 from tests.kafka.jars import cache_dir, locked
 from tests.kafka.members import RdMembers, wait_settled
 from tests.kafka.process import Child
+from tests.needs import missing, needs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 SOURCE = Path(__file__).parent / "kfake"
@@ -27,9 +27,7 @@ _BUILD_S = 400
 @pytest.fixture(scope="module")
 def program() -> Path:
     """The built broker, once for each version of its source."""
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("Go is not installed: kfake cannot be built")
+    go = needs("go")
     out = cache_dir() / "kfake" / "broker"
     mark = out.with_suffix(".source")
     text = "\n".join(path.read_text() for path in sorted(SOURCE.iterdir()))
@@ -41,7 +39,7 @@ def program() -> Path:
                 check=False,
             )  # fmt: skip
             if done.returncode:
-                pytest.skip(f"kfake cannot be built: {done.stderr[-500:]}")
+                missing("kfake", f"it cannot be built: {done.stderr[-500:]}")
             mark.write_text(text)
     return out
 

@@ -3,13 +3,13 @@
 `KGM_WRITE_DOCS=1` writes docs/behaviours.md again."""
 
 import os
-import re
 import subprocess
 
 import pytest
 
 from tests.coordinator.behaviours import PAGE, ROOT, catalogue, marked_tests, page
 
+METHODS = ROOT / "tests" / "coordinator" / "java" / "Methods.java"
 #: Packages of Kafka, below org.apache.kafka, that have the classes of the catalogue.
 PACKAGES = (
     "coordinator.group", "coordinator.group.classic", "coordinator.group.modern", "coordinator.group.modern.consumer",
@@ -43,7 +43,8 @@ def test_the_page_is_current():
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_kafka_has_these_classes_and_methods():
-    from tests.kafka.jars import classpath, executable
+    from tests.kafka.jars import classpath
+    from tests.kafka.java_tools import compiled, java_command
 
     methods = {}
     for behaviour in catalogue():
@@ -51,15 +52,12 @@ def test_kafka_has_these_classes_and_methods():
         methods.setdefault(name, set()).add(method)
     packages = [f"org.apache.kafka.{each}" for each in PACKAGES]
     candidates = [f"{package}.{name}" for package in packages for name in methods]
-    command = [executable("javap"), "-p", "-cp", classpath("coordinator-tests"), *candidates]
-    shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    found = dict(
-        re.findall(
-            r"(?:class|interface|enum) [\w.]*?(\w+)(?:<.*?>)?(?: extends [^{]*| implements [^{]*)? \{(.*?)\n\}",
-            shown,
-            re.DOTALL,
-        )
+    path = classpath("coordinator-tests")
+    path = f"{path}{os.pathsep}{compiled([METHODS], path)}"
+    done = subprocess.run(
+        java_command("Methods", *candidates, class_path=path), capture_output=True, text=True, check=True
     )
+    found = {name: set(declared) for name, *declared in map(str.split, done.stdout.splitlines())}
     assert found.keys() >= methods.keys()
     for name, wanted in methods.items():
-        assert wanted - {""} <= set(re.findall(r"(\w+)\(", found[name])), name
+        assert wanted - {""} <= found[name], name

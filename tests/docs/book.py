@@ -29,6 +29,7 @@ from tests.kafka.jars import classpath
 from tests.kafka.java_tools import java_command
 from tests.kafka.members import JavaMembers, RdMembers, members_of, wait_settled
 from tests.kafka.records import produce
+from tests.needs import needs
 from tests.waiting import until
 
 DOCS = ROOT / "docs"
@@ -364,7 +365,7 @@ def play(book: Book, bootstrap: str, folder: Path) -> list[str]:
             script = folder / "script"
             script.write_text("".join(_wrapped(n, step.command) for n, step in enumerate(book.steps)))
             done = subprocess.run(
-                ["bash", "--norc", str(script)], cwd=home, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                [needs("bash"), "--norc", str(script)], cwd=home, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_S, check=False,
             )  # fmt: skip
     finally:

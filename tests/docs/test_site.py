@@ -12,6 +12,7 @@ import pytest
 
 from tests import ROOT
 from tests.cli.output.pages.reading import dom
+from tests.needs import needs_package
 from tools.manual.tree import leaves
 
 PHONE_WIDTH = 390
@@ -19,6 +20,8 @@ PHONE_WIDTH = 390
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
+    needs_package("mkdocs")
+    needs_package("material")
     folder = tmp_path_factory.mktemp("site")
     command = [
         sys.executable,

@@ -1,47 +1,36 @@
-"""Kafka's jars, fetched with Maven into a cache outside the repository.
+"""Kafka's jars, fetched into a cache outside the repository.
 
-The cache is `$KGM_CACHE`, else `$XDG_CACHE_HOME/kgm`, else `~/.cache/kgm`. A set is fetched only
-when it is missing, under a file lock (parallel test workers wait for one fetch), into a temporary
-folder that is renamed when it is complete.
+The cache is `$KGM_CACHE`, else `$XDG_CACHE_HOME/kgm`, else `~/.cache/kgm`. What each set consists of is pinned in jars.json,
+with digests; `python -m tests.kafka.lock_jars` writes it again. A set is fetched only when it is missing, under a file lock
+(parallel test workers wait for one fetch), into a temporary folder that is renamed when it is complete. A jar that several
+sets have is fetched and stored once.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import json
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
+from tests.kafka.ivy import Artifact, fetch
+
 KAFKA_VERSION: Final = "4.3.0"
-_MARKER: Final = ".complete"
-_FETCH_TIMEOUT_S: Final = 600
-
-
-class KafkaUnavailableError(RuntimeError):
-    """Java, Maven or a jar is missing: the tests that need a real Kafka cannot run."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
-    """One Maven coordinate; `classifier="test"` asks for a module's test classes."""
-
-    group: str
-    name: str
-    version: str
-    classifier: str | None = None
+LOCK: Final = Path(__file__).with_name("jars.json")
 
 
 def _kafka(name: str, version: str = KAFKA_VERSION, classifier: str | None = None) -> Artifact:
-    return Artifact(group="org.apache.kafka", name=name, version=version, classifier=classifier)
+    return Artifact("org.apache.kafka", name, version, classifier)
 
 
-_SLF4J_NOP: Final = Artifact(group="org.slf4j", name="slf4j-nop", version="1.7.36")
+_SLF4J_NOP: Final = Artifact("org.slf4j", "slf4j-nop", "1.7.36")
 
 SETS: Final[dict[str, tuple[Artifact, ...]]] = {
     # A broker, the command line tools and the clients.
@@ -54,8 +43,8 @@ SETS: Final[dict[str, tuple[Artifact, ...]]] = {
     # A broker from before LeaveGroup v3. The ZooKeeper it ships with fails on Java 17.
     "kafka-2.2.2": (
         _kafka("kafka_2.12", "2.2.2"),
-        Artifact(group="org.apache.zookeeper", name="zookeeper", version="3.5.10"),
-        Artifact(group="org.slf4j", name="slf4j-reload4j", version="1.7.36"),
+        Artifact("org.apache.zookeeper", "zookeeper", "3.5.10"),
+        Artifact("org.slf4j", "slf4j-reload4j", "1.7.36"),
     ),
     # The coordinator with its own test harness: a mock clock and no sockets.
     f"coordinator-tests-{KAFKA_VERSION}": (
@@ -64,8 +53,8 @@ SETS: Final[dict[str, tuple[Artifact, ...]]] = {
         _kafka("kafka-clients", classifier="test"),
         _kafka("kafka-server-common", classifier="test"),
         _kafka("kafka-coordinator-common", classifier="test"),
-        Artifact(group="org.mockito", name="mockito-core", version="5.14.2"),
-        Artifact(group="org.junit.jupiter", name="junit-jupiter", version="5.13.1"),
+        Artifact("org.mockito", "mockito-core", "5.14.2"),
+        Artifact("org.junit.jupiter", "junit-jupiter", "5.13.1"),
         _SLF4J_NOP,
     ),
 }
@@ -73,8 +62,8 @@ SETS: Final[dict[str, tuple[Artifact, ...]]] = {
 SETS["scala-coordinator-tests-3.9.1"] = (
     _kafka("kafka_2.13", "3.9.1"),
     _kafka("kafka-clients", "3.9.1", "test"),
-    Artifact(group="org.mockito", name="mockito-core", version="5.14.2"),
-    Artifact(group="org.junit.jupiter", name="junit-jupiter", version="5.13.1"),
+    Artifact("org.mockito", "mockito-core", "5.14.2"),
+    Artifact("org.junit.jupiter", "junit-jupiter", "5.13.1"),
     _SLF4J_NOP,
 )
 # Brokers of other versions, in KRaft mode.
@@ -84,38 +73,51 @@ for _version in ("3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.1", 
 for _version in ("2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.1.2", "3.2.3"):
     SETS[f"kafka-{_version}"] = (
         _kafka("kafka_2.13", _version),
-        Artifact(group="org.apache.zookeeper", name="zookeeper", version="3.5.10"),
-        Artifact(group="org.slf4j", name="slf4j-reload4j", version="1.7.36"),
+        Artifact("org.apache.zookeeper", "zookeeper", "3.5.10"),
+        Artifact("org.slf4j", "slf4j-reload4j", "1.7.36"),
     )
 # What Kafka's own coordinator is driven with in one process (tests/coordinator/lockstep), beside the jars of a broker.
-SETS["mockito"] = (Artifact(group="org.mockito", name="mockito-core", version="5.14.2"),)
+SETS["mockito"] = (Artifact("org.mockito", "mockito-core", "5.14.2"),)
 #: The newest version of Kafka that everything here knows.
 NEWEST_VERSION: Final = "4.4.0"
 # A name node and a data node in one process; their web server needs JAXB, which Java 17 does not have.
 SETS["hadoop-minicluster-3.4.1"] = (
-    Artifact(group="org.apache.hadoop", name="hadoop-client-minicluster", version="3.4.1"),
-    Artifact(group="org.glassfish.jaxb", name="jaxb-runtime", version="2.3.9"),
+    Artifact("org.apache.hadoop", "hadoop-client-minicluster", "3.4.1"),
+    Artifact("org.glassfish.jaxb", "jaxb-runtime", "2.3.9"),
     _SLF4J_NOP,
 )
-SETS["slf4j-simple"] = (Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36"),)
+# The compiler of the drivers: a runtime of Java has none.
+SETS["compiler"] = (Artifact("org.eclipse.jdt", "ecj", "3.40.0"),)
+# What Spark reads Kafka with, and Delta tables, beside what PySpark has itself.
+SETS["spark-4.0.0"] = (
+    Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.0.0"),
+    Artifact("io.delta", "delta-spark_2.13", "4.0.0"),
+)
+SETS["slf4j-simple"] = (Artifact("org.slf4j", "slf4j-simple", "1.7.36"),)
 _ALIASES: Final = {
     "kafka": f"kafka-{KAFKA_VERSION}",
     "coordinator-tests": f"coordinator-tests-{KAFKA_VERSION}",
 }
 
 
+@cache
+def locked_jars() -> dict[str, dict[Artifact, str]]:
+    """The jars of each set that is pinned, with the SHA-256 of each as hexadecimal digits."""
+    found = json.loads(LOCK.read_text())
+    digests = {Artifact.parse(name): digest for name, digest in found["jars"].items()}
+    by_name = {str(one): one for one in digests}
+    return {name: {by_name[one]: digests[by_name[one]] for one in jars} for name, jars in found["sets"].items()}
+
+
 def newest_release() -> str:
-    """The highest version of the broker that Maven's metadata of the artifact has, however new."""
-    wanted = _kafka("kafka_2.13", f"[{NEWEST_VERSION},)")
+    """The highest version of the broker that the repository's metadata of the artifact has, however new."""
     with tempfile.TemporaryDirectory(dir=cache_dir(), prefix=".newest-") as scratch:
-        out = Path(scratch) / "jars"
-        _copy((wanted,), out, "-U", "-DexcludeTransitive=true")
-        (jar,) = out.glob("kafka_2.13-*.jar")
-        return jar.stem.removeprefix("kafka_2.13-")
+        (found,) = fetch([_kafka("kafka_2.13", f"[{NEWEST_VERSION},)")], Path(scratch))
+        return found.version
 
 
 def add_broker(version: str) -> None:
-    """Make `kafka-VERSION` a set, for a version that is not listed here."""
+    """Make `kafka-VERSION` a set, for a version that is not listed here. Its jars are pinned by nothing."""
     SETS.setdefault(f"kafka-{version}", (_kafka("kafka_2.13", version), _SLF4J_NOP))
 
 
@@ -129,18 +131,6 @@ def cache_dir() -> Path:
         folder = Path.home() / ".cache" / "kgm"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def executable(name: str) -> str:
-    """The path of `java`, `javac` or `mvn`; KafkaUnavailableError when it is not installed."""
-    home = os.environ.get("JAVA_HOME")
-    if home and (candidate := Path(home) / "bin" / name).exists():
-        return str(candidate)
-    found = shutil.which(name)
-    if found is None:
-        message = f"{name} is not installed; tests against a real Kafka need Java 17+ and Maven"
-        raise KafkaUnavailableError(message)
-    return found
 
 
 @contextmanager
@@ -157,12 +147,14 @@ def jars(name: str = "kafka") -> Path:
     Fetches the set when it is not in the cache. KafkaUnavailableError when that fails.
     """
     name = _ALIASES.get(name, name)
-    folder = cache_dir() / name
-    if (folder / _MARKER).exists():
-        return folder
-    with locked(name):
-        if not (folder / _MARKER).exists():
-            _fetch(name, folder)
+    pinned = locked_jars().get(name)
+    # A set that is pinned anew is another folder, and whoever runs on the old one keeps it.
+    mark = hashlib.sha256("".join(sorted(pinned.values())).encode()).hexdigest()[:8] if pinned else "unpinned"
+    folder = cache_dir() / "jars" / f"{name}-{mark}"
+    if not folder.exists():
+        with locked(folder.name):
+            if not folder.exists():
+                _fill(folder, _pinned(pinned) if pinned else None, SETS[name])
     return folder
 
 
@@ -171,45 +163,37 @@ def classpath(name: str = "kafka", *more: Path) -> str:
     return os.pathsep.join([f"{jars(name)}/*", *(str(path) for path in more)])
 
 
-def _copy(artifacts: tuple[Artifact, ...], out: Path, *options: str) -> None:
-    """Have Maven copy the jars to a folder `out`, which is made in the folder that it is to be in."""
-    executable("java")
-    pom = out.parent / "pom.xml"
-    pom.write_text(_pom(artifacts))
-    command = [executable("mvn"), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
-    result = subprocess.run(
-        [*command, f"-DoutputDirectory={out}", *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=_FETCH_TIMEOUT_S,
-        check=False,
-    )
-    if result.returncode != 0:
-        wanted = ", ".join(f"{one.name}:{one.version}" for one in artifacts)
-        message = f"Maven could not fetch {wanted}:\n{result.stdout[-2000:]}"
-        raise KafkaUnavailableError(message)
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, as hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _fetch(name: str, folder: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=cache_dir(), prefix=f".{name}-") as scratch:
-        out = Path(scratch) / "jars"
-        _copy(SETS[name], out)
-        (out / _MARKER).touch()
-        shutil.rmtree(folder, ignore_errors=True)
+def _fill(folder: Path, pinned: dict[Artifact, Path] | None, artifacts: tuple[Artifact, ...]) -> None:
+    """Make the folder of a set, of stored jars, or of what the artifacts need today."""
+    folder.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache_dir(), prefix=".filling-") as scratch:
+        found = fetch(artifacts, Path(scratch), transitive=True) if pinned is None else pinned
+        out = Path(scratch) / "set"
+        out.mkdir()
+        for artifact, path in found.items():
+            try:
+                (out / artifact.file_name).hardlink_to(path)
+            except OSError:  # a file system without links
+                shutil.copy(path, out / artifact.file_name)
         out.rename(folder)
 
 
-def _pom(artifacts: tuple[Artifact, ...]) -> str:
-    dependencies = "".join(
-        "<dependency>"
-        f"<groupId>{a.group}</groupId><artifactId>{a.name}</artifactId><version>{a.version}</version>"
-        + (f"<classifier>{a.classifier}</classifier>" if a.classifier else "")
-        + "</dependency>"
-        for a in artifacts
-    )
-    return (
-        "<project><modelVersion>4.0.0</modelVersion><groupId>local</groupId>"
-        "<artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>"
-        f"<dependencies>{dependencies}</dependencies></project>"
-    )
+def _pinned(wanted: dict[Artifact, str]) -> dict[Artifact, Path]:
+    """The stored files of these jars; those that are not there are fetched first, and their digests checked."""
+    store = cache_dir() / "jars" / "store"
+    store.mkdir(parents=True, exist_ok=True)
+    paths = {artifact: store / f"{digest}.jar" for artifact, digest in wanted.items()}
+    if lacking := [artifact for artifact, path in paths.items() if not path.exists()]:
+        with tempfile.TemporaryDirectory(dir=cache_dir(), prefix=".fetching-") as scratch:
+            found = fetch(lacking, Path(scratch))
+            for artifact in lacking:
+                if (got := sha256(found[artifact])) != wanted[artifact]:
+                    raise RuntimeError(f"{artifact} has the digest {got}, and {LOCK.name} has {wanted[artifact]}")
+                found[artifact].rename(paths[artifact])
+    return paths

@@ -11,11 +11,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.kafka.jars import KAFKA_VERSION, KafkaUnavailableError, cache_dir, classpath, executable, locked
+from tests.kafka.jars import KAFKA_VERSION, cache_dir, classpath, jars, locked
+from tests.kafka.runtime import OLDEST_JAVA, executable
 
 SOURCES: Final = Path(__file__).parent / "java"
 # Small, and quick to start: these JVMs live for seconds.
 QUICK: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto")
+
+
+class CompilationError(RuntimeError):
+    """A driver does not fit the jars that it is compiled with."""
 
 
 def drivers() -> Path:
@@ -41,12 +46,29 @@ def _compile(sources: Sequence[Path], class_path: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=cache_dir(), prefix=".classes-") as scratch:
         out = Path(scratch) / "classes"
         out.mkdir()
-        command = [executable("javac"), "-nowarn", "-d", str(out), "-cp", class_path, *map(str, sources)]
+        # Eclipse's compiler: a runtime of Java has none.
+        command = [
+            executable("java"),
+            *QUICK,
+            "-jar",
+            str(*jars("compiler").glob("*.jar")),
+            f"-{OLDEST_JAVA}",
+            "-nowarn",
+        ]
+        command += ["-proc:none", "-d", str(out), "-cp", expanded(class_path), *map(str, sources)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode != 0:
-            message = f"javac failed:\n{result.stderr[-4000:]}"
-            raise KafkaUnavailableError(message)
+            raise CompilationError(
+                f"{', '.join(one.name for one in sources)} cannot be compiled:\n{result.stderr[-4000:]}"
+            )
         shutil.move(out, folder)
+
+
+def expanded(class_path: str) -> str:
+    """A class path with each `folder/*` replaced by the jars that are there, which Java does and its compilers do not."""
+    parts = class_path.split(os.pathsep)
+    jars_of = {part: sorted(str(jar) for jar in Path(part[:-1]).glob("*.jar")) for part in parts if part.endswith("/*")}
+    return os.pathsep.join(name for part in parts for name in jars_of.get(part, [part]))
 
 
 def java_command(

@@ -22,6 +22,8 @@ from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any, Final
 
+from tests.needs import UnavailableError
+
 #: Where workers find the keeper: the path of its socket and the key that both know.
 ADDRESS: Final = "KGM_TESTS_KEEPER"
 
@@ -79,9 +81,11 @@ class Keeper:
         with connection, contextlib.suppress(EOFError, OSError):
             make, args = pickle.loads(connection.recv_bytes())
             try:
-                answer: tuple[Any, str | None] = self.get(make, *args), None
+                answer: tuple[Any, Exception | None] = self.get(make, *args), None
+            except UnavailableError as error:
+                answer = None, error
             except Exception as error:  # noqa: BLE001 (told to the worker, which raises it)
-                answer = None, f"{type(error).__name__}: {error}"
+                answer = None, NotStartedError(f"{type(error).__name__}: {error}")
             connection.send_bytes(pickle.dumps(answer))
 
     def stop(self) -> None:
@@ -111,7 +115,8 @@ def stop_all() -> None:
 
 
 def shared(make: Callable[..., Any], *args: Hashable) -> Any:
-    """What `make(*args)` returns, made once in a run. NotStartedError where it could not be made.
+    """What `make(*args)` returns, made once in a run. NotStartedError where it could not be made, UnavailableError where this
+    machine lacks what it takes.
 
     `make` is a function of a module, and what it returns can be pickled."""
     address = os.environ.get(ADDRESS)
@@ -122,5 +127,5 @@ def shared(make: Callable[..., Any], *args: Hashable) -> Any:
         connection.send_bytes(pickle.dumps((make, args)))
         thing, error = pickle.loads(connection.recv_bytes())
     if error is not None:
-        raise NotStartedError(error)
+        raise error
     return thing

@@ -22,11 +22,11 @@ from tests.coordinator.lockstep.driver import KafkasCoordinator  # noqa: E402
 from tests.coordinator.lockstep.test_classic_histories import report  # noqa: E402
 from tests.kafka.jars import (  # noqa: E402
     NEWEST_VERSION,
-    KafkaUnavailableError,
     add_broker,
     jars,
     newest_release,
 )
+from tests.kafka.java_tools import CompilationError  # noqa: E402
 from tests.kafka.versions import broker_of  # noqa: E402
 from tests.server.wire import story  # noqa: E402
 from tests.server.wire.brokers import IN_ORDER, SETTINGS  # noqa: E402
@@ -70,7 +70,7 @@ def history_differences(new, known):
     """Of each kind of history the first one that is not as the engine plays it."""
     try:
         kafka = KafkasCoordinator(new, played_as=known)
-    except KafkaUnavailableError as failure:
+    except CompilationError as failure:
         yield f"lockstep: tests/coordinator/lockstep/java does not fit: {failure}"
         return
     try:

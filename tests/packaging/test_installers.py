@@ -12,6 +12,7 @@ import pytest
 
 from kgm.version import __version__
 from tests.cli.environment import bare
+from tests.needs import needs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 BIN = pathlib.Path(sys.executable).parent
@@ -39,24 +40,24 @@ def run(wheels, tmp_path):
 
 def test_uvx_runs_the_demo_and_leaves_nothing(run, wheels, tmp_path):
     index = ["--offline", "--no-index", "--find-links", str(wheels)]
-    out = run("uvx", *index, "--from", "kafka-kgm[demo]", "kgm", "demo")
+    out = run(needs("uvx"), *index, "--from", "kafka-kgm[demo]", "kgm", "demo")
     assert out.count("the prediction held") == 2
     assert not (tmp_path / "bin").exists()
 
 
 def test_uv_tool_installs_the_command(run, wheels, tmp_path):
-    run("uv", "tool", "install", "--offline", "--no-index", "--find-links", str(wheels), "kafka-kgm")
+    run(needs("uv"), "tool", "install", "--offline", "--no-index", "--find-links", str(wheels), "kafka-kgm")
     assert run(str(tmp_path / "bin" / "kgm"), "--version") == f"kgm {__version__}\n"
     assert run("kgm", "help", "--man", "list").startswith("KGM-LIST(1)")
-    run("uv", "tool", "uninstall", "kafka-kgm")
+    run(needs("uv"), "tool", "uninstall", "kafka-kgm")
     assert not (tmp_path / "bin" / "kgm").exists()
 
 
 def test_pipx_installs_the_command_its_pages_and_an_extra(run, wheels, tmp_path):
     options = f"--no-index --find-links {wheels}"
-    run("pipx", "install", f"--pip-args={options}", "kafka-kgm")
+    run(needs("pipx"), "install", f"--pip-args={options}", "kafka-kgm")
     assert run(str(tmp_path / "bin" / "kgm"), "--version") == f"kgm {__version__}\n"
     assert (tmp_path / "man" / "man1" / "kgm-list.1").is_file()
     assert shutil.which("kgm", path=str(tmp_path / "bin"))
-    run("pipx", "inject", f"--pip-args={options}", "kafka-kgm", "kafka-kgm[demo]")
+    run(needs("pipx"), "inject", f"--pip-args={options}", "kafka-kgm", "kafka-kgm[demo]")
     assert '"confluent-kafka"' in run("kgm", "version", "-o", "json")

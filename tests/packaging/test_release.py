@@ -13,7 +13,7 @@ import pytest
 
 from kgm.version import __version__
 from tests import ROOT
-from tests.cli.completion.shells import need
+from tests.needs import needs, needs_package
 from tests.packaging.building import run
 from tests.packaging.installed import required
 from tools.release import homebrew, notes, sbom
@@ -24,6 +24,8 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.mark.long
 @pytest.mark.slow
 def test_the_list_of_components_has_what_the_wheel_needs_and_is_reproducible(dist, wheels, tmp_path, monkeypatch):
+    needs_package("uv")
+    needs_package("cyclonedx_py")
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     command = [sys.executable, "-m", "tools.release.sbom", dist["wheel"], "-o", tmp_path / "listed.json"]
     run(*command, "--", "--no-index", "--find-links", wheels, cwd=ROOT)
@@ -112,9 +114,8 @@ def test_what_the_formula_installs_is_in_the_sdist_and_what_it_tests_works(writt
 
 @pytest.mark.slow
 def test_the_formula_is_ruby(written, tmp_path):
-    need("ruby")
     (tmp_path / "kafka-kgm.rb").write_text(written)
-    assert run("ruby", "-c", tmp_path / "kafka-kgm.rb", cwd=tmp_path) == "Syntax OK\n"
+    assert run(needs("ruby"), "-c", tmp_path / "kafka-kgm.rb", cwd=tmp_path) == "Syntax OK\n"
 
 
 # -- the notes
@@ -126,7 +127,7 @@ def repository(tmp_path, monkeypatch):
 
     def git(*words):
         who = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
-        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
+        subprocess.run([needs("git"), *who, *words], cwd=tmp_path, check=True, capture_output=True)
 
     def commit(subject, **lines):
         for name, count in lines.items():

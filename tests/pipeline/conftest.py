@@ -1,9 +1,6 @@
-"""One Spark for the session, made to start fast; tests on it are marked `spark`.
-
-KGM_SKIP_SPARK=1 skips them. Jars for Kafka and Delta are fetched once into kgm's cache, by Spark itself."""
+"""One Spark for the session, made to start fast; tests on it are marked `spark`. Jars for Kafka and Delta are fetched once into kgm's cache, by Spark itself."""
 
 import gc
-import os
 from pathlib import Path
 
 import pytest
@@ -13,11 +10,6 @@ from tests.pipeline.sparks import FAST, jars, stopped
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
-    if os.environ.get("KGM_SKIP_SPARK") == "1" or os.environ.get("KGM_SKIP_KAFKA") == "1":
-        skip = pytest.mark.skip(reason="KGM_SKIP_SPARK=1")
-        for item in items:
-            if item.get_closest_marker("spark"):
-                item.add_marker(skip)
     for item in items:
         if item.get_closest_marker("spark"):
             if not item.get_closest_marker("timeout"):

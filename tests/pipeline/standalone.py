@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tests.kafka.process import Child
+from tests.needs import needs
 from tests.waiting import until
 
 HOME = Path(find_spec("pyspark").origin).parent
@@ -22,7 +23,7 @@ class Daemons:
         self.children = []
 
     def start(self, *arguments):
-        environment = ["env", "SPARK_LOCAL_IP=127.0.0.1", "SPARK_DAEMON_MEMORY=200m", f"SPARK_DAEMON_JAVA_OPTS={' '.join(SMALL)}",
+        environment = [needs("env"), "SPARK_LOCAL_IP=127.0.0.1", "SPARK_DAEMON_MEMORY=200m", f"SPARK_DAEMON_JAVA_OPTS={' '.join(SMALL)}",
                        f"PYSPARK_PYTHON={sys.executable}", f"SPARK_HOME={HOME}"]  # fmt: skip
         log = self.folder / f"daemon-{len(self.children)}.log"
         child = Child([*environment, str(HOME / "bin" / "spark-class"), *arguments], log=log)

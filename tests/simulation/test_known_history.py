@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-pytest.importorskip("pyarrow")
-
 from kgm.history.in_process import derive_source
 from kgm.history.store.final_state import final_groups
 from kgm.history.store.query import RowFilter

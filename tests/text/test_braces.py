@@ -1,7 +1,6 @@
 """Braces and commas in lists of ids, against bash itself."""
 
 import contextlib
-import shutil
 import subprocess
 import time
 import tracemalloc
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from kgm.model.errors import UsageError
 from kgm.text.braces import MAX_IDS, as_list, expand, expand_list
+from tests.needs import needs
 from tests.selection import sized
 
 WORDS = [
@@ -22,11 +22,10 @@ WORDS = [
 
 
 def bash(word):
-    done = subprocess.run(["bash", "-c", f"printf '%s\\n' {word}"], capture_output=True, text=True, check=True)
+    done = subprocess.run([needs("bash"), "-c", f"printf '%s\\n' {word}"], capture_output=True, text=True, check=True)
     return done.stdout.split("\n")[:-1]
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is the oracle")
 @pytest.mark.parametrize("word", WORDS)
 def test_braces_as_in_bash(word):
     assert expand(word, "--instance-ids") == bash(word)

@@ -15,6 +15,7 @@ from kgm.model.snapshot import snapshot_from_json
 from kgm.server import serve_in_thread
 from tests.cli.runner import Run, kgm
 from tests.kafka.members import RdMembers, wait_settled
+from tests.needs import needs
 
 MEMBERS = 3
 PARTITIONS = 7
@@ -172,6 +173,6 @@ def test_a_reader_that_goes_away_is_not_an_error(cluster):
     script = (
         f"{sys.executable} -m kgm.cli.main describe {group} -b {bootstrap} -o json | head -c 1; echo ${{PIPESTATUS[0]}}"
     )
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run([needs("bash"), "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "{0\n"
     assert done.stderr == ""

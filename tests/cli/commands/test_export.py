@@ -15,11 +15,11 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests import KGM, ROOT
-from tests.cli.completion.shells import need
 from tests.cli.environment import bare
 from tests.cli.runner import kgm
 from tests.kafka.broker import free_ports
 from tests.kafka.members import RdMembers, wait_settled
+from tests.needs import needs
 from tests.waiting import until
 
 TOPIC, PARTITIONS = "metrics", 4
@@ -106,7 +106,7 @@ def test_a_file_is_whole_and_readable_for_others(kafka, group, tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert [entry.name for entry in tmp_path.iterdir()] == ["kgm.prom"]
     checked = subprocess.run(
-        [need("promtool"), "check", "metrics"], input=path.read_text(), capture_output=True, text=True, check=False
+        [needs("promtool"), "check", "metrics"], input=path.read_text(), capture_output=True, text=True, check=False
     )
     assert (checked.returncode, checked.stderr) == (0, "")
 
@@ -147,7 +147,7 @@ def test_a_file_that_cannot_be_written(kafka, group, tmp_path, name, why):
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_a_real_prometheus_scrapes_it(kafka, group, tmp_path):
-    prometheus, port = need("prometheus"), free_ports(1)[0]
+    prometheus, port = needs("prometheus"), free_ports(1)[0]
     with exporting(group, "-b", kafka.bootstrap, "--listen", "127.0.0.1:0") as (_, line):
         config = {
             "global": {"scrape_interval": "1s"},
@@ -180,7 +180,7 @@ def _result(url):
 
 
 def test_the_alerts_alert():
-    tool = need("promtool")
+    tool = needs("promtool")
     done = subprocess.run(
         [tool, "test", "rules", "alerts_test.yml"], cwd=MONITORING, capture_output=True, text=True, check=False
     )

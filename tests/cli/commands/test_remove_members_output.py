@@ -26,6 +26,7 @@ from tests.cli.failing_streams import CLOSE, Failure, failing_streams
 from tests.client.conftest import form, group, proxy, server  # noqa: F401  (fixtures)
 from tests.client.faults import Edit
 from tests.client.joiners import form_group
+from tests.needs import needs
 
 pytestmark = pytest.mark.slow
 
@@ -155,7 +156,7 @@ def shell(redirection, words, tmp_path):
     """kgm with a redirection: (exit code, stdout, stderr)."""
     env = {**bare(), "XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CACHE_HOME": str(tmp_path)}
     done = subprocess.run(
-        ["bash", "-c", f'"$@" {redirection}', "bash", *KGM, *words],
+        [needs("bash"), "-c", f'"$@" {redirection}', "bash", *KGM, *words],
         capture_output=True, text=True, check=False, timeout=60, env=env, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr

@@ -25,6 +25,7 @@ from tests import KGM
 from tests.cli.environment import bare
 from tests.cli.runner import kgm
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.needs import needs
 from tests.server.served import ServedProcess
 
 pytestmark = pytest.mark.slow
@@ -317,7 +318,9 @@ def test_a_breach_is_an_error_of_the_document(quiet, tmp_path):
 def test_a_reader_that_goes_away_ends_it(quiet):
     bootstrap, group = quiet
     command = f"{sys.executable} -m kgm.cli.main watch {group} -b {bootstrap} --interval 100ms | head -1; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    done = subprocess.run(
+        [needs("bash"), "-c", command], capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
     assert done.stdout.splitlines()[-1] == "0"
     assert done.stderr == ""
 

@@ -10,7 +10,6 @@ import os
 import pathlib
 import pty
 import select
-import shutil
 import signal
 import struct
 import subprocess
@@ -19,9 +18,8 @@ import termios
 from collections.abc import Callable
 from typing import Self
 
-import pytest
-
 from tests import ROOT
+from tests.needs import needs
 from tests.waiting import until
 
 SHELLS = ("bash", "zsh", "fish")
@@ -40,15 +38,6 @@ if [ "$1" = __complete ]; then exec {python} -m kgm.cli.entry "$@"; fi
 printf '%s\\0' "$@" >"{said}.new" && mv "{said}.new" "{said}"
 """
 LIMIT_S = 30.0
-
-
-def need(tool: str) -> str:
-    """The tool, or the test is skipped; with KGM_REQUIRE_TOOLS=1 it fails."""
-    found = shutil.which(tool)
-    if found is None and os.environ.get("KGM_REQUIRE_TOOLS") != "1":
-        pytest.skip(f"{tool} is not installed (KGM_REQUIRE_TOOLS=1 makes this a failure)")
-    assert found is not None, f"{tool} is not installed"
-    return found
 
 
 class Shell:
@@ -72,7 +61,7 @@ class Shell:
             "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", "INPUTRC": "/dev/null", "XDG_DATA_HOME": str(folder / "data"),
         }  # fmt: skip
         self.screen = ""
-        shell = need(name)
+        shell = needs(name)
         self.terminal, other = pty.openpty()
         fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 400, 0, 0))
 

@@ -18,6 +18,7 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.text.braces import expand_list
 from tests.cli.completion.shells import ROOT
 from tests.cli.environment import forget_settings
+from tests.needs import needs
 from tests.text.hostile import WIRE, hidden
 
 SERVER = "broker-1:9092"
@@ -187,7 +188,7 @@ def test_what_bash_would_act_on_is_quoted(home):
     for name, quoted in zip(sorted(names), bash(home, "groups", "kgm describe "), strict=True):
         assert shlex.split(quoted, comments=True) == [name]
         done = subprocess.run(
-            ["bash", "-c", f"printf %s {quoted}"],
+            [needs("bash"), "-c", f"printf %s {quoted}"],
             capture_output=True,
             text=True,
             check=True,

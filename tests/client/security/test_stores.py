@@ -13,8 +13,9 @@ from kgm.client.security import make_security
 from kgm.client.security.stores import certificates_of, key_of, key_pair, trusted
 from kgm.model.errors import KgmError, UsageError
 from tests.kafka.certificates import KEY_PASSWORD, STORE_PASSWORD
-from tests.kafka.jars import executable
+from tests.kafka.runtime import executable
 from tests.kafka.secured import CANARY
+from tests.needs import needs
 
 pytestmark = pytest.mark.slow  # certificates and handshakes
 SSL = {"security.protocol": "SSL"}
@@ -122,12 +123,17 @@ def test_pkcs12_with_a_wrong_password(certificates):
             no_secret(caught.value)
 
 
+def program(name: str) -> str:
+    """A program of a hint; keytool is the runtime's."""
+    return executable(name) if name == "keytool" else needs(name)
+
+
 def run_hint(hint: str, extra: dict[str, list[str]]) -> dict[str, str]:
     """Run the commands of a hint, with passwords as arguments, and read the settings that it names."""
     commands, _, then = hint.partition("   # then set ")
     for command in commands.split(" && "):
         words = shlex.split(command)
-        subprocess.run([executable(words[0]), *words[1:], *extra[words[0]]], check=True, capture_output=True)
+        subprocess.run([program(words[0]), *words[1:], *extra[words[0]]], check=True, capture_output=True)
     found = dict(re.findall(r"(ssl\.\S+)=(\S+?)(?=,? |,|$)", then))
     assert all(value.endswith(".pem") or value == "PEM" for value in found.values())
     return found

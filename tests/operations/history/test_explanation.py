@@ -2,8 +2,6 @@
 
 import pytest
 
-pytest.importorskip("pyarrow")
-
 from kgm.history.rows import RebalanceRow
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.operations.history import HistorySource, explain, explain_group, open_history

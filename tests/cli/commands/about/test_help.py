@@ -8,6 +8,7 @@ import pytest
 from tests import ROOT
 from tests.cli.output.test_terminal import at_terminal
 from tests.cli.runner import kgm
+from tests.needs import needs
 from tools.manual.tree import command_tree
 
 PAGES = sorted((ROOT / "man").glob("*.1"))
@@ -43,7 +44,7 @@ def test_the_plain_text_says_what_man_says(page):
     from kgm.cli.commands.about.manual_text import plain_text
 
     mandoc = subprocess.run(
-        ["mandoc", "-Tutf8", "-Owidth=80", page], capture_output=True, text=True, check=True
+        [needs("mandoc"), "-Tutf8", "-Owidth=80", page], capture_output=True, text=True, check=True
     ).stdout  # fmt: skip
     *body, _ = re.sub(".\b", "", mandoc).rstrip().splitlines()  # the last line is the date
     ours = plain_text(page.read_text())

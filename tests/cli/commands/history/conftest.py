@@ -2,8 +2,6 @@
 
 import pytest
 
-pytest.importorskip("pyarrow")
-
 from tests.history.store.stores import write_store
 from tests.records.real_logs import DATA
 

@@ -1,14 +1,13 @@
 """Pages read back: as a tree of elements, and as what a real browser makes of them."""
 
-import os
-import shutil
 import subprocess
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 import numpy as np
-import pytest
 from PIL import Image
+
+from tests.needs import needs
 
 _VOID = frozenset({"meta", "br", "link", "img", "hr", "input"})
 
@@ -98,15 +97,6 @@ def walk(node):
             yield from walk(child)
 
 
-def browser():
-    """The headless browser, or a skip."""
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if path is None:
-        assert not os.environ.get("KGM_REQUIRE_TOOLS"), "there is no chromium"
-        pytest.skip("there is no chromium to look at pages with")
-    return path
-
-
 _QUIET = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars",
@@ -137,5 +127,5 @@ def dom(page, folder) -> Node:
 
 
 def _run(folder, page, *options) -> bytes:
-    command = [browser(), *_QUIET, f"--user-data-dir={folder / 'profile'}", *options, page.as_uri()]
+    command = [needs("chromium"), *_QUIET, f"--user-data-dir={folder / 'profile'}", *options, page.as_uri()]
     return subprocess.run(command, check=True, capture_output=True, timeout=120).stdout
