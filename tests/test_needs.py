@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests import ROOT
+from tests.needs import require_tools
 
 pytest_plugins = ["pytester"]
 _MODULES = {"subprocess", "os", "shutil", "pty", "asyncio"}
@@ -163,7 +164,7 @@ def test_what_names_no_program_is_not(source):
 
 _TESTS = """
 import pytest
-from tests.needs import UnavailableError, missing, needs, needs_package, require_tools
+from tests.needs import UnavailableError, missing, needs, needs_package
 
 def test_one():
     needs("no-such-tool")
