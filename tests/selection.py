@@ -22,11 +22,19 @@ _SEEDS: Final = 1_000_000
 
 _is_long = False
 _seed = USUAL_SEED
+_canary: str | None = None
+_keeps_brokers = False
 
 
 def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("kgm")
     group.addoption("--long", action="store_true", help="also the sweeps, which take about 40 minutes on two cores")
+    group.addoption(
+        "--canary", nargs="?", const="newest", metavar="VERSION", help="compare a release of Kafka with what kgm knows"
+    )
+    group.addoption(
+        "--keep-brokers", action="store_true", help="leave the folders of brokers, and print where they are"
+    )
     group.addoption("--require-tools", action="store_true", help="fail where a program is missing that tests need")
     group.addoption(
         "--seed",
@@ -47,8 +55,10 @@ def _seed_of(text: str) -> int:
 
 def configure(config: pytest.Config) -> None:
     """Before any test module is imported: many make their parameters when they are."""
-    global _is_long, _seed  # noqa: PLW0603 (parameters are made at import, where there is no fixture)
+    global _is_long, _seed, _canary, _keeps_brokers  # noqa: PLW0603 (parameters are made at import, where there is no fixture)
     _is_long = config.getoption("--long")
+    _canary = config.getoption("--canary")
+    _keeps_brokers = config.getoption("--keep-brokers")
     # As controller of workers, which get the number and not the wish.
     config.option.seed = _seed = config.getoption("--seed")
 
@@ -60,6 +70,16 @@ def sized(quick: T, long: T) -> T:
 
 def is_long() -> bool:
     return _is_long
+
+
+def canary() -> str | None:
+    """The release of Kafka that is to be compared with what is known: a version, "newest", or None for no comparison."""
+    return _canary
+
+
+def keeps_brokers() -> bool:
+    """Whether the folders of brokers are left when they end."""
+    return _keeps_brokers
 
 
 def first_seed() -> int:

@@ -20,7 +20,7 @@ Made by `tests/compatibility`: each row was played on a real broker of each vers
 fails when what it sees is not what the page says:
 
 ```sh
-KGM_MATRIX_VERSIONS=all .venv/bin/python -m pytest tests/compatibility     # one version: KGM_MATRIX_VERSIONS=3.6.2
+.venv/bin/python -m pytest --long tests/compatibility     # one version: -k 3.6.2
 ```
 
 Numbers in brackets are what a version cannot tell; see below the table.

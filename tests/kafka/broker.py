@@ -12,6 +12,7 @@ import random
 import shutil
 import socket
 import struct
+import sys
 import tempfile
 import uuid
 from base64 import urlsafe_b64encode
@@ -26,6 +27,7 @@ from tests.kafka import jars as _jars
 from tests.kafka.java_tools import QUICK, drivers, java_command
 from tests.kafka.process import Child
 from tests.kafka.records import produce
+from tests.selection import keeps_brokers
 from tests.waiting import until
 
 START_TIMEOUT_S: Final = 90
@@ -119,6 +121,16 @@ class _Cluster:
         """For another process, which knows the brokers and does not own them: its `stop` leaves them alone."""
         return {**self.__dict__, "_child": None, "_children": {}, "_is_guest": True}
 
+    def _leave_folder(self) -> None:
+        """Delete the folder, or say where it is (`--keep-brokers`)."""
+        if self.folder == Path() or self._is_guest:
+            return
+        if keeps_brokers():
+            print(f"\nbroker's folder: {self.folder}", file=sys.__stderr__)
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder = Path()
+
     def start(self) -> Self:
         raise NotImplementedError
 
@@ -201,9 +213,7 @@ class KafkaCluster(_Cluster):
         for child in self._children.values():
             child.kill()
         self._children.clear()
-        if self.folder != Path() and not self._is_guest:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self.folder = Path()
+        self._leave_folder()
 
     def kill(self, broker_id: int) -> None:
         """SIGKILL a broker (a crash)."""
@@ -411,9 +421,7 @@ class OldKafka(_Cluster):
         if self._child is not None:
             self._child.kill()
             self._child = None
-        if self.folder != Path() and not self._is_guest:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self.folder = Path()
+        self._leave_folder()
 
 
 def start_old_kafka() -> OldKafka:

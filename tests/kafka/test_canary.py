@@ -1,15 +1,13 @@
-"""What a new release of Kafka changes. Not in the default suite, because it depends on what Maven Central has today:
+"""What a new release of Kafka changes. Not in the default suite, because it depends on what there is today:
 
-    KGM_CANARY=1 pytest tests/kafka/test_canary.py -s
+    pytest --canary -s tests/kafka/test_canary.py
 
 It looks up the newest release, fetches it, and compares it with the newest version that kgm knows: the schemas of
 requests and records, random histories in lockstep, and the wire stories on a broker. It prints what is different, and
-fails if anything is. KGM_CANARY=4.5.0 takes that version, KGM_CANARY_AGAINST=4.3.0 compares it with another one.
-docs/new-kafka.md says what to do then."""
+fails if anything is. `--canary 4.5.0` takes that version. docs/new-kafka.md says what to do then."""
 
 import asyncio
 import json
-import os
 import re
 import zipfile
 
@@ -28,12 +26,11 @@ from tests.kafka.jars import (  # noqa: E402
 )
 from tests.kafka.java_tools import CompilationError  # noqa: E402
 from tests.kafka.versions import broker_of  # noqa: E402
+from tests.selection import canary  # noqa: E402
 from tests.server.wire import story  # noqa: E402
 from tests.server.wire.brokers import IN_ORDER, SETTINGS  # noqa: E402
 from tests.server.wire.play import TOPICS, Server, play_all  # noqa: E402
 
-WANTED = os.environ.get("KGM_CANARY", "")
-AGAINST = os.environ.get("KGM_CANARY_AGAINST", NEWEST_VERSION)
 SEEDS = 200
 
 
@@ -101,19 +98,19 @@ def story_differences(new, known):
             yield f"story {one.theme}: {one.name}"
 
 
-@pytest.mark.skipif(not WANTED, reason="KGM_CANARY is not set")
+@pytest.mark.skipif(canary() is None, reason="--canary is not given")
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 def test_the_newest_release_of_kafka_is_known():
-    new = newest_release() if WANTED == "1" else WANTED
-    print(f"\nnewest release: {new}; compared with {AGAINST}")
-    if new == AGAINST:
+    new = newest_release() if canary() == "newest" else canary()
+    print(f"\nnewest release: {new}; compared with {NEWEST_VERSION}")
+    if new == NEWEST_VERSION:
         return
     add_broker(new)
     lines = []
     for differences in (schema_differences, history_differences, story_differences):
-        for line in differences(new, AGAINST):
+        for line in differences(new, NEWEST_VERSION):
             lines.append(line)
             print(line, flush=True)
-    assert not lines, f"Kafka {new} differs from {AGAINST} in {len(lines)} places: see docs/new-kafka.md"
+    assert not lines, f"Kafka {new} differs from {NEWEST_VERSION} in {len(lines)} places: see docs/new-kafka.md"

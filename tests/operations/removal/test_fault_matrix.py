@@ -4,7 +4,7 @@ A removal is played once undisturbed, to learn which requests it takes. Then it 
 requests and each fault: the request, or its answer, is lost, late, broken, or answered with an error, whether or not the
 broker has done what it was asked. Whatever kgm says must be true of the group as the coordinator has it.
 
-`KGM_FAULTS=all` plays every request; by default the first and the last of each API, before and after the LeaveGroup."""
+`--long` plays every request; without it the first and the last of each API, before and after the LeaveGroup."""
 
 from __future__ import annotations
 
