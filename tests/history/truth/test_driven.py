@@ -13,7 +13,7 @@ from tests.history.truth.driven import SESSION_MS, Broker, drive_all
 from tests.history.truth.scores import LEAST, Scores
 from tests.selection import first_seed
 
-pytestmark = [pytest.mark.scenes, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.scenes, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module", params=[first_seed()])

@@ -24,13 +24,14 @@ from kgm.simulation.plan.bounce_plan import Stop
 from kgm.simulation.report.prediction import Prediction, Range
 from tests.client.faults import FaultProxy
 from tests.kafka.members import JavaMembers
+from tests.selection import sized
 from tests.simulation.reality.case import Case
 from tests.simulation.reality.play import counted, latest_generation
 from tests.simulation.reality.real_group import RealGroup, Terms, values_by_group
 
 HOSTS = ("127.0.0.11", "127.0.0.12", "127.0.0.13", "127.0.0.14")
 CRASHED, SHUT_DOWN = HOSTS[2], HOSTS[1]
-GROUPS, PARTITIONS = 20, 13
+GROUPS, PARTITIONS = sized(12, 20), 13
 CLASSIC = Terms(
     prefix="drain", protocol="classic", topics=("drain", "again"), session_ms=6_000, heartbeat_ms=1_000,
     rebalance_ms=60_000, quiet_s=1.5,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop
 from kgm.simulation.report.prediction import Prediction
 
-__all__ = ["Case", "Outcome", "Rolling", "Stop"]
+__all__ = ["Case", "Outcome", "Rolling", "Stop", "one_of_each_kind"]
+
+#: A restart that takes longer is beyond the session timeout of the groups here.
+_LATE_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +60,35 @@ class Case:
         )
 
     @property
+    def action(self) -> str:
+        """What is done, in one word."""
+        for name, is_done in (
+            ("migrate", self.migrate), ("scale in", self.scale_in), ("scale out", self.scale_out), ("remove", self.remove),
+            ("crash", self.stop is Stop.CRASH), ("late", self.restart_ms > _LATE_MS), ("roll", self.rolling),
+        ):  # fmt: skip
+            if is_done:
+                return name
+        return "restart"
+
+    @property
     def batches(self) -> tuple[tuple[int, ...], ...]:
         """Who is down at the same time, in order."""
         if self.rolling is None:
             return (self.who,) if self.who else ()
         size = self.rolling.max_unavailable
         return tuple(self.who[first : first + size] for first in range(0, len(self.who), size))
+
+
+def one_of_each_kind(cases: Sequence[Case]) -> list[Case]:
+    """One for each membership and action, of the libraries in turn."""
+    kinds: defaultdict[tuple[str, bool, bool], list[Case]] = defaultdict(list)
+    for case in cases:
+        kinds[case.action, case.static, case.half_dynamic].append(case)
+    chosen: list[Case] = []
+    for alike in kinds.values():
+        played = Counter(case.kind for case in chosen)
+        chosen.append(min(alike, key=lambda case: played[case.kind]))
+    return chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ from concurrent.futures import Future
 
 import pytest
 
-from tests.simulation.reality.case import Case, Outcome, Rolling, Stop
+from tests.selection import sized
+from tests.simulation.reality.case import Case, Outcome, Rolling, Stop, one_of_each_kind
 from tests.simulation.reality.play import played
 from tests.simulation.reality.real_group import Terms
 from tests.simulation.reality.verdict import assert_counts, assert_stopped, predictions_for
@@ -27,7 +28,7 @@ ALL = (0, 1, 2)
 LATE_MS = 9_000
 """Beyond the session timeout of the cases, 6 s."""
 
-CASES = [
+ALL_CASES = [
     # static members, back in time: nothing happens
     Case(static=True, assignor="range", who=(1,)),
     Case(static=True, assignor="range", who=(1,), stop=Stop.CRASH),
@@ -87,6 +88,8 @@ CASES = [
     ),
     Case(static=True, assignor="cooperative-sticky", members=4, who=(0,), scale_in=(1,), restart_ms=0, partitions=24),
 ]
+#: Without `--long`, one for each library, membership and action.
+CASES = sized(one_of_each_kind(ALL_CASES), ALL_CASES)
 
 
 @pytest.fixture(scope="module")

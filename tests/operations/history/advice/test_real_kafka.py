@@ -16,7 +16,7 @@ from tests.kafka.members import JavaMembers, RdMembers, wait_settled
 from tests.operations.history.advice.driven_twice import count
 from tests.waiting import until
 
-pytestmark = [pytest.mark.scenes, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.scenes, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 
 PARTITIONS = 6
 OPTIONS = {
