@@ -12,7 +12,7 @@ import pytest
 from kgm.cli.main import run
 from tests.kafka.secured import CANARY, TOPIC, jaas
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.shows("ACLs"), pytest.mark.kafka, pytest.mark.slow]
 
 GROUP = "rights"
 #: A group whose members are pods of a StatefulSet.

@@ -12,6 +12,8 @@ from tests.docs.book import DOCS, Book, play
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.heartbeat_group import wait_coordinator_knows
 
+pytestmark = pytest.mark.shows("runbooks")
+
 #: The lines of a timeline in which processes are stopped at about the same time.
 _STOPS = re.compile(r"(?m)(^1\.0s stop .*\n){2,}")
 BOOKS = sorted(path.stem for path in DOCS.glob("*.md") if "<!-- fleet:" in path.read_text())

@@ -18,7 +18,7 @@ from tests import ROOT
 from tests.needs import needs_package
 from tests.packaging.building import built, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.shows("wheel"), pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

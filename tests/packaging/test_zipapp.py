@@ -18,7 +18,7 @@ from tests.cli.environment import bare
 from tests.packaging.installed import required
 from tools.zipapp.build import write
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.shows("zipapp"), pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

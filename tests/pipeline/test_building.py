@@ -19,7 +19,7 @@ from kgm.model.errors import NotFoundError, UsageError
 from kgm.pipeline import Source, StoreFormat, build, capture, read
 
 PARTITIONS, RECORDS = (0, 1), 3106
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.shows("Spark", "store directory"), pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,13 @@ import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from kgm.history.store.sink_files import counted_files, delta_adds
 from kgm.pipeline import delta
 from kgm.pipeline.delta import LOG, publish
+
+pytestmark = pytest.mark.shows("store Delta")
 
 SCHEMA = '{"type":"struct","fields":[{"name":"a","type":"long","nullable":true,"metadata":{}}]}'
 

@@ -20,7 +20,7 @@ from kgm.pipeline.sources import read
 from kgm.records.record_types import RecordType
 from tests.cli.runner import kgm
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.shows("Spark from Kafka"), pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 TOPIC, PARTITIONS = "spark-orders", 10
 each_way = pytest.mark.parametrize("kind", [SourceKind.KAFKA, SourceKind.SPARK_KAFKA], ids=str)
 

@@ -28,7 +28,12 @@ from tests.selection import first_seed
 
 #: The reader leaves the server some time for what it is there for.
 _READ_EVERY_S = 0.2
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(3000 if EVERY_STEP else 600)]
+pytestmark = [
+    pytest.mark.shows("store HDFS"),
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.timeout(3000 if EVERY_STEP else 600),
+]
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,8 @@ from tests.cli.runner import Run, kgm
 from tests.kafka.members import RdMembers, wait_settled
 from tests.needs import needs
 
+pytestmark = pytest.mark.shows("describe")
+
 MEMBERS = 3
 PARTITIONS = 7
 

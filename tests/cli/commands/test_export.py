@@ -22,6 +22,8 @@ from tests.kafka.members import RdMembers, wait_settled
 from tests.needs import needs
 from tests.waiting import until
 
+pytestmark = pytest.mark.shows("export")
+
 TOPIC, PARTITIONS = "metrics", 4
 MONITORING = ROOT / "docs" / "monitoring"
 

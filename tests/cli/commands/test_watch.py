@@ -28,7 +28,7 @@ from tests.kafka.members import JavaMembers, RdMembers, wait_settled
 from tests.needs import needs
 from tests.server.served import ServedProcess
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.shows("watch"), pytest.mark.slow]
 PARTITIONS = 6
 PATIENCE_S = 60
 

@@ -19,7 +19,7 @@ from tests.kafka.certificates import KEY_PASSWORD, STORE_PASSWORD
 from tests.kafka.java_tools import consumer_group_command
 from tests.kafka.secured import CANARY, MECHANISMS, SESSION_MS, jaas
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.shows("TLS", "SASL"), pytest.mark.kafka, pytest.mark.slow]
 
 BUDGET_MS = 60_000
 #: No other module has to do with these groups, nor with `caller`.

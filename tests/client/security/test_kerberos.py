@@ -24,7 +24,7 @@ from tests.needs import needs
 from tests.waiting import until
 
 #: The library's build has a limit of its own.
-pytestmark = pytest.mark.timeout(180, func_only=True)
+pytestmark = [pytest.mark.shows("Kerberos"), pytest.mark.timeout(180, func_only=True)]
 BUILD_S = 600
 REALM = "KGM.TEST"
 SERVICE = "kafka/127.0.0.1"

@@ -23,6 +23,8 @@ from kgm.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from tests.client.security.test_sasl import Answer, Broker
 from tests.kafka.secured import CANARY
 
+pytestmark = pytest.mark.shows("MSK IAM")
+
 SETTINGS = {
     "security.protocol": "SASL_PLAINTEXT", "kgm.allow.plaintext.password": "true", "sasl.mechanism": "AWS_MSK_IAM",
     "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",

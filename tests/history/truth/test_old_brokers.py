@@ -20,6 +20,7 @@ def causes(tables, group):
 
 
 @pytest.mark.scenes
+@pytest.mark.shows("Kafka 3.9.1", "Kafka 4.1.1")
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.timeout(300)

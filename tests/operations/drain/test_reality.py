@@ -29,6 +29,8 @@ from tests.simulation.reality.case import Case
 from tests.simulation.reality.play import counted, latest_generation
 from tests.simulation.reality.real_group import RealGroup, Terms, values_by_group
 
+pytestmark = pytest.mark.shows("drain")
+
 HOSTS = ("127.0.0.11", "127.0.0.12", "127.0.0.13", "127.0.0.14")
 CRASHED, SHUT_DOWN = HOSTS[2], HOSTS[1]
 GROUPS, PARTITIONS = sized(12, 20), 13

@@ -30,7 +30,7 @@ from tests.kafka.broker import DEFAULTS
 from tests.kafka.members import RdMembers, wait_settled
 from tests.waiting import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.shows("history"), pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 TOPIC, PARTITIONS = "live-history", 6
 
 

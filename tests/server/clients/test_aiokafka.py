@@ -6,7 +6,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.shows("client aiokafka"), pytest.mark.slow]
 PATIENCE_S = 30
 
 

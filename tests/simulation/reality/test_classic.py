@@ -15,6 +15,8 @@ from tests.simulation.reality.play import played
 from tests.simulation.reality.real_group import Terms
 from tests.simulation.reality.verdict import assert_counts, assert_stopped, predictions_for
 
+pytestmark = pytest.mark.shows("simulate-bounce", "client librdkafka", "client java")
+
 TERMS = Terms(
     prefix="bounce",
     protocol="classic",
