@@ -273,7 +273,7 @@ public class ScalaCoordinatorOracle {
         scala.collection.Iterator<String> keys = map.keysIterator();
         while (keys.hasNext()) mutable.add(keys.next());
         List<String> grouped = new ArrayList<>();
-        scala.collection.Iterator<String> groups = list.toList().groupBy(key -> key).keysIterator();
+        scala.collection.Iterator<String> groups = list.toList().groupBy(key -> key).keySet().iterator();
         while (groups.hasNext()) grouped.add(groups.next());
         return Map.of("mutable", mutable, "grouped", grouped);
     }
