@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from tests import ROOT
-from tests.cli.output.pages.reading import browser
+from tests.needs import needs
 from tools.screenshots.pictures import page_png
 from tools.screenshots.take import IMAGES, PAGES, TERMINALS, take
 
@@ -51,7 +51,7 @@ def test_pictures_are_small_and_load_nothing():
 
 @pytest.mark.slow
 def test_a_page_is_taken_at_the_width_of_a_phone(tmp_path):
-    browser()
+    needs("chromium")
     page = tmp_path / "page"
     page.write_text("<!doctype html><style>body { margin: 0; background: #eee } div { width: 50vw; height: 90px; "
                     "background: #123456 }</style><div></div>")  # fmt: skip

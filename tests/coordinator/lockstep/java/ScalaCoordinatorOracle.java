@@ -273,9 +273,8 @@ public class ScalaCoordinatorOracle {
         scala.collection.Iterator<String> keys = map.keysIterator();
         while (keys.hasNext()) mutable.add(keys.next());
         List<String> grouped = new ArrayList<>();
-        // By pairs: for Eclipse's compiler it is ambiguous which keysIterator of the two interfaces is meant.
-        scala.collection.Iterator<? extends scala.Tuple2<String, ?>> groups = list.toList().groupBy(key -> key).iterator();
-        while (groups.hasNext()) grouped.add(groups.next()._1());
+        scala.collection.Iterator<String> groups = list.toList().groupBy(key -> key).keySet().iterator();
+        while (groups.hasNext()) grouped.add(groups.next());
         return Map.of("mutable", mutable, "grouped", grouped);
     }
 
