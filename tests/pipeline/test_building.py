@@ -101,6 +101,7 @@ def test_from_segments_and_again(spark, options, small_log, raw, expected, tmp_p
     )
 
 
+@pytest.mark.long
 def test_bit_by_bit_with_overlaps_and_late_records(spark, options, raw, expected, tmp_path):
     """Cut anywhere, with records that were there already, and a piece of the middle that comes last of all."""
     seed = int(spark.sparkContext.startTime)
@@ -124,6 +125,7 @@ def test_bit_by_bit_with_overlaps_and_late_records(spark, options, raw, expected
     assert_same(stored(store), expected)
 
 
+@pytest.mark.long
 def test_a_stream_of_a_growing_copy(spark, options, small_log, raw, expected, tmp_path):
     """The folders as they were at three moments, cut at any byte."""
     chance = random.Random(5)

@@ -23,7 +23,7 @@ from tests.client.faults import FaultProxy, Pass, ResetAfter
 from tests.pipeline.sparks import FAST
 from tests.pipeline.standalone import HOME, SMALL, Daemons, is_connected
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 JOB = """
 import json, os, sys
 from pathlib import Path

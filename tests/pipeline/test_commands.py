@@ -15,7 +15,7 @@ from tests import KGM
 from tests.cli.environment import bare
 from tests.cli.runner import kgm
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.slow]
 
 
 def answer(*arguments):

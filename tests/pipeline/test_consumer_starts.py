@@ -30,7 +30,7 @@ from tests.kafka.members import JavaMembers, RdMembers
 from tests.selection import first_seed
 from tests.waiting import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 #: Numbers that are 16 apart share a bucket of the sets that Kafka has of them, so that the past of a member matters.
 TOPICS = {"starts-a": 37, "starts-b": 21}
 GROUPS, ROUNDS = 6, 7

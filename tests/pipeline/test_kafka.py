@@ -81,7 +81,7 @@ def of_spark(key):
     return key is not None and GROUP_PREFIX.encode() in key
 
 
-@pytest.fixture(params=["directory", "s3"])
+@pytest.fixture(params=["directory", pytest.param("s3", marks=pytest.mark.long)])
 def out(request, tmp_path):
     return tmp_path if request.param == "directory" else request.getfixturevalue("s3").bucket() / "history"
 
@@ -116,6 +116,7 @@ def test_all_records_come_once_and_more_on_the_next_run(spark, options, commits,
     assert [row.committed_offset for row in transactional] == [1, 2]
 
 
+@pytest.mark.long
 @each_way
 def test_in_a_batch(spark, commits, kind):
     before = {place for place, _ in in_segments(commits, kind)}
@@ -124,6 +125,7 @@ def test_in_a_batch(spark, commits, kind):
     assert before <= {(row.partition, row.offset) for row in found if not of_spark(row.key)} <= after
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("once", "message"),
     [(True, "Spark stopped before the end of spark-kafka:"), (False, "Spark does not see partitions of spark-kafka:")],
@@ -142,6 +144,7 @@ def test_a_source_that_says_empty_is_caught(spark, options, commits, tmp_path, o
     assert any("read up to 0" in fact for fact in caught.value.facts)
 
 
+@pytest.mark.long
 @each_way
 def test_an_empty_topic_has_no_records(spark, kafka, kind):
     kafka.create_topics({f"empty-{kind}": 2})
@@ -150,6 +153,7 @@ def test_an_empty_topic_has_no_records(spark, kafka, kind):
     assert read(spark, source).count() == 0
 
 
+@pytest.mark.long
 def test_what_falls_short():
     source = Source.parse("kafka", {"bootstrap.servers": "b:1"})
     check_read(source, {0: (0, 5), 1: (7, 7)}, {0: 5})
@@ -158,6 +162,7 @@ def test_what_falls_short():
     assert caught.value.facts == ("partition 0: read up to 4, it ends at 5", "partition 1: read up to 7, it ends at 9")
 
 
+@pytest.mark.long
 @each_way
 def test_no_such_topic_and_no_such_broker(spark, options, commits, tmp_path, kind):
     properties = {"bootstrap.servers": commits.bootstrap}

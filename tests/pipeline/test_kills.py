@@ -25,7 +25,7 @@ from tests.selection import first_seed, sized
 from tests.waiting import until
 
 # Where a dozen others use the machine, each start of Spark may take a minute.
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3000)]
 KILLS = sized(1, 6)
 PARTITIONS, PER_PARTITION = 2, 20_000
 _CAPTURE = """

@@ -20,7 +20,7 @@ from tests import ROOT
 from tests.kafka.jars import cache_dir, locked
 from tests.pipeline.sparks import FAST
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(2100)]
+pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(2100)]
 VERSION = "4.3.0"
 JOB = """
 import json, sys

@@ -19,7 +19,7 @@ from tests.pipeline.test_commands import on_spark
 from tests.pipeline.writer import write_log
 from tests.s3 import upload
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.slow]
 
 
 def test_segments_and_dumps_on_s3_and_a_table_as_a_frame(spark, options, s3, tmp_path):

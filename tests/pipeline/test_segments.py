@@ -141,6 +141,7 @@ def test_a_source_without_a_path():
         SegmentsDataSource({})
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 def test_through_spark(spark, plain_log):
@@ -152,6 +153,7 @@ def test_through_spark(spark, plain_log):
     assert 2 in TYPES
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [1, 2, 8])
