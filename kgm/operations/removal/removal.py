@@ -275,14 +275,15 @@ class _Execution:
         """The result of each id, by the responses and the present description of the group."""
         remaining_ms = round(self._cluster.deadline.remaining() * 1000)
         self._cluster.renew(max(remaining_ms, _LOOK_MS) if budget_ms is None else budget_ms)
+        after: GroupSnapshot | KgmError
         try:
             after = self._described()
         except KeyboardInterrupt:
-            after, self._interrupted = None, True  # what is known is still reported
+            after, self._interrupted = KgmError("interrupted"), True  # what is known is still reported
         return results_of_run(self._plan, self._sender, after, self._prepared.liveness)
 
-    def _described(self) -> GroupSnapshot | None:
-        """The group afterwards; without members when it is gone, None when it cannot be described."""
+    def _described(self) -> GroupSnapshot | KgmError:
+        """The group afterwards; without members when it is gone, or why it cannot be described."""
         group_id = self._plan.group_id
         try:
             brief = self._cluster.roster(group_id)
@@ -295,8 +296,8 @@ class _Execution:
             return brief
         except NotFoundError:
             return GroupSnapshot(group_id=group_id, type="classic", state="Dead")
-        except KgmError:
-            return None
+        except KgmError as error:
+            return error
 
     def _doubtful(self, brief: GroupSnapshot) -> list[str]:
         """Instance ids for which one description is not enough: a coordinator that has just taken over may describe an

@@ -231,7 +231,7 @@ def test_a_newcomer_is_never_evicted_by_the_second_request(remove, proxy, form, 
     form("a", "b")
     proxy.script(LEAVE, ResetAfter(then=lambda: newcomer("a", wait=False)))
     results = remove("a", allow_live=evict)
-    assert outcomes(results) == {"a": ("refused", "FENCED_INSTANCE_ID")}
+    assert outcomes(results) == {"a": ("returned", "FENCED_INSTANCE_ID")}
     assert "rejoined as member a-" in results["a"].note
     assert left() == ["a", "b"]
     assert exit_code(list(results.values()), ignore_missing=False) == 7
