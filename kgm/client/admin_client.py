@@ -73,6 +73,11 @@ class AdminClient:
     def cluster_id(self) -> str | None:
         return self.brokers.cluster_id
 
+    def bind_to_cluster(self) -> None:
+        """Refuse every connection, from now on, that leads to another cluster than `cluster_id`: requests then raise
+        OtherClusterError (exit 6). For what changes something, and for what is read to decide on it."""
+        self.brokers.bind()
+
     def can_list_all(self) -> bool:
         """Whether a listing has every group: DESCRIBE on the cluster. True where the brokers do not report it."""
         from kgm.client.authorized_operations import can_list_all, cluster_operations

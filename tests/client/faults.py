@@ -29,7 +29,9 @@ class Pass:
 
 @dataclass(frozen=True)
 class ResetBefore:
-    """The connection ends before the server sees the request."""
+    """The connection ends before the server sees the request. `then` runs in between."""
+
+    then: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -213,7 +215,8 @@ class FaultProxy:
             return wire.encode_response(message, version=version, correlation_id=header.correlation_id)
 
         match fault:
-            case ResetBefore():
+            case ResetBefore(then):
+                then()
                 return False
             case ResetAfter(then):
                 forward()

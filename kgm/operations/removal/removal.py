@@ -131,7 +131,9 @@ def prepare(
     """What the removal would do. Reads only. Watching for signs of life may take up to a minute, or as long as the
     request says; that does not count against the cluster client's budget.
 
-    Raises KgmError: the group cannot be described, or its type or broker has no such removal."""
+    Raises KgmError: the group cannot be described, or its type or broker has no such removal; OtherClusterError when a
+    connection leads to another cluster, now or until the removal is done."""
+    cluster.bind_to_cluster()
     group, errors = _describe(cluster, request)
     plan = resolve(request, group)
     if not plan.targets and group is not None and not request.ignore_missing:
