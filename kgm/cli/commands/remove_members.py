@@ -192,12 +192,15 @@ class _Run:
         from kgm.cli.output.progress import progress
         from kgm.operations.removal import removal
         from kgm.operations.removal.operator import current_operator
+        from kgm.operations.removal.verification.second_look import StaleVerdictError
 
         try:
             report = removal.execute(
                 self._cluster, prepared, operator=current_operator(), audit=audit,
                 phase=lambda text: progress(self._options, text),
             )  # fmt: skip
+        except StaleVerdictError as error:
+            self._refuse(prepared.with_verdicts(error.report, error), error)
         except KgmError:
             raise
         except Exception as error:

@@ -7,7 +7,10 @@ operator allowed.
 
 kgm watches for the length of the window, or until all verdicts are certain; by default only briefly where nothing more
 can be learned. A longer window proves more: five commit intervals that a member is silent, a session timeout that it is
-alive."""
+alive.
+
+A verdict is about the time until it was given. Directly before a request is sent, `GuardWatch.look_again` compares the
+group with what the verdict saw: its type, the id, epoch and commits of each member, and the log since then."""
 
 from __future__ import annotations
 
@@ -81,24 +84,24 @@ def watch_members(
     KgmError: what cannot be read is missing evidence. stop_when_alive: one member that is seen alive ends the watching.
 
     The budget of the cluster client is renewed for each poll, so that watching does not use it up."""
-    watch = _Watch(
-        cluster, group, set(member_ids), set(also),
-        window_ms=window_ms, stop_when_alive=stop_when_alive, clock=clock,
-    )  # fmt: skip
+    watch = GuardWatch(
+        cluster, group, member_ids, also=also, window_ms=window_ms, stop_when_alive=stop_when_alive, clock=clock
+    )
     return watch.run()
 
 
-class _Watch:
-    """One run of `watch_members`."""
+class GuardWatch:
+    """Watches the members of one group: `run` as `watch_members`, and then `look_again` before a request is sent."""
 
     def __init__(
-        self, cluster: AdminClient, group: GroupSnapshot, member_ids: set[str], also: set[str], *,
-        window_ms: int | None, stop_when_alive: bool, clock: Callable[[], float],
+        self, cluster: AdminClient, group: GroupSnapshot, member_ids: Iterable[str], *, also: Iterable[str] = (),
+        window_ms: int | None = None, stop_when_alive: bool = True, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
+        member_ids, also = set(member_ids), set(also)
         self._cluster, self._group = cluster, group
         self._window_ms, self._stop_when_alive, self._now_s = window_ms, stop_when_alive, clock
         self._budget_ms = cluster.deadline.budget_ms
-        self._began_s = clock()
+        self._began_s = self._ended_s = clock()
         self._activity = GroupActivity(cluster, group.group_id)
         self._past: list[ActivityRecord] = []
         self._last_rebalance: RebalanceRecord | None = None
@@ -126,8 +129,17 @@ class _Watch:
         return member.assignment
 
     def run(self) -> GuardReport:
+        """The verdicts after watching."""
         if not self._targets or all(one.member.status == "away" for one in self._targets):
-            return self._report()
+            self._renew()
+            self._activity.begin(self._cluster.deadline)
+        else:
+            self._watch()
+        self._renew(self._budget_ms)
+        self._ended_s = self._now_s()
+        return self._report()
+
+    def _watch(self) -> None:
         self._renew()
         self._read_past()
         while True:
@@ -135,12 +147,30 @@ class _Watch:
             if self._is_over():
                 break
             self._cluster.deadline.sleep(min(_POLL_S, self._remaining_s()))
+        try:
+            self._describe_again()
+        except KgmError as error:
+            self._disturb(f"the group could not be described again: {error.message}")
+
+    def look_again(self) -> GuardReport:
+        """The verdicts on all that was seen up to now, directly before a request is sent: signs of life since `run`,
+        and what ends a silence.
+
+        Raises RefusedError if the group is of another type now, another KgmError if it cannot be described: then
+        nothing may be sent."""
+        self._poll()
         self._describe_again()
         self._renew(self._budget_ms)
         return self._report()
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether more time has passed since `run` than it watches: what it saw is not enough for a verdict now."""
+        return 0 < self._bound_ms < (self._now_s() - self._ended_s) * 1000
+
     def _renew(self, budget_ms: int = _REQUEST_MS) -> None:
-        self._cluster.renew(budget_ms)
+        """Start the budget of the next request again, which is never longer than that of the command."""
+        self._cluster.renew(min(budget_ms, self._budget_ms))
 
     @property
     def _watched_ms(self) -> float:
@@ -150,6 +180,7 @@ class _Watch:
         now_s = self._now_s()
         for one in self._observations.values():
             one.missing = [*one.missing, *self._missing]
+        self._missing = []
         sessions = {
             member_id: one.session_timeout_ms
             for member_id, one in self._observations.items()
@@ -298,20 +329,23 @@ class _Watch:
             one.disturbed(why, now_s)
 
     def _describe_again(self) -> None:
-        """Describe the group again: who is still a member after watching."""
-        self._renew(max(self._budget_ms, _REQUEST_MS))
+        """Describe the group again: who is still a member after watching. Raises KgmError."""
+        self._renew(self._budget_ms)
+        # One description is not enough to conclude that a member is gone.
+        names = [one.member.group_instance_id for one in self._observations.values()]
+        after: GroupSnapshot | None
         try:
-            # One description is not enough to conclude that a member is gone.
-            names = [one.member.group_instance_id for one in self._observations.values()]
             after = fresh_describe.describe_fresh(
                 self._cluster, self._group.group_id, [name for name in names if name is not None],
                 describe=partial(self._cluster.describe_group, offsets=False),
             )  # fmt: skip
         except NotFoundError:
             after = None
-        except KgmError as error:
-            self._disturb(f"the group could not be described again: {error.message}")
-            return
+        if after is not None and after.members and after.type != self._group.type:
+            raise RefusedError(
+                f"group {after.group_id!r} has become a {after.type} group since kgm first described it",
+                facts=(f"it was a {self._group.type} group",), group_id=after.group_id,
+            )  # fmt: skip
         now_s = self._now_s()
         if self._cluster.brokers.has_moved(self._group.group_id, self._began_s):
             self._disturb("the coordinator moved while kgm watched")

@@ -48,10 +48,13 @@ class LivenessVerdict(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Liveness:
-    """A verdict and its evidence: sentences, the decisive one first."""
+    """A verdict and its evidence: sentences, the decisive one first.
+
+    was_seen: the coordinator itself says so; any other `stopped` is inferred from silence."""
 
     verdict: LivenessVerdict
     evidence: tuple[str, ...]
+    was_seen: bool = False
 
     @property
     def why(self) -> str:
@@ -217,7 +220,12 @@ class Observation:
         if member.member_epoch is not None and self.member.member_epoch is not None:
             if member.status == "away":
                 return
-            if member.member_epoch != self.member.member_epoch:
+            if self.member.status == "away":
+                self._note_life(
+                    "it had left with the intention to return (member epoch -2), and is subscribed again "
+                    f"at member epoch {member.member_epoch}"
+                )
+            elif member.member_epoch != self.member.member_epoch:
                 self._note_life(
                     f"its member epoch went from {self.member.member_epoch} to {member.member_epoch} while kgm watched"
                 )
@@ -273,11 +281,11 @@ class Observation:
 
     def verdict(self, now_s: float) -> Liveness:
         """The verdict on all that was seen up to now."""
-        if self.member.status == "away":
-            sentence = "it left with the intention to return (member epoch -2)"
-            return Liveness(verdict=LivenessVerdict.STOPPED, evidence=(sentence,))
         if self.sign_of_life is not None:
             return Liveness(verdict=LivenessVerdict.ALIVE, evidence=(self.sign_of_life,))
+        if self.member.status == "away":
+            sentence = "it left with the intention to return (member epoch -2)"
+            return Liveness(verdict=LivenessVerdict.STOPPED, evidence=(sentence,), was_seen=True)
         if self.interval is not None and self.is_silent(now_s):
             sentence = (
                 f"it committed nothing for {self.silence_ms(now_s) / 1000:.0f} s while "
