@@ -40,6 +40,9 @@ from kgm.operations.removal.request import RemovalRequest
 #: How long kgm watches by default: a little more than the 5 s between the automatic commits of Java's and librdkafka's
 #: consumers.
 WINDOW_MS: Final = 6_000
+#: How long kgm watches by default where the log shows that a member has missed the commits that are proof if kgm sees
+#: them missed: five of the automatic commits of Java's and librdkafka's consumers, and a little more.
+LONGEST_WINDOW_MS: Final = 30_000
 #: For a member that has read all records and gets no new ones, watching longer shows nothing more.
 _IDLE_MS: Final = 1_200
 _POLL_S: Final = 0.4
@@ -197,7 +200,7 @@ class GuardWatch:
             proofs_ms={
                 member_id: proof_ms
                 for member_id, one in self._observations.items()
-                if (proof_ms := one.proof_ms(now_s)) is not None
+                if (proof_ms := one.proof_ms()) is not None
             },
         )
 
@@ -260,7 +263,8 @@ class GuardWatch:
         pairs = {pair for one in self._observations.values() for pair in one.pairs}
         try:
             committed = self._cluster.committed_offsets(self._group.group_id)
-            ends = self._cluster.end_offsets(pairs) if pairs else {}
+            # What lies behind an open transaction waits for its end, not for the member.
+            ends = self._cluster.end_offsets(pairs, is_stable=True) if pairs else {}
         except KgmError as error:
             self._disturb(f"offsets could not be read: {error.message}")
         else:
@@ -269,7 +273,6 @@ class GuardWatch:
         now_s = self._now_s()
         self._poll_log(now_s)
         self._see_heartbeats_without_commits()
-        self._see_logged_silence()
 
     def _poll_log(self, now_s: float) -> None:
         if self._activity.unreadable_because is not None:
@@ -283,28 +286,6 @@ class GuardWatch:
         elif self._activity.has_moved:
             self._activity.has_moved = False
             self._disturb("the coordinator moved while kgm watched")
-
-    def _see_logged_silence(self) -> None:
-        """How long members have been silent by the coordinator's clock, if records waited during all that time."""
-        newest_ms = self._activity.newest_ms
-        for one in self._observations.values():
-            if None in (newest_ms, one.last_commit_ms) or one.interval is None or not one.waiting:
-                continue
-            assert newest_ms is not None
-            assert one.last_commit_ms is not None
-            needed_ms = one.interval.silence_ms
-            is_news = newest_ms - one.last_commit_ms >= needed_ms > one.logged_silence_ms
-            if is_news and self._waited(one, newest_ms - needed_ms):
-                one.logged_silence_ms = needed_ms
-
-    def _waited(self, one: Observation, since_ms: int) -> bool:
-        """Whether a record has waited for it since then: its first unread record is older."""
-        try:
-            first = self._cluster.offsets_at(one.pairs, since_ms)
-        except KgmError:
-            return False
-        read = {pair: offset for pair in one.lagging if (offset := one.committed.get(pair)) is not None}
-        return any(pair in first and (first[pair] < 0 or first[pair] > offset) for pair, offset in read.items())
 
     def _see_heartbeats_without_commits(self) -> None:
         """A member that is in the group more than a session timeout after its last commit has sent heartbeats since,
@@ -369,7 +350,11 @@ class GuardWatch:
 
     @property
     def _bound_ms(self) -> int:
-        return WINDOW_MS if self._window_ms is None else self._window_ms
+        if self._window_ms is not None:
+            return self._window_ms
+        overdue = [one.overdue_ms(self._activity.newest_ms) for one in self._targets]
+        worth_ms = [ms for ms in overdue if ms is not None and ms <= LONGEST_WINDOW_MS]
+        return max([WINDOW_MS, *worth_ms])
 
     def _remaining_s(self) -> float:
         return max(0.0, (self._bound_ms - self._watched_ms) / 1000)
