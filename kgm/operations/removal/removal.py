@@ -32,7 +32,7 @@ from kgm.operations.removal.outcome import (
     planned_results,
     results_of_run,
 )
-from kgm.operations.removal.plan import RemovalPlan, check_supported, resolve
+from kgm.operations.removal.plan import RemovalPlan, Target, check_supported, resolve
 from kgm.operations.removal.preview import ExpectedMoves, preview_moves
 from kgm.operations.removal.request import RemovalRequest
 from kgm.operations.removal.send import REASON_VERSION, LeaveGroupSender
@@ -256,8 +256,9 @@ class _Execution:
         self._plan = prepared.plan
         self._interrupted = False
         self._sender = LeaveGroupSender(
-            cluster, self._plan.group_id, reason=reason, evict=prepared.request.allow_live, sleep=sleep
-        )
+            cluster, self._plan.group_id, reason=reason, evict=prepared.request.allow_live, sleep=sleep,
+            before_retry=self._look_before_retry,
+        )  # fmt: skip
         self._later = LaterDescriptions(cluster, self._plan, self._sender)
 
     @property
@@ -291,6 +292,27 @@ class _Execution:
             )  # fmt: skip
         self._prepared = self._prepared.with_verdicts(report, None)
         return report.left
+
+    def _look_before_retry(self, batch: list[Target]) -> list[Target]:
+        """Members for which the request may be sent again. Raises StaleVerdictError if it was not sent yet, and may not
+        be any more; other KgmErrors if the group cannot be described.
+
+        Where it may have been carried out, a member of a classic group that is there again has another member id, and
+        the broker tells; one of a consumer group has the same, and has shown life since."""
+        watch, group = self._prepared.watch, self._plan.group
+        if watch is None or group is None:
+            return batch
+        if not self._sender.was_sent:
+            left = self._look_again()
+            return [one for one in batch if one.member_id not in left]
+        if group.type != "consumer":
+            return batch
+        report = watch.look_again()
+        return [
+            one
+            for one in batch
+            if one.member_id not in report.left and report.verdict_of(one.member_id or "") is not LivenessVerdict.ALIVE
+        ]
 
     def _results(self, budget_ms: int | None) -> list[MemberResult]:
         """The result of each id, by the responses and the present description of the group."""
