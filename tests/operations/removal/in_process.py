@@ -138,19 +138,30 @@ class ClassicMember:
         self.member_id, self.generation = answer.member_id, answer.generation_id
         return answer.leader
 
-    def sync(self, assignments: dict[str, list[int]] | None = None) -> None:
+    def joined(self) -> Any:
+        """The answer to the join if there is one already."""
+        if self._ticket not in self.cluster.events:
+            return None
+        answer = self.cluster.answer(self._ticket)
+        self.member_id, self.generation = answer.member_id, answer.generation_id
+        return answer
+
+    def sync(self, assignments: dict[str, list[int]] | None = None, *, check: bool = True) -> None:
+        """check: demand that it is answered at once, and well: by default the leader has come first."""
         blobs = {
             member_id: encode_assignment(MemberAssignment(partitions={TOPIC: partitions}))
             for member_id, partitions in (assignments or {}).items()
         }
         rows = [SyncGroupRequestAssignment(member_id=name, assignment=blob) for name, blob in blobs.items()]
-        answer = self.cluster.request(
-            SyncGroupRequest(
-                group_id=self.group, generation_id=self.generation, member_id=self.member_id,
-                group_instance_id=self.instance_id, protocol_type="consumer", protocol_name="range", assignments=rows,
-            )
+        request = SyncGroupRequest(
+            group_id=self.group, generation_id=self.generation, member_id=self.member_id,
+            group_instance_id=self.instance_id, protocol_type="consumer", protocol_name="range", assignments=rows,
         )  # fmt: skip
-        assert answer.error_code == 0
+        if check:
+            assert self.cluster.request(request).error_code == 0
+        else:
+            self.cluster.load()
+            self.cluster.send(request, to=self.cluster.coordinator)
 
     def heartbeat(self) -> int:
         """The error code."""
