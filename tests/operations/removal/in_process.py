@@ -47,6 +47,7 @@ HOST = "192.0.2.1"
 SESSION_MS = 45_000
 _PORTS = {1: 9092, 2: 9093}
 _EARLIEST = -2
+_STEP_S = 0.2
 
 
 class RecordingLog(MemoryShardLog):
@@ -231,10 +232,9 @@ class World:
         """Let time pass, in steps in which everybody acts."""
         end_s = self.now_s + seconds
         while self.now_s < end_s:
-            step_s = min(0.2, end_s - self.now_s)
-            self.now_s += step_s
+            self.now_s = min(end_s, self.now_s + _STEP_S)
             for cluster in self.clusters:
-                cluster.advance(round(step_s * 1000))
+                cluster.advance(round(self.now_s * 1000) - cluster.now)
                 cluster.load()
             for act in self.actors:
                 act()

@@ -32,8 +32,9 @@ ALICE = HumanOperator(name="alice", uid=1000, host="ops-1")
 GROUP = "g"
 QUICK_SEEDS, LONG_SEEDS = range(24), range(24, 1_000)
 HEARTBEAT_S = 3.0
-#: A handler takes as long at least and at most: five of the intervals that it causes are longer.
-SLOW_S = (2.0, 8.0)
+#: How long a handler takes at least and at most. Of a slow member that shows in the log: five of the intervals that it
+#: causes are longer. An idle one that gets a record after all takes less than the shortest silence that counts (10 s).
+HANDLING_S = {"slow": (2.0, 8.0), "idle": (3.5, 9.0)}
 LIVE = ("consuming", "idle", "slow", "paused")
 ALIVE, STOPPED, UNKNOWN = LivenessVerdict
 
@@ -73,8 +74,8 @@ class Process:
         end = self.ends[self.partition]
         if end > self.position:
             self.position = end
-            if self.behavior == "slow":
-                self.busy_until_s = now_s + self.chance.uniform(*SLOW_S)
+            if self.behavior in HANDLING_S:
+                self.busy_until_s = now_s + self.chance.uniform(*HANDLING_S[self.behavior])
                 return
         if now_s >= self.next_commit_s and (self.commits_always or self.position != self.committed):
             self.next_commit_s = now_s + self.interval_s
@@ -115,7 +116,8 @@ class Simulation:
         self.processes = [
             Process(self.world, a, 0, "consuming" if behavior in ("idle", "paused") else behavior, intervals_s[0], chance,
                     commits_always=chance.random() < 0.3, ends=self.ends),
-            Process(self.world, b, 1, "consuming", intervals_s[1], chance, ends=self.ends),
+            # As Java's consumers, so that the log goes on.
+            Process(self.world, b, 1, "consuming", intervals_s[1], chance, commits_always=True, ends=self.ends),
         ]  # fmt: skip
         self.produces = chance.choice(["steadily", "steadily", "once", "never"])
         self.next_record_s = 0.0
@@ -137,9 +139,10 @@ class Simulation:
         for partition in (0, 1):
             self.produce(partition)
 
-    def produce(self, partition: int) -> None:
+    def produce(self, partition: int, *, at_ms: int | None = None) -> None:
         """One record, of whatever time its producer says."""
-        at_ms = max(0, round(self.world.now_s * 1000) + self.chance.choice([0, -3_600_000, -(10**11), 10**9]))
+        if at_ms is None:
+            at_ms = max(0, round(self.world.now_s * 1000) + self.chance.choice([0, -3_600_000, -(10**11), 10**9]))
         data = PartitionProduceData(index=partition, records=batch(timestamp=at_ms))
         request = ProduceRequest(
             acks=-1, topic_data=[TopicProduceData(topic_id=topic_id(TOPIC), partition_data=[data])]
@@ -162,7 +165,7 @@ class Simulation:
         self.is_producing = self.produces == "steadily"
         if self.behavior == "idle":
             self.is_producing = False
-            self.world.pass_by(self.victim.interval_s + 1)
+            self.world.pass_by(self.victim.interval_s + HANDLING_S["idle"][1] + 1)
         self.world.pass_by(self.chance.choice([0.0, 12.0, 28.0]))
         if self.produces == "once":
             self.produce(0)
@@ -244,6 +247,25 @@ def play_consumer(seed: int) -> int:
         f"seed {seed}: exit code {code}, and it {'came' if comes_back else 'did not come'} back"
     )
     return code
+
+
+@pytest.mark.parametrize("age_s", [0, 600, 10**6])
+def test_a_record_that_says_that_it_is_old_proves_nothing_of_an_idle_member(age_s):
+    """A mirror or a replay writes it, and the consumer handles it for a few seconds. It was idle before, and lives."""
+    simulation = Simulation(0)
+    victim = simulation.victim
+    victim.behavior, victim.interval_s, victim.commits_always = "consuming", 1.0, False
+    simulation.world.pass_by(30)
+    simulation.is_producing, victim.behavior = False, "idle"
+    simulation.world.pass_by(30)
+    simulation.produce(0, at_ms=max(0, round((simulation.world.now_s - age_s) * 1000)))
+    request = RemovalRequest(group_id=GROUP, instance_ids=("a",))
+    victim.busy_until_s = simulation.world.now_s + 9
+    with simulation.world.client() as client:
+        prepared = removal.prepare(client, request, clock=simulation.world.clock)
+    ((_, liveness),) = [one for one in prepared.liveness.items() if one[0] == victim.member.member_id]
+    assert liveness.verdict is UNKNOWN, liveness
+    assert "none arrived while kgm watched" in liveness.why
 
 
 def play_all(seeds: range) -> list[str]:
