@@ -109,6 +109,8 @@ class Simulation:
         chance = self.chance
         self.behavior = chance.choice([*LIVE, "dead", "dead", "suspended"])
         self.world.cluster.logs.skew_ms = chance.choice([0, 0, -3_600_000, 3_600_000, 86_400_000 * 365])
+        #: By how much the timestamps of records are off.
+        self.clock_errors_ms = [0, -3_600_000, -(10**11), 10**9]
         self.ends = [0, 0]
         a, b = form_classic(self.world.cluster, GROUP, ["a", "b"])
         intervals_s = [chance.choice([0.4, 1.0, 5.0]) for _ in range(2)]
@@ -142,7 +144,7 @@ class Simulation:
     def produce(self, partition: int, *, at_ms: int | None = None) -> None:
         """One record, of whatever time its producer says."""
         if at_ms is None:
-            at_ms = max(0, round(self.world.now_s * 1000) + self.chance.choice([0, -3_600_000, -(10**11), 10**9]))
+            at_ms = max(0, round(self.world.now_s * 1000) + self.chance.choice(self.clock_errors_ms))
         data = PartitionProduceData(index=partition, records=batch(timestamp=at_ms))
         request = ProduceRequest(
             acks=-1, topic_data=[TopicProduceData(topic_id=topic_id(TOPIC), partition_data=[data])]
@@ -253,6 +255,7 @@ def play_consumer(seed: int) -> int:
 def test_a_record_that_says_that_it_is_old_proves_nothing_of_an_idle_member(age_s):
     """A mirror or a replay writes it, and the consumer handles it for a few seconds. It was idle before, and lives."""
     simulation = Simulation(0)
+    simulation.clock_errors_ms, simulation.world.cluster.logs.skew_ms = [0], 0
     victim = simulation.victim
     victim.behavior, victim.interval_s, victim.commits_always = "consuming", 1.0, False
     simulation.world.pass_by(30)
