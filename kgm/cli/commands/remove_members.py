@@ -66,7 +66,7 @@ def remove_members(
     guard_window: Annotated[
         str | None,
         typer.Option("--guard-window", metavar="DURATION",
-                     help="How long to look for signs of life, up to the session timeout. Default: 6s at most."),
+                     help="How long to look for signs of life, up to the session timeout. Default: 6s, 30s at most."),
     ] = None,
     no_audit: Annotated[
         bool, typer.Option("--no-audit", help="Remove even if the audit log cannot be written; write nothing there.")

@@ -1,4 +1,4 @@
-"""A removal that no later description shows: row, audit record and stderr say the same, and it is never a success."""
+"""A removal that no later description shows, or whose verdict is outdated: row, audit record and stderr say the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kgm.cli.main import run
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
 from tests.client.conftest import form, group, newcomer, proxy, server  # noqa: F401  (fixtures)
-from tests.client.faults import Edit, ResetAfter
+from tests.client.faults import Delay, Edit, Pass, ResetAfter
 
 LEAVE = ApiKey.LEAVE_GROUP
 UNKNOWN_SERVER_ERROR = -1
@@ -84,3 +84,18 @@ def test_that_another_one_has_its_instance_id_is_not_said_unseen(
     assert "then the broker answered that another member has its instance id; the group could not be" in row["note"]
     assert record["note"] == row["note"]
     assert row["note"] in err
+
+
+def test_life_that_shows_directly_before_the_request_refuses_it(remove, proxy, form):  # noqa: F811
+    """It commits between the verdict and the second look: the third OffsetFetch, after description and watch."""
+    a, _ = form("a", "b")
+    a.commit(0, 3)
+    proxy.script(ApiKey.OFFSET_FETCH, Pass(), Pass(), Delay(0, before=lambda: a.commit(0, 4)))
+    code, row, record, err = remove()
+    assert (code, row["result"], record["result"]) == (6, "refused", "refused")
+    evidence = "it committed offset 4 of orders-0 while kgm watched, after 3"
+    assert row["liveness"] == {"verdict": "alive", "evidence": [evidence]}
+    assert evidence in record["note"]
+    assert evidence in err
+    assert "hint: stop the process first; to remove it although it is alive: kgm remove-members" in err
+    assert proxy.requests(LEAVE) == []
