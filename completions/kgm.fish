@@ -120,7 +120,7 @@ complete -c kgm -n '__kgm_at remove-members' -s y -l yes -d 'Do not ask. The gua
 complete -c kgm -n '__kgm_at remove-members' -l allow-live -d 'Remove members that are alive, and whoever took their instance ids.'
 complete -c kgm -n '__kgm_at remove-members' -l assume-stopped -d 'Remove members that nothing shows to be alive or stopped.'
 complete -c kgm -n '__kgm_at remove-members' -l ignore-missing -d 'Treat absent ids as success.'
-complete -c kgm -n '__kgm_at remove-members' -l guard-window -x -d 'How long to look for signs of life, up to the session timeout. Default: 6s at most.'
+complete -c kgm -n '__kgm_at remove-members' -l guard-window -x -d 'How long to look for signs of life, up to the session timeout. Default: 6s, 30s at most.'
 complete -c kgm -n '__kgm_at remove-members' -l no-audit -d 'Remove even if the audit log cannot be written; write nothing there.'
 complete -c kgm -n '__kgm_at remove-members' -s b -l bootstrap-server -l bootstrap-servers -x -d 'Brokers to connect to first. [env: KGM_BOOTSTRAP_SERVER; for reads also KAFKA_BOOTSTRAP_SERVERS]'
 complete -c kgm -n '__kgm_at remove-members' -l command-config -r -F -d 'A Java client.properties.'

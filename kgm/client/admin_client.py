@@ -10,7 +10,7 @@ import time
 from kgm.client import requests
 from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongProtocolError
 from kgm.client.offset_reader import OffsetReader
-from kgm.client.requests import LATEST, GroupDescription, Offsets
+from kgm.client.requests import GroupDescription, Offsets
 from kgm.client.snapshots import group_without_offsets, roster, snapshot, used_topics
 from kgm.client.transport.bootstrap import parse_bootstrap
 from kgm.client.transport.brokers import TAKEOVER_S, BrokerNode, Brokers
@@ -72,6 +72,11 @@ class AdminClient:
     @property
     def cluster_id(self) -> str | None:
         return self.brokers.cluster_id
+
+    def bind_to_cluster(self) -> None:
+        """Refuse every connection, from now on, that leads to another cluster than `cluster_id`: requests then raise
+        OtherClusterError (exit 6). For what changes something, and for what is read to decide on it."""
+        self.brokers.bind()
 
     def can_list_all(self) -> bool:
         """Whether a listing has every group: DESCRIBE on the cluster. True where the brokers do not report it."""
@@ -302,16 +307,12 @@ class AdminClient:
             raise result
         return result
 
-    def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> Offsets:
-        """End offsets by (topic, partition), where the leaders report them."""
-        return self.offsets_at(partitions, LATEST)
-
-    def offsets_at(self, partitions: Iterable[tuple[str, int]], at_ms: int) -> Offsets:
-        """The first offset with a record of that time or later (ms since the epoch), -1 where there is none, by (topic,
-        partition), where the leaders report it. Timestamps are those of the records, which producers may choose."""
+    def end_offsets(self, partitions: Iterable[tuple[str, int]], *, is_stable: bool = False) -> Offsets:
+        """End offsets by (topic, partition), where the leaders report them. is_stable: the last stable offsets, up to
+        which consumers read that leave out the records of open transactions (KIP-98)."""
         wanted = set(partitions)
         topics = sorted({topic for topic, _ in wanted})
-        return self.offsets.topics_and_ends(topics, wanted, self.deadline, at_ms=at_ms)[1]
+        return self.offsets.topics_and_ends(topics, wanted, self.deadline, is_stable=is_stable)[1]
 
     def _session_timeouts(self, group_ids: list[str], deadline: Deadline) -> dict[str, int]:
         if not group_ids:

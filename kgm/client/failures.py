@@ -7,6 +7,7 @@ from kgm.model.errors import (
     ErrorCode,
     KgmError,
     NotFoundError,
+    RefusedError,
     UnreachableError,
     UnsupportedError,
     error_name,
@@ -54,6 +55,20 @@ class BadAnswerError(BrokerError):
     """A response that violates the protocol: a frame of impossible length, the wrong correlation id."""
 
     code = "BAD_ANSWER"
+
+
+class OtherClusterError(RefusedError):
+    """A connection leads to another cluster than the one that kgm began with; nothing was sent to it but Metadata."""
+
+    code = "OTHER_CLUSTER"
+
+    def __init__(self, address: str, *, expected: str | None, found: str | None) -> None:
+        nameless = "one without an id"
+        super().__init__(
+            f"another cluster answers at {address}: {found or nameless}, not {expected or nameless}",
+            facts=("kgm asks for the cluster's id on each connection before it sends anything else on it",),
+            hint="check what the address leads to now: a port-forward, a DNS name, a virtual address",
+        )  # fmt: skip
 
 
 def from_code(

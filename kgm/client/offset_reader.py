@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kgm.client import requests
 from kgm.client.failures import from_code
-from kgm.client.requests import LATEST, GroupDescription, Offsets
+from kgm.client.requests import GroupDescription, Offsets
 from kgm.client.transport.brokers import BrokerNode, Brokers
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
@@ -68,11 +68,11 @@ class OffsetReader:
         return committed
 
     def topics_and_ends(
-        self, topics: Sequence[str], partitions: set[tuple[str, int]], deadline: Deadline, *, at_ms: int = LATEST
+        self, topics: Sequence[str], partitions: set[tuple[str, int]], deadline: Deadline, *, is_stable: bool = False
     ) -> tuple[list[TopicSnapshot], Offsets]:
         """(topics that exist and may be seen, end offsets). Leaders that moved are asked again.
 
-        at_ms: instead of the end, the first offset with a record of that time or later (ms since the epoch)."""
+        is_stable: instead of the end, the last stable offset."""
         if not topics:
             return [], {}
         known: dict[str, TopicSnapshot] = {}
@@ -96,7 +96,7 @@ class OffsetReader:
                 self.unread_topics |= dict.fromkeys(set(topics) - known.keys(), error)
                 break
             existing = {pair for pair in wanted if pair[0] in known}
-            new_ends, new_unread = self._ends_by_leader(existing, leaders, deadline, at_ms)
+            new_ends, new_unread = self._ends_by_leader(existing, leaders, deadline, is_stable=is_stable)
             ends |= new_ends
             unread |= new_unread
             wanted = {pair for pair, error in new_unread.items() if error.kafka_error in _MOVED}
@@ -116,7 +116,12 @@ class OffsetReader:
             self.unread_topics[topic] = from_code(error_code, f"topic {topic!r} cannot be described", api="Metadata")
 
     def _ends_by_leader(
-        self, partitions: set[tuple[str, int]], leaders: Mapping[tuple[str, int], int], deadline: Deadline, at_ms: int
+        self,
+        partitions: set[tuple[str, int]],
+        leaders: Mapping[tuple[str, int], int],
+        deadline: Deadline,
+        *,
+        is_stable: bool,
     ) -> tuple[Offsets, dict[tuple[str, int], KgmError]]:
         """(ends, why there is none of the other partitions)."""
         brokers = {broker.id: broker for broker in self._brokers.brokers()}
@@ -131,7 +136,9 @@ class OffsetReader:
                 unread[topic, partition] = _NO_PARTITION if leader is None else _NO_LEADER
         if not by_leader:
             return {}, unread
-        tasks = {broker: self._ends_task(broker, mine, deadline, at_ms) for broker, mine in by_leader.items()}
+        tasks = {
+            broker: self._ends_task(broker, mine, deadline, is_stable=is_stable) for broker, mine in by_leader.items()
+        }
         ends: Offsets = {}
         for broker, result in run_parallel(tasks, deadline, "a partition leader").items():
             asked = [(topic, number) for topic, numbers in by_leader[broker].items() for number in numbers]
@@ -143,9 +150,9 @@ class OffsetReader:
         return ends, unread
 
     def _ends_task(
-        self, broker: BrokerNode, partitions: dict[str, list[int]], deadline: Deadline, at_ms: int
+        self, broker: BrokerNode, partitions: dict[str, list[int]], deadline: Deadline, *, is_stable: bool
     ) -> Callable[[], tuple[Offsets, dict[tuple[str, int], KgmError]]]:
         def ask(connection: BrokerConnection) -> tuple[Offsets, dict[tuple[str, int], KgmError]]:
-            return requests.fetch_offsets(connection, partitions, deadline, at_ms=at_ms)
+            return requests.fetch_offsets(connection, partitions, deadline, is_stable=is_stable)
 
         return lambda: self._brokers.on_broker(broker, ask, deadline)

@@ -31,7 +31,10 @@ Offsets: TypeAlias = dict[tuple[str, int], int]
 _OTHER_TYPE = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 _BATCHED_FETCH = 8
 #: The timestamp that asks ListOffsets for the end of a partition.
-LATEST: Final = -1
+_LATEST: Final = -1
+#: The isolation level that asks for the last stable offset, and the version of ListOffsets that has it.
+_READ_COMMITTED: Final = 1
+_ISOLATED_OFFSETS: Final = 2
 #: Heartbeat with an instance id (KIP-345).
 _STATIC_HEARTBEAT = 3
 #: Version 10 names topics by id, which would need a look-up.
@@ -200,23 +203,27 @@ def _committed(group_id: str, code: int, topics: Sequence[Any], connection: Brok
 
 
 def fetch_offsets(
-    connection: BrokerConnection, partitions: Mapping[str, Sequence[int]], deadline: Deadline, *, at_ms: int = LATEST
+    connection: BrokerConnection,
+    partitions: Mapping[str, Sequence[int]],
+    deadline: Deadline,
+    *,
+    is_stable: bool = False,
 ) -> tuple[Offsets, dict[tuple[str, int], KgmError]]:
-    """(an offset of each partition that this broker leads, why it tells none of the others).
+    """(the end of each partition that this broker leads, why it tells none of the others).
 
-    The offset is the end of the partition, or for a time the first one of a record of that time or later, -1 if there
-    is none (ms since the epoch, by the records' own timestamps)."""
+    is_stable: the last stable offset instead, where the broker knows it (ListOffsets v2, KIP-98)."""
     from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
     from kgm.protocol.messages.list_offsets_response import ListOffsetsResponse
 
     topics = [
         ListOffsetsTopic(
-            name=name, partitions=[ListOffsetsPartition(partition_index=p, timestamp=at_ms) for p in numbers]
+            name=name, partitions=[ListOffsetsPartition(partition_index=p, timestamp=_LATEST) for p in numbers]
         )
         for name, numbers in partitions.items()
     ]
     version = connection.version(ApiKey.LIST_OFFSETS)
-    request = ListOffsetsRequest(replica_id=-1, topics=topics)
+    isolation_level = _READ_COMMITTED if is_stable and version >= _ISOLATED_OFFSETS else 0
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics)
     answer = connection.call(request, ListOffsetsResponse, version=version, deadline=deadline)
     offsets: Offsets = {}
     refused: dict[tuple[str, int], KgmError] = {}
@@ -228,7 +235,7 @@ def fetch_offsets(
                     row.error_code, f"the offsets of {topic.name}[{row.partition_index}] cannot be read",
                     broker=str(connection.address), api="ListOffsets",
                 )  # fmt: skip
-            elif row.offset >= 0 or at_ms != LATEST:
+            elif row.offset >= 0:
                 offsets[pair] = row.offset
     return offsets, refused
 

@@ -29,7 +29,9 @@ class Pass:
 
 @dataclass(frozen=True)
 class ResetBefore:
-    """The connection ends before the server sees the request."""
+    """The connection ends before the server sees the request. `then` runs in between."""
+
+    then: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -41,16 +43,18 @@ class ResetAfter:
 
 @dataclass(frozen=True)
 class BlackHole:
-    """Silence. forward: the server does it nevertheless."""
+    """Silence. forward: the server does it nevertheless. `then` runs when it has."""
 
     forward: bool = False
+    then: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
 class Delay:
-    """The answer comes late."""
+    """The answer comes late. `before` runs before the server sees the request."""
 
     seconds: float
+    before: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -213,15 +217,17 @@ class FaultProxy:
             return wire.encode_response(message, version=version, correlation_id=header.correlation_id)
 
         match fault:
-            case ResetBefore():
+            case ResetBefore(then):
+                then()
                 return False
             case ResetAfter(then):
                 forward()
                 then()
                 return False
-            case BlackHole(is_forwarded):
+            case BlackHole(is_forwarded, then):
                 if is_forwarded:
                     forward()
+                then()
                 self._ended.wait(60)
                 return False
             case Truncate(keep):
@@ -251,7 +257,8 @@ class FaultProxy:
                     answer = wire.encode_response(message, version=header.version, correlation_id=header.correlation_id)
                 client.sendall(wire.framed(answer))
                 return True
-            case Delay(seconds):
+            case Delay(seconds, before):
+                before()
                 answer = forward()
                 self._ended.wait(seconds)
             case _:

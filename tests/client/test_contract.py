@@ -179,7 +179,7 @@ def test_offsets_lag_and_what_can_be_known_of_life(place, rd):
         report = watch_members(cluster, group, [one.member_id for one in group.members], window_ms=500)
     assert {one.member_id for one in members} == report.liveness.keys()
     assert {liveness.verdict for liveness in report.liveness.values()} == {LivenessVerdict.UNKNOWN}
-    silent = [name for name, liveness in report.liveness.items() if "while 3 records waited" in liveness.why]
+    silent = [name for name, liveness in report.liveness.items() if "3 records wait for it" in liveness.why]
     assert silent == [holder.member_id]
 
 

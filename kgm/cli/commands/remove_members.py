@@ -66,7 +66,7 @@ def remove_members(
     guard_window: Annotated[
         str | None,
         typer.Option("--guard-window", metavar="DURATION",
-                     help="How long to look for signs of life, up to the session timeout. Default: 6s at most."),
+                     help="How long to look for signs of life, up to the session timeout. Default: 6s, 30s at most."),
     ] = None,
     no_audit: Annotated[
         bool, typer.Option("--no-audit", help="Remove even if the audit log cannot be written; write nothing there.")
@@ -192,12 +192,15 @@ class _Run:
         from kgm.cli.output.progress import progress
         from kgm.operations.removal import removal
         from kgm.operations.removal.operator import current_operator
+        from kgm.operations.removal.verification.second_look import StaleVerdictError
 
         try:
             report = removal.execute(
                 self._cluster, prepared, operator=current_operator(), audit=audit,
                 phase=lambda text: progress(self._options, text),
             )  # fmt: skip
+        except StaleVerdictError as error:
+            self._refuse(prepared.with_verdicts(error.report, error), error)
         except KgmError:
             raise
         except Exception as error:

@@ -80,6 +80,8 @@ class RunOptions(OutputOptions):
         connected = connect(bootstrap, timeout_ms=self.timeout_ms, security=self.security())
         try:
             self.check_cluster(connected.cluster_id)
+            if not reads_only:
+                connected.bind_to_cluster()
         except BaseException:
             connected.close()
             raise

@@ -125,6 +125,14 @@ class GroupActivity:
         #: Whether the leader of the partition changed while it was read; the new one restarts all sessions.
         self.has_moved = False
 
+    def begin(self, deadline: Deadline) -> None:
+        """Read nothing of the past: `read_on` begins at the present end. Raises nothing: see `unreadable_because`."""
+        self._try(self._begin, deadline)
+
+    def _begin(self, place: _LogPosition, deadline: Deadline, connection: BrokerConnection) -> list[ActivityRecord]:
+        place.position = partition_log.end_offset(connection, place.partition, deadline)
+        return []
+
     def read_back(self, enough: Callable[[Sequence[ActivityRecord]], bool], deadline: Deadline) -> list[ActivityRecord]:
         """Records of the group, oldest first, without a gap up to now: as far back as it takes until they are `enough`,
         or a limit of bytes or time is reached. Raises nothing: see `unreadable_because`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from kgm.client.failures import MOVED, RETRIABLE, ConnectError, LostError, from_code, not_mentioned
+from kgm.client.failures import MOVED, RETRIABLE, ConnectError, LostError, OtherClusterError, from_code, not_mentioned
 from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.connection import BrokerConnection, Security
 from kgm.client.transport.deadline import Deadline
@@ -70,7 +70,28 @@ class Brokers:
         self._described: dict[int, tuple[BrokerNode, CoordinatorNode]] = {}
         self._refused_at: dict[str, float] = {}
         self._any: Address | None = None
+        self._is_bound = False
         self._closed = False
+
+    def bind(self) -> None:
+        """From now on talk to the cluster that has answered, and to no other: each connection has to name its id before
+        anything else is sent on it. After a break, a port-forward, a DNS name or a virtual address may lead elsewhere,
+        and what changes a group must not follow it there."""
+        self._is_bound = True
+
+    def _of_this_cluster(self, connection: BrokerConnection, deadline: Deadline) -> BrokerConnection:
+        """The connection, once it is known to lead to the cluster that this client is bound to. Raises
+        OtherClusterError and closes it if it leads elsewhere; other KgmErrors if the broker does not tell."""
+        if self._is_bound:
+            if connection.cluster_id is None:
+                _ask_metadata(connection, (), deadline)
+            self._check_cluster(connection)
+        return connection
+
+    def _check_cluster(self, connection: BrokerConnection) -> None:
+        if self._is_bound and connection.cluster_id != (self.cluster_id or ""):
+            connection.close()
+            raise OtherClusterError(str(connection.address), expected=self.cluster_id, found=connection.cluster_id)
 
     def close(self) -> None:
         """Close every connection, including those that a late thread still opens."""
@@ -112,9 +133,14 @@ class Brokers:
         """An open connection to an address. Raises KgmError."""
         with self._lock:
             open_one = self._connections.get(address)
-            if open_one is not None and not open_one.closed:
-                return open_one
-        return self._keep(BrokerConnection.connect(address, deadline, self._security))
+        if open_one is not None and not open_one.closed:
+            try:
+                return self._of_this_cluster(open_one, deadline)
+            except LostError:
+                pass  # it was dead: a new one is opened
+        return self._of_this_cluster(
+            self._keep(BrokerConnection.connect(address, deadline, self._security)), deadline
+        )  # fmt: skip
 
     def _keep(self, fresh: BrokerConnection) -> BrokerConnection:
         with self._lock:
@@ -157,7 +183,7 @@ class Brokers:
         while True:
             connection = self._any_connection(deadline)
             try:
-                return ask(connection)
+                return ask(self._of_this_cluster(connection, deadline))
             except LostError:
                 self._any = None
                 if deadline.expired or attempt >= 4:
@@ -169,13 +195,11 @@ class Brokers:
         """Brokers, and the topics asked for (none for an empty list). Remembers the brokers. Raises KgmError."""
 
         def ask(connection: BrokerConnection) -> MetadataResponse:
-            version = connection.version(ApiKey.METADATA)
-            rows = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-            request = MetadataRequest(topics=rows, allow_auto_topic_creation=version < 4)
-            return connection.call(request, MetadataResponse, version=version, deadline=deadline)
+            answer = _ask_metadata(connection, topics, deadline)
+            self._check_cluster(connection)
+            return answer
 
         answer = self.on_any(ask, deadline)
-        refuse_no_brokers(answer)
         self.cluster_id = answer.cluster_id
         self._brokers = {row.node_id: BrokerNode(row.node_id, Address(row.host, row.port)) for row in answer.brokers}
         return answer
@@ -325,6 +349,19 @@ class Brokers:
             chunk = group_ids[start : start + _CHUNK]
             results.update(ask(self._to(broker, deadline), chunk))
         return results
+
+
+def _ask_metadata(
+    connection: BrokerConnection, topics: Sequence[str] | None, deadline: Deadline
+) -> MetadataResponse:  # fmt: skip
+    """Metadata, which tells what cluster a connection leads to. Raises KgmError."""
+    version = connection.version(ApiKey.METADATA)
+    rows = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+    request = MetadataRequest(topics=rows, allow_auto_topic_creation=version < 4)
+    answer = connection.call(request, MetadataResponse, version=version, deadline=deadline)
+    refuse_no_brokers(answer)
+    connection.cluster_id = answer.cluster_id or ""
+    return answer
 
 
 def _find_coordinators(

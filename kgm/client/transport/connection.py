@@ -192,6 +192,8 @@ class BrokerConnection:
         #: Finalized features of the cluster, and the levels of each feature that this broker supports.
         self.features: dict[str, int] = {}
         self.supported_features: dict[str, tuple[int, int]] = {}
+        #: The id of the cluster that it leads to: None until a broker has told it, empty if brokers have none to tell.
+        self.cluster_id: str | None = None
         self.closed = False
         self._socket = sock
         self._peer: tuple[str, int] | None = None

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kgm.client.admin_client import AdminClient
-from kgm.model.errors import KgmError, error_name
+from kgm.model.errors import KgmError, RefusedError, error_name
 from kgm.operations.removal.audit_log import UNKNOWN, AuditTrail, intents, outcomes
 from kgm.operations.removal.liveness import Liveness
 from kgm.operations.removal.operator import HumanOperator
@@ -63,6 +63,10 @@ class RemovalRecord:
         """Nothing was changed."""
         outcome = _outcome("failed", error.json_code, f"nothing was changed: {error.message}")
         self._write([outcome] * len(self._members))
+
+    def write_refusal(self, error: RefusedError) -> None:
+        """The guard has refused it after all, and nothing was sent."""
+        self._write([_outcome("refused", None, "; ".join((error.message, *error.facts)))] * len(self._members))
 
     def write_unknown(self, why: str) -> None:
         """Kgm ends without knowing the results."""

@@ -7,7 +7,10 @@ operator allowed.
 
 kgm watches for the length of the window, or until all verdicts are certain; by default only briefly where nothing more
 can be learned. A longer window proves more: five commit intervals that a member is silent, a session timeout that it is
-alive."""
+alive.
+
+A verdict is about the time until it was given. Directly before a request is sent, `GuardWatch.look_again` compares the
+group with what the verdict saw: its type, the id, epoch and commits of each member, and the log since then."""
 
 from __future__ import annotations
 
@@ -37,6 +40,9 @@ from kgm.operations.removal.request import RemovalRequest
 #: How long kgm watches by default: a little more than the 5 s between the automatic commits of Java's and librdkafka's
 #: consumers.
 WINDOW_MS: Final = 6_000
+#: How long kgm watches by default where the log shows that a member has missed the commits that are proof if kgm sees
+#: them missed: five of the automatic commits of Java's and librdkafka's consumers, and a little more.
+LONGEST_WINDOW_MS: Final = 30_000
 #: For a member that has read all records and gets no new ones, watching longer shows nothing more.
 _IDLE_MS: Final = 1_200
 _POLL_S: Final = 0.4
@@ -81,24 +87,24 @@ def watch_members(
     KgmError: what cannot be read is missing evidence. stop_when_alive: one member that is seen alive ends the watching.
 
     The budget of the cluster client is renewed for each poll, so that watching does not use it up."""
-    watch = _Watch(
-        cluster, group, set(member_ids), set(also),
-        window_ms=window_ms, stop_when_alive=stop_when_alive, clock=clock,
-    )  # fmt: skip
+    watch = GuardWatch(
+        cluster, group, member_ids, also=also, window_ms=window_ms, stop_when_alive=stop_when_alive, clock=clock
+    )
     return watch.run()
 
 
-class _Watch:
-    """One run of `watch_members`."""
+class GuardWatch:
+    """Watches the members of one group: `run` as `watch_members`, and then `look_again` before a request is sent."""
 
     def __init__(
-        self, cluster: AdminClient, group: GroupSnapshot, member_ids: set[str], also: set[str], *,
-        window_ms: int | None, stop_when_alive: bool, clock: Callable[[], float],
+        self, cluster: AdminClient, group: GroupSnapshot, member_ids: Iterable[str], *, also: Iterable[str] = (),
+        window_ms: int | None = None, stop_when_alive: bool = True, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
+        member_ids, also = set(member_ids), set(also)
         self._cluster, self._group = cluster, group
         self._window_ms, self._stop_when_alive, self._now_s = window_ms, stop_when_alive, clock
         self._budget_ms = cluster.deadline.budget_ms
-        self._began_s = clock()
+        self._began_s = self._ended_s = clock()
         self._activity = GroupActivity(cluster, group.group_id)
         self._past: list[ActivityRecord] = []
         self._last_rebalance: RebalanceRecord | None = None
@@ -126,8 +132,17 @@ class _Watch:
         return member.assignment
 
     def run(self) -> GuardReport:
+        """The verdicts after watching."""
         if not self._targets or all(one.member.status == "away" for one in self._targets):
-            return self._report()
+            self._renew()
+            self._activity.begin(self._cluster.deadline)
+        else:
+            self._watch()
+        self._renew(self._budget_ms)
+        self._ended_s = self._now_s()
+        return self._report()
+
+    def _watch(self) -> None:
         self._renew()
         self._read_past()
         while True:
@@ -135,12 +150,30 @@ class _Watch:
             if self._is_over():
                 break
             self._cluster.deadline.sleep(min(_POLL_S, self._remaining_s()))
+        try:
+            self._describe_again()
+        except KgmError as error:
+            self._disturb(f"the group could not be described again: {error.message}")
+
+    def look_again(self) -> GuardReport:
+        """The verdicts on all that was seen up to now, directly before a request is sent: signs of life since `run`,
+        and what ends a silence.
+
+        Raises RefusedError if the group is of another type now, another KgmError if it cannot be described: then
+        nothing may be sent."""
+        self._poll()
         self._describe_again()
         self._renew(self._budget_ms)
         return self._report()
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether more time has passed since `run` than it watches: what it saw is not enough for a verdict now."""
+        return 0 < self._bound_ms < (self._now_s() - self._ended_s) * 1000
+
     def _renew(self, budget_ms: int = _REQUEST_MS) -> None:
-        self._cluster.renew(budget_ms)
+        """Start the budget of the next request again, which is never longer than that of the command."""
+        self._cluster.renew(min(budget_ms, self._budget_ms))
 
     @property
     def _watched_ms(self) -> float:
@@ -150,6 +183,7 @@ class _Watch:
         now_s = self._now_s()
         for one in self._observations.values():
             one.missing = [*one.missing, *self._missing]
+        self._missing = []
         sessions = {
             member_id: one.session_timeout_ms
             for member_id, one in self._observations.items()
@@ -166,7 +200,7 @@ class _Watch:
             proofs_ms={
                 member_id: proof_ms
                 for member_id, one in self._observations.items()
-                if (proof_ms := one.proof_ms(now_s)) is not None
+                if (proof_ms := one.proof_ms()) is not None
             },
         )
 
@@ -229,7 +263,8 @@ class _Watch:
         pairs = {pair for one in self._observations.values() for pair in one.pairs}
         try:
             committed = self._cluster.committed_offsets(self._group.group_id)
-            ends = self._cluster.end_offsets(pairs) if pairs else {}
+            # What lies behind an open transaction waits for its end, not for the member.
+            ends = self._cluster.end_offsets(pairs, is_stable=True) if pairs else {}
         except KgmError as error:
             self._disturb(f"offsets could not be read: {error.message}")
         else:
@@ -238,7 +273,6 @@ class _Watch:
         now_s = self._now_s()
         self._poll_log(now_s)
         self._see_heartbeats_without_commits()
-        self._see_logged_silence()
 
     def _poll_log(self, now_s: float) -> None:
         if self._activity.unreadable_because is not None:
@@ -252,28 +286,6 @@ class _Watch:
         elif self._activity.has_moved:
             self._activity.has_moved = False
             self._disturb("the coordinator moved while kgm watched")
-
-    def _see_logged_silence(self) -> None:
-        """How long members have been silent by the coordinator's clock, if records waited during all that time."""
-        newest_ms = self._activity.newest_ms
-        for one in self._observations.values():
-            if None in (newest_ms, one.last_commit_ms) or one.interval is None or not one.waiting:
-                continue
-            assert newest_ms is not None
-            assert one.last_commit_ms is not None
-            needed_ms = one.interval.silence_ms
-            is_news = newest_ms - one.last_commit_ms >= needed_ms > one.logged_silence_ms
-            if is_news and self._waited(one, newest_ms - needed_ms):
-                one.logged_silence_ms = needed_ms
-
-    def _waited(self, one: Observation, since_ms: int) -> bool:
-        """Whether a record has waited for it since then: its first unread record is older."""
-        try:
-            first = self._cluster.offsets_at(one.pairs, since_ms)
-        except KgmError:
-            return False
-        read = {pair: offset for pair in one.lagging if (offset := one.committed.get(pair)) is not None}
-        return any(pair in first and (first[pair] < 0 or first[pair] > offset) for pair, offset in read.items())
 
     def _see_heartbeats_without_commits(self) -> None:
         """A member that is in the group more than a session timeout after its last commit has sent heartbeats since,
@@ -298,20 +310,23 @@ class _Watch:
             one.disturbed(why, now_s)
 
     def _describe_again(self) -> None:
-        """Describe the group again: who is still a member after watching."""
-        self._renew(max(self._budget_ms, _REQUEST_MS))
+        """Describe the group again: who is still a member after watching. Raises KgmError."""
+        self._renew(self._budget_ms)
+        # One description is not enough to conclude that a member is gone.
+        names = [one.member.group_instance_id for one in self._observations.values()]
+        after: GroupSnapshot | None
         try:
-            # One description is not enough to conclude that a member is gone.
-            names = [one.member.group_instance_id for one in self._observations.values()]
             after = fresh_describe.describe_fresh(
                 self._cluster, self._group.group_id, [name for name in names if name is not None],
                 describe=partial(self._cluster.describe_group, offsets=False),
             )  # fmt: skip
         except NotFoundError:
             after = None
-        except KgmError as error:
-            self._disturb(f"the group could not be described again: {error.message}")
-            return
+        if after is not None and after.members and after.type != self._group.type:
+            raise RefusedError(
+                f"group {after.group_id!r} has become a {after.type} group since kgm first described it",
+                facts=(f"it was a {self._group.type} group",), group_id=after.group_id,
+            )  # fmt: skip
         now_s = self._now_s()
         if self._cluster.brokers.has_moved(self._group.group_id, self._began_s):
             self._disturb("the coordinator moved while kgm watched")
@@ -335,7 +350,11 @@ class _Watch:
 
     @property
     def _bound_ms(self) -> int:
-        return WINDOW_MS if self._window_ms is None else self._window_ms
+        if self._window_ms is not None:
+            return self._window_ms
+        overdue = [one.overdue_ms(self._activity.newest_ms) for one in self._targets]
+        worth_ms = [ms for ms in overdue if ms is not None and ms <= LONGEST_WINDOW_MS]
+        return max([WINDOW_MS, *worth_ms])
 
     def _remaining_s(self) -> float:
         return max(0.0, (self._bound_ms - self._watched_ms) / 1000)

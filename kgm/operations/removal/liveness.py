@@ -4,11 +4,15 @@ No Kafka API tells when a member last sent a heartbeat. Only these can be observ
 
 - `alive`: it committed, rejoined or reported while kgm watched, or it was still a member after a whole session timeout
   of watching, which takes heartbeats.
-- `stopped`: it left with the intention to return (member epoch -2, KIP-848); or it committed nothing for at least
-  five times its own commit interval, as the group's log shows it, while records waited for it all that time, a commit
-  was due while kgm watched, and nothing indicates that it still sent heartbeats.
+- `stopped`: it left with the intention to return (member epoch -2, KIP-848); or kgm saw records arrive for it, and no
+  commit for at least five times its own commit interval after that, as the group's log shows it, and nothing indicates
+  that it still sent heartbeats.
 - `unknown`: everything else. Evidence that is not available (a rebalance in progress, an old broker, no permission, a
   coordinator that has just moved) is reported as missing; it never counts as evidence that a member has stopped.
+
+Times count only if kgm's own clock or the coordinator's gave them. The timestamps of records are those of their
+producers (CreateTime): a record that a mirror or a replay has just written may be years old. Nor does the distance to
+the end of a partition show that records wait: markers of transactions have offsets, and nobody commits them.
 
 Pure: times are arguments, and no request is sent here. `guard` does the watching."""
 
@@ -30,8 +34,6 @@ SILENT_INTERVALS = 5
 SHORTEST_SILENCE_MS = 10_000
 #: The number of intervals between commits from which a commit interval is known.
 LEAST_INTERVALS = 3
-#: The part of the silence that kgm has to watch itself, at least.
-SHORTEST_WATCH_MS = 3_000
 #: How late a coordinator may expire a session, and kgm may notice it.
 SESSION_MARGIN_MS = 1_000
 
@@ -48,10 +50,13 @@ class LivenessVerdict(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Liveness:
-    """A verdict and its evidence: sentences, the decisive one first."""
+    """A verdict and its evidence: sentences, the decisive one first.
+
+    was_seen: the coordinator itself says so; any other `stopped` is inferred from silence."""
 
     verdict: LivenessVerdict
     evidence: tuple[str, ...]
+    was_seen: bool = False
 
     @property
     def why(self) -> str:
@@ -71,13 +76,8 @@ class CommitInterval:
 
     @property
     def silence_ms(self) -> int:
-        """How long it has to be silent to count as stopped."""
+        """How long kgm has to watch it be silent for it to count as stopped."""
         return max(SILENT_INTERVALS * self.longest_ms, SHORTEST_SILENCE_MS)
-
-    @property
-    def watch_ms(self) -> int:
-        """How much of that silence has to be watched: a commit was due while kgm watched."""
-        return max(self.longest_ms, SHORTEST_WATCH_MS)
 
 
 def commit_interval(
@@ -87,7 +87,8 @@ def commit_interval(
     group without a gap up to now, oldest first. owned: what it owns now.
 
     A commit does not name its member, so it is taken for the member's own while the log shows it as
-    the owner. Each is None if the records do not show it; an interval needs at least `LEAST_INTERVALS`."""
+    the owner. Where time goes back, another coordinator with another clock has taken over: no interval spans that.
+    Each is None if the records do not show it; an interval needs at least `LEAST_INTERVALS`."""
     mine: Partitions | None = owned
     if any(isinstance(one, RebalanceRecord) for one in records):
         mine = None  # who owned what before the first rebalance in the records is not known
@@ -102,6 +103,9 @@ def commit_interval(
         match record:
             case CommitRecord(at_ms=at_ms, topic=topic, partition=partition):
                 if mine is not None and partition in mine.get(topic, ()):
+                    if last is not None and at_ms < last:
+                        close()
+                        times = []
                     times.append(at_ms)
                     last = at_ms
             case RebalanceRecord(members=members):
@@ -135,15 +139,15 @@ class Observation:
     session_timeout_ms: int | None = None
     last_commit_ms: int | None = None
     missing: list[str] = field(default_factory=list)
-    #: Since when records have been waiting for it without a break, as far as kgm watched.
+    #: Since when records have been waiting for it without a break of which kgm has seen that they arrived.
     waiting_since_s: float | None = None
+    #: The end offsets that kgm saw last, and the partitions of which it saw the end move on.
+    ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    grown: set[tuple[str, int]] = field(default_factory=set)
     waiting: int = 0
     lagging: list[tuple[str, int]] = field(default_factory=list)
     #: Partitions of which the end offset could not be read.
     endless: list[tuple[str, int]] = field(default_factory=list)
-    #: For how long it has committed nothing by the coordinator's clock, and records that waited all that time, in ms:
-    #: by the log and the timestamps of records, so that kgm need not watch the whole of it.
-    logged_silence_ms: float = 0.0
     #: Since when only its own heartbeats can have kept its session alive.
     session_since_s: float = 0.0
     #: Whether it is still a member a session timeout after its commits ended: it sends heartbeats without committing.
@@ -162,7 +166,7 @@ class Observation:
     # -- observations
 
     def see_offsets(self, committed: Offsets, ends: Offsets, now_s: float) -> None:
-        """Committed and end offsets, as they are now."""
+        """Committed and end offsets, as they are now; ends: up to where records can be read."""
         waiting, self.lagging = 0, []
         self.endless = [pair for pair in self.pairs if pair not in ends]
         for pair in self.pairs:
@@ -174,11 +178,17 @@ class Observation:
                 topic, partition = pair
                 was = "nothing" if before is None else str(before)
                 self._note_life(f"it committed offset {now} of {topic}-{partition} while kgm watched, after {was}")
-            if now is not None and end is not None and end > now:
+            if end is None:
+                continue
+            if end > self.ends.setdefault(pair, end):
+                self.grown.add(pair)
+            self.ends[pair] = end
+            if now is not None and end > now:
                 waiting += end - now
                 self.lagging.append(pair)
         self.waiting = waiting
-        if not waiting:
+        self.grown.intersection_update(self.lagging)
+        if not self.grown:
             self.waiting_since_s = None
         elif self.waiting_since_s is None:
             self.waiting_since_s = now_s
@@ -210,14 +220,19 @@ class Observation:
         self.was_disturbed = why
         self.session_since_s = now_s
         self.waiting_since_s = None
-        self.logged_silence_ms = 0.0
+        self.grown.clear()
 
     def see_epoch(self, member: MemberSnapshot) -> None:
         """The member as it is described now."""
         if member.member_epoch is not None and self.member.member_epoch is not None:
             if member.status == "away":
                 return
-            if member.member_epoch != self.member.member_epoch:
+            if self.member.status == "away":
+                self._note_life(
+                    "it had left with the intention to return (member epoch -2), and is subscribed again "
+                    f"at member epoch {member.member_epoch}"
+                )
+            elif member.member_epoch != self.member.member_epoch:
                 self._note_life(
                     f"its member epoch went from {self.member.member_epoch} to {member.member_epoch} while kgm watched"
                 )
@@ -243,46 +258,54 @@ class Observation:
 
     # -- the verdict
 
-    def watched_silence_ms(self, now_s: float) -> float:
-        """For how long records have waited for it without a commit while kgm watched."""
-        return 0.0 if self.waiting_since_s is None else (now_s - self.waiting_since_s) * 1000
-
     def silence_ms(self, now_s: float) -> float:
-        """For how long it has committed nothing while records waited, by all that is known."""
-        watched_ms = self.watched_silence_ms(now_s)
-        return max(watched_ms, self.logged_silence_ms) if watched_ms else 0.0
+        """For how long it has committed nothing since kgm saw records arrive for it."""
+        return 0.0 if self.waiting_since_s is None else (now_s - self.waiting_since_s) * 1000
 
     def is_silent(self, now_s: float) -> bool:
         """Whether it has missed enough of its own commits to count as stopped."""
-        interval = self.interval
-        if interval is None or self.heartbeats_without_commits:
+        if self.interval is None or self.heartbeats_without_commits:
             return False
-        return self.silence_ms(now_s) >= interval.silence_ms and self.watched_silence_ms(now_s) >= interval.watch_ms
+        return self.silence_ms(now_s) >= self.interval.silence_ms
 
-    def proof_ms(self, now_s: float) -> int | None:
+    def overdue_ms(self, newest_ms: int | None) -> int | None:
+        """How long kgm would have to watch it, in ms from `began_s` on, to see whether it is silent for long enough.
+        None unless it has not committed for that long already, by the coordinator's clock. newest_ms: of that clock.
+
+        It tells how long a look is worth while, and is no evidence: records may not have waited all that time."""
+        if None in (self.interval, newest_ms, self.last_commit_ms, self.waiting_since_s) or self.sign_of_life:
+            return None
+        assert self.interval is not None
+        assert newest_ms is not None
+        assert self.last_commit_ms is not None
+        assert self.waiting_since_s is not None
+        if self.heartbeats_without_commits or newest_ms - self.last_commit_ms < self.interval.silence_ms:
+            return None
+        return round((self.waiting_since_s - self.began_s) * 1000) + self.interval.silence_ms
+
+    def proof_ms(self) -> int | None:
         """How long kgm has to watch to know in any case whether it is alive; None if no time is known to be enough.
-        After its session timeout it is a member only if it has sent heartbeats. Where all that is missing is a commit
-        that was due while kgm watched, that may be sooner."""
+        After its session timeout it is a member only if it has sent heartbeats. Where records wait for a member whose
+        commit interval is known, silence may be proof sooner."""
         windows = []
         if self.session_timeout_ms is not None:
             windows.append(self.session_timeout_ms + 2 * SESSION_MARGIN_MS)
-        interval = None if self.heartbeats_without_commits else self.interval
-        if interval is not None and self.waiting and self.silence_ms(now_s) >= interval.silence_ms:
-            windows.append(interval.watch_ms + 2 * SESSION_MARGIN_MS)
+        if self.interval is not None and self.waiting_since_s is not None and not self.heartbeats_without_commits:
+            windows.append(self.interval.silence_ms + 2 * SESSION_MARGIN_MS)
         return min(windows, default=None)
 
     def verdict(self, now_s: float) -> Liveness:
         """The verdict on all that was seen up to now."""
-        if self.member.status == "away":
-            sentence = "it left with the intention to return (member epoch -2)"
-            return Liveness(verdict=LivenessVerdict.STOPPED, evidence=(sentence,))
         if self.sign_of_life is not None:
             return Liveness(verdict=LivenessVerdict.ALIVE, evidence=(self.sign_of_life,))
+        if self.member.status == "away":
+            sentence = "it left with the intention to return (member epoch -2)"
+            return Liveness(verdict=LivenessVerdict.STOPPED, evidence=(sentence,), was_seen=True)
         if self.interval is not None and self.is_silent(now_s):
             sentence = (
-                f"it committed nothing for {self.silence_ms(now_s) / 1000:.0f} s while "
-                f"{many(self.waiting, 'record')} waited; before, it committed at least every "
-                f"{_seconds(self.interval.longest_ms)} ({self.interval.commits} commits)"
+                f"it committed nothing for {self.silence_ms(now_s) / 1000:.0f} s after kgm saw records arrive "
+                f"({self.waiting} wait); before, it committed at least every "
+                f"{_seconds(self.interval.longest_ms)} ({self.interval.commits} commits in the group's log)"
             )
             return Liveness(verdict=LivenessVerdict.STOPPED, evidence=(sentence,))
         return Liveness(verdict=LivenessVerdict.UNKNOWN, evidence=self._why_unknown(now_s))
@@ -299,9 +322,7 @@ class Observation:
         elif self.heartbeats_without_commits:
             evidence.append("it stopped committing longer ago than its session timeout, so it sent heartbeats since")
         elif self.waiting:
-            seen = f"it committed nothing for {self.silence_ms(now_s) / 1000:.1f} s while "
-            seen += f"{many(self.waiting, 'record')} waited"
-            evidence.append(seen if self.interval is None else f"{seen}; {self._what_is_needed(self.interval, now_s)}")
+            evidence.append(self._what_is_seen_waiting(now_s))
         elif self.endless:
             evidence.append(f"the end offsets of {many(len(self.endless), 'partition')} of it could not be read")
         elif self.owned is not None:
@@ -310,13 +331,17 @@ class Observation:
             evidence.append(self.was_disturbed)
         return (*evidence, *self.missing) or ("nothing was seen of it",)
 
-    def _what_is_needed(self, interval: CommitInterval, now_s: float) -> str:
-        """When this silence would be proof."""
-        often = f"as it commits at least every {_seconds(interval.longest_ms)}"
-        if self.silence_ms(now_s) < interval.silence_ms:
-            return f"{often}, that is known after {_seconds(interval.silence_ms)}"
-        watched = _seconds(round(self.watched_silence_ms(now_s)))
-        return f"{often}, kgm has to watch for {_seconds(interval.watch_ms)} of that, and did for {watched}"
+    def _what_is_seen_waiting(self, now_s: float) -> str:
+        """Records wait, but its silence is no proof, or not yet."""
+        waits = f"{many(self.waiting, 'record')} {'waits' if self.waiting == 1 else 'wait'} for it"
+        if self.waiting_since_s is None:
+            return f"{waits}, and none arrived while kgm watched, so it is not known since when"
+        seen = f"it committed nothing for {self.silence_ms(now_s) / 1000:.1f} s after kgm saw records arrive"
+        if self.interval is None:
+            return f"{seen} ({self.waiting} wait)"
+        needed = _seconds(self.interval.silence_ms)
+        often = f"as it commits at least every {_seconds(self.interval.longest_ms)}"
+        return f"{seen} ({self.waiting} wait); {often}, that is known after {needed}"
 
 
 def _seconds(ms: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 from kgm.client.failures import RETRIABLE
 from kgm.model.assignment import Partitions
@@ -19,8 +19,9 @@ from kgm.operations.removal.send import LeaveGroupSender
 class Result(enum.StrEnum):
     """The result for one id.
 
-    planned: it would be removed. removed: it is gone. returned: it was removed and has rejoined. absent: no member has
-    the id. refused: by a guard or the broker. failed: it was not removed. unknown: it may have been removed."""
+    planned: it would be removed. removed: a later description shows that it is gone. returned: it was removed, and a
+    member has the id again. absent: no member has the id. refused: by a guard or the broker. failed: it was not
+    removed. unknown: it may have been removed, and no description shows whether it was."""
 
     PLANNED = "planned"
     REMOVED = "removed"
@@ -70,71 +71,170 @@ def _of(member: MemberSnapshot, liveness: Mapping[str, Liveness]) -> Liveness:
 
 
 def results_of_run(
-    plan: RemovalPlan, sender: LeaveGroupSender, after: GroupSnapshot | None, liveness: Mapping[str, Liveness]
+    plan: RemovalPlan, sender: LeaveGroupSender, after: GroupSnapshot | KgmError, liveness: Mapping[str, Liveness]
 ) -> list[MemberResult]:
     """One result for each id, in the order of the request. after: the group afterwards, without members if it is gone,
-    None if it could not be described."""
+    or why it could not be described."""
     return [
         absent_result(target)
         if target.member is None
-        else _outcome(target, target.member, plan, sender, after, liveness)
+        else _outcome(_Evidence.of(target, target.member, plan, sender, after), liveness)
         for target in plan.targets
     ]
 
 
-def _outcome(
-    target: Target, member: MemberSnapshot, plan: RemovalPlan, sender: LeaveGroupSender, after: GroupSnapshot | None,
-    liveness: Mapping[str, Liveness],
-) -> MemberResult:  # fmt: skip
-    code = sender.codes.get(target)
-    in_doubt = target in sender.in_doubt
-    is_there = after is not None and any(one.member_id == member.member_id for one in after.members)
-    successor = _successor(member, after)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Evidence:
+    """What is known of one member after a request.
 
-    def result(kind: Result, note: str | None = None, error: int | None = None) -> MemberResult:
-        return MemberResult(
-            target=target, result=kind, liveness=_of(member, liveness), error=(code or 0) if error is None else error,
-            note=note, in_doubt=in_doubt,
+    code: what the broker answered for it, None without an answer. in_doubt: a request for it may have been carried out
+    without such an answer. after: the group afterwards, None if it could not be described, `unseen` says why. is_there:
+    whether it is in the group afterwards; successor: the member that has its instance id by then, if another one."""
+
+    target: Target
+    code: int | None
+    in_doubt: bool
+    is_consumer: bool
+    after: GroupSnapshot | None
+    unseen: str
+    is_there: bool
+    successor: MemberSnapshot | None
+    sender: LeaveGroupSender
+
+    @classmethod
+    def of(
+        cls, target: Target, member: MemberSnapshot, plan: RemovalPlan, sender: LeaveGroupSender,
+        after: GroupSnapshot | KgmError,
+    ) -> _Evidence:  # fmt: skip
+        group = None if isinstance(after, KgmError) else after
+        return cls(
+            target=target, code=sender.codes.get(target), in_doubt=target in sender.in_doubt,
+            is_consumer=plan.group is not None and plan.group.type == "consumer", after=group,
+            unseen=f"the group could not be described afterwards ({after.message})"
+            if isinstance(after, KgmError)
+            else "",
+            is_there=group is not None and any(one.member_id == member.member_id for one in group.members),
+            successor=_successor(member, group), sender=sender,
         )  # fmt: skip
 
-    match code:
-        case ErrorCode.NONE if is_there:
-            return result(Result.RETURNED, _still_there(plan))
-        case ErrorCode.NONE if successor is not None:
-            note = f"its process is alive: it rejoined as member {successor.member_id}"
-            return result(Result.RETURNED, note)
-        case ErrorCode.NONE:
-            return result(Result.REMOVED, None if after is not None else "the group could not be described afterwards")
-        case ErrorCode.UNKNOWN_MEMBER_ID if is_there and plan.group is not None and plan.group.type == "consumer":
-            note = "this broker cannot remove members of consumer groups (KAFKA-18188; Kafka 4.0 can)"
-            return result(Result.REFUSED, note)
-        case ErrorCode.UNKNOWN_MEMBER_ID if is_there:
-            return result(Result.FAILED, "it is still in the group")
-        case ErrorCode.UNKNOWN_MEMBER_ID if in_doubt and after is None:
-            return result(Result.UNKNOWN, f"{_doubt(target, sender)}, and the group cannot be described; {_SAFE}")
-        case ErrorCode.UNKNOWN_MEMBER_ID if in_doubt:
-            note = f"{_doubt(target, sender)}; it was there before and is gone"
-            return result(Result.REMOVED, _rejoined(note, successor), error=0)
-        case ErrorCode.UNKNOWN_MEMBER_ID:
-            return absent_result(target, "it left by itself before the request arrived")
-        case ErrorCode.FENCED_INSTANCE_ID if after is not None and successor is None and not is_there:
-            note = "the broker answered that another member has its instance id, and none has it now"
-            return result(Result.UNKNOWN, f"{note}; {_SAFE}")
-        case ErrorCode.FENCED_INSTANCE_ID:
-            note = "the member that was seen is gone, and another one has its instance id"
-            return result(Result.REFUSED, _rejoined(note, successor))
+    @property
+    def is_gone(self) -> bool:
+        """Whether a description shows that neither it nor another member with its instance id is in the group."""
+        return self.after is not None and not self.is_there and self.successor is None
+
+    @property
+    def doubt(self) -> str:
+        """Why the effect of a request is not known."""
+        refusal = self.sender.refusal
+        if self.target in self.sender.lost or refusal is None:
+            return "an answer was lost"
+        return f"the broker first answered {error_name(refusal.kafka_error)}"
+
+
+def _outcome(seen: _Evidence, liveness: Mapping[str, Liveness]) -> MemberResult:
+    assert seen.target.member is not None
+    result, note, error = _judged(seen)
+    return MemberResult(
+        target=seen.target, result=result, liveness=_of(seen.target.member, liveness), error=error, note=note,
+        in_doubt=seen.in_doubt,
+    )  # fmt: skip
+
+
+#: Result, note, and Kafka's error code.
+_Judgement: TypeAlias = tuple[Result, str | None, int]
+
+
+def _judged(seen: _Evidence) -> _Judgement:
+    match seen.code:
+        case None if not seen.in_doubt:
+            return _not_sent(seen)
         case None:
-            return _unanswered(result, target, sender, after, is_there=is_there, successor=successor)
-        case _ if is_there:
-            return result(Result.FAILED, f"the broker answered {error_name(code)}")
-        case _:
-            gone = "the group could not be described afterwards" if after is None else "it is not in the group any more"
-            return result(Result.UNKNOWN, f"the broker answered {error_name(code)}; {gone}")
+            return _unanswered(seen)
+        case ErrorCode.NONE:
+            return _answered_removed(seen)
+        case ErrorCode.UNKNOWN_MEMBER_ID:
+            return _answered_absent(seen)
+        case ErrorCode.FENCED_INSTANCE_ID:
+            return _answered_fenced(seen)
+        case code if seen.is_there:
+            return Result.FAILED, f"the broker answered {error_name(code)}", code
+        case code:
+            gone = seen.unseen or "it is not in the group any more"
+            return Result.UNKNOWN, f"the broker answered {error_name(code)}; {gone}; {_SAFE}", code
 
 
-def _still_there(plan: RemovalPlan) -> str:
+def _answered_removed(seen: _Evidence) -> _Judgement:
+    """The broker says that it was removed. That is what it was going to do: a coordinator that fails before the
+    rebalance has ended leaves the member to its successor. So it is done when a description shows it."""
+    code = int(ErrorCode.NONE)
+    if seen.after is None:
+        return Result.UNKNOWN, f"the broker answered that it was removed, but {seen.unseen}; {_SAFE}", code
+    if seen.is_there:
+        return Result.RETURNED, _still_there(seen), code
+    if seen.successor is not None:
+        note = f"its process is alive: it rejoined as member {seen.successor.member_id}"
+        return Result.RETURNED, note, code
+    return Result.REMOVED, None, code
+
+
+def _answered_absent(seen: _Evidence) -> _Judgement:
+    code = int(ErrorCode.UNKNOWN_MEMBER_ID)
+    if seen.after is None:
+        why = f"{seen.doubt}; " if seen.in_doubt else ""
+        return Result.UNKNOWN, f"{why}the broker answered that it is no member, but {seen.unseen}; {_SAFE}", code
+    if seen.is_there and seen.is_consumer and seen.in_doubt:
+        note = (
+            f"{seen.doubt}, then the broker answered that it is no member, and it is in the group: it may have rejoined"
+        )
+        return Result.UNKNOWN, note, code
+    if seen.is_there and seen.is_consumer:
+        note = "this broker cannot remove members of consumer groups (KAFKA-18188; Kafka 4.0 can)"
+        return Result.REFUSED, note, code
+    if seen.is_there:
+        return Result.FAILED, "it is still in the group", code
+    if seen.in_doubt:
+        return _seen_gone(seen, f"{seen.doubt}; it was there before and is gone")
+    if seen.successor is not None:
+        note = "it left by itself before the request arrived"
+        return Result.REFUSED, f"{note}: {_left_alone(seen.successor)}", code
+    return Result.ABSENT, "it left by itself before the request arrived", code
+
+
+def _answered_fenced(seen: _Evidence) -> _Judgement:
+    """Another member has its instance id, says the broker. After a request whose effect is not known, that one may have
+    come when the removal was done."""
+    code = int(ErrorCode.FENCED_INSTANCE_ID)
+    why = f"{seen.doubt}, then the broker" if seen.in_doubt else "the broker"
+    answered = f"{why} answered that another member has its instance id"
+    if seen.after is None:
+        return Result.UNKNOWN, f"{answered}; {seen.unseen}; {_SAFE}", code
+    if seen.is_there and seen.in_doubt:
+        return Result.UNKNOWN, f"{answered}, and it is in the group; {_SAFE}", code
+    if seen.is_there:
+        return Result.REFUSED, f"{answered}, and it is still in the group", code
+    if seen.successor is None:
+        return Result.UNKNOWN, f"{answered}, and none has it now; {_SAFE}", code
+    if seen.in_doubt:
+        return _seen_gone(seen, f"{seen.doubt}; it is gone")
+    note = "the member that was seen is gone, and another one has its instance id"
+    return Result.REFUSED, f"{note}: {_left_alone(seen.successor)}", code
+
+
+def _seen_gone(seen: _Evidence, note: str) -> _Judgement:
+    """A request may have removed it, and a description shows that it is gone."""
+    code = int(seen.code or ErrorCode.NONE)
+    if seen.successor is None:
+        return Result.REMOVED, note, int(ErrorCode.NONE)
+    return Result.RETURNED, f"{note}: {_left_alone(seen.successor)}", code
+
+
+def _left_alone(successor: MemberSnapshot) -> str:
+    return f"rejoined as member {successor.member_id}, which was left alone"
+
+
+def _still_there(seen: _Evidence) -> str:
     """A member of a consumer group keeps its member id when it joins again; of a classic group it gets another one."""
-    if plan.group is not None and plan.group.type == "consumer":
+    if seen.is_consumer:
         return "its process is alive: it joined again"
     return "the broker answered that it was removed, and it is still in the group: the coordinator may have moved"
 
@@ -142,45 +242,38 @@ def _still_there(plan: RemovalPlan) -> str:
 _SAFE = "running the command again is safe"
 
 
-def _doubt(target: Target, sender: LeaveGroupSender) -> str:
-    """Why the effect of a request is not known."""
-    if target in sender.lost or sender.refusal is None:
-        return "an answer was lost"
-    return f"the broker first answered {error_name(sender.refusal.kafka_error)}"
+def _not_sent(seen: _Evidence) -> _Judgement:
+    """No request for it has reached the broker."""
+    error = seen.sender.last_error
+    if seen.is_gone:
+        return Result.ABSENT, "it left by itself; no request for it was sent", int(ErrorCode.UNKNOWN_MEMBER_ID)
+    why = f": {error.message}" if error is not None else ""
+    return Result.FAILED, f"no request for it was sent{why}", error.kafka_error if error is not None else 0
 
 
-class _MakeResult(Protocol):
-    def __call__(self, kind: Result, note: str | None = None, error: int | None = None) -> MemberResult: ...
-
-
-def _unanswered(
-    result: _MakeResult, target: Target, sender: LeaveGroupSender, after: GroupSnapshot | None, *, is_there: bool,
-    successor: MemberSnapshot | None,
-) -> MemberResult:  # fmt: skip
-    if target not in sender.in_doubt:
-        error = sender.last_error
-        if after is not None and not is_there:
-            return absent_result(target, "it left by itself; no request for it was sent")
-        why = f": {error.message}" if error is not None else ""
-        return result(Result.FAILED, f"no request for it was sent{why}", error.kafka_error if error is not None else 0)
-    if target in sender.lost:
-        if after is not None and not is_there:
-            return result(Result.REMOVED, _rejoined("its answer was lost; it was there before and is gone", successor))
-        seen = "it is still in the group, but the request may yet be carried out" if is_there else "the answer was lost"
-        return result(Result.UNKNOWN, f"{seen}; {_SAFE}")
-    if sender.refusal is None:  # the response does not contain this member
-        if after is None:
-            return result(Result.UNKNOWN, f"the broker's answer does not mention it; {_SAFE}")
-        if not is_there:
-            note = "the broker's answer does not mention it; it was there before and is gone"
-            return result(Result.REMOVED, _rejoined(note, successor))
-        return result(Result.FAILED, "the broker's answer does not mention it")
-    kafka_error = sender.refusal.kafka_error
-    answered = error_name(kafka_error)
-    if is_there:
-        return result(Result.FAILED, f"the broker answered {answered}, and it is still in the group", kafka_error)
-    gone = "the group could not be described afterwards" if after is None else "it is not in the group any more"
-    return result(Result.UNKNOWN, f"the broker answered {answered}; {gone}; {_SAFE}", kafka_error)
+def _unanswered(seen: _Evidence) -> _Judgement:
+    """A request may have been carried out, and no answer says so."""
+    code = int(ErrorCode.NONE)
+    if seen.target in seen.sender.lost:
+        if seen.after is None:
+            return Result.UNKNOWN, f"the answer was lost, and {seen.unseen}; {_SAFE}", code
+        if seen.is_there:
+            note = "it is still in the group, but the request may yet be carried out"
+            return Result.UNKNOWN, f"{note}; {_SAFE}", code
+        return _seen_gone(seen, "its answer was lost; it was there before and is gone")
+    refusal = seen.sender.refusal
+    if refusal is None:  # the response does not contain this member
+        silent = "the broker's answer does not mention it"
+        if seen.after is None:
+            return Result.UNKNOWN, f"{silent}, and {seen.unseen}; {_SAFE}", code
+        if not seen.is_there:
+            return _seen_gone(seen, f"{silent}; it was there before and is gone")
+        return Result.FAILED, silent, code
+    answered = f"the broker answered {error_name(refusal.kafka_error)}"
+    if seen.is_there:
+        return Result.FAILED, f"{answered}, and it is still in the group", refusal.kafka_error
+    gone = seen.unseen or "it is not in the group any more"
+    return Result.UNKNOWN, f"{answered}; {gone}; {_SAFE}", refusal.kafka_error
 
 
 def _successor(member: MemberSnapshot, after: GroupSnapshot | None) -> MemberSnapshot | None:
@@ -189,10 +282,6 @@ def _successor(member: MemberSnapshot, after: GroupSnapshot | None) -> MemberSna
         return None
     holders = (one for one in after.members if one.group_instance_id == member.group_instance_id)
     return next((one for one in holders if one.member_id != member.member_id), None)
-
-
-def _rejoined(text: str, successor: MemberSnapshot | None) -> str:
-    return text if successor is None else f"{text}: rejoined as member {successor.member_id}, which was left alone"
 
 
 def exit_code(results: Sequence[MemberResult], *, ignore_missing: bool) -> int:

@@ -1,8 +1,11 @@
 """The members that a request names: its ids and patterns, resolved against a description of the group."""
 
+from __future__ import annotations
+
 import enum
 import fnmatch
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.leave_group import MemberToRemove
@@ -76,6 +79,16 @@ class RemovalPlan:
     @property
     def member_ids(self) -> frozenset[str]:
         return frozenset(member.member_id for member in self.members)
+
+    def without(self, member_ids: Collection[str]) -> RemovalPlan:
+        """The plan without members that have left: no member has their ids now."""
+        targets = tuple(
+            replace(target, member=None)
+            if target.member is not None and target.member.member_id in member_ids
+            else target
+            for target in self.targets
+        )
+        return replace(self, targets=targets)
 
 
 def resolve(request: RemovalRequest, group: GroupSnapshot | None) -> RemovalPlan:

@@ -19,7 +19,7 @@ def plan_removal(
     guard_window_ms: int | None = None,
 ) -> PreparedRemoval:  # fmt: skip
     """What a removal would do, and whether a guard forbids it. Only reads; it watches the group for `guard_window_ms`,
-    6 s at most by default, for signs of life of the members.
+    6 s by default and 30 s at most, for signs of life of the members.
 
     patterns: globs over instance ids, and over member ids of dynamic members. allow_live: members that are alive may be
     removed; assume_stopped: the caller knows that members whose verdict is unknown have stopped. Without the flag that

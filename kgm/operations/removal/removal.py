@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kgm.client import fresh_describe
@@ -20,7 +20,7 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.removal import consequences, guard
 from kgm.operations.removal.audit_log import AuditTrail
 from kgm.operations.removal.audit_record import RemovalRecord
-from kgm.operations.removal.guard import GuardReport
+from kgm.operations.removal.guard import GuardReport, GuardWatch
 from kgm.operations.removal.liveness import Liveness, LivenessVerdict
 from kgm.operations.removal.operator import HumanOperator, signed
 from kgm.operations.removal.outcome import (
@@ -32,10 +32,13 @@ from kgm.operations.removal.outcome import (
     planned_results,
     results_of_run,
 )
-from kgm.operations.removal.plan import RemovalPlan, check_supported, resolve
+from kgm.operations.removal.plan import RemovalPlan, Target, check_supported, resolve
 from kgm.operations.removal.preview import ExpectedMoves, preview_moves
 from kgm.operations.removal.request import RemovalRequest
 from kgm.operations.removal.send import REASON_VERSION, LeaveGroupSender
+from kgm.operations.removal.verification import second_look
+from kgm.operations.removal.verification.later_descriptions import LaterDescriptions
+from kgm.operations.removal.verification.second_look import StaleVerdictError
 from kgm.text.wording import group_command
 
 #: Shows progress: called with the name of a phase, entered while it lasts.
@@ -56,7 +59,8 @@ class PreparedRemoval:
     """What a removal would do, and whether it may be done.
 
     moves: who gets which partitions, as far as it is known. warnings: what else will happen. refusal: why a guard
-    forbids it, None if it may be done. errors: ids or groups that do not exist."""
+    forbids it, None if it may be done. errors: ids or groups that do not exist. watch: gave the verdicts, and looks
+    again before a request is sent; None where there is no member to remove."""
 
     request: RemovalRequest
     plan: RemovalPlan
@@ -65,6 +69,11 @@ class PreparedRemoval:
     warnings: tuple[str, ...] = ()
     errors: tuple[KgmError, ...] = ()
     refusal: RefusedError | None = None
+    watch: GuardWatch | None = field(default=None, repr=False, compare=False)
+
+    def with_verdicts(self, report: GuardReport, refusal: RefusedError | None) -> PreparedRemoval:
+        """The same removal with later verdicts, which may refuse it."""
+        return replace(self, guard=report, refusal=refusal)
 
     @property
     def liveness(self) -> Mapping[str, Liveness]:
@@ -131,7 +140,9 @@ def prepare(
     """What the removal would do. Reads only. Watching for signs of life may take up to a minute, or as long as the
     request says; that does not count against the cluster client's budget.
 
-    Raises KgmError: the group cannot be described, or its type or broker has no such removal."""
+    Raises KgmError: the group cannot be described, or its type or broker has no such removal; OtherClusterError when a
+    connection leads to another cluster, now or until the removal is done."""
+    cluster.bind_to_cluster()
     group, errors = _describe(cluster, request)
     plan = resolve(request, group)
     if not plan.targets and group is not None and not request.ignore_missing:
@@ -142,17 +153,19 @@ def prepare(
     check_supported(cluster, plan)
     report, moves = GuardReport(liveness={}), ExpectedMoves(moves=None)
     warnings = [f"{name} is given more than once; it is removed once" for name in plan.repeated]
-    refusal = None
+    refusal = watch = None
     if group is not None and plan.present:
+        watch = _watch_of(cluster, group, plan, request, clock)
         with phase("looking for signs of life"):
-            report = _watch(cluster, group, plan, request, clock)
-        plan = _without(plan, report.left)
+            report = watch.run()
+        cluster.renew()
+        plan = plan.without(report.left)
         refusal = guard.decide(request, plan, report)
         moves = preview_moves(group, plan.member_ids, undescribed_topics=cluster.offsets.undescribed_topics)
         warnings += _warnings(cluster, group, plan, report)
     return PreparedRemoval(
         request=request, plan=plan, guard=report, moves=moves, warnings=tuple(warnings),
-        errors=tuple(errors), refusal=refusal,
+        errors=tuple(errors), refusal=refusal, watch=watch,
     )  # fmt: skip
 
 
@@ -166,25 +179,14 @@ def _describe(cluster: AdminClient, request: RemovalRequest) -> tuple[GroupSnaps
         return None, [error]  # --ignore-missing is about members only
 
 
-def _watch(
+def _watch_of(
     cluster: AdminClient, group: GroupSnapshot, plan: RemovalPlan, request: RemovalRequest, clock: Callable[[], float]
-) -> GuardReport:
+) -> GuardWatch:
     also = [one.member_id for one in consequences.static_members_that_stay(group, plan.member_ids)]
-    report = guard.watch_members(
+    return GuardWatch(
         cluster, group, plan.member_ids, also=also, window_ms=request.guard_window_ms,
         stop_when_alive=not request.allow_live, clock=clock,
     )  # fmt: skip
-    cluster.renew()
-    return report
-
-
-def _without(plan: RemovalPlan, left: frozenset[str]) -> RemovalPlan:
-    """The plan without members that left while kgm watched: no member has their ids now."""
-    targets = tuple(
-        replace(target, member=None) if target.member is not None and target.member.member_id in left else target
-        for target in plan.targets
-    )
-    return replace(plan, targets=targets)
 
 
 def _warnings(cluster: AdminClient, group: GroupSnapshot, plan: RemovalPlan, report: GuardReport) -> list[str]:
@@ -202,14 +204,15 @@ def _warnings(cluster: AdminClient, group: GroupSnapshot, plan: RemovalPlan, rep
 
 def execute(
     cluster: AdminClient, prepared: PreparedRemoval, *, operator: HumanOperator, audit: AuditTrail | None,
-    phase: Phase = _no_phase, sleep: Callable[[float], None] | None = None,
+    phase: Phase = _no_phase, sleep: Callable[[float], None] | None = None, clock: Callable[[], float] = time.monotonic,
 ) -> RemovalReport:  # fmt: skip
-    """Carry the removal out; the result of each id. audit: None to write no record.
+    """Look again, carry the removal out, and look what became of it; the result of each id. audit: None to write no
+    record.
 
     Raises KgmError only if nothing can have changed: RefusedError where a guard forbids it or the intent cannot be
-    recorded, others where no request was sent, or where one was answered with an error and every member is still in
-    the group. Ctrl-C after a request was sent ends in a report as well, or in a PartialError if there is
-    none yet."""
+    recorded (StaleVerdictError where the group is not as it was when it was prepared), others where no request was
+    sent, or where one was answered with an error and every member is still in the group. Ctrl-C after a request was
+    sent ends in a report as well, or in a PartialError if there is none yet."""
     group_id = prepared.request.group_id
     if prepared.refusal is not None:
         raise prepared.refusal
@@ -218,9 +221,12 @@ def execute(
     reason = signed(prepared.request.reason, operator)
     record = RemovalRecord(audit, operator, cluster, prepared.plan, prepared.liveness, reason)
     record.write_intent()
-    run = _Execution(cluster, prepared, record, reason, phase, sleep)
+    run = _Execution(cluster, prepared, record, reason, phase, sleep, clock)
     try:
         return run.run()
+    except StaleVerdictError as error:
+        record.write_refusal(error)
+        raise
     except KgmError as error:
         record.write_failure(error)
         raise
@@ -243,22 +249,26 @@ class _Execution:
 
     def __init__(
         self, cluster: AdminClient, prepared: PreparedRemoval, record: RemovalRecord, reason: str, phase: Phase,
-        sleep: Callable[[float], None] | None,
+        sleep: Callable[[float], None] | None, clock: Callable[[], float],
     ) -> None:  # fmt: skip
+        self._sleep, self._now_s = sleep or time.sleep, clock
         self._cluster, self._prepared, self._record, self._phase = cluster, prepared, record, phase
         self._plan = prepared.plan
         self._interrupted = False
         self._sender = LeaveGroupSender(
-            cluster, self._plan.group_id, reason=reason, evict=prepared.request.allow_live, sleep=sleep
-        )
+            cluster, self._plan.group_id, reason=reason, evict=prepared.request.allow_live, sleep=sleep,
+            before_retry=self._look_before_retry,
+        )  # fmt: skip
+        self._later = LaterDescriptions(cluster, self._plan, self._sender)
 
     @property
     def was_sent(self) -> bool:
         return self._sender.was_sent
 
     def run(self) -> RemovalReport:
+        left = self._look_again()
         try:
-            self._sender.send(self._plan.present)
+            self._sender.send([one for one in self._plan.present if one.member_id not in left])
         except KeyboardInterrupt:
             if not self._sender.was_sent:
                 raise
@@ -271,73 +281,84 @@ class _Execution:
         self._record.write_results(results)
         return _report(self._prepared, results, self._warnings(), interrupted=self._interrupted)
 
+    def _look_again(self) -> frozenset[str]:
+        """Member ids of those that have left since. Raises KgmError: then nothing may be sent."""
+        watch = self._prepared.watch
+        if watch is None:
+            return frozenset()
+        with self._phase("looking again"):
+            report = second_look.look_again(
+                self._cluster, self._prepared.request, self._plan, watch, clock=self._now_s
+            )  # fmt: skip
+        self._prepared = self._prepared.with_verdicts(report, None)
+        return report.left
+
+    def _look_before_retry(self, batch: list[Target]) -> list[Target]:
+        """Members for which the request may be sent again. Raises StaleVerdictError if it was not sent yet, and may not
+        be any more; other KgmErrors if the group cannot be described.
+
+        Where it may have been carried out, a member of a classic group that is there again has another member id, and
+        the broker tells; one of a consumer group has the same, and has shown life since."""
+        watch, group = self._prepared.watch, self._plan.group
+        if watch is None or group is None:
+            return batch
+        if not self._sender.was_sent:
+            left = self._look_again()
+            return [one for one in batch if one.member_id not in left]
+        if group.type != "consumer":
+            return batch
+        report = watch.look_again()
+        return [
+            one
+            for one in batch
+            if one.member_id not in report.left and report.verdict_of(one.member_id or "") is not LivenessVerdict.ALIVE
+        ]
+
     def _results(self, budget_ms: int | None) -> list[MemberResult]:
         """The result of each id, by the responses and the present description of the group."""
         remaining_ms = round(self._cluster.deadline.remaining() * 1000)
         self._cluster.renew(max(remaining_ms, _LOOK_MS) if budget_ms is None else budget_ms)
+        after: GroupSnapshot | KgmError
         try:
-            after = self._described()
+            after = self._later.describe()
         except KeyboardInterrupt:
-            after, self._interrupted = None, True  # what is known is still reported
+            after, self._interrupted = KgmError("interrupted"), True  # what is known is still reported
         return results_of_run(self._plan, self._sender, after, self._prepared.liveness)
 
-    def _described(self) -> GroupSnapshot | None:
-        """The group afterwards; without members when it is gone, None when it cannot be described."""
-        group_id = self._plan.group_id
-        try:
-            brief = self._cluster.roster(group_id)
-            doubtful = self._doubtful(brief)
-            if doubtful:
-                cluster = self._cluster
-                brief = fresh_describe.describe_fresh(
-                    cluster, group_id, doubtful, shown_too=True, describe=cluster.roster
-                )
-            return brief
-        except NotFoundError:
-            return GroupSnapshot(group_id=group_id, type="classic", state="Dead")
-        except KgmError:
-            return None
-
-    def _doubtful(self, brief: GroupSnapshot) -> list[str]:
-        """Instance ids for which one description is not enough: a coordinator that has just taken over may describe an
-        outdated state."""
-        shown = {member.member_id for member in brief.members}
-        instance_ids = []
-        for target in self._plan.present:
-            member = target.member
-            if member is None or member.group_instance_id is None:
-                continue
-            is_clear = self._sender.codes.get(target) == 0 and target not in self._sender.in_doubt
-            if not is_clear or member.member_id in shown:
-                instance_ids.append(member.group_instance_id)
-        return instance_ids
-
     def _wait_for_returns(self, results: list[MemberResult]) -> list[MemberResult]:
-        """Members that were not known to have stopped may rejoin with their next heartbeat: wait for that long."""
+        """Members that may be alive rejoin with their next heartbeat: wait for that long. A member that left with the
+        intention to return is known to be silent; every other verdict is inferred, and may be wrong."""
+        group = self._plan.group
+        if group is None or self._interrupted:
+            return results
+        # A dynamic member of a classic group rejoins under another id.
         suspects = [
             one
             for one in results
             if one.result is Result.REMOVED
-            and one.liveness.verdict is not LivenessVerdict.STOPPED
-            and one.target.member is not None
-            and one.target.member.group_instance_id is not None
+            and not one.liveness.was_seen
+            and (group.type == "consumer" or one.target.instance_id is not None)
         ]
-        group = self._plan.group
-        if not suspects or group is None or self._interrupted:
+        if not suspects:
             return results
-        window_ms = _RETURN_MS.get(group.type, 0)
-        requested_ms = self._prepared.request.guard_window_ms
-        end_s = time.monotonic() + (window_ms if requested_ms is None else min(window_ms, requested_ms)) / 1000
+        end_s = self._now_s() + self._return_ms(group, suspects) / 1000
         try:
             with self._phase("waiting for members that rejoin"):
-                while time.monotonic() < end_s and any(one.result is Result.REMOVED for one in suspects):
-                    time.sleep(min(_RETURN_POLL_S, max(0.0, end_s - time.monotonic())))
+                while self._now_s() < end_s and any(one.result is Result.REMOVED for one in suspects):
+                    self._sleep(min(_RETURN_POLL_S, max(0.0, end_s - self._now_s())))
                     results = self._results(_LOOK_MS)
                     targets = {one.target for one in suspects}
                     suspects = [one for one in results if one.target in targets]
         except KeyboardInterrupt:
             self._interrupted = True
         return results
+
+    def _return_ms(self, group: GroupSnapshot, suspects: Sequence[MemberResult]) -> int:
+        """How long to wait. A shorter `--guard-window` shortens it only where the operator answers for all of them."""
+        window_ms = _RETURN_MS.get(group.type, 0)
+        requested_ms = self._prepared.request.guard_window_ms
+        is_inferred = any(one.liveness.verdict is LivenessVerdict.STOPPED for one in suspects)
+        return window_ms if requested_ms is None or is_inferred else min(window_ms, requested_ms)
 
     def _warnings(self) -> tuple[str, ...]:
         warnings = []

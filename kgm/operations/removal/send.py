@@ -2,7 +2,8 @@
 
 A LeaveGroup request is not idempotent on the wire (the second answer is UNKNOWN_MEMBER_ID), but it is in effect. So a
 request whose answer was lost is sent again, with the described member id: a process that took over the instance id
-meanwhile is answered FENCED_INSTANCE_ID instead of being evicted.
+meanwhile is answered FENCED_INSTANCE_ID instead of being evicted. A member of a consumer group (KIP-848) may come back
+under the same member id, so `before_retry` looks first whom a second request would remove.
 
 Once a request may have reached the broker, kgm no longer claims that nothing has changed: a broker that has removed the
 member may still send a response that cannot be decoded, or an error code."""
@@ -10,19 +11,25 @@ member may still send a response that cannot be decoded, or an error code."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.failures import RETRIABLE, ConnectError, LostError, from_code
 from kgm.client.leave_group import LeaveAnswer, MemberToRemove
 from kgm.client.transport.brokers import backoff
 from kgm.client.transport.deadline import Deadline
-from kgm.model.errors import KgmError, UnreachableError
+from kgm.model.errors import KgmError, RefusedError, UnreachableError
 from kgm.operations.removal.plan import BATCH_VERSION, IdKind, Target
 
 #: LeaveGroup with a reason (KIP-800, Kafka 3.2).
 REASON_VERSION = 5
 #: The share of the budget for sending; the rest is for describing the group afterwards.
 _SENDING_SHARE = 0.75
+
+
+#: Called with the members of a request before it is sent again; returns those for which it may be. Raises RefusedError
+#: if nothing may be sent, another KgmError if that is not known.
+BeforeRetry: TypeAlias = Callable[[list[Target]], list[Target]]
 
 
 class LeaveGroupSender:
@@ -35,7 +42,7 @@ class LeaveGroupSender:
 
     def __init__(
         self, cluster: AdminClient, group_id: str, *, reason: str, evict: bool,
-        sleep: Callable[[float], None] | None = None,
+        sleep: Callable[[float], None] | None = None, before_retry: BeforeRetry | None = None,
     ) -> None:  # fmt: skip
         self.codes: dict[Target, int] = {}
         self.in_doubt: set[Target] = set()
@@ -45,6 +52,7 @@ class LeaveGroupSender:
         self.version: int | None = None
         self._cluster, self._group_id, self._reason, self._evict = cluster, group_id, reason, evict
         self._sleep = sleep
+        self._before_retry = before_retry
 
     @property
     def was_sent(self) -> bool:
@@ -66,7 +74,14 @@ class LeaveGroupSender:
     def _send_batch(self, batch: list[Target], deadline: Deadline) -> None:
         attempt = 0
         while True:
-            error = self._attempt(batch, deadline, is_first=attempt == 0)
+            try:
+                rest = batch if attempt == 0 or self._before_retry is None else self._before_retry(batch)
+            except RefusedError:
+                raise
+            except KgmError as failure:
+                error: KgmError | None = failure
+            else:
+                error = self._attempt(rest, deadline, is_first=attempt == 0) if rest else None
             if error is None:
                 return
             self.last_error = error

@@ -389,11 +389,11 @@ SITUATIONS = (
     Situation(consuming, "consumes", True, "alive", "alive"),
     Situation(commits_slowly, "commits every 10 minutes", True, "unknown", "unknown"),
     Situation(commits_never, "never commits", True, "unknown", "unknown"),
-    Situation(paused, "is paused, and records wait", True, "unknown", "alive"),
+    Situation(paused, "is paused, and records arrive", True, "unknown", "alive"),
     Situation(slow_handler, "handles one record for a minute", True, "unknown", "unknown"),
     Situation(rebalancing, "is in a group that rebalances", True, "unknown", "unknown or alive"),
-    Situation(killed, "was killed five commit intervals ago, and records wait", False, "stopped", "stopped"),
-    Situation(closed, "was closed five commit intervals ago, and records wait", False, "stopped", "stopped"),
+    Situation(killed, "was killed five commit intervals ago, and records arrive", False, "stopped", "stopped"),
+    Situation(closed, "was closed five commit intervals ago, and records arrive", False, "stopped", "stopped"),
     Situation(killed_just_now, "was killed just now", False, "unknown", "unknown"),
     Situation(
         killed_after_it_had_read_everything, "was killed when it had read everything", False, "unknown", "unknown"
@@ -413,7 +413,7 @@ KIP_848 = (
 WITHOUT_THE_LOG = (
     Situation(caught_up, "has read everything", True, "unknown", "unknown"),
     Situation(consuming, "consumes", True, "alive", "alive"),
-    Situation(killed, "was killed five commit intervals ago, and records wait", False, "unknown", "unknown"),
+    Situation(killed, "was killed five commit intervals ago, and records arrive", False, "unknown", "unknown"),
 )
 
 
@@ -539,8 +539,33 @@ kgm sees; nothing that cannot be seen counts as absence of life.
 | verdict | means | removed |
 |---|---|---|
 | `alive` | it committed, rejoined or reported while kgm watched, or was still a member after its session timeout | only with `--allow-live` |
-| `stopped` | it left with the intention to come back (member epoch -2, KIP-848); or records wait for it, and it has committed nothing for five of its own commit intervals, as the group's log shows them | yes |
+| `stopped` | it left with the intention to come back (member epoch -2, KIP-848); or kgm has seen records arrive for it, and then no commit for five of its own commit intervals, as the group's log shows them | yes |
 | `unknown` | anything else; the evidence says what is missing | only with `--assume-stopped` |
+
+## What counts as evidence
+
+Only what kgm has seen itself between two of its own polls, and what the coordinator has stamped with its own clock: the
+times of commits in the group's log. The timestamps of records do not count, because their producers choose them: a mirror
+or a replay writes records that look as if they had waited for years. Neither does the mere distance to the end of a
+partition: the markers of transactions have offsets too, and records of open transactions cannot be read yet.
+
+## From the verdict to the end
+
+There is one way in which kgm removes a member, for `remove-members`, `rollout --remove` and Python alike:
+
+1. kgm watches, and gives each member a verdict.
+2. It asks, unless `--yes` is given.
+3. Directly before it sends, it looks again: at the type of the group, at the id, epoch and commits of each member, and at
+   the group's log. Whatever has shown life since the verdict is `alive`, and nothing is sent (exit code 6): a member that
+   left with epoch -2 and subscribed again, a process that was paused and commits again, another process with the instance
+   id. If the question was open for longer than kgm watches, the whole watch is repeated. Each connection has to name the
+   id of the cluster with which kgm began before anything else is sent on it: a port-forward or a DNS name may lead
+   elsewhere after a break.
+4. It sends one LeaveGroup for all members.
+5. It describes the group until two descriptions in a row agree. Only a member that they do not show is `removed`. If the
+   group cannot be described, the result is `unknown`, whatever the answer was, and the exit code 7.
+6. Unless the member had left with epoch -2, it waits for a heartbeat interval and looks whether the member comes back:
+   `returned`, exit code 7.
 
 ## When to say --assume-stopped
 
@@ -555,20 +580,22 @@ alive, because it is still a member after that time, and one that is gone has le
 
 ## What kgm cannot see
 
-- A consumer that is paused, or whose handler takes very long, commits nothing although records wait. It looks stopped
+- A consumer that is paused, or whose handler takes very long, commits nothing although records arrive. It looks stopped
   once that lasts for five of its commit intervals (10 seconds at least), until its session timeout has passed since its
   last commit: then it must have sent heartbeats, and is `unknown` again. Java's consumers commit while they are paused.
+  The same holds for a consumer for which only records of aborted transactions arrive.
 - Without READ on `__consumer_offsets` kgm knows nobody's commit interval, so nobody is `stopped` but members at epoch -2.
-- What is removed although it is alive joins again with its next heartbeat. kgm waits for that where a member was not
-  proved stopped, and reports `returned` (exit code 7).
+- What is removed although it is alive joins again with its next heartbeat or poll. kgm waits for that, 4 s in a classic
+  group and 6 s in one of KIP-848, and reports `returned` (exit code 7). A process that polls later comes back unseen.
 
 ## The rows
 
-"Records wait" means: in its partitions, behind its committed offset. The member is static; without an instance id it is
-the same, but Kafka itself removes a dynamic member after its session timeout.
+"Records arrive" means: in its partitions, while kgm watches. The member is static; without an instance id it is the
+same, but Kafka itself removes a dynamic member after its session timeout.
 
-kgm watches for 6 seconds, and silence counts only if a commit was due in that time. A stopped member that committed less
-often stays `unknown`; the hint of the refusal names the `--guard-window` that gives proof.
+kgm watches for 6 seconds, and for up to 30 where records arrive and the log shows that the member has missed five commits
+already. A stopped member that committed less often stays `unknown`; the hint of the refusal names the `--guard-window`
+that gives proof.
 
 """
 

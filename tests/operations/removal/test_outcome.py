@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kgm.model.errors import BrokerError, ErrorCode, KgmError
+from kgm.model.errors import BrokerError, ErrorCode, KgmError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal.outcome import Result, exit_code, nothing_changed, results_of_run
 from kgm.operations.removal.plan import Target, resolve
@@ -22,7 +22,7 @@ def group(*members, kind="classic"):
     return GroupSnapshot(group_id="g", type=kind, state="Stable", members=members)
 
 
-AFTER = {GONE: group(), STILL: group(THERE), BACK: group(NEW), UNSEEN: None}
+AFTER = {GONE: group(), STILL: group(THERE), BACK: group(NEW), UNSEEN: UnreachableError("no answer in time")}
 
 
 @dataclass
@@ -54,18 +54,19 @@ def result_of(code, after, *, doubt=None, kind="classic"):
 R = Result
 TABLE = [
     # what the broker answered, what went wrong before, -> gone, still there, back, not seen
-    (ErrorCode.NONE, None, (R.REMOVED, R.RETURNED, R.RETURNED, R.REMOVED)),
-    (ErrorCode.NONE, "lost", (R.REMOVED, R.RETURNED, R.RETURNED, R.REMOVED)),
-    (ErrorCode.UNKNOWN_MEMBER_ID, None, (R.ABSENT, R.FAILED, R.ABSENT, R.ABSENT)),
-    (ErrorCode.UNKNOWN_MEMBER_ID, "lost", (R.REMOVED, R.FAILED, R.REMOVED, R.UNKNOWN)),
-    (ErrorCode.UNKNOWN_MEMBER_ID, "refused", (R.REMOVED, R.FAILED, R.REMOVED, R.UNKNOWN)),
-    (ErrorCode.FENCED_INSTANCE_ID, None, (R.UNKNOWN, R.REFUSED, R.REFUSED, R.REFUSED)),
-    (ErrorCode.FENCED_INSTANCE_ID, "lost", (R.UNKNOWN, R.REFUSED, R.REFUSED, R.REFUSED)),
+    (ErrorCode.NONE, None, (R.REMOVED, R.RETURNED, R.RETURNED, R.UNKNOWN)),
+    (ErrorCode.NONE, "lost", (R.REMOVED, R.RETURNED, R.RETURNED, R.UNKNOWN)),
+    (ErrorCode.UNKNOWN_MEMBER_ID, None, (R.ABSENT, R.FAILED, R.REFUSED, R.UNKNOWN)),
+    (ErrorCode.UNKNOWN_MEMBER_ID, "lost", (R.REMOVED, R.FAILED, R.RETURNED, R.UNKNOWN)),
+    (ErrorCode.UNKNOWN_MEMBER_ID, "refused", (R.REMOVED, R.FAILED, R.RETURNED, R.UNKNOWN)),
+    (ErrorCode.FENCED_INSTANCE_ID, None, (R.UNKNOWN, R.REFUSED, R.REFUSED, R.UNKNOWN)),
+    (ErrorCode.FENCED_INSTANCE_ID, "lost", (R.UNKNOWN, R.UNKNOWN, R.RETURNED, R.UNKNOWN)),
+    (ErrorCode.FENCED_INSTANCE_ID, "refused", (R.UNKNOWN, R.UNKNOWN, R.RETURNED, R.UNKNOWN)),
     (ErrorCode.REQUEST_TIMED_OUT, None, (R.UNKNOWN, R.FAILED, R.UNKNOWN, R.UNKNOWN)),
     (ErrorCode.UNKNOWN_SERVER_ERROR, None, (R.UNKNOWN, R.FAILED, R.UNKNOWN, R.UNKNOWN)),
     (999, None, (R.UNKNOWN, R.FAILED, R.UNKNOWN, R.UNKNOWN)),
-    (None, None, (R.ABSENT, R.FAILED, R.ABSENT, R.FAILED)),
-    (None, "lost", (R.REMOVED, R.UNKNOWN, R.REMOVED, R.UNKNOWN)),
+    (None, None, (R.ABSENT, R.FAILED, R.FAILED, R.FAILED)),
+    (None, "lost", (R.REMOVED, R.UNKNOWN, R.RETURNED, R.UNKNOWN)),
     (None, "refused", (R.UNKNOWN, R.FAILED, R.UNKNOWN, R.UNKNOWN)),
 ]
 CASES = [
@@ -82,8 +83,19 @@ def test_what_became_of_it(code, doubt, after, wanted):
     assert one.in_doubt == (doubt is not None)
     if wanted in (R.UNKNOWN, R.RETURNED, R.FAILED, R.REFUSED):
         assert one.note
-    if after == BACK and wanted in (R.REMOVED, R.RETURNED, R.REFUSED):
+    if after == BACK and wanted in (R.RETURNED, R.REFUSED):
         assert "member a-2" in one.note
+
+
+@pytest.mark.parametrize(("code", "doubt"), [(code, doubt) for code, doubt, _ in TABLE])
+def test_what_nobody_has_seen_is_not_said(code, doubt):
+    """Without a description nothing is removed, absent or another's: the reason is told, and the exit code is not 0."""
+    one, _ = result_of(code, UNSEEN, doubt=doubt)
+    assert exit_code([one], ignore_missing=True) != 0
+    assert "another one has" not in one.note
+    if (code, doubt) != (None, None):  # then nothing was sent
+        assert (one.result, exit_code([one], ignore_missing=True)) == (R.UNKNOWN, 7)
+        assert "could not be described afterwards (no answer in time)" in one.note
 
 
 @pytest.mark.parametrize(("code", "doubt", "after", "wanted"), CASES)
@@ -98,6 +110,13 @@ def test_members_of_consumer_groups_that_an_old_broker_does_not_find():
     one, _ = result_of(ErrorCode.UNKNOWN_MEMBER_ID, STILL, kind="consumer")
     assert one.result is R.REFUSED
     assert "KAFKA-18188" in one.note
+
+
+def test_members_of_consumer_groups_that_may_have_rejoined_under_the_same_member_id():
+    """The answer was lost, the second one says that it is no member, and it is there: KIP-848 members keep their id."""
+    one, _ = result_of(ErrorCode.UNKNOWN_MEMBER_ID, STILL, doubt="lost", kind="consumer")
+    assert one.result is R.UNKNOWN
+    assert "may have rejoined" in one.note
 
 
 def test_a_consumer_that_joined_again_has_its_old_member_id():

@@ -12,10 +12,12 @@ from kgm.operations.removal.operator import HumanOperator
 from kgm.operations.removal.outcome import MemberResult, Result, exit_code
 from kgm.operations.removal.plan import IdKind, check_supported, resolve
 from kgm.operations.removal.request import RemovalRequest
+from kgm.operations.removal.verification.second_look import StaleVerdictError
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
 from tests.client.faults import (
     BlackHole,
+    Delay,
     Edit,
     Garbage,
     Raw,
@@ -231,16 +233,29 @@ def test_a_newcomer_is_never_evicted_by_the_second_request(remove, proxy, form, 
     form("a", "b")
     proxy.script(LEAVE, ResetAfter(then=lambda: newcomer("a", wait=False)))
     results = remove("a", allow_live=evict)
-    assert outcomes(results) == {"a": ("refused", "FENCED_INSTANCE_ID")}
+    assert outcomes(results) == {"a": ("returned", "FENCED_INSTANCE_ID")}
     assert "rejoined as member a-" in results["a"].note
     assert left() == ["a", "b"]
     assert exit_code(list(results.values()), ignore_missing=False) == 7
 
 
 @pytest.mark.slow
-def test_a_member_that_restarted_since_it_was_seen_is_left_alone(remove, form, left, newcomer):
+def test_a_member_that_restarted_since_it_was_seen_is_left_alone(remove, proxy, form, left, newcomer):
     form("a", "b")
-    results = remove("a", meanwhile=lambda: newcomer("a"))
+    with pytest.raises(StaleVerdictError) as caught:
+        remove("a", meanwhile=lambda: newcomer("a"))
+    assert caught.value.exit_code == 6
+    assert any("it came back as member a-" in fact for fact in caught.value.facts)
+    assert proxy.requests(LEAVE) == []
+    assert left() == ["a", "b"]
+
+
+@pytest.mark.slow
+def test_a_member_that_restarts_while_the_request_is_on_its_way_is_left_alone(remove, proxy, form, left, newcomer):
+    """Its member id is sent too, so the broker answers FENCED_INSTANCE_ID."""
+    form("a", "b")
+    proxy.script(LEAVE, Delay(0, before=lambda: newcomer("a", wait=False)))
+    results = remove("a")
     assert outcomes(results) == {"a": ("refused", "FENCED_INSTANCE_ID")}
     assert "rejoined as member a-" in results["a"].note
     assert left() == ["a", "b"]
@@ -332,12 +347,12 @@ def test_silence_after_the_deed_is_seen_through(remove, proxy, group, form, left
 def test_silence_about_everything_is_unknown(remove, proxy, group, form):
     form("a", "b")
     budget_ms = short_budget_ms(proxy.bootstrap, group)
-    proxy.always(LEAVE, BlackHole(forward=True))
 
     def and_then():
         proxy.always(ApiKey.DESCRIBE_GROUPS, BlackHole())
 
-    results = remove("a", timeout_ms=budget_ms, meanwhile=and_then)
+    proxy.always(LEAVE, BlackHole(forward=True, then=and_then))
+    results = remove("a", timeout_ms=budget_ms)
     assert outcomes(results) == {"a": ("unknown", "NONE")}
     assert "running the command again is safe" in results["a"].note
 

@@ -1,0 +1,1 @@
+"""What shows that a removal may still be sent, and what became of it."""

@@ -1,0 +1,337 @@
+"""kgm's client and embedded clusters in one process, without sockets, on a clock that is set by hand.
+
+A removal that waits for half a minute takes milliseconds. What kgm sends goes to the embedded brokers as it is; a test may
+stand between (`World.between`): lose an answer, change it, or let something happen. `__consumer_offsets` is served from
+the records that the coordinators write, with the times of their clock."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from kgm.client import AdminClient
+from kgm.client.failures import LostError
+from kgm.client.transport.bootstrap import Address
+from kgm.client.transport.connection import BrokerConnection
+from kgm.client.transport.deadline import Deadline
+from kgm.protocol.apis import ApiKey
+from kgm.protocol.messages.api_versions_request import ApiVersionsRequest
+from kgm.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
+from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from kgm.protocol.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from kgm.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
+from kgm.records.batch import RawRecord, encode_batch
+from kgm.records.record import Record, encode_record
+from kgm.server.logs.shard_log import MemoryShardLog
+from kgm.server.logs.storage import MemoryStorage
+from tests.server.broker_driver import Driver
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TOPIC = "orders"
+HOST = "192.0.2.1"
+SESSION_MS = 45_000
+_PORTS = {1: 9092, 2: 9093}
+_EARLIEST = -2
+_STEP_S = 0.2
+
+
+class RecordingLog(MemoryShardLog):
+    """A log in memory that also keeps everything: (time in ms of the coordinator's clock, key, value)."""
+
+    def __init__(self, skew_ms: Callable[[], int]) -> None:
+        super().__init__()
+        self.written: list[tuple[int, bytes, bytes | None]] = []
+        self._skew_ms = skew_ms
+
+    def append(self, records: Any, *, now: int, producer: Any) -> None:
+        super().append(records, now=now, producer=producer)
+        for record in records:
+            assert isinstance(record, Record)
+            self.written.append((now + self._skew_ms(), *encode_record(record)))
+
+
+@dataclass
+class RecordingLogs:
+    """The logs of a cluster, by partition. skew_ms: how far its clock is ahead."""
+
+    skew_ms: int = 0
+    by_partition: dict[int, RecordingLog] = field(default_factory=dict)
+
+    def partitions(self) -> tuple[int, ...]:
+        return ()
+
+    def open(self, partition: int) -> RecordingLog:
+        return self.by_partition.setdefault(partition, RecordingLog(lambda: self.skew_ms))
+
+
+class Cluster(Driver):
+    """An embedded cluster of two brokers."""
+
+    def __init__(self, cluster_id: str, **settings: int) -> None:
+        self.logs = RecordingLogs()
+        storage = MemoryStorage(cluster_id=cluster_id, offsets=self.logs)
+        how = {"group_consumer_assignment_interval_ms": 0, "offsets_topic_num_partitions": 1, **settings}
+        super().__init__({TOPIC: 4}, brokers=2, storage=storage, **how)
+        for node_id, port in _PORTS.items():
+            self.cluster.nodes[node_id].port = port
+
+    @property
+    def coordinator(self) -> int:
+        """The broker that coordinates every group."""
+        leader = self.cluster.placement[0].leader
+        assert leader is not None
+        return leader
+
+    def request(self, message: Any, *, version: int | None = None) -> Any:
+        """Ask the coordinator."""
+        self.load()
+        return self.ask(message, version=version, to=self.coordinator)
+
+    def fail_over(self) -> None:
+        """The other broker takes over, with what was written."""
+        self.move(0, 3 - self.coordinator)
+        self.load()
+
+    def members(self, group: str) -> set[tuple[str, str | None]]:
+        """(member id, instance id) of the members that the coordinator has, by its newest state."""
+        self.load()
+        found = self.cluster.view.group(group)
+        return set() if found is None else {(one.member_id, one.group_instance_id) for one in found.members}
+
+
+class ClassicMember:
+    """A static member of a classic group, which does nothing unasked."""
+
+    def __init__(self, cluster: Cluster, group: str, instance_id: str) -> None:
+        self.cluster, self.group, self.instance_id = cluster, group, instance_id
+        self.member_id, self.generation = "", -1
+        self._ticket = 0
+
+    def send_join(self) -> None:
+        """Join, again or as a process that has just started, and do not wait."""
+        self.cluster.load()
+        metadata = encode_subscription(Subscription(topics=(TOPIC,)))
+        request = JoinGroupRequest(
+            group_id=self.group, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=60_000, member_id=self.member_id,
+            group_instance_id=self.instance_id, protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+        )  # fmt: skip
+        self._ticket = self.cluster.send(request, to=self.cluster.coordinator)
+
+    def receive_join(self) -> str:
+        """Take the answer; returns the leader's member id."""
+        answer = self.cluster.answer(self._ticket)
+        self.member_id, self.generation = answer.member_id, answer.generation_id
+        return answer.leader
+
+    def joined(self) -> Any:
+        """The answer to the join if there is one already."""
+        if self._ticket not in self.cluster.events:
+            return None
+        answer = self.cluster.answer(self._ticket)
+        self.member_id, self.generation = answer.member_id, answer.generation_id
+        return answer
+
+    def sync(self, assignments: dict[str, list[int]] | None = None, *, check: bool = True) -> None:
+        """check: demand that it is answered at once, and well: by default the leader has come first."""
+        blobs = {
+            member_id: encode_assignment(MemberAssignment(partitions={TOPIC: partitions}))
+            for member_id, partitions in (assignments or {}).items()
+        }
+        rows = [SyncGroupRequestAssignment(member_id=name, assignment=blob) for name, blob in blobs.items()]
+        request = SyncGroupRequest(
+            group_id=self.group, generation_id=self.generation, member_id=self.member_id,
+            group_instance_id=self.instance_id, protocol_type="consumer", protocol_name="range", assignments=rows,
+        )  # fmt: skip
+        if check:
+            assert self.cluster.request(request).error_code == 0
+        else:
+            self.cluster.load()
+            self.cluster.send(request, to=self.cluster.coordinator)
+
+    def heartbeat(self) -> int:
+        """The error code."""
+        request = HeartbeatRequest(
+            group_id=self.group, generation_id=self.generation, member_id=self.member_id,
+            group_instance_id=self.instance_id,
+        )  # fmt: skip
+        return self.cluster.request(request).error_code
+
+    def commit(self, partition: int, offset: int) -> int:
+        """The error code."""
+        row = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+        request = OffsetCommitRequest(
+            group_id=self.group, generation_id_or_member_epoch=self.generation, member_id=self.member_id,
+            group_instance_id=self.instance_id, topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[row])],
+        )  # fmt: skip
+        return self.cluster.request(request, version=9).topics[0].partitions[0].error_code
+
+
+def form_classic(cluster: Cluster, group: str, instance_ids: list[str]) -> list[ClassicMember]:
+    """A stable group; member i owns partition i."""
+    members = [ClassicMember(cluster, group, name) for name in instance_ids]
+    leaders = set()
+    for count in range(1, len(members) + 1):  # the last one's join waits for those who are there
+        for one in reversed(members[:count]):
+            one.send_join()
+        cluster.advance(0)
+        leaders = {one.receive_join() for one in members[:count]}
+    owned = {one.member_id: [index] for index, one in enumerate(members)}
+    for one in sorted(members, key=lambda one: one.member_id not in leaders):  # the leader first
+        one.sync(owned if one.member_id in leaders else None)
+    return members
+
+
+class DirectWire:
+    """What `HeartbeatGroup` needs of a connection."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def ask(self, message: Any, *, version: int | None = None) -> Any:
+        return self._cluster.request(message, version=version)
+
+
+class World:
+    """Clusters, of which one answers; a clock; whoever acts while time passes. Times in seconds."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+        self.clusters = [Cluster("this-cluster"), Cluster("other-cluster")]
+        self.current = 0
+        self.sent: list[ApiKey] = []
+        #: Called with (api, request, deliver) for each request; returns the answer, or raises.
+        self.between: Callable[[ApiKey, Any, Callable[[], Any]], Any] | None = None
+        #: Called when time has passed.
+        self.actors: list[Callable[[], None]] = []
+        self._open: list[DirectConnection] = []
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.clusters[0]
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def pass_by(self, seconds: float) -> None:
+        """Let time pass, in steps in which everybody acts."""
+        end_s = self.now_s + seconds
+        while self.now_s < end_s:
+            self.now_s = min(end_s, self.now_s + _STEP_S)
+            for cluster in self.clusters:
+                cluster.advance(round(self.now_s * 1000) - cluster.now)
+                cluster.load()
+            for act in self.actors:
+                act()
+
+    def break_connections(self) -> None:
+        for one in self._open:
+            one.closed = True
+
+    def switch(self) -> None:
+        """From now on the other cluster answers."""
+        self.current = 1
+        self.break_connections()
+
+    @contextlib.contextmanager
+    def client(self, *, timeout_ms: int = 5_000) -> Iterator[AdminClient]:
+        """kgm's client of whatever answers."""
+
+        def connect(address: Address, *_: Any, **__: Any) -> DirectConnection:
+            connection = DirectConnection(self, address)
+            self._open.append(connection)
+            return connection
+
+        def after(budget_ms: int) -> Deadline:
+            return Deadline(self.now_s + budget_ms / 1000, budget_ms=budget_ms, clock=self.clock)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(BrokerConnection, "connect", connect)
+            patch.setattr(Deadline, "after", after)
+            patch.setattr(Deadline, "sleep", lambda one, seconds: self.pass_by(min(seconds, one.remaining())))
+            with AdminClient(f"{HOST}:9092", timeout_ms=timeout_ms) as client:
+                client.start()
+                yield client
+
+
+class DirectConnection(BrokerConnection):
+    """A connection that is a call."""
+
+    def __init__(self, world: World, address: Address) -> None:
+        self._world, self._cluster = world, world.clusters[world.current]
+        self._node = next(node for node, port in _PORTS.items() if port == address.port)
+        self.address = address
+        self.closed = False
+        self.cluster_id = None
+        self.features, self.supported_features = {}, {}
+        answer = self._cluster.ask(ApiVersionsRequest(client_software_name="kgm", client_software_version="1"))
+        self.versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+
+    def close(self) -> None:
+        self.closed = True
+
+    def call(self, request: Any, answer: Any, *, version: int, deadline: Deadline) -> Any:
+        api = ApiKey(request.API_KEY)
+        if self.closed:
+            raise LostError("the connection is closed", sent=False)
+        self._world.sent.append(api)
+
+        def deliver() -> Any:
+            return self._deliver(api, request, version)
+
+        try:
+            return deliver() if self._world.between is None else self._world.between(api, request, deliver)
+        except LostError:
+            self.closed = True
+            raise
+
+    def _deliver(self, api: ApiKey, request: Any, version: int) -> Any:
+        self._cluster.load()
+        if api is ApiKey.LIST_OFFSETS and request.topics[0].name == OFFSETS_TOPIC:
+            return self._offsets_of_log(request)
+        if api is ApiKey.FETCH:
+            return self._fetch(request)
+        return self._cluster.ask(request, version=version, to=self._node)
+
+    def _log(self, partition: int) -> RecordingLog:
+        return self._cluster.logs.open(partition)
+
+    def _offsets_of_log(self, request: Any) -> ListOffsetsResponse:
+        rows = [
+            ListOffsetsPartitionResponse(
+                partition_index=row.partition_index,
+                offset=0 if row.timestamp == _EARLIEST else len(self._log(row.partition_index).written),
+            )
+            for row in request.topics[0].partitions
+        ]
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=OFFSETS_TOPIC, partitions=rows)])
+
+    def _fetch(self, request: Any) -> FetchResponse:
+        (wanted,) = request.topics[0].partitions
+        epoch = self._cluster.cluster.placement[wanted.partition].epoch
+        written = self._log(wanted.partition).written
+        batches = [
+            encode_batch(
+                [RawRecord(offset=offset, timestamp=at_ms, key=key, value=value, headers=())],
+                base_offset=offset, last_offset=offset, base_timestamp=at_ms, max_timestamp=at_ms, leader_epoch=epoch,
+            )
+            for offset, (at_ms, key, value) in enumerate(written)
+            if offset >= wanted.fetch_offset
+        ]  # fmt: skip
+        row = PartitionData(partition_index=wanted.partition, high_watermark=len(written), records=b"".join(batches))
+        return FetchResponse(responses=[FetchableTopicResponse(topic=OFFSETS_TOPIC, partitions=[row])])
