@@ -29,7 +29,7 @@ from kgm.operations.removal.outcome import MemberResult
 from kgm.operations.removal.request import RemovalRequest
 from tests.kafka.members import JavaMembers, Member, RdMembers, wait_settled
 from tests.kafka.versions import broker_of
-from tests.selection import sized
+from tests.selection import is_long, sized
 from tests.waiting import until
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "guard.md"
@@ -420,21 +420,31 @@ WITHOUT_THE_LOG = (
 Played = dict[tuple[str, Situation], Future[Outcome]]
 
 
+def with_clients(situations: Sequence[Situation]) -> list[tuple[str, Situation]]:
+    """Each situation with a client: with both of them, or without `--long` with one, in turn."""
+    every = list(itertools.product(situations, CLIENTS))
+    return [(client, one) for number, (one, client) in enumerate(every) if is_long() or number % 4 in (0, 3)]
+
+
+def id_of(value: str | Situation) -> str:
+    return value if isinstance(value, str) else f"{value.protocol}-{value.play.__name__}"
+
+
 @contextlib.contextmanager
 def play_all(
     kafka: Any, situations: Sequence[Situation], prefix: str, admin: tuple[str, Security | None] | None = None
 ) -> Iterator[Played]:
-    """Every situation with both clients, each in a thread."""
+    """Every situation with its clients, each in a thread."""
     with (
         RdMembers(kafka.bootstrap) as rd,
         JavaMembers(kafka.bootstrap, heap_mb=400) as java,
         ThreadPoolExecutor(max_workers=2 * len(situations)) as pool,
     ):
         futures: Played = {}
-        for number, situation in enumerate(situations):
-            for client, members in (("librdkafka", rd), ("Java", java)):
-                name = f"{prefix}-{client.lower()}-{number}"
-                futures[client, situation] = pool.submit(_play, kafka, members, name, situation, admin)
+        for number, (client, situation) in enumerate(with_clients(situations)):
+            members = rd if client == "librdkafka" else java
+            name = f"{prefix}-{client.lower()}-{number}"
+            futures[client, situation] = pool.submit(_play, kafka, members, name, situation, admin)
         for future in futures.values():
             future.exception()
         yield futures
@@ -484,8 +494,7 @@ def _play(
 @pytest.mark.slow
 @pytest.mark.scenes
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("situation", [*SITUATIONS, *KIP_848], ids=lambda one: f"{one.protocol}-{one.play.__name__}")
+@pytest.mark.parametrize(("client", "situation"), with_clients([*SITUATIONS, *KIP_848]), ids=id_of)
 def test_the_verdict_is_true_and_no_live_member_is_removed_without_a_flag(played, client, situation):
     version, futures = played
     if (client, situation) not in futures:
@@ -497,8 +506,7 @@ def test_the_verdict_is_true_and_no_live_member_is_removed_without_a_flag(played
 @pytest.mark.slow
 @pytest.mark.scenes
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("situation", WITHOUT_THE_LOG, ids=lambda one: one.play.__name__)
+@pytest.mark.parametrize(("client", "situation"), with_clients(WITHOUT_THE_LOG), ids=id_of)
 def test_what_cannot_be_read_is_no_absence_of_life(played_without_the_log, client, situation):
     outcome = played_without_the_log[client, situation].result()
     check(outcome, client, situation, "with ACLs")
