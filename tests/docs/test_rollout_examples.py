@@ -26,7 +26,7 @@ _PAGE = (ROOT / "docs" / "rollout.md").read_text()
 EXAMPLES = [line for line in _BLOCK.splitlines() if not line.startswith("#")]
 #: Where each tool has the name of what it restarts, in its arguments.
 _TOOLS = {
-    "ssh": r"app@(\S+)$", "docker": r"restart (\S+)$", "ansible": r"^(\S+) ", "kubectl": r"delete pod (\S+)$",
+    "ssh": r"app@(\S+)$", "docker": r"restart (\S+)$", "ansible": r"name=app@(\S+) ", "kubectl": r"delete pod (\S+)$",
     "systemctl": r"app@(\S+)$",
 }  # fmt: skip
 _STAND_IN = """#!{python} -SE

@@ -407,6 +407,11 @@ class Rollout:
         template = self._spec.failure_template()
         if template is None:
             return
-        failure = CommandBatch(template, batch.targets, self._tools, self._spec.limits, self._emit, is_on_failure=True)
-        failure.start()
-        failure.wait()
+        try:
+            failure = CommandBatch(
+                template, batch.targets, self._tools, self._spec.limits, self._emit, is_on_failure=True
+            )  # fmt: skip
+            failure.start()
+            failure.wait()
+        except KgmError as error:  # why the rollout has stopped matters more
+            self._emit(RolloutEventKind.NOTE, f"--on-failure: {error.message}")

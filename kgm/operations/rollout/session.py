@@ -42,13 +42,15 @@ POLL_MS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutCommands:
-    """The commands of a rollout, as they were typed, and what happens when one fails."""
+    """The commands of a rollout, as they were typed, and what happens when one fails. allows_any_value: see
+    `kgm.operations.rollout.template`."""
 
     command: str | None = None
     stop_command: str | None = None
     is_shell: bool = False
     on_failure: OnFailure = OnFailure.PAUSE
     failure_command: str | None = None
+    allows_any_value: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +99,7 @@ def plan_rollout(
         is_shell=commands.is_shell,
         on_failure=commands.on_failure,
         failure_command=commands.failure_command,
+        allows_any_value=commands.allows_any_value,
         limits=limits,
         assume_stopped=assume_stopped,
         pods=dict(pods or {}),

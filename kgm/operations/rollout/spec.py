@@ -69,10 +69,10 @@ class RolloutSpec:
     """Everything that a rollout needs and that a journal has to keep.
 
     command: run for members that bounce; stop_command: for those that stop for good, and for those that stop and are
-    removed before `command` starts them again. failure_command: with
-    `OnFailure.RUN`. assume_stopped: whether a member counts as stopped when its command has succeeded, although nothing
-    that kgm sees shows it. pods: by identity, if members were resolved to pods. settings: of the broker, as the
-    operator gave them."""
+    removed before `command` starts them again. failure_command: with `OnFailure.RUN`. allows_any_value: whether values
+    in commands may have characters that a shell interprets. assume_stopped: whether a member counts as stopped when its
+    command has succeeded, although nothing that kgm sees shows it. pods: by identity, if members were resolved to pods.
+    settings: of the broker, as the operator gave them."""
 
     group_id: str
     steps: tuple[RolloutStep, ...]
@@ -81,6 +81,7 @@ class RolloutSpec:
     is_shell: bool = False
     on_failure: OnFailure = OnFailure.PAUSE
     failure_command: str | None = None
+    allows_any_value: bool = False
     limits: RolloutLimits = field(default_factory=RolloutLimits)
     assume_stopped: bool = False
     pods: Mapping[str, str] = field(default_factory=dict)
@@ -112,12 +113,17 @@ class RolloutSpec:
         text = self.command if option == "--exec" else self.stop_command
         if text is None:
             raise UsageError(f"{option} is missing: the command that {does} {', '.join(step.members)}")
-        return CommandTemplate.parse(text, option, is_shell=self.is_shell)
+        return self._parsed(text, option)
 
     def failure_template(self) -> CommandTemplate | None:
         if self.failure_command is None:
             return None
-        return CommandTemplate.parse(self.failure_command, "--on-failure", is_shell=self.is_shell)
+        return self._parsed(self.failure_command, "--on-failure")
+
+    def _parsed(self, text: str, option: str) -> CommandTemplate:
+        return CommandTemplate.parse(
+            text, option, is_shell=self.is_shell, allows_any_value=self.allows_any_value
+        )  # fmt: skip
 
     @property
     def members(self) -> tuple[str, ...]:

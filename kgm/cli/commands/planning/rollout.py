@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import pathlib
-import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -35,15 +30,11 @@ from kgm.cli.options.plan_words import (
 )
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.model.errors import KgmError, RefusedError, UsageError
+from kgm.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from kgm.cli.output.rollout_report import RolloutPrinter
-    from kgm.client import AdminClient
-    from kgm.operations.bounce.request import BounceRequest
     from kgm.operations.kubernetes.pods import Kubectl
-    from kgm.operations.removal.audit_log import AuditTrail
-    from kgm.operations.rollout.session import PlannedRollout, RolloutCommands, RolloutContext
+    from kgm.operations.rollout.session import RolloutCommands
     from kgm.operations.rollout.spec import RolloutLimits
     from kgm.simulation.plan.bounce_plan import WhatIf
 
@@ -68,6 +59,12 @@ def rollout(
     ] = None,
     shell: Annotated[
         bool, typer.Option("--shell", help="Commands are for /bin/sh, with values in $KGM_INSTANCE_ID and the like.")
+    ] = False,
+    allow_any_value: Annotated[
+        bool,
+        typer.Option("--allow-any-value",
+                     help="Fill in values with other characters than A-Z a-z 0-9 . _ : @ - too. Clients choose their "
+                     "ids: only for commands that take their arguments as they are."),
     ] = False,
     instance_ids: InstanceIds = None,
     member_ids: MemberIds = None,
@@ -176,9 +173,13 @@ def rollout(
     what happened is not known. Fewer rebalances than foretold are reported and do not stop it.
 
     A command is split into words as by a shell, but none is involved; it has the values of its member in the
-    environment too, and as a line of JSON on stdin. Everything is written into a journal before and after it is done:
-    --resume goes on after a stop, and after kgm itself was killed. A command whose end is not in the journal runs again
-    unless its member has come back, so it has to be one that may run twice.
+    environment too, and as a line of JSON on stdin. Clients choose their ids, and the program that is called may be a
+    shell again (ssh, ansible, sh -c): a value that is filled in has A-Z a-z 0-9 . _ : @ - only and does not begin with
+    -, unless --allow-any-value is given.
+
+    Everything is written into a journal before and after it is done: --resume goes on after a stop, and after kgm
+    itself was killed. A command whose end is not in the journal runs again unless its member has come back, so it has
+    to be one that may run twice.
 
     --remove-first is for restarts that take longer than the session timeout: the members of a batch are stopped
     (--exec-stop), removed as by kgm remove-members, and started (--exec) when the group is stable without them, so that
@@ -187,6 +188,7 @@ def rollout(
     Exit 0: done as foretold; 8: reality has left the prediction; 7: a step has failed or its outcome is not known; 6:
     refused before the first step. One rollout of a group runs at a time on one machine; kgm does not see those of other
     machines."""
+    from kgm.cli.commands.planning import rollout_run
     from kgm.cli.output.rollout_report import RolloutPrinter
     from kgm.operations.bounce.prediction import Gates
     from kgm.operations.bounce.request import BounceRequest
@@ -195,7 +197,7 @@ def rollout(
 
     if resume is not None:
         _refuse_other_options(options, dry_run=dry_run)
-        _resume(
+        rollout_run.resume(
             resume, options, has_audit=not no_audit, accept_unseen=accept_unseen, assume_stopped=assume_stopped
         )  # fmt: skip
     group_id = _group_id(group, group_option)
@@ -222,8 +224,11 @@ def rollout(
         heartbeat_interval_ms=duration_of(heartbeat_interval, "--heartbeat-interval"),
     )
     cluster_of_pods = Kubectl.of(kubectl, namespace=namespace, selector=selector) if kubernetes else None
-    commands = _commands(command, stop_command, on_failure, None if remove_first else cluster_of_pods, is_shell=shell)
-    _run(
+    commands = _commands(
+        command, stop_command, on_failure, None if remove_first else cluster_of_pods, is_shell=shell,
+        allows_any_value=allow_any_value,
+    )  # fmt: skip
+    rollout_run.start(
         group_id, request, commands, limits, Gates(handovers=fail_if_moves, rebalances=fail_if_rebalances), options,
         cluster_of_pods=cluster_of_pods, journal=journal, dry_run=dry_run, has_audit=not no_audit,
         assume_stopped=assume_stopped, draws=draws, seed=seed, printer=RolloutPrinter(options, group_id),
@@ -293,8 +298,9 @@ def _refuse_other_options(options: RunOptions, *, dry_run: bool) -> None:
 
 
 def _commands(
-    command: str | None, stop_command: str | None, on_failure: str, cluster_of_pods: Kubectl | None, *, is_shell: bool
-) -> RolloutCommands:
+    command: str | None, stop_command: str | None, on_failure: str, cluster_of_pods: Kubectl | None, *, is_shell: bool,
+    allows_any_value: bool,
+) -> RolloutCommands:  # fmt: skip
     from kgm.operations.rollout.session import RolloutCommands
     from kgm.operations.rollout.spec import OnFailure
 
@@ -315,114 +321,5 @@ def _commands(
         is_shell=is_shell,
         on_failure=choice_of(OnFailure, on_failure, "--on-failure") or OnFailure.PAUSE,
         failure_command=failure_command,
+        allows_any_value=allows_any_value,
     )
-
-
-# -- running
-
-
-def _run(
-    group_id: str, request: BounceRequest, commands: RolloutCommands, limits: RolloutLimits, gates: object,
-    options: RunOptions, *, cluster_of_pods: Kubectl | None, journal: str | None, dry_run: bool, has_audit: bool,
-    assume_stopped: bool, draws: int, seed: int, printer: RolloutPrinter,
-) -> NoReturn:  # fmt: skip
-    from kgm.cli.output.failures import warn_of_unknown_offsets
-    from kgm.cli.output.progress import progress
-    from kgm.operations.bounce.group import live_group
-    from kgm.operations.bounce.prediction import Gates
-    from kgm.operations.bounce.request import plan_for
-    from kgm.operations.rollout.session import default_journal, plan_rollout, refuse_failed_gates, run_rollout
-    from kgm.text.timestamps import rfc3339
-
-    assert isinstance(gates, Gates)
-    with options.cluster(reads_only=dry_run) as connected:
-        live = live_group(connected, group_id)
-        warn_of_unknown_offsets(connected)
-        pods = {}
-        if cluster_of_pods is not None:
-            pods = cluster_of_pods.pods_of(live.snapshot, plan_for(request, live).named, os.environ)
-        with progress(options, "simulating the plan"):
-            planned = plan_rollout(
-                live, request, commands, limits, gates=gates, pods=pods, assume_stopped=assume_stopped, draws=draws,
-                seed=seed,
-            )  # fmt: skip
-        printer.plan(planned)
-        if dry_run:
-            printer.planned(planned)
-            _end_dry_run(printer, planned, connected)
-        refuse_failed_gates(planned)
-        now = rfc3339(round(time.time() * 1000))
-        path = pathlib.Path(journal) if journal is not None else default_journal(os.environ, group_id, now)
-        context = _context(connected, printer, options, has_audit=has_audit)
-        with _journalled(printer, path):
-            report = run_rollout(planned, context, path)
-        printer.finish(report, connected)
-
-
-def _end_dry_run(printer: RolloutPrinter, planned: PlannedRollout, connected: AdminClient) -> NoReturn:
-    from kgm.operations.rollout.session import refuse_failed_gates
-
-    error: KgmError | None = None
-    try:
-        refuse_failed_gates(planned)
-    except RefusedError as refusal:
-        error = refusal
-    printer.finish_dry_run(error, connected)
-
-
-def _resume(
-    journal: str, options: RunOptions, *, has_audit: bool, accept_unseen: bool, assume_stopped: bool
-) -> NoReturn:
-    from kgm.cli.output.rollout_report import RolloutPrinter
-    from kgm.operations.rollout.session import open_journal, resume_rollout
-
-    path = pathlib.Path(journal)
-    recorded = open_journal(path)
-    printer = RolloutPrinter(options, recorded.spec.group_id)
-    with options.cluster(reads_only=False) as connected:
-        context = _context(connected, printer, options, has_audit=has_audit)
-        printer.resumed(recorded)
-        with _journalled(printer, path):
-            report = resume_rollout(
-                path, context, accept_unseen=accept_unseen, assume_stopped=assume_stopped
-            )  # fmt: skip
-        printer.finish(report, connected)
-
-
-@contextlib.contextmanager
-def _journalled(printer: RolloutPrinter, path: pathlib.Path) -> Iterator[None]:
-    printer.journal = str(path)
-    try:
-        yield
-    except KeyboardInterrupt:
-        printer.interrupted()
-        raise
-
-
-def _context(
-    connected: AdminClient, printer: RolloutPrinter, options: RunOptions, *, has_audit: bool
-) -> RolloutContext:
-    from kgm.operations.removal.operator import current_operator
-    from kgm.operations.rollout.lock import state_folder
-    from kgm.operations.rollout.session import RolloutContext
-    from kgm.operations.watch.timekeeper import SystemTimekeeper
-
-    return RolloutContext(
-        cluster=connected,
-        observer=printer,
-        operator=current_operator(),
-        audit=_audit_trail() if has_audit else None,
-        folder=state_folder(os.environ),
-        environment=os.environ,
-        timeout_ms=options.timeout_ms,
-        timekeeper=SystemTimekeeper(),
-    )
-
-
-def _audit_trail() -> AuditTrail:
-    """The audit log. Raises RefusedError if it cannot be written."""
-    from kgm.operations.removal.audit_log import AuditLog, default_path
-
-    log = AuditLog(default_path(os.environ))
-    log.prepare()
-    return log
