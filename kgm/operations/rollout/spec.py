@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Final
+from types import UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.model.errors import UsageError
@@ -14,6 +15,11 @@ from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
 
 #: Beyond restart time, session and rebalance timeout, until a step that is not over has failed.
 _SPARE_MS: Final = 60_000
+#: The highest number that a journal may have, and the lowest where that is not 0.
+_MOST: Final = 10**12
+_LEAST: Final = {"draws": 1, "interval_ms": 1}
+#: The fields of `RolloutSpec` that decide which programs run.
+COMMAND_FIELDS: Final = ("command", "stop_command", "failure_command", "is_shell", "allows_any_value")
 
 
 class StepKind(StrEnum):
@@ -152,6 +158,11 @@ class RolloutSpec:
             return self.limits.step_timeout_ms
         return self.restart_time_ms + session_timeout_ms + rebalance_timeout_ms + self.limits.settle_ms + _SPARE_MS
 
+    @property
+    def commands(self) -> dict[str, Any]:
+        """What decides which programs run, as in `to_json`."""
+        return {name: getattr(self, name) for name in COMMAND_FIELDS}
+
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "stop": self.stop.value}
 
@@ -168,9 +179,43 @@ class RolloutSpec:
             values["limits"] = RolloutLimits(**data["limits"])
             values["on_failure"] = OnFailure(data["on_failure"])
             values["stop"] = Stop(data["stop"])
-            return cls(**values)
+            spec = cls(**values)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UsageError(f"the journal has no valid plan: {type(error).__name__}: {error}") from None
+        spec.check()
+        return spec
+
+    def check(self) -> None:
+        """Raises UsageError for values of other types than a rollout has, or out of range."""
+        for part in (self, self.limits, *self.steps):
+            hints = get_type_hints(type(part))
+            for name, hint in hints.items():
+                value = getattr(part, name)
+                is_low = type(value) is int and name != "seed" and not _LEAST.get(name, 0) <= value <= _MOST
+                if is_low or not _fits(value, hint):
+                    raise UsageError(f"the journal has no valid plan: {name} is {value!r}")
+        if not self.steps or len(set(self.members)) < len(self.members):
+            raise UsageError("the journal has no valid plan: it has no steps, or a member twice")
+        if any(not step.members or not set(step.remove) <= set(step.members) for step in self.steps):
+            raise UsageError("the journal has no valid plan: a step has no members, or removes others")
+        if self.kafka_version is not None:
+            BrokerVersion.parse(self.kafka_version)
+        for step in self.steps:
+            self.templates(step)
+        self.failure_template()
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value of a journal has the type of its field: numbers, texts, and collections of texts."""
+    if get_origin(hint) is UnionType:
+        return any(_fits(value, one) for one in get_args(hint))
+    if hint == tuple[str, ...]:
+        return all(isinstance(one, str) for one in value)
+    if hint == Mapping[str, str]:
+        return isinstance(value, Mapping) and all(isinstance(one, str) for one in (*value, *value.values()))
+    if get_origin(hint) is tuple:
+        return isinstance(value, tuple)
+    return type(value) is hint
 
 
 def steps_of(plan: Plan) -> tuple[RolloutStep, ...]:

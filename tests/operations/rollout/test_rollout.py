@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -270,7 +271,8 @@ def test_another_cluster_than_that_of_the_journal_is_refused(units, rollout, res
     assert rollout().code == 7
     journal = tmp_path / "j.ndjson"
     journal.write_text(journal.read_text().replace('"cluster_id": "', '"cluster_id": "other-', 1))
-    resumed = resume()
+    shutil.rmtree(tmp_path / "state")  # else it is not the journal of the first run
+    resumed = resume("--exec", f"{units.command} restart {{instance_id}}")
     assert (resumed.code, restarted(units)) == (6, ["a", "b"])
     assert "the journal is about cluster other-" in resumed.err
 

@@ -178,7 +178,8 @@ def rollout(
     -, unless --allow-any-value is given.
 
     Everything is written into a journal before and after it is done: --resume goes on after a stop, and after kgm
-    itself was killed. A command whose end is not in the journal runs again unless its member has come back, so it has
+    itself was killed. It takes up only a journal of yours that nobody else may write, with the plan and the commands of
+    the first run; --exec and --exec-stop beside --resume are run instead of the journal's. A command whose end is not in the journal runs again unless its member has come back, so it has
     to be one that may run twice.
 
     --remove-first is for restarts that take longer than the session timeout: the members of a batch are stopped
@@ -193,13 +194,23 @@ def rollout(
     from kgm.operations.bounce.prediction import Gates
     from kgm.operations.bounce.request import BounceRequest
     from kgm.operations.kubernetes.pods import Kubectl
+    from kgm.operations.rollout.session import ResumeChanges
     from kgm.simulation.plan.bounce_plan import MemberOrder, Stop
 
     if resume is not None:
         _refuse_other_options(options, dry_run=dry_run)
-        rollout_run.resume(
-            resume, options, has_audit=not no_audit, accept_unseen=accept_unseen, assume_stopped=assume_stopped
+        commands = None
+        if command is not None or stop_command is not None:
+            commands = _commands(
+                command, stop_command, on_failure, None, is_shell=shell, allows_any_value=allow_any_value
+            )  # fmt: skip
+        elif shell or on_failure != "pause":
+            raise UsageError("--resume takes --shell and --on-failure only with the commands", hint="add --exec CMD")
+        changes = ResumeChanges(
+            commands=commands, accept_unseen=accept_unseen, assume_stopped=assume_stopped,
+            allows_any_value=allow_any_value,
         )  # fmt: skip
+        rollout_run.resume(resume, options, changes, has_audit=not no_audit)
     group_id = _group_id(group, group_option)
     limits = _limits(
         settle, step_timeout, command_timeout, interval, most_lag=max_lag, accept_unseen=accept_unseen
@@ -283,6 +294,11 @@ def _refuse_other_options(options: RunOptions, *, dry_run: bool) -> None:
         "dry_run",
         "accept_unseen",
         "assume_stopped",
+        "allow_any_value",
+        "command",
+        "stop_command",
+        "shell",
+        "on_failure",
         *options.origins,
         "output",
         "no_headers",

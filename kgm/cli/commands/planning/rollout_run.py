@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kgm.operations.bounce.request import BounceRequest
     from kgm.operations.kubernetes.pods import Kubectl
     from kgm.operations.removal.audit_log import AuditTrail
-    from kgm.operations.rollout.session import PlannedRollout, RolloutCommands, RolloutContext
+    from kgm.operations.rollout.session import PlannedRollout, ResumeChanges, RolloutCommands, RolloutContext
     from kgm.operations.rollout.spec import RolloutLimits
 
 
@@ -71,22 +71,20 @@ def _end_dry_run(printer: RolloutPrinter, planned: PlannedRollout, connected: Ad
     printer.finish_dry_run(error, connected)
 
 
-def resume(
-    journal: str, options: RunOptions, *, has_audit: bool, accept_unseen: bool, assume_stopped: bool
-) -> NoReturn:
+def resume(journal: str, options: RunOptions, changes: ResumeChanges, *, has_audit: bool) -> NoReturn:
+    """Go on where a journal ends."""
     from kgm.cli.output.rollout_report import RolloutPrinter
+    from kgm.operations.rollout.lock import state_folder
     from kgm.operations.rollout.session import open_journal, resume_rollout
 
     path = pathlib.Path(journal)
-    recorded = open_journal(path)
+    recorded = open_journal(path, state_folder(os.environ), changes)
     printer = RolloutPrinter(options, recorded.spec.group_id)
     with options.cluster(reads_only=False) as connected:
         context = _context(connected, printer, options, has_audit=has_audit)
         printer.resumed(recorded)
         with _journalled(printer, path):
-            report = resume_rollout(
-                path, context, accept_unseen=accept_unseen, assume_stopped=assume_stopped
-            )  # fmt: skip
+            report = resume_rollout(path, context, changes)
         printer.finish(report, connected)
 
 
