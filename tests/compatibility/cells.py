@@ -265,7 +265,7 @@ def rollout(scene: Scene) -> list[str]:
     command = f"sh -c 'touch {asked}; until test -e {done}; do sleep 0.1; done'"
     words = ("--restart-time", "5s", *_HEARTBEAT, "--settle", "2s", "--journal", str(scene.folder / "journal.ndjson"))
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(scene.json, "rollout", STABLE, "-i", "a", *words, "--exec", command)
+        running = pool.submit(scene.json, "rollout", "--yes", STABLE, "-i", "a", *words, "--exec", command)
         try:
             until(lambda: asked.exists() or running.done(), "the command has not run", 60)
             scene.members["a"].close()

@@ -71,7 +71,7 @@ def test_an_example_restarts_every_member_once(line, server, tmp_path):
         # The embedded server has no topic __consumer_offsets.
         more = ["--accept-unseen", "--settle", "0s", "--interval", "100ms", "--restart-time", "1s"]
         done = subprocess.run(
-            [*KGM, "rollout", group, *words[3:], *more], env=env, capture_output=True, text=True, timeout=120, check=False,
+            [*KGM, "rollout", "--yes", group, *words[3:], *more], env=env, capture_output=True, text=True, timeout=120, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

@@ -68,6 +68,14 @@ class StepExpectation:
             caveats=prediction.caveats,
         )
 
+    @property
+    def certainty(self) -> str:
+        """How far it can be relied on, in words. A range is never certain."""
+        if not self.exact:
+            return "at most what any draw had"
+        has_range = any(span.least != span.most for span in (self.rebalances, self.handovers))
+        return "so in every draw" if has_range else "certain"
+
     def __str__(self) -> str:
         return f"{_counted(self.rebalances, 'rebalance')}, {_counted(self.handovers, 'handover')}"
 

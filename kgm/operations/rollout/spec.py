@@ -231,7 +231,7 @@ def steps_of(plan: Plan) -> tuple[RolloutStep, ...]:
     if stopping and plan.bounce and plan.rolling is None:
         raise UsageError(
             "members that bounce and members that stop for good are different steps",
-            hint="add --rolling: the members that stop for good are the first step",
+            hint="leave --together out: the members that stop for good are the first step",
         )
     first: Sequence[RolloutStep] = (
         [RolloutStep(kind=StepKind.STOP, members=stopping, remove=plan.remove)] if stopping else []

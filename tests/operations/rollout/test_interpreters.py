@@ -11,12 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kgm.cli.main import run
 from kgm.model.errors import RefusedError
 from kgm.operations.rollout.template import CommandTarget, CommandTemplate, environment
 from tests import ROOT
 from tests.operations.rollout.interpreters import Interpreters
-from tests.operations.rollout.units import JoinedUnits
 
 #: `touch` in each of these makes the canary if a shell reads it.
 HOSTILE = (
@@ -135,16 +133,3 @@ def test_a_value_that_is_filled_in_is_itself_for_a_shell(values):
     line = "printf '%s\\n' start " + " ".join(words)
     done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["start", *words]
-
-
-def test_a_hostile_member_is_refused_before_the_first_step(server, group, tmp_path, capsys):
-    """It is the last of the plan; the members before it are left alone."""
-    value = "app-2;touch$IFS$CANARY"
-    with JoinedUnits(server.bootstrap, tmp_path, {"group": group, "topic": "orders"}) as units:
-        units.form(server, ["app-1", value])
-        words = ["-b", server.bootstrap, "--all", "--rolling", "--draws", "2", "--accept-unseen", "--exec"]
-        code = run(["rollout", group, *words, f"{units.command} restart {{instance_id}}"])
-        error = capsys.readouterr().err
-        assert (code, units.calls) == (6, [])
-        assert f"{{instance_id}} of member '{value}' has the character ';'" in error
-        assert "--allow-any-value" in error

@@ -39,6 +39,7 @@ def rollout(units, tmp_path):
             tmp_path,
             units.bootstrap,
             "rollout",
+            "--yes",
             units.group,
             "--exec",
             text,
@@ -56,7 +57,17 @@ def rollout(units, tmp_path):
 @pytest.fixture
 def resume(units, tmp_path):
     def resume(*words):
-        return kgm(tmp_path, units.bootstrap, "rollout", "--resume", str(tmp_path / "j.ndjson"), "-o", "ndjson", *words)
+        return kgm(
+            tmp_path,
+            units.bootstrap,
+            "rollout",
+            "--yes",
+            "--resume",
+            str(tmp_path / "j.ndjson"),
+            "-o",
+            "ndjson",
+            *words,
+        )
 
     return resume
 
@@ -69,7 +80,7 @@ def start(units, tmp_path):
     def start(*words, plan=("--all", "--rolling")):
         command = f"{units.command} restart {{instance_id}}"
         running = subprocess.Popen(
-            [*KGM, "rollout", units.group, *plan, "--accept-unseen", "--exec", command, *FLAGS, "--journal",
+            [*KGM, "rollout", "--yes", units.group, *plan, "--accept-unseen", "--exec", command, *FLAGS, "--journal",
              str(tmp_path / "j.ndjson"), *words],
             env=environment(tmp_path, units.bootstrap), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn
 
 from kgm.model.errors import KgmError, RefusedError
+from kgm.text.wording import many
 
 if TYPE_CHECKING:
     from kgm.cli.options.run_options import RunOptions
@@ -24,11 +25,14 @@ if TYPE_CHECKING:
 
 def start(
     group_id: str, request: BounceRequest, commands: RolloutCommands, limits: RolloutLimits, gates: object,
-    options: RunOptions, *, cluster_of_pods: Kubectl | None, journal: str | None, dry_run: bool, has_audit: bool,
-    assume_stopped: bool, draws: int, seed: int, printer: RolloutPrinter,
+    options: RunOptions, *, cluster_of_pods: Kubectl | None, journal: str | None, dry_run: bool, yes: bool,
+    has_audit: bool, assume_stopped: bool, draws: int, seed: int, printer: RolloutPrinter,
 ) -> NoReturn:  # fmt: skip
+    from kgm.cli.output.bounce_report import in_words
     from kgm.cli.output.failures import warn_of_unknown_offsets
     from kgm.cli.output.progress import progress
+    from kgm.cli.output.rollout_report import steps_text
+    from kgm.cli.question import ask, refuse_unasked
     from kgm.operations.bounce.group import live_group
     from kgm.operations.bounce.prediction import Gates
     from kgm.operations.bounce.request import plan_for
@@ -36,6 +40,7 @@ def start(
     from kgm.text.timestamps import rfc3339
 
     assert isinstance(gates, Gates)
+    refuse_unasked(group_id, yes=yes or dry_run)
     with options.cluster(reads_only=dry_run) as connected:
         live = live_group(connected, group_id)
         warn_of_unknown_offsets(connected)
@@ -47,11 +52,15 @@ def start(
                 live, request, commands, limits, gates=gates, pods=pods, assume_stopped=assume_stopped, draws=draws,
                 seed=seed,
             )  # fmt: skip
-        printer.plan(planned)
+        printer.plan(planned, in_words(planned.predicted.plan))
         if dry_run:
             printer.planned(planned)
             _end_dry_run(printer, planned, connected)
         refuse_failed_gates(planned)
+        if not yes:
+            lines = steps_text(planned)
+            ask(group_id, lines, f"Carry out {many(len(lines), 'step')}?")
+            connected.renew()  # the time to think is not the cluster's
         now = rfc3339(round(time.time() * 1000))
         path = pathlib.Path(journal) if journal is not None else default_journal(os.environ, group_id, now)
         context = _context(connected, printer, options, has_audit=has_audit)
@@ -71,18 +80,24 @@ def _end_dry_run(printer: RolloutPrinter, planned: PlannedRollout, connected: Ad
     printer.finish_dry_run(error, connected)
 
 
-def resume(journal: str, options: RunOptions, changes: ResumeChanges, *, has_audit: bool) -> NoReturn:
+def resume(journal: str, options: RunOptions, changes: ResumeChanges, *, has_audit: bool, yes: bool) -> NoReturn:
     """Go on where a journal ends."""
-    from kgm.cli.output.rollout_report import RolloutPrinter
+    from kgm.cli.output.rollout_report import RolloutPrinter, rest_text
+    from kgm.cli.question import ask, refuse_unasked
     from kgm.operations.rollout.lock import state_folder
     from kgm.operations.rollout.session import open_journal, resume_rollout
 
     path = pathlib.Path(journal)
     recorded = open_journal(path, state_folder(os.environ), changes)
+    refuse_unasked(recorded.spec.group_id, yes=yes)
     printer = RolloutPrinter(options, recorded.spec.group_id)
     with options.cluster(reads_only=False) as connected:
         context = _context(connected, printer, options, has_audit=has_audit)
         printer.resumed(recorded)
+        if not yes:
+            left = len(recorded.spec.steps) - recorded.progress.steps_done
+            ask(recorded.spec.group_id, rest_text(recorded), f"Go on with {many(left, 'step')}?")
+            connected.renew()
         with _journalled(printer, path):
             report = resume_rollout(path, context, changes)
         printer.finish(report, connected)

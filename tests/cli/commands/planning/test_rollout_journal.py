@@ -33,6 +33,7 @@ def stopped(server, tmp_path_factory):
         patch.setenv("XDG_STATE_HOME", str(folder / "state"))
         words = [
             "rollout",
+            "--yes",
             "journals",
             "-b",
             server.bootstrap,
@@ -61,7 +62,7 @@ def resume(journal, server, capsys):
     """Resume it: (exit code, stderr)."""
 
     def resume(*words, path=journal):
-        code = run(["rollout", "--resume", str(path), "-b", server.bootstrap, *words])
+        code = run(["rollout", "--yes", "--resume", str(path), "-b", server.bootstrap, *words])
         return code, capsys.readouterr().err
 
     return resume
@@ -258,4 +259,4 @@ def resumed(lines, folder, server):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder / f"state-{random.randrange(10**9)}"))
         words = ["--exec", "false", "--accept-unseen", "--timeout", "5s"]
-        assert run(["rollout", "--resume", str(path), "-b", server.bootstrap, *words]) in (0, 2, 6, 7, 8)
+        assert run(["rollout", "--yes", "--resume", str(path), "-b", server.bootstrap, *words]) in (0, 2, 6, 7, 8)
