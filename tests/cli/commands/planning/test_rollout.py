@@ -200,7 +200,7 @@ def test_it_waits_until_the_guard_knows(server, group, tmp_path, monkeypatch):
             "--all",
             "--remove-first",
             "--session-timeout",
-            "1s",
+            "20s",
             "--yes",
             *commands,
             *FLAGS,
