@@ -291,7 +291,8 @@ def scale_in(scene: Scene) -> list[str]:
     scene.members["app-1"].close()
     words = shlex.split(data["commands"]["remove"])
     place = words.index("remove-members")
-    assert scene.run(*words[place : words.index("-b")] if "-b" in words else words[place:]).code == 0
+    words = words[place : words.index("-b")] if "-b" in words else words[place:]
+    assert scene.run(*words, "--assume-stopped", "--yes").code == 0
     wait_settled([scene.members["app-0"]], PARTITIONS)
     assert len(scene.rebalances(SCALED)) - rebalances == data["scenario"]["rebalances"] == 1
     return []
