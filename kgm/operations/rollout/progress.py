@@ -87,6 +87,7 @@ def recorded_rollout(lines: Sequence[JournalLine]) -> RecordedRollout:
         for line in lines[1:]:
             _check_step(spec, progress, line)
             _apply(progress, line.kind, line.data)
+            _check_open_step(spec, progress)
         return RecordedRollout(
             run=_of(str, plan["run"]), mark=PlanMark.of(plan, spec.commands), spec=spec,
             cluster_id=_of((str, type(None)), plan["cluster_id"]), progress=progress,
@@ -116,6 +117,16 @@ def _check_step(spec: RolloutSpec, progress: RolloutProgress, line: JournalLine)
         raise ValueError(f"{kind} of step {number} at the wrong place")
     if "identity" in data and data["identity"] not in spec.steps[number - 1].members:
         raise ValueError(f"{data['identity']!r} is not of step {number}")
+
+
+def _check_open_step(spec: RolloutSpec, progress: RolloutProgress) -> None:
+    """Raises ValueError if the group before the step is another one, or has not its members."""
+    if progress.open_step is None:
+        return
+    before = progress.open_step.before
+    missing = set(spec.steps[progress.steps_done].members) - {one.identity for one in before.members}
+    if before.group_id != spec.group_id or missing:
+        raise ValueError(f"the group before step {progress.steps_done + 1} has no {', '.join(sorted(missing))}")
 
 
 def _apply(progress: RolloutProgress, kind: JournalKind, data: Mapping[str, Any]) -> None:

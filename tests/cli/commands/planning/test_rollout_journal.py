@@ -177,6 +177,40 @@ def test_commands_are_given_all_or_none(journal, resume):
 
 # -- damage
 
+#: What was done to the lines of a journal, and what kgm says of it.
+DAMAGE = (
+    (lambda lines: lines[0]["spec"]["limits"].update(interval_ms="soon"), "interval_ms is 'soon'"),
+    (lambda lines: lines[0]["spec"]["limits"].update(interval_ms=0), "interval_ms is 0"),
+    (lambda lines: lines[0]["spec"].update(restart_time_ms=-1), "restart_time_ms is -1"),
+    (lambda lines: lines[0]["spec"].update(group_id=7), "group_id is 7"),
+    (lambda lines: lines[0]["spec"].update(pods=["a"]), "pods is ['a']"),
+    (lambda lines: lines[0]["spec"].update(kafka_version="x"), "'x'"),
+    (lambda lines: lines[0]["spec"].update(steps=[]), "it has no steps"),
+    (lambda lines: lines[0]["spec"]["steps"][0].update(remove=["z"]), "removes others"),
+    (lambda lines: lines[0]["foretold"]["rebalances"].update(min=9), "is no range"),
+    (lambda lines: lines[0].update(run="../../etc"), "is no id of a run"),
+    (lambda lines: lines[1]["group"]["members"][0].update(group_instance_id="z"), "the group before step 1 has no a"),
+    (lambda lines: lines[1]["group"].update(members=[]), "the group before step 1 has no a"),
+    (lambda lines: lines.insert(2, lines[1]), "step-begin of step 1 at the wrong place"),
+    (lambda lines: lines.pop(1), "command-begin of step 1 at the wrong place"),
+    (lambda lines: lines[2].update(identity="b"), "'b' is not of step 1"),
+    (lambda lines: lines[3].update(pid="1/../../x"), "has the wrong type"),
+    (lambda lines: lines[1].update(step=2), "step-begin of step 2, where step 1 is next"),
+    (lambda lines: lines[4].update(is_success="no"), "has the wrong type"),
+    (lambda lines: lines[-1].update(is_final=None), "has the wrong type"),
+)
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGE)
+def test_what_no_rollout_has_written_is_refused(damage, message, stopped, resume, tmp_path):
+    lines = documents(stopped)
+    damage(lines)
+    shutil.rmtree(tmp_path / "state")  # else it is refused because the file was changed
+    code, error = resume("--exec", "false", path=written(tmp_path, lines))
+    assert code == 2, error
+    assert message in error
+
+
 _VALUES = st.sampled_from([None, True, -1, 10**30, 1.5, "", "x", "\ud800", [], ["a"], {}, {"min": 1}, [[]]])
 
 
@@ -248,7 +282,7 @@ def test_what_is_taken_up_of_a_damaged_journal_ends_with_no_internal_error(data,
 
 
 @pytest.mark.long
-@settings(_SETTINGS, max_examples=1_000)
+@settings(_SETTINGS, max_examples=300)
 @given(data=st.data())
 def test_many_damaged_journals_end_with_no_internal_error(data, stopped, tmp_path, server):
     resumed(data.draw(damaged(documents(stopped))), tmp_path, server)
