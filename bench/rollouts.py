@@ -91,7 +91,7 @@ def carry_out(plan, kafka, folder):
             commands = ["--exec-stop", f"{units.command} stop {which}", "--exec", f"{units.command} start {which}"]
             commands += ["--remove-first", "--assume-stopped"]
         ended = kgm(
-            folder, kafka.bootstrap, "rollout", group, "--all", *shape, *unseen, "--settle", "3s", "--restart-time",
+            folder, kafka.bootstrap, "rollout", "--yes", group, "--all", *shape, *unseen, "--settle", "3s", "--restart-time",
             f"{plan.away_s:g}s", "--heartbeat-interval", "300ms", *commands, "-o", "ndjson",
             timeout_s=600,
         )  # fmt: skip

@@ -302,7 +302,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --pause --order --restart-time --stop --remove-first --scale-in --remove --assume-stopped --session-timeout --rebalance-timeout --heartbeat-interval --set --kafka-version --fail-if-moves --fail-if-rebalances --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell --allow-any-value -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --pause --order --restart-time --stop --remove-first --scale-in --remove --assume-stopped --session-timeout --rebalance-timeout --heartbeat-interval --set --kafka-version --fail-if-moves --fail-if-rebalances --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run -y --yes --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'scale-in')
@@ -310,6 +310,7 @@ _kgm() {
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
         --to) _kgm_value '' "$cur"; return ;;
         --statefulset) _kgm_value '' "$cur"; return ;;
+        --first) _kgm_value '' "$cur"; return ;;
         --namespace) _kgm_value '' "$cur"; return ;;
         --selector) _kgm_value '' "$cur"; return ;;
         --kubectl) _kgm_value '' "$cur"; return ;;
@@ -323,7 +324,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --to --statefulset --kubernetes --namespace --selector --kubectl --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --to --statefulset --first --kubernetes --namespace --selector --kubectl --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'watch')

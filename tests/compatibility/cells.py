@@ -265,7 +265,7 @@ def rollout(scene: Scene) -> list[str]:
     command = f"sh -c 'touch {asked}; until test -e {done}; do sleep 0.1; done'"
     words = ("--restart-time", "5s", *_HEARTBEAT, "--settle", "2s", "--journal", str(scene.folder / "journal.ndjson"))
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(scene.json, "rollout", STABLE, "-i", "a", *words, "--exec", command)
+        running = pool.submit(scene.json, "rollout", "--yes", STABLE, "-i", "a", *words, "--exec", command)
         try:
             until(lambda: asked.exists() or running.done(), "the command has not run", 60)
             scene.members["a"].close()
@@ -291,7 +291,8 @@ def scale_in(scene: Scene) -> list[str]:
     scene.members["app-1"].close()
     words = shlex.split(data["commands"]["remove"])
     place = words.index("remove-members")
-    assert scene.run(*words[place : words.index("-b")] if "-b" in words else words[place:]).code == 0
+    words = words[place : words.index("-b")] if "-b" in words else words[place:]
+    assert scene.run(*words, "--assume-stopped", "--yes").code == 0
     wait_settled([scene.members["app-0"]], PARTITIONS)
     assert len(scene.rebalances(SCALED)) - rebalances == data["scenario"]["rebalances"] == 1
     return []

@@ -26,7 +26,7 @@ _PAGE = (ROOT / "docs" / "rollout.md").read_text()
 EXAMPLES = [line for line in _BLOCK.splitlines() if not line.startswith("#")]
 #: Where each tool has the name of what it restarts, in its arguments.
 _TOOLS = {
-    "ssh": r"app@(\S+)$", "docker": r"restart (\S+)$", "ansible": r"^(\S+) ", "kubectl": r"delete pod (\S+)$",
+    "ssh": r"app@(\S+)$", "docker": r"restart (\S+)$", "ansible": r"name=app@(\S+) ", "kubectl": r"delete pod (\S+)$",
     "systemctl": r"app@(\S+)$",
 }  # fmt: skip
 _STAND_IN = """#!{python} -SE
@@ -71,7 +71,7 @@ def test_an_example_restarts_every_member_once(line, server, tmp_path):
         # The embedded server has no topic __consumer_offsets.
         more = ["--accept-unseen", "--settle", "0s", "--interval", "100ms", "--restart-time", "1s"]
         done = subprocess.run(
-            [*KGM, "rollout", group, *words[3:], *more], env=env, capture_output=True, text=True, timeout=120, check=False,
+            [*KGM, "rollout", "--yes", group, *words[3:], *more], env=env, capture_output=True, text=True, timeout=120, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

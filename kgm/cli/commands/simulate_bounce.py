@@ -29,6 +29,7 @@ from kgm.cli.options.plan_words import (
     choice_of,
     duration_of,
     member_ids_of,
+    members_of,
     rolling_of,
 )
 from kgm.cli.options.run_options import RunOptions
@@ -176,6 +177,8 @@ def simulate_bounce(
     partition passes from one member to another: away and back again is two handovers and no move. --fail-if-moves
     counts handovers, and fails also if more than N partitions are moved, such as those left without a consumer.
 
+    Members bounce one after another, as with kgm rollout, unless --max-unavailable or --together says more.
+
     The group is live (GROUP, which is only read), a snapshot (--from-file), or made up (--members N --topic
     NAME:PARTITIONS), with up to 200000 partitions.
 
@@ -199,19 +202,15 @@ def simulate_bounce(
         assignor=assignor, membership=choice_of(Membership, membership, "--as"),
         protocol=choice_of(GroupProtocol, protocol, "--protocol"),
     )  # fmt: skip
+    named = members_of(instance_ids, member_ids, match, everyone=everyone, scale_in=scale_in, remove=remove)
     request = BounceRequest(
-        instance_ids=member_ids_of(instance_ids, "--instance-ids"),
-        member_ids=member_ids_of(member_ids, "--member-ids"),
-        patterns=tuple(match or ()),
-        everyone=everyone,
-        scale_in=member_ids_of(scale_in, "--scale-in"),
-        remove=member_ids_of(remove, "--remove"),
+        **named,
         scale_out=scale_out,
         scale_out_every_ms=duration_of(scale_out_every, "--scale-out-every") or 0,
         target_size=target_size,
         pre_registered=member_ids_of(pre_registered, "--pre-registered"),
         rolling=rolling_of(
-            rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause, order=order
+            named, rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause, order=order
         ),
         order=choice_of(MemberOrder, order, "--order") or MemberOrder.NAMED,
         restart_time_ms=duration_of(restart_time, "--restart-time") or 0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypedDict, TypeVar
 
 import typer
 
@@ -32,8 +32,8 @@ Match = Annotated[
     list[str] | None, typer.Option("--match", metavar="GLOB", help="Members that bounce: ids that match; repeatable.")
 ]
 Everyone = Annotated[bool, typer.Option("--all", help="All members bounce.")]
-Together = Annotated[bool, typer.Option("--together", help="All at once (the default).")]
-RollingFlag = Annotated[bool, typer.Option("--rolling", help="In batches, one after another.")]
+Together = Annotated[bool, typer.Option("--together", help="All at once.")]
+RollingFlag = Annotated[bool, typer.Option("--rolling", help="In batches, one after another (the default).")]
 MaxUnavailable = Annotated[int | None, typer.Option("--max-unavailable", metavar="N", help="Members in a batch (1).")]
 RestartTime = Annotated[
     str, typer.Option("--restart-time", metavar="DURATION", help="Time from the stop of a member to its start.")
@@ -68,16 +68,48 @@ def member_ids_of(texts: list[str] | None, option: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for text in texts or () for name in expand_list(text, option)))
 
 
+class MembersOfPlan(TypedDict):
+    """The fields of a `BounceRequest` that say which members."""
+
+    instance_ids: tuple[str, ...]
+    member_ids: tuple[str, ...]
+    patterns: tuple[str, ...]
+    everyone: bool
+    scale_in: tuple[str, ...]
+    remove: tuple[str, ...]
+
+
+def members_of(
+    instance_ids: list[str] | None, member_ids: list[str] | None, match: list[str] | None, *, everyone: bool,
+    scale_in: list[str] | None, remove: list[str] | None,
+) -> MembersOfPlan:  # fmt: skip
+    """Raises UsageError for a list that is not valid."""
+    return MembersOfPlan(
+        instance_ids=member_ids_of(instance_ids, "--instance-ids"),
+        member_ids=member_ids_of(member_ids, "--member-ids"),
+        patterns=tuple(match or ()),
+        everyone=everyone,
+        scale_in=member_ids_of(scale_in, "--scale-in"),
+        remove=member_ids_of(remove, "--remove"),
+    )
+
+
 def rolling_of(
-    *, rolling: bool, together: bool, max_unavailable: int | None, pause: str | None, order: str | None
-) -> Rolling | None:
+    members: MembersOfPlan, *, rolling: bool, together: bool, max_unavailable: int | None, pause: str | None,
+    order: str | None,
+) -> Rolling | None:  # fmt: skip
+    """Rolling, one member at a time, unless the operator says otherwise; None: all together, or nobody bounces.
+
+    Raises UsageError for words that exclude each other."""
     from kgm.simulation.plan.bounce_plan import Rolling
 
     if rolling and together:
         raise UsageError("--rolling and --together exclude each other")
-    if not rolling:
-        if max_unavailable is not None or pause is not None or order is not None:
-            raise UsageError("--max-unavailable, --pause and --order require --rolling")
+    bounces = members["everyone"] or members["instance_ids"] or members["member_ids"] or members["patterns"]
+    is_ordered = max_unavailable is not None or pause is not None or order is not None
+    if together and is_ordered:
+        raise UsageError("--max-unavailable, --pause and --order exclude --together")
+    if together or not (rolling or is_ordered or bounces):
         return None
     return Rolling(
         max_unavailable=1 if max_unavailable is None else max_unavailable, pause_ms=duration_of(pause, "--pause") or 0

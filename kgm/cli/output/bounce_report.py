@@ -149,10 +149,8 @@ def in_words(plan: Plan) -> str:
 def _how(plan: Plan) -> str:
     """How members restart."""
     parts = ["together"] if len(plan.bounce) > 1 else []
-    if plan.rolling is not None:
-        parts = ["rolling", f"{plan.rolling.max_unavailable} at a time"]
-        if len(plan.bounce) > 1:
-            parts.append(_ORDERS[plan.order.value])
+    if plan.rolling is not None and len(plan.bounce) > 1:
+        parts = ["rolling", f"{plan.rolling.max_unavailable} at a time", _ORDERS[plan.order.value]]
     parts += [f"{plan.stop.value} stop", f"back after {show_duration(plan.restart_time_ms)}"]
     if plan.remove_first:
         parts.insert(-1, "removed by one LeaveGroup")

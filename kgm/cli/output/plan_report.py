@@ -116,10 +116,21 @@ def _plans(output: PlanOutput) -> Table:
     rows: list[list[Cell]] = [
         [" ".join(one.shape.words), *_cells(one.costs), "yes" if one.prediction.exact else "no"] for one in shown
     ]
-    members = many(len(found.base.bounce), "member")
-    heading = f"{found.group.group_id}  {members} to restart, lowest {found.task.objective.value} first"
+    heading = f"{found.group.group_id}  {_asked(found)}, lowest {found.task.objective.value} first"
     columns = [*_columns("PLAN"), Column(title="EXACT")]
     return Table(columns=columns, rows=rows, heading=heading, notes=notes)
+
+
+def _asked(found: FoundPlans) -> str:
+    """What was to be planned, as it was understood."""
+    base, most = found.base, found.task.max_unavailable
+    if not base.restart_times_ms:
+        back = f"back after {show_duration(base.restart_time_ms)}"
+    else:
+        back = f"back after up to {show_duration(base.longest_restart_ms)}"
+    away = [] if most is None else [f"at most {most} away at a time"]
+    how = ", ".join([*away, f"{base.stop.value} stop", back])
+    return f"{many(len(base.bounce), 'member')} to restart ({how})"
 
 
 def _what_ifs(found: FoundPlans) -> list[Table]:

@@ -14,7 +14,7 @@ from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, ren
 from kgm.cli.output.streams import write_stdout
 from kgm.model.errors import KgmError, OutputError, PartialError
 from kgm.text.sanitize import clean, json_text
-from kgm.text.shell import shell_line
+from kgm.text.shell import shell_line, shell_word
 from kgm.text.timestamps import rfc3339
 from kgm.text.wording import many
 
@@ -46,14 +46,13 @@ class RolloutPrinter:
 
     # -- before
 
-    def plan(self, planned: PlannedRollout) -> None:
-        """What is foretold of the whole."""
+    def plan(self, planned: PlannedRollout, understood: str) -> None:
+        """The plan as it was understood, and what is foretold of it. understood: the plan in words."""
         expected, spec = planned.expected, planned.spec
         self._steps = [_step_json(number, step) for number, step in enumerate(spec.steps, 1)]
-        members = many(len(spec.members), "member")
         steps = many(len(spec.steps), "step")
-        certainty = "certain" if expected.exact else "at most what any draw had"
-        self._notices.note(f"{self._group_id}: {members} in {steps}; foretold: {expected} ({certainty})")
+        self._notices.note(f"{self._group_id}: {understood}: {steps}")
+        self._notices.note(f"foretold: {expected} ({expected.certainty})")
         for caveat in expected.caveats:
             self._notices.note(f"note: {caveat}")
 
@@ -176,3 +175,24 @@ def _item(
 
 def _planned_json(target: CommandTarget, argv: tuple[str, ...], steps: int, group_id: str) -> dict[str, Any]:
     return _item(group_id, target.identity, "command", target.step, steps, shell_line(argv), argv)
+
+
+def steps_text(planned: PlannedRollout) -> list[str]:
+    """A line for each step with its commands."""
+    lines = []
+    for number, step in enumerate(planned.spec.steps, 1):
+        commands = [shell_line(argv) for target, argv in planned.commands if target.step == number]
+        lines.append(f"step {number}: {', '.join(step.members)}: {'; '.join(dict.fromkeys(commands))}")
+    return lines
+
+
+def rest_text(recorded: RecordedRollout) -> list[str]:
+    """A line for each step that is not over, and the commands."""
+    spec, done = recorded.spec, recorded.progress.steps_done
+    lines = [f"step {number}: {', '.join(step.members)}" for number, step in enumerate(spec.steps, 1)][done:]
+    commands = (
+        ("--exec-stop", spec.stop_command),
+        ("--exec", spec.command),
+        ("--on-failure run", spec.failure_command),
+    )
+    return [*(f"{option} {shell_word(text)}" for option, text in commands if text is not None), *lines]

@@ -48,6 +48,7 @@ _IDLE_MS: Final = 1_200
 _POLL_S: Final = 0.4
 #: The budget of one poll of offsets and log, in ms.
 _REQUEST_MS: Final = 5_000
+ASSUME_STOPPED: Final = "--assume-stopped"
 _CONSUMER_SESSION: Final = "group.consumer.session.timeout.ms"
 #: The number of commits of each member to read from the log.
 _ENOUGH_COMMITS: Final = 12
@@ -420,7 +421,7 @@ def missing_flags(request: RemovalRequest, plan: RemovalPlan, report: GuardRepor
     if LivenessVerdict.ALIVE in verdicts and not request.allow_live:
         flags.append("--allow-live")
     if LivenessVerdict.UNKNOWN in verdicts and not request.assume_stopped:
-        flags.append("--assume-stopped")
+        flags.append(ASSUME_STOPPED)
     return tuple(flags)
 
 

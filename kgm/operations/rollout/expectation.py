@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,14 @@ class ExpectedRange:
 
     least: int
     most: int
+
+    @classmethod
+    def from_json(cls, data: Any) -> ExpectedRange:
+        """Raises KeyError, TypeError or ValueError for no range."""
+        least, most = operator.index(data["min"]), operator.index(data["max"])
+        if not 0 <= least <= most:
+            raise ValueError(f"{least} to {most} is no range")
+        return cls(least=least, most=most)
 
     def __str__(self) -> str:
         return str(self.most) if self.least == self.most else f"{self.least} to {self.most}"
@@ -59,6 +68,14 @@ class StepExpectation:
             caveats=prediction.caveats,
         )
 
+    @property
+    def certainty(self) -> str:
+        """How far it can be relied on, in words. A range is never certain."""
+        if not self.exact:
+            return "at most what any draw had"
+        has_range = any(span.least != span.most for span in (self.rebalances, self.handovers))
+        return "so in every draw" if has_range else "certain"
+
     def __str__(self) -> str:
         return f"{_counted(self.rebalances, 'rebalance')}, {_counted(self.handovers, 'handover')}"
 
@@ -77,17 +94,20 @@ class StepExpectation:
 
     @classmethod
     def from_json(cls, data: Any) -> StepExpectation:
-        """Raises KeyError or TypeError for what `to_json` has not written."""
+        """Raises KeyError, TypeError, ValueError or AttributeError for what `to_json` has not written."""
         final = data["final_assignment"]
         return cls(
-            rebalances=ExpectedRange(least=data["rebalances"]["min"], most=data["rebalances"]["max"]),
-            handovers=ExpectedRange(least=data["handovers"]["min"], most=data["handovers"]["max"]),
-            exact=data["exact"],
-            becomes_stable=data["becomes_stable"],
+            rebalances=ExpectedRange.from_json(data["rebalances"]),
+            handovers=ExpectedRange.from_json(data["handovers"]),
+            exact=bool(data["exact"]),
+            becomes_stable=bool(data["becomes_stable"]),
             final_assignment=None
             if final is None
-            else {name: {topic: tuple(some) for topic, some in owned.items()} for name, owned in final.items()},
-            caveats=tuple(data["caveats"]),
+            else {
+                name: {topic: tuple(map(operator.index, some)) for topic, some in owned.items()}
+                for name, owned in final.items()
+            },
+            caveats=tuple(map(str, data["caveats"])),
         )
 
 

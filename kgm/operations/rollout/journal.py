@@ -3,6 +3,9 @@
 Lines of ASCII JSON, appended and flushed one by one. A kgm that is killed leaves at most one torn line at the end, of
 an act that it had not begun: nothing is done before the line that announces it is on disk.
 
+A journal says which commands run, so kgm goes on only with a regular file of the operator's own that nobody else may
+write, and only with the plan and the commands of the first run, of which it keeps a mark in its own folder.
+
     plan              the spec, the cluster, the operator, the group as it was, what is foretold of the whole
     step-begin        the step, its members, the group before it, what is foretold of it
     command-begin     a command is about to run
@@ -17,9 +20,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import pathlib
+import re
 import stat
 import time
 from collections.abc import Callable, Mapping
@@ -27,13 +32,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from kgm.model.errors import NotFoundError, PartialError, RefusedError, UsageError
+from kgm.model.errors import PartialError, RefusedError, UsageError
 from kgm.operations.removal.audit_log import timestamp
 
 VERSION: Final = 1
 _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 #: A journal of 10,000 members with their partitions is far smaller.
 _MOST_BYTES: Final = 256 << 20
+_MOST_MARK_BYTES: Final = 1 << 20
+_RUN_ID: Final = re.compile(r"[0-9a-f]{16}")
 
 
 class JournalKind(StrEnum):
@@ -91,14 +98,16 @@ class RolloutJournal:
         """A file to go on with; a torn last line is cut off. Raises RefusedError: nothing was done."""
         try:
             file = os.open(path, _OPEN)
-            if not stat.S_ISREG(os.fstat(file).st_mode):
-                os.close(file)
-                raise OSError(errno.EINVAL, "it is not a regular file")  # noqa: TRY301
-            os.ftruncate(file, len(_whole_lines(path)))
         except OSError as error:
             raise RefusedError(
                 f"the journal {path} cannot be written: {error.strerror or error}: nothing was done"
             ) from None
+        try:
+            _refuse_foreign(path, file)
+            os.ftruncate(file, len(_whole_lines(path)))
+        except BaseException:
+            os.close(file)
+            raise
         return cls(path, file)
 
     def write(self, kind: JournalKind, **data: Any) -> None:
@@ -121,11 +130,9 @@ class RolloutJournal:
 
 
 def read_journal(path: pathlib.Path) -> list[JournalLine]:
-    """The lines, without a torn one at the end. Raises NotFoundError or UsageError."""
-    try:
-        text = _whole_lines(path)
-    except OSError as error:
-        raise NotFoundError(f"the journal {path} cannot be read: {error.strerror or error}") from None
+    """The lines, without a torn one at the end. Raises UsageError, or RefusedError for a file that others own, may
+    write, or that is not a regular one."""
+    text = _whole_lines(path)
     lines = []
     for number, raw in enumerate(text.splitlines(), 1):
         try:
@@ -142,13 +149,44 @@ def read_journal(path: pathlib.Path) -> list[JournalLine]:
 
 
 def _whole_lines(path: pathlib.Path) -> bytes:
-    """Everything up to the last end of a line. Raises OSError."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with open(file, "rb") as stream:  # noqa: PTH123  (a descriptor)
-        if os.fstat(file).st_size > _MOST_BYTES:
-            raise OSError(errno.EFBIG, "it is larger than a journal can be")
-        text = stream.read()
+    """Everything up to the last end of a line. Raises what `read_journal` raises."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENODEV):
+            raise _not_taken_up(path, "it is not a regular file") from None
+        raise UsageError(f"the journal {path} cannot be read: {error.strerror or error}") from None
+    try:
+        _refuse_foreign(path, file)
+        with open(file, "rb", closefd=False) as stream:
+            text = stream.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"the journal {path} cannot be read: {error.strerror or error}") from None
+    finally:
+        os.close(file)
+    if len(text) > _MOST_BYTES:
+        raise UsageError(f"the journal {path} cannot be read: it is larger than a journal can be")
     return text[: text.rfind(b"\n") + 1]
+
+
+def _refuse_foreign(path: pathlib.Path, file: int) -> None:
+    """Raises RefusedError unless it is a regular file of this user that nobody else may write: what it says is run."""
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode):
+        raise _not_taken_up(path, "it is not a regular file")
+    if status.st_uid != os.geteuid():
+        raise _not_taken_up(path, f"it is owned by another user (uid {status.st_uid})")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        others = "its group" if status.st_mode & stat.S_IWGRP else "everyone"
+        raise _not_taken_up(path, f"{others} may write it (mode {stat.S_IMODE(status.st_mode):04o})")
+
+
+def _not_taken_up(path: pathlib.Path, why: str) -> RefusedError:
+    return RefusedError(
+        f"nothing was done: the journal {path} is not taken up: {why}",
+        facts=("a journal says which commands run as you",),
+        hint="look at its commands, and start a new rollout: kgm rollout GROUP --exec ...",
+    )
 
 
 def _flush_folder(folder: pathlib.Path) -> None:
@@ -157,3 +195,70 @@ def _flush_folder(folder: pathlib.Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+# -- the first run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanMark:
+    """What kgm keeps of the first run of a rollout, apart from its journal. plan: a digest of everything in the line
+    `plan` but the commands; commands: these, as in the journal."""
+
+    plan: str
+    commands: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], commands: Mapping[str, Any]) -> Self:
+        """data: of the line `plan`."""
+        rest = {**data, "spec": {name: value for name, value in data["spec"].items() if name not in commands}}
+        text = json.dumps(rest, sort_keys=True)
+        return cls(plan=hashlib.sha256(text.encode("ascii")).hexdigest(), commands=dict(commands))
+
+    def keep(self, folder: pathlib.Path, run: str) -> None:
+        """Write it before the journal's first line. Raises RefusedError."""
+        path = _mark_path(folder, run)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = os.open(path, _OPEN | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                os.write(file, json.dumps({"plan": self.plan, "commands": self.commands}).encode("ascii"))
+                os.fsync(file)
+            finally:
+                os.close(file)
+        except OSError as error:
+            raise RefusedError(
+                f"nothing was done: {path} cannot be written: {error.strerror or error}",
+                hint="export XDG_STATE_HOME=/a/folder/of/yours",
+            ) from None
+
+    @classmethod
+    def kept(cls, folder: pathlib.Path, run: str) -> Self | None:
+        """That of a run; None if there is none, as on another machine. Raises RefusedError for one that others may have
+        written."""
+        path = _mark_path(folder, run)
+        try:
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return None
+        try:
+            _refuse_foreign(path, file)
+            data = json.loads(os.read(file, _MOST_MARK_BYTES))
+            return cls(plan=str(data["plan"]), commands=dict(data["commands"]))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None
+        finally:
+            os.close(file)
+
+    @staticmethod
+    def drop(folder: pathlib.Path, run: str) -> None:
+        """Of a rollout that is complete."""
+        with contextlib.suppress(OSError):
+            _mark_path(folder, run).unlink()
+
+
+def _mark_path(folder: pathlib.Path, run: str) -> pathlib.Path:
+    """Raises UsageError for what no run is called."""
+    if not _RUN_ID.fullmatch(run):
+        raise UsageError(f"the journal is not complete: {run!r} is no id of a run")
+    return folder / f"{run}.plan"

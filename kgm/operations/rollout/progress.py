@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import GroupSnapshot, snapshot_from_json
 from kgm.operations.rollout.expectation import StepCounts, StepExpectation
-from kgm.operations.rollout.journal import JournalKind, JournalLine
+from kgm.operations.rollout.journal import JournalKind, JournalLine, PlanMark
 from kgm.operations.rollout.spec import RolloutSpec
+
+#: Lines that are about the step that is next.
+_OF_A_STEP: Final = (
+    JournalKind.STEP_BEGIN, JournalKind.COMMAND_BEGIN, JournalKind.COMMAND_STARTED, JournalKind.COMMAND_END,
+    JournalKind.REMOVAL_BEGIN, JournalKind.REMOVAL_END, JournalKind.STEP_END,
+)  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,8 +66,11 @@ class RolloutProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRollout:
-    """A journal: what was to be done on which cluster, and how far it has come."""
+    """A journal: what was to be done on which cluster, and how far it has come. run: an id of its own; mark: what its
+    first line says now."""
 
+    run: str
+    mark: PlanMark
     spec: RolloutSpec
     cluster_id: str | None
     progress: RolloutProgress
@@ -76,10 +85,48 @@ def recorded_rollout(lines: Sequence[JournalLine]) -> RecordedRollout:
             left=snapshot_from_json(plan["group"]), overall=StepExpectation.from_json(plan["foretold"])
         )
         for line in lines[1:]:
+            _check_step(spec, progress, line)
             _apply(progress, line.kind, line.data)
-    except (KeyError, TypeError, AttributeError) as error:
+            _check_open_step(spec, progress)
+        return RecordedRollout(
+            run=_of(str, plan["run"]), mark=PlanMark.of(plan, spec.commands), spec=spec,
+            cluster_id=_of((str, type(None)), plan["cluster_id"]), progress=progress,
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"the journal is not complete: {type(error).__name__}: {error}") from None
-    return RecordedRollout(spec=spec, cluster_id=plan["cluster_id"], progress=progress)
+
+
+def _of(kinds: type | tuple[type, ...], value: Any) -> Any:
+    """A value of a journal. Raises TypeError for one of another type."""
+    if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
+        raise TypeError(f"{value!r} has the wrong type")
+    return value
+
+
+def _check_step(spec: RolloutSpec, progress: RolloutProgress, line: JournalLine) -> None:
+    """Raises ValueError for a line that does not follow from those before it."""
+    kind, data = line.kind, line.data
+    if progress.is_over:
+        raise ValueError(f"{kind} after the end")
+    if kind not in _OF_A_STEP:
+        return
+    number = progress.steps_done + 1
+    if number > len(spec.steps) or _of(int, data["step"]) != number:
+        raise ValueError(f"{kind} of step {data['step']}, where step {number} is next")
+    if (progress.open_step is None) != (kind is JournalKind.STEP_BEGIN):
+        raise ValueError(f"{kind} of step {number} at the wrong place")
+    if "identity" in data and data["identity"] not in spec.steps[number - 1].members:
+        raise ValueError(f"{data['identity']!r} is not of step {number}")
+
+
+def _check_open_step(spec: RolloutSpec, progress: RolloutProgress) -> None:
+    """Raises ValueError if the group before the step is another one, or has not its members."""
+    if progress.open_step is None:
+        return
+    before = progress.open_step.before
+    missing = set(spec.steps[progress.steps_done].members) - {one.identity for one in before.members}
+    if before.group_id != spec.group_id or missing:
+        raise ValueError(f"the group before step {progress.steps_done + 1} has no {', '.join(sorted(missing))}")
 
 
 def _apply(progress: RolloutProgress, kind: JournalKind, data: Mapping[str, Any]) -> None:
@@ -98,11 +145,11 @@ def _apply(progress: RolloutProgress, kind: JournalKind, data: Mapping[str, Any]
         case JournalKind.COMMAND_STARTED:
             if step is not None and not data["is_on_failure"]:
                 begun = _begun(step, data)[data["identity"]]
-                begun.pid, begun.mark = data["pid"], data["mark"]
+                begun.pid, begun.mark = _of(int, data["pid"]), _of((str, type(None)), data["mark"])
         case JournalKind.COMMAND_END:
             if step is not None and not data["is_on_failure"]:
                 begun = _begun(step, data)[data["identity"]]
-                begun.has_ended, begun.is_success = True, data["is_success"]
+                begun.has_ended, begun.is_success = True, _of(bool, data["is_success"])
         case JournalKind.REMOVAL_BEGIN:
             pass
         case JournalKind.REMOVAL_END:
@@ -113,10 +160,10 @@ def _apply(progress: RolloutProgress, kind: JournalKind, data: Mapping[str, Any]
             progress.steps_done += 1
             progress.open_step, progress.was_stopped = None, False
             progress.left = snapshot_from_json(data["group"])
-            counts = StepCounts(rebalances=observed["rebalances"], handovers=observed["handovers"])
+            counts = StepCounts(rebalances=_of(int, observed["rebalances"]), handovers=_of(int, observed["handovers"]))
             progress.totals = progress.totals.plus(counts)
         case JournalKind.STOP:
-            progress.was_stopped, progress.is_over = True, data["is_final"]
+            progress.was_stopped, progress.is_over = True, _of(bool, data["is_final"])
             progress.overall = None
         case JournalKind.RESUME:
             pass

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from kgm.client.admin_client import AdminClient
 from kgm.model.errors import KgmError, PartialError
-from kgm.operations.removal import removal
+from kgm.operations.removal import guard, removal
 from kgm.operations.removal.audit_log import AuditTrail
+from kgm.operations.removal.liveness import SESSION_MARGIN_MS
 from kgm.operations.removal.operator import HumanOperator
 from kgm.operations.removal.outcome import MemberResult
 from kgm.operations.removal.removal import PreparedRemoval
@@ -15,21 +17,44 @@ from kgm.operations.removal.request import RemovalRequest
 
 SCALE_IN = "scale-in by kgm rollout"
 RESTART = "restart by kgm rollout"
+#: What happens in the group meanwhile, such as a rebalance, may make a watch worthless.
+_MOST_WATCHES = 3
 
 
 def prepare_removal(
-    cluster: AdminClient, group_id: str, identities: Sequence[str], *, reason: str, assume_stopped: bool
-) -> PreparedRemoval:
-    """What one LeaveGroup would remove, after the members' commands have stopped them. Raises KgmError if the group
-    cannot be described, RefusedError if a member may be alive."""
+    cluster: AdminClient, group_id: str, identities: Sequence[str], *, reason: str, assume_stopped: bool,
+    session_timeout_ms: int | None, on_wait: Callable[[int], None],
+) -> PreparedRemoval:  # fmt: skip
+    """What one LeaveGroup would remove, after the members' commands have stopped them. Where the guard does not know
+    yet whether they have stopped, it watches for as long as it takes to know.
+
+    session_timeout_ms: of the members, if the guard cannot read it; None: not known. on_wait: called with the time in
+    ms before such a watch. Raises KgmError if the group cannot be described, RefusedError if a member may be alive."""
     request = RemovalRequest(
         group_id=group_id, identities=tuple(identities), reason=reason, assume_stopped=assume_stopped,
         ignore_missing=True,
     )  # fmt: skip
     prepared = removal.prepare(cluster, request)
+    for _ in range(_MOST_WATCHES):
+        window_ms = _missing_window_ms(prepared, session_timeout_ms)
+        if window_ms is None:
+            break
+        on_wait(window_ms)
+        prepared = removal.prepare(cluster, replace(request, guard_window_ms=window_ms))
     if prepared.refusal is not None:
         raise prepared.refusal
     return prepared
+
+
+def _missing_window_ms(prepared: PreparedRemoval, session_timeout_ms: int | None) -> int | None:
+    """How long the guard has to watch, where nothing else is missing for the removal; None where that does not help."""
+    request, plan, report = prepared.request, prepared.plan, prepared.guard
+    if prepared.refusal is None or guard.missing_flags(request, plan, report) != (guard.ASSUME_STOPPED,):
+        return None
+    window_ms = guard.proof_window_ms(plan, report)
+    if window_ms is not None or session_timeout_ms is None:
+        return window_ms
+    return session_timeout_ms + 2 * SESSION_MARGIN_MS
 
 
 def execute_removal(

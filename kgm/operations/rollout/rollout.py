@@ -299,8 +299,9 @@ class Rollout:
         cluster.renew(self._tools.timeout_ms)
         reason = removal.RESTART if step.comes_back else removal.SCALE_IN
         prepared = removal.prepare_removal(
-            cluster, spec.group_id, step.remove, reason=reason, assume_stopped=spec.assume_stopped
-        )
+            cluster, spec.group_id, step.remove, reason=reason, assume_stopped=spec.assume_stopped,
+            session_timeout_ms=spec.session_timeout_ms, on_wait=self._waits_for_guard,
+        )  # fmt: skip
         self._journal.write(JournalKind.REMOVAL_BEGIN, step=self._number, members=list(step.remove))
         cluster.renew(self._tools.timeout_ms)
         results = removal.execute_removal(cluster, prepared, self._tools.operator, self._tools.audit)
@@ -308,6 +309,10 @@ class Rollout:
         self._journal.write(JournalKind.REMOVAL_END, step=self._number, results=shown)
         text = ", ".join(f"{one['identity']} {one['result']}" for one in shown)
         self._emit(RolloutEventKind.NOTE, f"one LeaveGroup: {text}")
+
+    def _waits_for_guard(self, window_ms: int) -> None:
+        text = f"it is not known yet whether all have stopped: kgm watches them, for up to {show_duration(window_ms)}"
+        self._emit(RolloutEventKind.NOTE, text)
 
     def _settle(self) -> None:
         """Wait until the group is as foretold, and nothing happens any more."""
@@ -407,6 +412,11 @@ class Rollout:
         template = self._spec.failure_template()
         if template is None:
             return
-        failure = CommandBatch(template, batch.targets, self._tools, self._spec.limits, self._emit, is_on_failure=True)
-        failure.start()
-        failure.wait()
+        try:
+            failure = CommandBatch(
+                template, batch.targets, self._tools, self._spec.limits, self._emit, is_on_failure=True
+            )  # fmt: skip
+            failure.start()
+            failure.wait()
+        except KgmError as error:  # why the rollout has stopped matters more
+            self._emit(RolloutEventKind.NOTE, f"--on-failure: {error.message}")

@@ -19,7 +19,7 @@ from kgm.operations.removal.audit_log import AuditTrail
 from kgm.operations.removal.operator import HumanOperator
 from kgm.operations.rollout.events import RolloutObserver
 from kgm.operations.rollout.expectation import StepExpectation
-from kgm.operations.rollout.journal import JournalKind, RolloutJournal, read_journal
+from kgm.operations.rollout.journal import JournalKind, PlanMark, RolloutJournal, read_journal
 from kgm.operations.rollout.lock import rollout_lock, state_folder
 from kgm.operations.rollout.observation import GroupObservation
 from kgm.operations.rollout.progress import (
@@ -42,13 +42,52 @@ POLL_MS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutCommands:
-    """The commands of a rollout, as they were typed, and what happens when one fails."""
+    """The commands of a rollout, as they were typed, and what happens when one fails. allows_any_value: see
+    `kgm.operations.rollout.template`."""
 
     command: str | None = None
     stop_command: str | None = None
     is_shell: bool = False
     on_failure: OnFailure = OnFailure.PAUSE
     failure_command: str | None = None
+    allows_any_value: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeChanges:
+    """What an operator says when a rollout is resumed. It holds for that run, whatever the journal says.
+
+    commands: those that are to run instead of all that the journal has; None: the journal's."""
+
+    commands: RolloutCommands | None = None
+    accept_unseen: bool = False
+    assume_stopped: bool = False
+    allows_any_value: bool = False
+
+    def apply(self, spec: RolloutSpec) -> RolloutSpec:
+        """Raises UsageError if a command of the journal has no successor, or one is not valid."""
+        if self.accept_unseen:
+            spec = replace(spec, limits=replace(spec.limits, accept_unseen=True))
+        if self.assume_stopped:
+            spec = replace(spec, assume_stopped=True)
+        if self.allows_any_value:
+            spec = replace(spec, allows_any_value=True)
+        given = self.commands
+        if given is None:
+            return spec
+        for option, before, now in (
+            ("--exec", spec.command, given.command), ("--exec-stop", spec.stop_command, given.stop_command),
+            ("--on-failure", spec.failure_command, given.failure_command),
+        ):  # fmt: skip
+            if before is not None and now is None:
+                raise UsageError(f"{option} is missing: with --resume, commands replace all those of the journal")
+        spec = replace(
+            spec, command=given.command, stop_command=given.stop_command, is_shell=given.is_shell,
+            failure_command=given.failure_command, allows_any_value=given.allows_any_value,
+            on_failure=spec.on_failure if given.on_failure is OnFailure.PAUSE else given.on_failure,
+        )  # fmt: skip
+        spec.check()
+        return spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +136,7 @@ def plan_rollout(
         is_shell=commands.is_shell,
         on_failure=commands.on_failure,
         failure_command=commands.failure_command,
+        allows_any_value=commands.allows_any_value,
         limits=limits,
         assume_stopped=assume_stopped,
         pods=dict(pods or {}),
@@ -141,19 +181,30 @@ def run_rollout(planned: PlannedRollout, context: RolloutContext, journal_path: 
     with rollout_lock(context.folder, cluster.cluster_id, spec.group_id, _owner(context, journal_path)):
         journal = RolloutJournal.create(journal_path)
         try:
-            journal.write(
-                JournalKind.PLAN, spec=spec.to_json(), cluster_id=cluster.cluster_id, bootstrap=cluster.bootstrap,
-                operator=str(context.operator), group=without_offsets(planned.group),
-                foretold=planned.expected.to_json(),
-            )  # fmt: skip
-            return _run(spec, RolloutProgress(left=planned.group, overall=planned.expected), context, journal)
+            run = os.urandom(8).hex()
+            plan = {
+                "run": run, "spec": spec.to_json(), "cluster_id": cluster.cluster_id, "bootstrap": cluster.bootstrap,
+                "operator": str(context.operator), "group": without_offsets(planned.group),
+                "foretold": planned.expected.to_json(),
+            }  # fmt: skip
+            PlanMark.of(plan, spec.commands).keep(context.folder, run)
+            journal.write(JournalKind.PLAN, **plan)
+            report = _run(spec, RolloutProgress(left=planned.group, overall=planned.expected), context, journal)
+            if report.error is None:
+                PlanMark.drop(context.folder, run)
+            return report
         finally:
             journal.close()
 
 
-def open_journal(path: pathlib.Path) -> RecordedRollout:
-    """What a journal says. Raises NotFoundError, UsageError, or RefusedError if there is nothing left to do."""
+def open_journal(path: pathlib.Path, folder: pathlib.Path, changes: ResumeChanges) -> RecordedRollout:
+    """What a journal says, with what the operator has changed. folder: where marks of first runs are kept.
+
+    Raises UsageError; RefusedError if there is nothing left to do, if others may have written the journal, or if it is
+    not known that its commands are those of the first run and the operator has not given them."""
     recorded = recorded_rollout(read_journal(path))
+    recorded = replace(recorded, spec=changes.apply(recorded.spec))
+    _refuse_changed(path, recorded, PlanMark.kept(folder, recorded.run), changes)
     if recorded.progress.is_over:
         raise RefusedError(
             f"nothing was done: the rollout of {path} is over", hint="start another one: kgm rollout GROUP --exec ...",
@@ -162,14 +213,44 @@ def open_journal(path: pathlib.Path) -> RecordedRollout:
     return recorded
 
 
-def resume_rollout(
-    path: pathlib.Path, context: RolloutContext, *, accept_unseen: bool = False, assume_stopped: bool = False
-) -> RolloutReport:
-    """Go on where the journal ends. accept_unseen, assume_stopped: from now on, whatever the journal says. Raises what
-    `open_journal` raises, and RefusedError for another cluster."""
-    group_id = open_journal(path).spec.group_id
+def _refuse_changed(
+    path: pathlib.Path, recorded: RecordedRollout, kept: PlanMark | None, changes: ResumeChanges
+) -> None:
+    """Raises RefusedError unless the journal has the plan and the commands of the first run."""
+    now, group_id = recorded.mark, recorded.spec.group_id
+    if kept is not None and kept.plan != now.plan:
+        raise RefusedError(
+            f"nothing was done: the plan in the journal {path} is not that of the first run: the file was changed",
+            hint="start a new rollout: kgm rollout GROUP --exec ...", group_id=group_id,
+        )  # fmt: skip
+    if changes.commands is not None or (kept is not None and kept.commands == now.commands):
+        return
+    shown = [f"the journal has {text}" for text in _shown(now)]
+    if kept is None:
+        raise RefusedError(
+            f"nothing was done: it is not known whether the commands in the journal {path} are those of the first run",
+            facts=(*shown, "kgm keeps them in its state folder, on the machine and for the user of the first run"),
+            hint="give the commands: kgm rollout --resume FILE --exec ...", group_id=group_id,
+        )  # fmt: skip
+    raise RefusedError(
+        f"nothing was done: the commands in the journal {path} are not those of the first run",
+        facts=(*shown, *(f"the first run had {text}" for text in _shown(kept))),
+        hint="give the commands that are to run: kgm rollout --resume FILE --exec ...", group_id=group_id,
+    )  # fmt: skip
+
+
+def _shown(mark: PlanMark) -> list[str]:
+    names = {"command": "--exec", "stop_command": "--exec-stop", "failure_command": "--on-failure run"}
+    flags = {"is_shell": "--shell", "allows_any_value": "--allow-any-value"}
+    found = [f"{option} {text!r}" for name, option in names.items() if (text := mark.commands.get(name)) is not None]
+    return found + [option for name, option in flags.items() if mark.commands.get(name)]
+
+
+def resume_rollout(path: pathlib.Path, context: RolloutContext, changes: ResumeChanges) -> RolloutReport:
+    """Go on where the journal ends. Raises what `open_journal` raises, and RefusedError for another cluster."""
+    group_id = open_journal(path, context.folder, changes).spec.group_id
     with rollout_lock(context.folder, context.cluster.cluster_id, group_id, _owner(context, path)):
-        recorded = open_journal(path)  # nobody writes to it any more
+        recorded = open_journal(path, context.folder, changes)  # nobody writes to it any more
         if recorded.cluster_id != context.cluster.cluster_id:
             raise RefusedError(
                 f"nothing was done: the journal is about cluster {recorded.cluster_id}, and this is "
@@ -179,13 +260,11 @@ def resume_rollout(
             )
         journal = RolloutJournal.reopen(path)
         try:
-            journal.write(JournalKind.RESUME, operator=str(context.operator))
-            spec = recorded.spec
-            if accept_unseen:
-                spec = replace(spec, limits=replace(spec.limits, accept_unseen=True))
-            if assume_stopped:
-                spec = replace(spec, assume_stopped=True)
-            return _run(spec, recorded.progress, context, journal)
+            journal.write(JournalKind.RESUME, operator=str(context.operator), commands=recorded.spec.commands)
+            report = _run(recorded.spec, recorded.progress, context, journal)
+            if report.error is None:
+                PlanMark.drop(context.folder, recorded.run)
+            return report
         finally:
             journal.close()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Final
+from types import UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.model.errors import UsageError
@@ -14,6 +15,11 @@ from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
 
 #: Beyond restart time, session and rebalance timeout, until a step that is not over has failed.
 _SPARE_MS: Final = 60_000
+#: The highest number that a journal may have, and the lowest where that is not 0.
+_MOST: Final = 10**12
+_LEAST: Final = {"draws": 1, "interval_ms": 1}
+#: The fields of `RolloutSpec` that decide which programs run.
+COMMAND_FIELDS: Final = ("command", "stop_command", "failure_command", "is_shell", "allows_any_value")
 
 
 class StepKind(StrEnum):
@@ -69,10 +75,10 @@ class RolloutSpec:
     """Everything that a rollout needs and that a journal has to keep.
 
     command: run for members that bounce; stop_command: for those that stop for good, and for those that stop and are
-    removed before `command` starts them again. failure_command: with
-    `OnFailure.RUN`. assume_stopped: whether a member counts as stopped when its command has succeeded, although nothing
-    that kgm sees shows it. pods: by identity, if members were resolved to pods. settings: of the broker, as the
-    operator gave them."""
+    removed before `command` starts them again. failure_command: with `OnFailure.RUN`. allows_any_value: whether values
+    in commands may have characters that a shell interprets. assume_stopped: whether a member counts as stopped when its
+    command has succeeded, although nothing that kgm sees shows it. pods: by identity, if members were resolved to pods.
+    settings: of the broker, as the operator gave them."""
 
     group_id: str
     steps: tuple[RolloutStep, ...]
@@ -81,6 +87,7 @@ class RolloutSpec:
     is_shell: bool = False
     on_failure: OnFailure = OnFailure.PAUSE
     failure_command: str | None = None
+    allows_any_value: bool = False
     limits: RolloutLimits = field(default_factory=RolloutLimits)
     assume_stopped: bool = False
     pods: Mapping[str, str] = field(default_factory=dict)
@@ -112,12 +119,17 @@ class RolloutSpec:
         text = self.command if option == "--exec" else self.stop_command
         if text is None:
             raise UsageError(f"{option} is missing: the command that {does} {', '.join(step.members)}")
-        return CommandTemplate.parse(text, option, is_shell=self.is_shell)
+        return self._parsed(text, option)
 
     def failure_template(self) -> CommandTemplate | None:
         if self.failure_command is None:
             return None
-        return CommandTemplate.parse(self.failure_command, "--on-failure", is_shell=self.is_shell)
+        return self._parsed(self.failure_command, "--on-failure")
+
+    def _parsed(self, text: str, option: str) -> CommandTemplate:
+        return CommandTemplate.parse(
+            text, option, is_shell=self.is_shell, allows_any_value=self.allows_any_value
+        )  # fmt: skip
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -146,6 +158,11 @@ class RolloutSpec:
             return self.limits.step_timeout_ms
         return self.restart_time_ms + session_timeout_ms + rebalance_timeout_ms + self.limits.settle_ms + _SPARE_MS
 
+    @property
+    def commands(self) -> dict[str, Any]:
+        """What decides which programs run, as in `to_json`."""
+        return {name: getattr(self, name) for name in COMMAND_FIELDS}
+
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "stop": self.stop.value}
 
@@ -162,9 +179,43 @@ class RolloutSpec:
             values["limits"] = RolloutLimits(**data["limits"])
             values["on_failure"] = OnFailure(data["on_failure"])
             values["stop"] = Stop(data["stop"])
-            return cls(**values)
+            spec = cls(**values)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UsageError(f"the journal has no valid plan: {type(error).__name__}: {error}") from None
+        spec.check()
+        return spec
+
+    def check(self) -> None:
+        """Raises UsageError for values of other types than a rollout has, or out of range."""
+        for part in (self, self.limits, *self.steps):
+            hints = get_type_hints(type(part))
+            for name, hint in hints.items():
+                value = getattr(part, name)
+                is_low = type(value) is int and name != "seed" and not _LEAST.get(name, 0) <= value <= _MOST
+                if is_low or not _fits(value, hint):
+                    raise UsageError(f"the journal has no valid plan: {name} is {value!r}")
+        if not self.steps or len(set(self.members)) < len(self.members):
+            raise UsageError("the journal has no valid plan: it has no steps, or a member twice")
+        if any(not step.members or not set(step.remove) <= set(step.members) for step in self.steps):
+            raise UsageError("the journal has no valid plan: a step has no members, or removes others")
+        if self.kafka_version is not None:
+            BrokerVersion.parse(self.kafka_version)
+        for step in self.steps:
+            self.templates(step)
+        self.failure_template()
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value of a journal has the type of its field: numbers, texts, and collections of texts."""
+    if get_origin(hint) is UnionType:
+        return any(_fits(value, one) for one in get_args(hint))
+    if hint == tuple[str, ...]:
+        return all(isinstance(one, str) for one in value)
+    if hint == Mapping[str, str]:
+        return isinstance(value, Mapping) and all(isinstance(one, str) for one in (*value, *value.values()))
+    if get_origin(hint) is tuple:
+        return isinstance(value, tuple)
+    return type(value) is hint
 
 
 def steps_of(plan: Plan) -> tuple[RolloutStep, ...]:
@@ -180,7 +231,7 @@ def steps_of(plan: Plan) -> tuple[RolloutStep, ...]:
     if stopping and plan.bounce and plan.rolling is None:
         raise UsageError(
             "members that bounce and members that stop for good are different steps",
-            hint="add --rolling: the members that stop for good are the first step",
+            hint="leave --together out: the members that stop for good are the first step",
         )
     first: Sequence[RolloutStep] = (
         [RolloutStep(kind=StepKind.STOP, members=stopping, remove=plan.remove)] if stopping else []

@@ -4,8 +4,10 @@ The text is split into words once, as a shell splits them, and placeholders are 
 id contains, it stays within its word. No shell is involved. With `--shell` the text goes to `/bin/sh` as it is, and
 values reach it as environment variables only.
 
-Client ids, hosts and member ids come from the network. A value that would begin a word with `-` could be taken for an
-option, and one with control characters could deceive whoever reads the output: both are refused."""
+Whoever may join a group chooses its instance ids and client ids. A value stays one word here, but the program that is
+called may parse it again: `ssh` joins its words for a remote shell, `ansible` reads host patterns, `sh -c` is a shell.
+So a value consists of `[A-Za-z0-9._:@-]` and does not begin with `-`, unless the operator allows any value; then only
+control characters are refused, which could deceive whoever reads the output, and a word that would be an option."""
 
 from __future__ import annotations
 
@@ -30,6 +32,9 @@ VARIABLES: Final[Mapping[str, str]] = {
     "index": "KGM_INDEX",
 }
 _GROUP_VARIABLE, _STEP_VARIABLE = "KGM_GROUP_ID", "KGM_STEP"
+#: What no shell, host pattern or glob takes for anything but itself.
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._:@-]")
+ALLOW_ANY_VALUE: Final = "--allow-any-value"
 _PIECE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 _HINT: Final = "the placeholders are " + " ".join(f"{{{name}}}" for name in VARIABLES) + "; {{ and }} are braces"
 
@@ -71,22 +76,29 @@ class CommandTarget:
 class CommandTemplate:
     """A command with placeholders. Make one with `parse`.
 
-    text: as it was typed. uses: the placeholders, or those whose variables a shell command names."""
+    text: as it was typed. uses: the placeholders, or those whose variables a shell command names. allows_any_value:
+    whether values may have characters that a shell would interpret."""
 
     text: str
     words: tuple[str, ...]
     uses: frozenset[str]
     is_shell: bool = False
+    allows_any_value: bool = False
 
     @classmethod
-    def parse(cls, text: str, option: str, *, is_shell: bool = False) -> CommandTemplate:
+    def parse(
+        cls, text: str, option: str, *, is_shell: bool = False, allows_any_value: bool = False
+    ) -> CommandTemplate:
         """Raises UsageError that names the option."""
         if not text.strip():
             raise UsageError(f"{option}: the command is empty")
         if is_shell:
             _refuse_placeholders(text, option)
             uses = {name for name, variable in VARIABLES.items() if re.search(rf"{variable}\b", text)}
-            return cls(text=text, words=(SHELL, "-c", text), uses=frozenset(uses), is_shell=True)
+            return cls(
+                text=text, words=(SHELL, "-c", text), uses=frozenset(uses), is_shell=True,
+                allows_any_value=allows_any_value,
+            )  # fmt: skip
         try:
             words = shlex.split(text)
         except ValueError as error:
@@ -96,13 +108,13 @@ class CommandTemplate:
             raise UsageError(f"{option}: {{{unknown[0]}}} is not a placeholder", hint=_HINT)
         if not words or not words[0] or _PIECE.search(words[0]):
             raise UsageError(f"{option}: the name of the program has a placeholder, or is empty")
-        return cls(text=text, words=tuple(words), uses=frozenset(uses))
+        return cls(text=text, words=tuple(words), uses=frozenset(uses), allows_any_value=allows_any_value)
 
     def argv(self, target: CommandTarget) -> list[str]:
         """The words of the command. Raises RefusedError for a value that is missing or not safe."""
         values = target.values
         for name in sorted(self.uses):
-            _check(name, values[name], target)
+            _check(name, values[name], target, allows_any=self.allows_any_value)
         if self.is_shell:
             return [*self.words]
         return [self._filled(word, target) for word in self.words]
@@ -117,7 +129,7 @@ class CommandTemplate:
         first = _PIECE.match(word)
         if filled.startswith("-") and first is not None and first[1] is not None:
             raise RefusedError(
-                f"no command was run: {{{first[1]}}} of member {target.identity} is {filled!r}, "
+                f"no command was run: {{{first[1]}}} of member {target.identity!r} is {filled!r}, "
                 "which a command would take for an option",
                 group_id=target.group_id,
             )
@@ -183,7 +195,8 @@ def _refuse_placeholders(text: str, option: str) -> None:
             )
 
 
-def _check(name: str, value: str | None, target: CommandTarget) -> None:
+def _check(name: str, value: str | None, target: CommandTarget, *, allows_any: bool) -> None:
+    """Raises RefusedError that names the member, the placeholder and the character."""
     if value is None:
         what = (
             "no member was resolved to a pod (--kubernetes)" if name == "pod" else f"member {target.identity} has none"
@@ -194,3 +207,17 @@ def _check(name: str, value: str | None, target: CommandTarget) -> None:
             f"no command was run: {{{name}}} of member {target.identity!r} has control characters: {value!r}",
             group_id=target.group_id,
         )
+    if allows_any:
+        return
+    if value.startswith("-"):
+        problem = "begins with '-', which a program would take for an option"
+    elif unsafe := _UNSAFE.search(value):
+        problem = f"has the character {unsafe[0]!r}, which a program that is called may interpret"
+    else:
+        return
+    raise RefusedError(
+        f"no command was run: {{{name}}} of member {target.identity!r} {problem}: {value!r}",
+        facts=("a value may have A-Z a-z 0-9 . _ : @ - only: ssh, ansible and sh -c read their arguments again",),
+        hint=f"{ALLOW_ANY_VALUE}, if the command takes its arguments as they are",
+        group_id=target.group_id,
+    )

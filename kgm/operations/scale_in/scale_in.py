@@ -10,7 +10,8 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.prediction import predict_bounce
 from kgm.operations.bounce.request import BounceRequest
-from kgm.operations.kubernetes.ordinals import NumberedPod, braced
+from kgm.operations.kubernetes.ordinals import braced
+from kgm.operations.scale_in.replica_numbers import Replica, first_number, replicas_of
 from kgm.simulation.bounce import DRAWS, SEED
 from kgm.simulation.report.prediction import Prediction
 from kgm.text.shell import shell_line
@@ -19,17 +20,20 @@ from kgm.text.wording import group_command
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberOfPod:
-    """A member whose pod goes."""
+    """A member whose pod, or process, goes. why: what its ordinal is taken from, in words."""
 
     member: MemberSnapshot
     pod: str
     ordinal: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleInCommands:
-    """What to run, in this order. remove: one LeaveGroup for all static members that are gone; None if all are dynamic,
-    and leave by themselves."""
+    """What to run, in this order, each only if the one before it has succeeded.
+
+    scale: stops what goes. remove: one LeaveGroup for all static members that are gone, under the guard of kgm
+    remove-members; None if all are dynamic and leave by themselves, or if `scale` removes them."""
 
     scale: str
     wait: str
@@ -42,11 +46,13 @@ class ScaleInCommands:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleIn:
-    """What a scale-in means for a group. leaving: highest ordinal first, as the pods stop."""
+    """What a scale-in means for a group. first: the lowest ordinal. leaving: highest ordinal first, as the pods
+    stop."""
 
     group: GroupSnapshot
     stateful_set: str
     replicas: int
+    first: int
     leaving: tuple[MemberOfPod, ...]
     staying: tuple[str, ...]
     prediction: Prediction
@@ -55,32 +61,35 @@ class ScaleIn:
 
 def plan_scale_in(
     group: BounceGroup, replicas: int, *, stateful_set: str | None = None, pods: Mapping[str, str] | None = None,
-    kubectl: tuple[str, ...] = ("kubectl",), draws: int = DRAWS, seed: int = SEED,
+    first: int | None = None, kubectl: tuple[str, ...] = ("kubectl",), draws: int = DRAWS, seed: int = SEED,
 ) -> ScaleIn:  # fmt: skip
-    """The members whose pod has a number of `replicas` or more, and what becomes of the group without them.
+    """The members whose replica is not one of the first `replicas`, and what becomes of the group without them.
 
     stateful_set: of which the pods are, if members of several are in the group. pods: by identity; None: the instance
-    id of each member is the name of its pod. kubectl: the command with its options.
+    id of each member has the number of its replica. first: the number of the first replica; None: 0, or the lowest if
+    none is missing. kubectl: the command with its options.
 
     Raises RefusedError if it is not certain which members go, or none does; UsageError for a negative number."""
     if replicas < 0:
         raise UsageError(f"--to is {replicas}, the lowest is 0")
+    if first is not None and first < 0:
+        raise UsageError(f"--first is {first}, the lowest is 0")
     snapshot = group.snapshot
-    numbered = _numbered(snapshot, pods)
+    numbered = replicas_of(snapshot, pods, stateful_set=stateful_set)
     name = stateful_set or _only_set(snapshot, numbered)
+    ours = {identity: replica for identity, replica in numbered.items() if replica.of == name}
+    lowest = first_number(snapshot.group_id, name, [one.number for one in ours.values()] or [0], first)
     leaving = sorted(
         (
-            MemberOfPod(member=member, pod=f"{pod.stateful_set}-{pod.ordinal}", ordinal=pod.ordinal)
+            MemberOfPod(member=member, pod=replica.name, ordinal=replica.number, why=replica.why)
             for member in snapshot.members
-            if (pod := numbered.get(member.identity)) is not None
-            and pod.stateful_set == name
-            and pod.ordinal >= replicas
+            if (replica := ours.get(member.identity)) is not None and replica.number >= lowest + replicas
         ),
         key=lambda one: (-one.ordinal, one.member.identity),
     )
     if not leaving:
         raise RefusedError(
-            f"no member of group {snapshot.group_id!r} goes when StatefulSet {name} has {replicas} replicas",
+            f"no member of group {snapshot.group_id!r} goes when {name} has {replicas} replicas",
             facts=(f"members: {', '.join(sorted(one.identity for one in snapshot.members)) or 'none'}",),
             group_id=snapshot.group_id,
         )
@@ -94,37 +103,23 @@ def plan_scale_in(
         group=snapshot,
         stateful_set=name,
         replicas=replicas,
+        first=lowest,
         leaving=tuple(leaving),
         staying=tuple(sorted(one.identity for one in snapshot.members if one.identity not in gone)),
         prediction=predict_bounce(group, request, draws=draws, seed=seed).predictions[0],
-        commands=_commands(snapshot.group_id, name, replicas, leaving, kubectl),
+        commands=_commands(snapshot, name, replicas, leaving, kubectl)
+        if pods is not None or all(one.is_pod for one in ours.values())
+        else _commands_of_processes(snapshot, leaving),
     )
 
 
-def _numbered(group: GroupSnapshot, pods: Mapping[str, str] | None) -> dict[str, NumberedPod]:
-    """By identity. Raises RefusedError for a member without a pod of a StatefulSet."""
-    numbered = {}
-    for member in group.members:
-        name = member.group_instance_id if pods is None else pods.get(member.identity)
-        pod = None if name is None else NumberedPod.of(name)
-        if pod is None:
-            what = "it is dynamic" if name is None else f"{name} is no name of a pod of a StatefulSet"
-            raise RefusedError(
-                f"it is not certain which members go: {member.identity}: {what}",
-                hint="use the names of the pods as group.instance.id; --kubernetes asks kubectl for the pods",
-                group_id=group.group_id,
-            )
-        numbered[member.identity] = pod
-    return numbered
-
-
-def _only_set(group: GroupSnapshot, numbered: Mapping[str, NumberedPod]) -> str:
-    sets = sorted({pod.stateful_set for pod in numbered.values()})
+def _only_set(group: GroupSnapshot, numbered: Mapping[str, Replica]) -> str:
+    sets = sorted({replica.of for replica in numbered.values()})
     if not sets:
         raise RefusedError(f"group {group.group_id!r} has no members", group_id=group.group_id)
     if len(sets) > 1:
         raise RefusedError(
-            f"members of group {group.group_id!r} are of several StatefulSets: {', '.join(sets)}",
+            f"members of group {group.group_id!r} are of several sets: {', '.join(sets)}",
             hint="name one: --statefulset NAME",
             group_id=group.group_id,
         )
@@ -132,18 +127,29 @@ def _only_set(group: GroupSnapshot, numbered: Mapping[str, NumberedPod]) -> str:
 
 
 def _commands(
-    group_id: str, name: str, replicas: int, leaving: list[MemberOfPod], kubectl: tuple[str, ...]
+    group: GroupSnapshot, name: str, replicas: int, leaving: list[MemberOfPod], kubectl: tuple[str, ...]
 ) -> ScaleInCommands:
+    """The members are alive now, so nothing is assumed of them: the guard looks when the pods have gone."""
     pods = list(dict.fromkeys(f"pod/{one.pod}" for one in leaving))
     ids = [one.member.group_instance_id for one in reversed(leaving) if one.member.group_instance_id is not None]
     remove = None
     if ids:
         remove = group_command(
-            "remove-members", group_id, "--instance-ids", braced(ids), "--assume-stopped", "--yes", "--reason",
-            f"scale-in to {replicas}",
+            "remove-members", group.group_id, "--instance-ids", braced(ids), "--reason", f"scale-in to {replicas}"
         )  # fmt: skip
     return ScaleInCommands(
         scale=shell_line([*kubectl, "scale", f"statefulset/{name}", f"--replicas={replicas}"]),
         wait=shell_line([*kubectl, "wait", "--for=delete", *pods, "--timeout=5m"]),
         remove=remove,
+    )
+
+
+def _commands_of_processes(group: GroupSnapshot, leaving: list[MemberOfPod]) -> ScaleInCommands:
+    """Where the names are none of pods: kgm rollout stops and removes them, with a command of the operator's."""
+    ids = [one.member.identity for one in reversed(leaving)]
+    left = len(group.members) - len(ids)
+    return ScaleInCommands(
+        scale=group_command("rollout", group.group_id, "--remove", ",".join(ids), "--exec-stop", "CMD {instance_id}"),
+        wait=group_command("wait", group.group_id, "--for", f"members={left}"),
+        remove=None,
     )

@@ -332,7 +332,8 @@ def test_a_generation_that_is_not_known_is_not_in_the_timeline(tmp_path, generat
         (("--all", "--rolling"), "id", "rolling, 1 at a time, in the order of their ids"),
         (("--all", "--rolling", "--order", "leader-last"), "leader-last", "rolling, 1 at a time, leader last"),
         (("-i", "b,a", "--rolling"), "named", "rolling, 1 at a time, in the order named"),
-        (("-i", "b,a"), "named", "together"),
+        (("-i", "b,a"), "named", "rolling, 1 at a time, in the order named"),
+        (("-i", "b,a", "--together"), "named", "together"),
     ],
 )
 def test_the_answer_says_in_what_order_members_bounce(tmp_path, flags, order, words):
@@ -346,7 +347,7 @@ def test_the_answer_says_in_what_order_members_bounce(tmp_path, flags, order, wo
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
-        (("--all", "--order", "id"), 2, "--max-unavailable, --pause and --order require --rolling"),
+        (("--all", "--together", "--order", "id"), 2, "--max-unavailable, --pause and --order exclude --together"),
         (("--all", "--rolling", "--order", "random"), 2, "--order: 'random' is not one of"),
         (("--all", "--rolling", "--order", "leader-last"), 6, "the leader of group g is not known"),
         (("--all", "--restart-time", "1"), 2, "--restart-time: 1 has no unit"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -38,6 +39,15 @@ def test_more_and_less(rebalances, handovers, more, less):
     assert excess(counts, FORETOLD, "step 1") == more
     assert shortfall(counts, FORETOLD) == less
     assert counts.unknown_because is None
+
+
+def test_a_range_is_never_certain():
+    assert FORETOLD.certainty == "at most what any draw had"
+    exact = replace(FORETOLD, exact=True)
+    assert exact.certainty == "so in every draw"
+    one = ExpectedRange(least=1, most=1)
+    assert replace(exact, rebalances=one).certainty == "so in every draw"
+    assert replace(exact, rebalances=one, handovers=one).certainty == "certain"
 
 
 def test_what_may_have_been_missed_is_not_known():

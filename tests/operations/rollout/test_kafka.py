@@ -36,7 +36,7 @@ def carried_out(broker, folder, group, *words, faults=None, placeholder="{instan
         units.faults |= faults or {}
         units.restart_s = AWAY_S
         ended = kgm(
-            folder, broker.bootstrap, "rollout", group, "--all", "--rolling", "--restart-time", f"{AWAY_S:g}s", "--settle", "2s",
+            folder, broker.bootstrap, "rollout", "--yes", group, "--all", "--rolling", "--restart-time", f"{AWAY_S:g}s", "--settle", "2s",
             "--heartbeat-interval", "300ms", "--step-timeout", "30s", "--exec", f"{units.command} restart {placeholder}",
             "-o", "ndjson", *words,
         )  # fmt: skip
@@ -135,7 +135,7 @@ def test_members_that_are_removed_are_stopped_first(broker, tmp_path):
         session_timeout_ms=SESSION_MS,
     ) as units:  # fmt: skip
         ended = kgm(
-            tmp_path, broker.bootstrap, "rollout", "removal", "--remove", "app-{2..3}", "--exec-stop",
+            tmp_path, broker.bootstrap, "rollout", "--yes", "removal", "--remove", "app-{2..3}", "--exec-stop",
             f"{units.command} stop {{instance_id}}", "--assume-stopped", "--settle", "2s", "-o", "ndjson",
         )  # fmt: skip
         assert ended.code == 0, str(ended)

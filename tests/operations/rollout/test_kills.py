@@ -24,7 +24,7 @@ _OPEN = {"command-begin", "command-started"}
 
 def plan_of(units, journal):
     return [
-        "rollout", units.options["group"], "--all", "--rolling", "--exec", f"{units.command} restart {{instance_id}}",
+        "rollout", "--yes", units.options["group"], "--all", "--rolling", "--exec", f"{units.command} restart {{instance_id}}",
         "--journal", str(journal), *FLAGS,
     ]  # fmt: skip
 
@@ -65,7 +65,7 @@ def test_a_killed_rollout_is_resumed(units, tmp_path, number, how):
     before, generation = units.member_ids(), units.generation()
     killed(units, tmp_path, number, how)
     written = number if how == "after" else number - 1
-    resumed = kgm(tmp_path, units.bootstrap, "rollout", "--resume", str(journal), "-o", "ndjson")
+    resumed = kgm(tmp_path, units.bootstrap, "rollout", "--yes", "--resume", str(journal), "-o", "ndjson")
     if written == 0:
         assert (resumed.code, units.calls) == (2, [])
         assert "ends before its plan: nothing was done" in resumed.err
@@ -94,5 +94,5 @@ def test_a_command_that_was_done_when_kgm_was_killed_is_not_run_again(units, tmp
     """Its member has come back: the end of the command is not in the journal, but in the group."""
     killed(units, tmp_path, 1 + _STEP.index("command-end") + 1, "before")
     assert units.calls == [("restart", "a")]
-    resumed = kgm(tmp_path, units.bootstrap, "rollout", "--resume", str(tmp_path / "j.ndjson"), "-o", "ndjson")
+    resumed = kgm(tmp_path, units.bootstrap, "rollout", "--yes", "--resume", str(tmp_path / "j.ndjson"), "-o", "ndjson")
     assert (resumed.code, units.calls) == (0, [("restart", "a"), ("restart", "b")])

@@ -24,15 +24,15 @@ def test_a_group_that_lags_is_waited_for(tmp_path):
         command = f"{units.command} restart {{instance_id}}"
         journal = str(tmp_path / "j.ndjson")
         ended = kgm(
-            tmp_path, server.bootstrap, "rollout", "g", "-i", "a", "--accept-unseen", "--exec", command, *FLAGS,
+            tmp_path, server.bootstrap, "rollout", "--yes", "g", "-i", "a", "--accept-unseen", "--exec", command, *FLAGS,
             "--max-lag", "1", "--journal", journal,
         )  # fmt: skip
         assert ended.code == 8
         assert "its lag is not at most 1: lag 0, but no committed offset for lagging[0]" in ended.err
         assert units.members["a"].commit(0, 0) == 0
-        ended = kgm(tmp_path, server.bootstrap, "rollout", "--resume", journal)
+        ended = kgm(tmp_path, server.bootstrap, "rollout", "--yes", "--resume", journal)
         assert ended.code == 8
         assert "its lag is not at most 1: lag 2" in ended.err
         assert units.members["a"].commit(0, 1) == 0
-        assert kgm(tmp_path, server.bootstrap, "rollout", "--resume", journal).code == 0
+        assert kgm(tmp_path, server.bootstrap, "rollout", "--yes", "--resume", journal).code == 0
         assert units.calls == [("restart", "a")]

@@ -80,7 +80,7 @@ def test_a_killed_rollout_is_resumed(server, group, units, tmp_path, number):
     written = read_journal(journal)
     begun = [line.data["identity"] for line in written if str(line.kind) == "command-begin"]
     ended = [line.data["identity"] for line in written if str(line.kind) == "command-end"]
-    resumed = kgm(tmp_path, units.bootstrap, "rollout", "--resume", str(journal), "-o", "ndjson")
+    resumed = kgm(tmp_path, units.bootstrap, "rollout", "--yes", "--resume", str(journal), "-o", "ndjson")
     assert resumed.code == 0, str(resumed)
     assert (kinds(journal)[-1], kinds(journal).count("removal-end")) == ("done", 2)
     after = member_ids(server, group)

@@ -62,7 +62,7 @@ def test_a_fault_in_the_removal(units, proxy, tmp_path, name):
     if told is not None:
         assert units.calls == [("stop", "a")]
         assert told in ended.err
-        ended = kgm(tmp_path, units.bootstrap, "rollout", "--resume", str(journal), "-o", "ndjson")
+        ended = kgm(tmp_path, units.bootstrap, "rollout", "--yes", "--resume", str(journal), "-o", "ndjson")
         assert ended.code == 0, str(ended)
     assert units.calls == [("stop", "a"), ("start", "a")]
     assert units.member_ids().keys() == before.keys()

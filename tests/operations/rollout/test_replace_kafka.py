@@ -33,7 +33,7 @@ def carried_out(broker, folder, group, *words, start_s=1.0, kind="librdkafka", f
         units.start_s = start_s
         units.faults |= faults or {}
         ended = kgm(
-            folder, broker.bootstrap, "rollout", group, "--all", "--remove-first", "--assume-stopped", "--exec-stop",
+            folder, broker.bootstrap, "rollout", "--yes", group, "--all", "--remove-first", "--assume-stopped", "--exec-stop",
             f"{units.command} stop {{instance_id}}", "--exec", f"{units.command} start {{instance_id}}", "--restart-time",
             "10s", "--settle", "2s", "--heartbeat-interval", "300ms", "-o", "ndjson", *words, timeout_s=300,
         )  # fmt: skip

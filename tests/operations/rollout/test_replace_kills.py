@@ -24,7 +24,7 @@ def units(server, group, tmp_path):
 
 def plan_of(units, journal):
     return [
-        "rollout", units.options["group"], "--all", "--remove-first", "--assume-stopped", "--exec-stop",
+        "rollout", "--yes", units.options["group"], "--all", "--remove-first", "--assume-stopped", "--exec-stop",
         f"{units.command} stop {{instance_id}}", "--exec", f"{units.command} start {{instance_id}}", "--journal",
         str(journal), *FLAGS,
     ]  # fmt: skip
@@ -38,7 +38,7 @@ def test_a_killed_rollout_is_resumed(units, tmp_path, number, how):
     journal = tmp_path / "j.ndjson"
     before = units.member_ids()
     killed_at(units, tmp_path, number, how, plan_of(units, journal))
-    resumed = kgm(tmp_path, units.bootstrap, "rollout", "--resume", str(journal), "-o", "ndjson")
+    resumed = kgm(tmp_path, units.bootstrap, "rollout", "--yes", "--resume", str(journal), "-o", "ndjson")
     assert resumed.code == 0, str(resumed)
     lines = [str(line.kind) for line in read_journal(journal)]
     assert (lines[-1], lines.count("removal-end")) == ("done", 1)
@@ -65,7 +65,7 @@ def test_a_start_that_fails_is_repeated_and_the_member_is_not_removed_again(unit
     assert (ended.code, units.calls) == (7, [("stop", "a"), ("start", "a")])
     assert "the command of a ended with exit code 3" in ended.err
     assert "the group is Empty; a has not come back" in ended.err
-    resumed = kgm(tmp_path, units.bootstrap, "rollout", "--resume", str(journal), "-o", "ndjson")
+    resumed = kgm(tmp_path, units.bootstrap, "rollout", "--yes", "--resume", str(journal), "-o", "ndjson")
     assert (resumed.code, units.calls) == (0, [("stop", "a"), ("start", "a"), ("start", "a")]), resumed
 
 
@@ -77,7 +77,7 @@ def test_what_may_be_alive_is_removed_only_on_the_operators_word(units, tmp_path
     assert (ended.code, units.calls) == (7, [("stop", "a")])
     assert "it is not known whether a is alive" in ended.err
     resumed = kgm(
-        tmp_path, units.bootstrap, "rollout", "--resume", str(journal), "--assume-stopped", "-o", "ndjson"
+        tmp_path, units.bootstrap, "rollout", "--yes", "--resume", str(journal), "--assume-stopped", "-o", "ndjson"
     )  # fmt: skip
     assert (resumed.code, units.calls) == (0, [("stop", "a"), ("start", "a")]), resumed
 

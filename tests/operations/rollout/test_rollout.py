@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -38,6 +39,7 @@ def rollout(units, tmp_path):
             tmp_path,
             units.bootstrap,
             "rollout",
+            "--yes",
             units.group,
             "--exec",
             text,
@@ -55,7 +57,17 @@ def rollout(units, tmp_path):
 @pytest.fixture
 def resume(units, tmp_path):
     def resume(*words):
-        return kgm(tmp_path, units.bootstrap, "rollout", "--resume", str(tmp_path / "j.ndjson"), "-o", "ndjson", *words)
+        return kgm(
+            tmp_path,
+            units.bootstrap,
+            "rollout",
+            "--yes",
+            "--resume",
+            str(tmp_path / "j.ndjson"),
+            "-o",
+            "ndjson",
+            *words,
+        )
 
     return resume
 
@@ -68,7 +80,7 @@ def start(units, tmp_path):
     def start(*words, plan=("--all", "--rolling")):
         command = f"{units.command} restart {{instance_id}}"
         running = subprocess.Popen(
-            [*KGM, "rollout", units.group, *plan, "--accept-unseen", "--exec", command, *FLAGS, "--journal",
+            [*KGM, "rollout", "--yes", units.group, *plan, "--accept-unseen", "--exec", command, *FLAGS, "--journal",
              str(tmp_path / "j.ndjson"), *words],
             env=environment(tmp_path, units.bootstrap), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
@@ -270,7 +282,8 @@ def test_another_cluster_than_that_of_the_journal_is_refused(units, rollout, res
     assert rollout().code == 7
     journal = tmp_path / "j.ndjson"
     journal.write_text(journal.read_text().replace('"cluster_id": "', '"cluster_id": "other-', 1))
-    resumed = resume()
+    shutil.rmtree(tmp_path / "state")  # else it is not the journal of the first run
+    resumed = resume("--exec", f"{units.command} restart {{instance_id}}")
     assert (resumed.code, restarted(units)) == (6, ["a", "b"])
     assert "the journal is about cluster other-" in resumed.err
 

@@ -30,7 +30,8 @@ def target(**changes):
 
 
 def test_a_command_is_split_once_and_filled_in_afterwards():
-    template = CommandTemplate.parse("ssh {host} 'systemctl restart' app@{instance_id} {{x}} {index}", "--exec")
+    text = "ssh {host} 'systemctl restart' app@{instance_id} {{x}} {index}"
+    template = CommandTemplate.parse(text, "--exec", allows_any_value=True)
     assert template.argv(target(group_instance_id="a b")) == [
         "ssh", "10.0.0.1", "systemctl restart", "app@a b", "{x}", "0",
     ]  # fmt: skip
@@ -38,7 +39,7 @@ def test_a_command_is_split_once_and_filled_in_afterwards():
 
 def test_a_hostile_value_stays_one_word_of_a_real_process(tmp_path):
     code = f"{sys.executable} -c 'import sys, json; print(json.dumps(sys.argv[1:]))' {{client_id}} end"
-    argv = CommandTemplate.parse(code, "--exec").argv(target(client_id=HOSTILE))
+    argv = CommandTemplate.parse(code, "--exec", allows_any_value=True).argv(target(client_id=HOSTILE))
     done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert json.loads(done.stdout) == [HOSTILE, "end"]
     assert list(tmp_path.iterdir()) == []
@@ -46,7 +47,7 @@ def test_a_hostile_value_stays_one_word_of_a_real_process(tmp_path):
 
 def test_a_shell_gets_values_as_variables_only(tmp_path):
     one = target(client_id=HOSTILE)
-    template = CommandTemplate.parse('printf %s "$KGM_CLIENT_ID"', "--exec", is_shell=True)
+    template = CommandTemplate.parse('printf %s "$KGM_CLIENT_ID"', "--exec", is_shell=True, allows_any_value=True)
     done = subprocess.run(
         template.argv(one), env=environment(one, {"PATH": "/usr/bin:/bin"}), capture_output=True, text=True, check=True,
         cwd=tmp_path,
@@ -78,7 +79,15 @@ def test_commands_that_are_not_valid(text, message):
         ("restart {instance_id}", {"group_instance_id": None}, "has none"),
         ("restart {client_id}", {"client_id": ""}, "has none"),
         ("restart {pod}", {}, "no member was resolved to a pod"),
-        ("restart {client_id}", {"client_id": "--all"}, "take for an option"),
+        ("restart {client_id}", {"client_id": "--all"}, r"\{client_id\} of member 'app-1' begins with '-'"),
+        ("sh -c 'restart {client_id}'", {"client_id": "-a"}, r"\{client_id\} of member 'app-1' begins with '-'"),
+        (
+            "ssh h a@{instance_id}",
+            {"group_instance_id": "a;b"},
+            r"\{instance_id\} of member 'a;b' has the character ';'",
+        ),
+        ("ssh {host} a", {"host": "10.0.0.1/8"}, r"\{host\} of member 'app-1' has the character '/'"),
+        ("x {pod}", {"pod": "caf\u00e9"}, r"\{pod\} of member 'app-1' has the character '\u00e9'"),
         ("restart {client_id}", {"client_id": "a\nb"}, "control characters"),
         ("restart {host}", {"host": "a\x1b[2J"}, "control characters"),
     ],
@@ -88,8 +97,26 @@ def test_values_that_are_missing_or_not_safe(text, changes, message):
         CommandTemplate.parse(text, "--exec").argv(target(**changes))
 
 
-def test_a_value_within_a_word_may_begin_with_a_dash():
-    assert CommandTemplate.parse("x --id={client_id}", "--exec").argv(target(client_id="-a")) == ["x", "--id=-a"]
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"client_id": "--all"}, "take for an option"), ({"client_id": "a\nb"}, "control characters")],
+)
+def test_what_is_refused_where_any_value_is_allowed(changes, message):
+    template = CommandTemplate.parse("restart {client_id}", "--exec", allows_any_value=True)
+    with pytest.raises(RefusedError, match=message):
+        template.argv(target(**changes))
+
+
+def test_a_value_within_a_word_may_begin_with_a_dash_where_any_is_allowed():
+    template = CommandTemplate.parse("x --id={client_id}", "--exec", allows_any_value=True)
+    assert template.argv(target(client_id="-a")) == ["x", "--id=-a"]
+
+
+def test_a_shell_command_gets_no_value_that_it_names_and_a_shell_would_interpret():
+    template = CommandTemplate.parse('ssh h "app@$KGM_INSTANCE_ID"', "--exec", is_shell=True)
+    assert template.argv(target(client_id="$(id)")) == ["/bin/sh", "-c", template.text]
+    with pytest.raises(RefusedError, match=r"\{instance_id\} of member '`id`' has the character '`'"):
+        template.argv(target(group_instance_id="`id`"))
 
 
 def test_environment_and_input_have_the_values_and_nothing_that_was_inherited():

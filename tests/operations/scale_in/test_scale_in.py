@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
+from functools import partial
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kgm.model.errors import RefusedError, UsageError
 from kgm.model.snapshot import TopicSnapshot
 from kgm.operations.bounce.group import BounceGroup
-from kgm.operations.scale_in.scale_in import plan_scale_in
+from kgm.operations.scale_in import scale_in
 from kgm.simulation.plan.synthetic_group import synthetic_group
 
+#: What is foretold is tested elsewhere.
+plan_scale_in = partial(scale_in.plan_scale_in, draws=1)
 TOPICS = (TopicSnapshot(name="orders", partitions=12),)
 
 
-def group(*names, dynamic=()):
-    """A group of these instance ids; its members own what the range assignor gives them."""
+def group(*names, dynamic=(), hosts=("/127.0.0.1",), clients=("app",)):
+    """A group of these instance ids; its members own what the range assignor gives them. hosts, clients: of one member
+    after another, from the beginning again when they are used up."""
     made_up = synthetic_group(len(names), TOPICS)
     members = tuple(
-        replace(one, group_instance_id=None if name in dynamic else name, member_id=f"{name}-id")
-        for one, name in zip(made_up.members, names, strict=True)
+        replace(
+            one,
+            group_instance_id=None if name in dynamic else name,
+            member_id=f"{name}-id",
+            client_host=host,
+            client_id=client,
+        )
+        for one, name, host, client in zip(
+            made_up.members, names, itertools.cycle(hosts), itertools.cycle(clients), strict=False
+        )
     )
     return BounceGroup(snapshot=replace(made_up, group_id="g", members=members))
 
@@ -40,7 +55,7 @@ def test_the_highest_ordinals_go_and_one_request_removes_them():
     assert planned.commands.lines == (
         "kubectl scale statefulset/app --replicas=2",
         "kubectl wait --for=delete pod/app-3 pod/app-2 --timeout=5m",
-        "kgm remove-members g --instance-ids 'app-{2..3}' --assume-stopped --yes --reason 'scale-in to 2'",
+        "kgm remove-members g --instance-ids 'app-{2..3}' --reason 'scale-in to 2'",
     )
 
 
@@ -61,9 +76,9 @@ def test_dynamic_members_need_no_removal():
 @pytest.mark.parametrize(
     ("members", "replicas", "more", "message"),
     [
-        (pods(0, 1), 2, {}, "no member of group 'g' goes when StatefulSet app has 2 replicas"),
-        (group("a-0", "b-1"), 1, {}, "are of several StatefulSets: a, b"),
-        (group("a-0", "worker"), 0, {}, "worker is no name of a pod"),
+        (pods(0, 1), 2, {}, "no member of group 'g' goes when app has 2 replicas"),
+        (group("a-0", "b-1"), 1, {}, "are of several sets: a, b"),
+        (group("a-0", "worker"), 0, {}, "worker has no number at its end"),
         (group("a-0", "a-1", dynamic={"a-1"}), 0, {}, "a-1-id: it is dynamic"),
     ],
 )
@@ -78,6 +93,120 @@ def test_one_of_several_sets_is_named():
     assert planned.staying == ("a-0", "b-1")
 
 
+def test_replicas_need_not_begin_at_0():
+    planned = plan_scale_in(group(*(f"orders-{number}" for number in range(1, 13))), 10)
+    assert [one.pod for one in planned.leaving] == ["orders-12", "orders-11"]
+    assert planned.first == 1
+    assert planned.commands.scale == "kubectl scale statefulset/orders --replicas=10"
+
+
+def test_replicas_that_are_missing_make_it_uncertain_where_they_begin():
+    """orders-1 may be the first one, or orders-0 may be away as orders-3 is."""
+    some = group("orders-1", "orders-2", "orders-4")
+    with pytest.raises(RefusedError, match="replicas may begin at 0 or 1") as refused:
+        plan_scale_in(some, 3)
+    assert refused.value.hint == "say where they begin: --first 0"
+    assert [one.pod for one in plan_scale_in(some, 3, first=0).leaving] == ["orders-4"]
+    assert [one.pod for one in plan_scale_in(some, 2, first=1).leaving] == ["orders-4"]
+    assert [one.pod for one in plan_scale_in(pods(0, 2, 5), 3).leaving] == ["app-5"]
+
+
+SPRING = tuple(f"app-{replica}-{thread}" for replica in range(3) for thread in range(2))
+STREAMS = tuple(f"app-{replica}-{thread}" for replica in range(1, 4) for thread in (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("members", "replicas", "gone", "why"),
+    [
+        (group(*SPRING), 2, {"app-2-0", "app-2-1"}, "each of app-0, app-1, app-2 has 0 to 1 after it, as threads have"),
+        (group(*STREAMS), 2, {"app-3-1", "app-3-2"}, "each of app-1, app-2, app-3 has 1 to 2 after it, as threads have"),
+        (
+            group(*STREAMS[:2], clients=("x-StreamThread-1-consumer", "x-StreamThread-2-consumer")), 0, set(STREAMS[:2]),
+            "what follows app-1 is a thread of Kafka Streams",
+        ),
+        (
+            group("app-1-StreamThread-1", "app-1-StreamThread-2", "app-2-StreamThread-1"), 1, {"app-2-StreamThread-1"},
+            "what follows app-2 is a thread of Kafka Streams",
+        ),
+        (group("a-1-0", "a-1-1", hosts=("/10.0.0.1", "/10.0.0.2")), 1, {"a-1-1"}, "on different hosts, so it is no thread"),
+        (group("a_1", "a_2"), 1, {"a_2"}, "it is the only number at the end of the name"),
+        (group("a.01", "a.02"), 1, {"a.02"}, "it is the only number at the end of the name"),
+    ],
+)  # fmt: skip
+def test_the_number_of_a_thread_is_not_that_of_the_replica(members, replicas, gone, why):
+    planned = plan_scale_in(members, replicas)
+    assert {one.member.identity for one in planned.leaving} == gone
+    assert all(why in one.why for one in planned.leaving)
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        (group("app-1-0", "app-1-1"), "may be that of a replica of app-1, or of a thread in it"),
+        (group("app-1-0"), "may be that of a replica of app-1, or of a thread in it"),
+        (group("app-1-0", "app-1-1", "app-2-0"), "not every first one has the same second"),
+        (group("app-1-7", "app-2-7"), "not every first one has the same second"),
+        (group(*SPRING, hosts=("/10.0.0.1", "/10.0.0.2")), "not every first one has the same second"),
+        (group("app-1-0", "app-2"), "app-2 ends with one number, and others with two"),
+        (group("app-0", "app-1", hosts=("/10.0.0.1",)), "their numbers may be those of threads of one process"),
+        (group("app-0305e82c3301"), "app-0305e82c3301 has no number at its end"),
+    ],
+)
+def test_what_the_names_do_not_tell_is_refused(members, message):
+    with pytest.raises(RefusedError, match=message):
+        plan_scale_in(members, 0)
+
+
+def test_the_operator_says_what_precedes_the_number():
+    members = group("app-1-0", "app-1-1", hosts=("/10.0.0.1",))
+    assert [one.pod for one in plan_scale_in(members, 1, stateful_set="app-1").leaving] == ["app-1-1"]
+    assert {one.pod for one in plan_scale_in(members, 0, stateful_set="app").leaving} == {"app-1"}
+    single = group("app-0", "app-1", hosts=("/10.0.0.1",))
+    assert [one.pod for one in plan_scale_in(single, 1, stateful_set="app").leaving] == ["app-1"]
+
+
+def test_names_of_no_pods_are_stopped_by_a_rollout():
+    planned = plan_scale_in(group("a_1", "a_2", "a_3"), 1)
+    assert planned.commands.lines == (
+        "kgm rollout g --remove a_2,a_3 --exec-stop 'CMD {instance_id}'",
+        "kgm wait g --for members=1",
+    )
+
+
+_SEPARATORS = st.sampled_from(["-", "_", "."])
+
+
+@settings(max_examples=30)
+@given(
+    base=st.from_regex(r"[a-z][a-z0-9]{0,5}[a-z]\Z"), sign=_SEPARATORS, first=st.integers(0, 3), count=st.integers(2, 5),
+    thread=st.sampled_from([None, 0, 1, "stream"]), threads=st.integers(1, 3), replicas=st.integers(0, 4),
+)  # fmt: skip
+def test_the_processes_that_go_are_the_last_ones_or_kgm_refuses(base, sign, first, count, thread, threads, replicas):
+    """Whatever they are called: of those that go no thread stays, and of those that stay none goes."""
+    last = {
+        None: lambda _n: "",
+        0: lambda n: f"-{n}",
+        1: lambda n: f"-{n + 1}",
+        "stream": lambda n: f"-StreamThread-{n + 1}",
+    }
+    process_of = {
+        f"{base}{sign}{number}{last[thread](n)}": number
+        for number in range(first, first + count)
+        for n in range(1 if thread is None else threads)
+    }
+    if replicas >= count:
+        with pytest.raises(RefusedError, match="no member of group 'g' goes"):
+            plan_scale_in(group(*process_of), replicas)
+        return
+    planned = plan_scale_in(group(*process_of), replicas)
+    gone = {one.member.identity for one in planned.leaving}
+    assert gone == {name for name, number in process_of.items() if number >= first + replicas}
+    assert {one.ordinal for one in planned.leaving} == {process_of[name] for name in gone}
+    assert not any("--assume-stopped" in line or "--yes" in line for line in planned.commands.lines)
+
+
 def test_a_negative_number_is_no_number_of_replicas():
     with pytest.raises(UsageError):
         plan_scale_in(pods(0), -1)
+    with pytest.raises(UsageError):
+        plan_scale_in(pods(0), 0, first=-1)

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import pathlib
-import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -30,22 +25,20 @@ from kgm.cli.options.plan_words import (
     Together,
     choice_of,
     duration_of,
-    member_ids_of,
+    members_of,
     rolling_of,
 )
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.model.errors import KgmError, RefusedError, UsageError
+from kgm.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from kgm.cli.output.rollout_report import RolloutPrinter
-    from kgm.client import AdminClient
+    from kgm.cli.options.plan_words import MembersOfPlan
     from kgm.operations.bounce.request import BounceRequest
     from kgm.operations.kubernetes.pods import Kubectl
-    from kgm.operations.removal.audit_log import AuditTrail
-    from kgm.operations.rollout.session import PlannedRollout, RolloutCommands, RolloutContext
+    from kgm.operations.rollout.session import ResumeChanges, RolloutCommands
     from kgm.operations.rollout.spec import RolloutLimits
-    from kgm.simulation.plan.bounce_plan import WhatIf
+    from kgm.simulation.plan.bounce_plan import Rolling, WhatIf
 
 _SHORTEST_INTERVAL_MS = 100
 _RUN = "run "
@@ -68,6 +61,12 @@ def rollout(
     ] = None,
     shell: Annotated[
         bool, typer.Option("--shell", help="Commands are for /bin/sh, with values in $KGM_INSTANCE_ID and the like.")
+    ] = False,
+    allow_any_value: Annotated[
+        bool,
+        typer.Option("--allow-any-value",
+                     help="Fill in values with other characters than A-Z a-z 0-9 . _ : @ - too. Clients choose their "
+                     "ids: only for commands that take their arguments as they are."),
     ] = False,
     instance_ids: InstanceIds = None,
     member_ids: MemberIds = None,
@@ -163,6 +162,7 @@ def rollout(
         str | None, typer.Option("--resume", metavar="FILE", help="Go on where this journal ends; no other plan.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show every command; change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
     no_audit: Annotated[
         bool, typer.Option("--no-audit", help="Write no entries in the audit log.")
     ] = False,
@@ -170,62 +170,62 @@ def rollout(
 ) -> None:  # fmt: skip
     """Carry a planned bounce out: run a command for each member, step by step, and watch the group.
 
-    Before each step kgm looks at the group and predicts the step, as kgm simulate-bounce does. It runs the commands,
-    waits until the members are back and nothing has happened for the --settle time, and compares. It stops when there
-    are more rebalances or handovers than foretold, a member does not come back, another one leaves, a command fails, or
-    what happened is not known. Fewer rebalances than foretold are reported and do not stop it.
+    Members bounce one after another, unless --max-unavailable or --together says more. kgm shows the steps and asks;
+    where stdin is not a terminal it needs --yes. Before each step it looks at the group and predicts the step, as kgm
+    simulate-bounce does. It runs the commands, waits until the members are back and nothing has happened for the
+    --settle time, and compares. It stops when there are more rebalances or handovers than foretold, a member does not
+    come back, another one leaves, a command fails, or what happened is not known. Fewer rebalances than foretold are
+    reported and do not stop it.
 
     A command is split into words as by a shell, but none is involved; it has the values of its member in the
-    environment too, and as a line of JSON on stdin. Everything is written into a journal before and after it is done:
-    --resume goes on after a stop, and after kgm itself was killed. A command whose end is not in the journal runs again
-    unless its member has come back, so it has to be one that may run twice.
+    environment too, and as a line of JSON on stdin. Clients choose their ids, and the program that is called may be a
+    shell again (ssh, ansible, sh -c): a value that is filled in has A-Z a-z 0-9 . _ : @ - only and does not begin with
+    -, unless --allow-any-value is given.
+
+    Everything is written into a journal before and after it is done: --resume goes on after a stop, and after kgm
+    itself was killed. It takes up only a journal of yours that nobody else may write, with the plan and the commands of
+    the first run; --exec beside --resume runs instead. A command whose end is not in the journal runs again unless its
+    member has come back, so it has to be one that may run twice.
 
     --remove-first is for restarts that take longer than the session timeout: the members of a batch are stopped
-    (--exec-stop), removed as by kgm remove-members, and started (--exec) when the group is stable without them, so that
-    their partitions do not wait for the session to end.
+    (--exec-stop), removed as by kgm remove-members, and started (--exec) when the group is stable without them.
 
     Exit 0: done as foretold; 8: reality has left the prediction; 7: a step has failed or its outcome is not known; 6:
     refused before the first step. One rollout of a group runs at a time on one machine; kgm does not see those of other
     machines."""
+    from kgm.cli.commands.planning import rollout_run
     from kgm.cli.output.rollout_report import RolloutPrinter
     from kgm.operations.bounce.prediction import Gates
-    from kgm.operations.bounce.request import BounceRequest
     from kgm.operations.kubernetes.pods import Kubectl
-    from kgm.simulation.plan.bounce_plan import MemberOrder, Stop
 
     if resume is not None:
         _refuse_other_options(options, dry_run=dry_run)
-        _resume(
-            resume, options, has_audit=not no_audit, accept_unseen=accept_unseen, assume_stopped=assume_stopped
+        changes = _changes(
+            command, stop_command, on_failure, is_shell=shell, allows_any_value=allow_any_value,
+            accept_unseen=accept_unseen, assume_stopped=assume_stopped,
         )  # fmt: skip
+        rollout_run.resume(resume, options, changes, has_audit=not no_audit, yes=yes)
     group_id = _group_id(group, group_option)
     limits = _limits(
         settle, step_timeout, command_timeout, interval, most_lag=max_lag, accept_unseen=accept_unseen
     )  # fmt: skip
-    request = BounceRequest(
-        instance_ids=member_ids_of(instance_ids, "--instance-ids"),
-        member_ids=member_ids_of(member_ids, "--member-ids"),
-        patterns=tuple(match or ()),
-        everyone=everyone,
-        scale_in=member_ids_of(scale_in, "--scale-in"),
-        remove=member_ids_of(remove, "--remove"),
-        remove_first=remove_first,
-        rolling=rolling_of(
-            rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause, order=order
-        ),
-        order=choice_of(MemberOrder, order, "--order") or MemberOrder.NAMED,
-        restart_time_ms=duration_of(restart_time, "--restart-time") or 0,
-        stop=choice_of(Stop, stop, "--stop") or Stop.CLEAN,
-        what_if=_timeouts(session_timeout, rebalance_timeout),
-        settings=parse_settings(settings or ()),
-        kafka_version=parse_version(kafka_version),
-        heartbeat_interval_ms=duration_of(heartbeat_interval, "--heartbeat-interval"),
+    members = members_of(instance_ids, member_ids, match, everyone=everyone, scale_in=scale_in, remove=remove)
+    batches = rolling_of(
+        members, rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause, order=order
     )
+    request = _request(
+        members, batches, order=order, restart_time=restart_time, stop=stop, remove_first=remove_first,
+        what_if=_timeouts(session_timeout, rebalance_timeout), settings=settings, kafka_version=kafka_version,
+        heartbeat_interval=heartbeat_interval,
+    )  # fmt: skip
     cluster_of_pods = Kubectl.of(kubectl, namespace=namespace, selector=selector) if kubernetes else None
-    commands = _commands(command, stop_command, on_failure, None if remove_first else cluster_of_pods, is_shell=shell)
-    _run(
+    commands = _commands(
+        command, stop_command, on_failure, None if remove_first else cluster_of_pods, is_shell=shell,
+        allows_any_value=allow_any_value,
+    )  # fmt: skip
+    rollout_run.start(
         group_id, request, commands, limits, Gates(handovers=fail_if_moves, rebalances=fail_if_rebalances), options,
-        cluster_of_pods=cluster_of_pods, journal=journal, dry_run=dry_run, has_audit=not no_audit,
+        cluster_of_pods=cluster_of_pods, journal=journal, dry_run=dry_run, yes=yes, has_audit=not no_audit,
         assume_stopped=assume_stopped, draws=draws, seed=seed, printer=RolloutPrinter(options, group_id),
     )  # fmt: skip
 
@@ -235,8 +235,50 @@ def _group_id(group: str | None, option: str | None) -> str:
         raise UsageError(f"two groups are given: {group} and {option}")
     group_id = group if group is not None else option
     if group_id is None or not group_id.strip():
-        raise UsageError("no group is given", hint="kgm rollout GROUP --all --rolling --exec CMD")
+        raise UsageError("no group is given", hint="kgm rollout GROUP --all --exec CMD")
     return group_id
+
+
+def _request(
+    members: MembersOfPlan, rolling: Rolling | None, *, order: str | None, restart_time: str, stop: str,
+    remove_first: bool, what_if: WhatIf, settings: list[str] | None, kafka_version: str | None,
+    heartbeat_interval: str | None,
+) -> BounceRequest:  # fmt: skip
+    from kgm.operations.bounce.request import BounceRequest
+    from kgm.simulation.plan.bounce_plan import MemberOrder, Stop
+
+    return BounceRequest(
+        **members,
+        remove_first=remove_first,
+        rolling=rolling,
+        order=choice_of(MemberOrder, order, "--order") or MemberOrder.NAMED,
+        restart_time_ms=duration_of(restart_time, "--restart-time") or 0,
+        stop=choice_of(Stop, stop, "--stop") or Stop.CLEAN,
+        what_if=what_if,
+        settings=parse_settings(settings or ()),
+        kafka_version=parse_version(kafka_version),
+        heartbeat_interval_ms=duration_of(heartbeat_interval, "--heartbeat-interval"),
+    )
+
+
+def _changes(
+    command: str | None, stop_command: str | None, on_failure: str, *, is_shell: bool, allows_any_value: bool,
+    accept_unseen: bool, assume_stopped: bool,
+) -> ResumeChanges:  # fmt: skip
+    """What is said beside --resume. Raises UsageError for options of commands without a command."""
+    from kgm.operations.rollout.session import ResumeChanges
+
+    commands = None
+    if command is not None or stop_command is not None:
+        commands = _commands(
+            command, stop_command, on_failure, None, is_shell=is_shell, allows_any_value=allows_any_value
+        )  # fmt: skip
+    elif is_shell or on_failure != "pause":
+        raise UsageError("--resume takes --shell and --on-failure only with the commands", hint="add --exec CMD")
+    return ResumeChanges(
+        commands=commands, accept_unseen=accept_unseen, assume_stopped=assume_stopped,
+        allows_any_value=allows_any_value,
+    )  # fmt: skip
 
 
 def _limits(
@@ -278,6 +320,12 @@ def _refuse_other_options(options: RunOptions, *, dry_run: bool) -> None:
         "dry_run",
         "accept_unseen",
         "assume_stopped",
+        "allow_any_value",
+        "yes",
+        "command",
+        "stop_command",
+        "shell",
+        "on_failure",
         *options.origins,
         "output",
         "no_headers",
@@ -293,8 +341,9 @@ def _refuse_other_options(options: RunOptions, *, dry_run: bool) -> None:
 
 
 def _commands(
-    command: str | None, stop_command: str | None, on_failure: str, cluster_of_pods: Kubectl | None, *, is_shell: bool
-) -> RolloutCommands:
+    command: str | None, stop_command: str | None, on_failure: str, cluster_of_pods: Kubectl | None, *, is_shell: bool,
+    allows_any_value: bool,
+) -> RolloutCommands:  # fmt: skip
     from kgm.operations.rollout.session import RolloutCommands
     from kgm.operations.rollout.spec import OnFailure
 
@@ -315,114 +364,5 @@ def _commands(
         is_shell=is_shell,
         on_failure=choice_of(OnFailure, on_failure, "--on-failure") or OnFailure.PAUSE,
         failure_command=failure_command,
+        allows_any_value=allows_any_value,
     )
-
-
-# -- running
-
-
-def _run(
-    group_id: str, request: BounceRequest, commands: RolloutCommands, limits: RolloutLimits, gates: object,
-    options: RunOptions, *, cluster_of_pods: Kubectl | None, journal: str | None, dry_run: bool, has_audit: bool,
-    assume_stopped: bool, draws: int, seed: int, printer: RolloutPrinter,
-) -> NoReturn:  # fmt: skip
-    from kgm.cli.output.failures import warn_of_unknown_offsets
-    from kgm.cli.output.progress import progress
-    from kgm.operations.bounce.group import live_group
-    from kgm.operations.bounce.prediction import Gates
-    from kgm.operations.bounce.request import plan_for
-    from kgm.operations.rollout.session import default_journal, plan_rollout, refuse_failed_gates, run_rollout
-    from kgm.text.timestamps import rfc3339
-
-    assert isinstance(gates, Gates)
-    with options.cluster(reads_only=dry_run) as connected:
-        live = live_group(connected, group_id)
-        warn_of_unknown_offsets(connected)
-        pods = {}
-        if cluster_of_pods is not None:
-            pods = cluster_of_pods.pods_of(live.snapshot, plan_for(request, live).named, os.environ)
-        with progress(options, "simulating the plan"):
-            planned = plan_rollout(
-                live, request, commands, limits, gates=gates, pods=pods, assume_stopped=assume_stopped, draws=draws,
-                seed=seed,
-            )  # fmt: skip
-        printer.plan(planned)
-        if dry_run:
-            printer.planned(planned)
-            _end_dry_run(printer, planned, connected)
-        refuse_failed_gates(planned)
-        now = rfc3339(round(time.time() * 1000))
-        path = pathlib.Path(journal) if journal is not None else default_journal(os.environ, group_id, now)
-        context = _context(connected, printer, options, has_audit=has_audit)
-        with _journalled(printer, path):
-            report = run_rollout(planned, context, path)
-        printer.finish(report, connected)
-
-
-def _end_dry_run(printer: RolloutPrinter, planned: PlannedRollout, connected: AdminClient) -> NoReturn:
-    from kgm.operations.rollout.session import refuse_failed_gates
-
-    error: KgmError | None = None
-    try:
-        refuse_failed_gates(planned)
-    except RefusedError as refusal:
-        error = refusal
-    printer.finish_dry_run(error, connected)
-
-
-def _resume(
-    journal: str, options: RunOptions, *, has_audit: bool, accept_unseen: bool, assume_stopped: bool
-) -> NoReturn:
-    from kgm.cli.output.rollout_report import RolloutPrinter
-    from kgm.operations.rollout.session import open_journal, resume_rollout
-
-    path = pathlib.Path(journal)
-    recorded = open_journal(path)
-    printer = RolloutPrinter(options, recorded.spec.group_id)
-    with options.cluster(reads_only=False) as connected:
-        context = _context(connected, printer, options, has_audit=has_audit)
-        printer.resumed(recorded)
-        with _journalled(printer, path):
-            report = resume_rollout(
-                path, context, accept_unseen=accept_unseen, assume_stopped=assume_stopped
-            )  # fmt: skip
-        printer.finish(report, connected)
-
-
-@contextlib.contextmanager
-def _journalled(printer: RolloutPrinter, path: pathlib.Path) -> Iterator[None]:
-    printer.journal = str(path)
-    try:
-        yield
-    except KeyboardInterrupt:
-        printer.interrupted()
-        raise
-
-
-def _context(
-    connected: AdminClient, printer: RolloutPrinter, options: RunOptions, *, has_audit: bool
-) -> RolloutContext:
-    from kgm.operations.removal.operator import current_operator
-    from kgm.operations.rollout.lock import state_folder
-    from kgm.operations.rollout.session import RolloutContext
-    from kgm.operations.watch.timekeeper import SystemTimekeeper
-
-    return RolloutContext(
-        cluster=connected,
-        observer=printer,
-        operator=current_operator(),
-        audit=_audit_trail() if has_audit else None,
-        folder=state_folder(os.environ),
-        environment=os.environ,
-        timeout_ms=options.timeout_ms,
-        timekeeper=SystemTimekeeper(),
-    )
-
-
-def _audit_trail() -> AuditTrail:
-    """The audit log. Raises RefusedError if it cannot be written."""
-    from kgm.operations.removal.audit_log import AuditLog, default_path
-
-    log = AuditLog(default_path(os.environ))
-    log.prepare()
-    return log

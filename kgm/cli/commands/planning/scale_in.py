@@ -31,7 +31,16 @@ def scale_in(
     group_option: GroupOption = None,
     to: Annotated[int | None, typer.Option("--to", metavar="N", help="Replicas that stay.")] = None,
     statefulset: Annotated[
-        str | None, typer.Option("--statefulset", metavar="NAME", help="If members of several are in the group.")
+        str | None,
+        typer.Option(
+            "--statefulset", metavar="NAME", help="What precedes the replica's number in the names of members."
+        ),
+    ] = None,
+    first: Annotated[
+        int | None,
+        typer.Option(
+            "--first", metavar="N", help="The number of the first replica. Default: 0, or the lowest there is."
+        ),
     ] = None,
     kubernetes: Annotated[
         bool,
@@ -48,11 +57,17 @@ def scale_in(
     seed: Seed = 1,
     options: RunOptions,
 ) -> None:
-    """Show which members go when a StatefulSet is scaled to N replicas, and the commands that do it. Changes nothing.
+    """Show which members go when an application is scaled to N replicas, and the commands that do it. Changes nothing.
 
     A StatefulSet stops the pods with the highest numbers. The static members in them stay in the group until their
     sessions time out, one rebalance after another; the last of the commands removes them with one LeaveGroup, after
-    the pods have gone, so that the group rebalances once."""
+    the pods have gone, so that the group rebalances once. It asks and has its guard: members are alive when the line is
+    printed. Each line runs only if the one before it has succeeded.
+
+    The number of the replica is taken from the instance ids, and the output says which part and why. Numbers of threads
+    (app-1-0 of Spring, ID-THREAD and StreamThread-1 of Kafka Streams) are told apart by the client ids, the hosts and
+    the pattern of all names; where that is not enough kgm refuses, and --statefulset says what precedes the number.
+    Replicas begin at 0, or at the lowest number if none is missing after it; --first says otherwise."""
     from kgm.cli.output.failures import warn_of_unknown_offsets
     from kgm.operations.bounce.group import live_group
     from kgm.operations.kubernetes.pods import Kubectl
@@ -73,10 +88,15 @@ def scale_in(
             names = {member.identity for member in live.snapshot.members}
             pods = command.pods_of(live.snapshot, names, os.environ)
         planned = plan_scale_in(
-            live, to, stateful_set=statefulset, pods=pods, kubectl=command.words, draws=draws, seed=seed
+            live, to, stateful_set=statefulset, pods=pods, first=first, kubectl=command.words, draws=draws, seed=seed
         )
         where = cluster_json(connected)
     emit(_report(planned, where), options)
+
+
+def _chained(lines: list[str]) -> list[str]:
+    """Lines that can be pasted as one command, of which a failure stops the rest."""
+    return [f"{line} &&" for line in lines[:-1]] + lines[-1:]
 
 
 def _report(planned: ScaleIn, where: dict[str, str | None]) -> Report:
@@ -100,6 +120,8 @@ def _report(planned: ScaleIn, where: dict[str, str | None]) -> Report:
         f"foretold: {many(typical.rebalances, 'rebalance')}, {many(typical.moved_partitions, 'partition')} moved"
         f"{'' if planned.prediction.exact else ' (typical)'}"
     )
+    last = planned.leaving[0]
+    taken = f"number {last.ordinal} of {last.member.identity}: {last.why}; the first replica is {planned.first}"
     return Report(
         schema=SCHEMA,
         data=data,
@@ -108,7 +130,7 @@ def _report(planned: ScaleIn, where: dict[str, str | None]) -> Report:
                 columns=_COLUMNS,
                 rows=rows,
                 heading=heading,
-                notes=[foretold, "", *map(with_cluster, planned.commands.lines)],
+                notes=[foretold, taken, "", *_chained([with_cluster(line) for line in planned.commands.lines])],
             )
         ],
         names=[one.member.identity for one in planned.leaving],

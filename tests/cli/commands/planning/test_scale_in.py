@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
 import sys
 
 import jsonschema
@@ -47,14 +48,30 @@ def test_the_lines_can_be_pasted_and_name_the_same_cluster(scale_in, server):
     lines = out.splitlines()
     assert lines[0] == "GROUP  app to 1 replica: 2 members of 3 go"
     assert [line.split()[0] for line in lines[1:4]] == ["POD", "app-2", "app-1"]
-    assert "kubectl scale statefulset/app --replicas=1" in lines
-    assert "kubectl wait --for=delete pod/app-2 pod/app-1 --timeout=5m" in lines
+    assert "number 2 of app-2: it is the only number at the end of the name; the first replica is 0" in lines
+    assert "kubectl scale statefulset/app --replicas=1 &&" in lines
+    assert "kubectl wait --for=delete pod/app-2 pod/app-1 --timeout=5m &&" in lines
     (removal,) = [line for line in lines if line.startswith("kgm ")]
     words = shlex.split(removal)
     assert words[:2] == ["kgm", "remove-members"]
     assert words[words.index("-b") + 1] == server.bootstrap
     assert words[words.index("--instance-ids") + 1] == "app-{1..2}"
-    assert "--assume-stopped" in words
+    assert not {"--assume-stopped", "--yes"} & set(words)
+
+
+@pytest.mark.parametrize("fails", ["scale", "wait", None])
+def test_a_line_runs_only_if_the_one_before_it_has_succeeded(scale_in, tmp_path, fails):
+    """The lines are pasted into a shell, with stand-ins of both programs."""
+    _, out, _ = scale_in(["app-0", "app-1"], "--to", "1")
+    pasted = out.partition("\n\n")[2]
+    for name in ("kubectl", "kgm"):
+        tool = tmp_path / name
+        tool.write_text(f'#!/bin/sh\necho "{name} $1" >> {tmp_path}/ran\n[ "$1" != "{fails}" ]\n')
+        tool.chmod(0o755)
+    subprocess.run(["/bin/sh", "-c", pasted], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=False, timeout=60)
+    every = ["kubectl scale", "kubectl wait", "kgm remove-members"]
+    ran = {"scale": every[:1], "wait": every[:2], None: every}[fails]
+    assert (tmp_path / "ran").read_text().splitlines() == ran
 
 
 def test_json_matches_its_schema(scale_in):
@@ -64,6 +81,7 @@ def test_json_matches_its_schema(scale_in):
     jsonschema.validate(document, schema_of("scale-in"))
     data = document["data"]
     assert [one["pod"] for one in data["leaving"]] == ["app-1"]
+    assert (data["first"], data["leaving"][0]["ordinal_because"]) == (0, "it is the only number at the end of the name")
     assert data["staying"] == ["app-0"]
     assert data["scenario"]["rebalances"] == 1
     assert data["scenario"]["final_assignment"] == {"app-0": {"orders": [0, 1, 2, 3, 4, 5]}}
@@ -78,7 +96,7 @@ def test_kubectl_is_asked_for_the_pods(scale_in, tmp_path):
     assert (code, out) == (0, "first\n")
     code, _, err = scale_in(["first"], "--to", "0")
     assert code == 6
-    assert "first is no name of a pod of a StatefulSet" in err
+    assert "first has no number at its end" in err
 
 
 @pytest.mark.parametrize("words", [[], ["--to", "-1"], ["--to", "x"]])

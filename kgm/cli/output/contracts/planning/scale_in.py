@@ -15,6 +15,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
         "group_id": "str",
         "stateful_set": "str",
         "replicas": "int",
+        "first": "int",
         "leaving": [
             {
                 "group_instance_id": "str?",
@@ -22,6 +23,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
                 "client_host": "str",
                 "pod": "str",
                 "ordinal": "int",
+                "ordinal_because": "str",
                 "assignment": PARTITIONS,
             }
         ],
@@ -38,6 +40,7 @@ def scale_in_json(planned: ScaleIn) -> dict[str, Any]:
         "group_id": planned.group.group_id,
         "stateful_set": planned.stateful_set,
         "replicas": planned.replicas,
+        "first": planned.first,
         "leaving": [
             {
                 "group_instance_id": one.member.group_instance_id,
@@ -45,6 +48,7 @@ def scale_in_json(planned: ScaleIn) -> dict[str, Any]:
                 "client_host": one.member.client_host,
                 "pod": one.pod,
                 "ordinal": one.ordinal,
+                "ordinal_because": one.why,
                 "assignment": {topic: list(numbers) for topic, numbers in sorted(one.member.assignment.items())},
             }
             for one in planned.leaving

@@ -1,0 +1,142 @@
+"""A run of `kgm rollout`: plan it, show it, ask, carry it out or go on with it, and report."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NoReturn
+
+from kgm.model.errors import KgmError, RefusedError
+from kgm.text.wording import many
+
+if TYPE_CHECKING:
+    from kgm.cli.options.run_options import RunOptions
+    from kgm.cli.output.rollout_report import RolloutPrinter
+    from kgm.client import AdminClient
+    from kgm.operations.bounce.request import BounceRequest
+    from kgm.operations.kubernetes.pods import Kubectl
+    from kgm.operations.removal.audit_log import AuditTrail
+    from kgm.operations.rollout.session import PlannedRollout, ResumeChanges, RolloutCommands, RolloutContext
+    from kgm.operations.rollout.spec import RolloutLimits
+
+
+def start(
+    group_id: str, request: BounceRequest, commands: RolloutCommands, limits: RolloutLimits, gates: object,
+    options: RunOptions, *, cluster_of_pods: Kubectl | None, journal: str | None, dry_run: bool, yes: bool,
+    has_audit: bool, assume_stopped: bool, draws: int, seed: int, printer: RolloutPrinter,
+) -> NoReturn:  # fmt: skip
+    from kgm.cli.output.bounce_report import in_words
+    from kgm.cli.output.failures import warn_of_unknown_offsets
+    from kgm.cli.output.progress import progress
+    from kgm.cli.output.rollout_report import steps_text
+    from kgm.cli.question import ask, refuse_unasked
+    from kgm.operations.bounce.group import live_group
+    from kgm.operations.bounce.prediction import Gates
+    from kgm.operations.bounce.request import plan_for
+    from kgm.operations.rollout.session import default_journal, plan_rollout, refuse_failed_gates, run_rollout
+    from kgm.text.timestamps import rfc3339
+
+    assert isinstance(gates, Gates)
+    refuse_unasked(group_id, yes=yes or dry_run)
+    with options.cluster(reads_only=dry_run) as connected:
+        live = live_group(connected, group_id)
+        warn_of_unknown_offsets(connected)
+        pods = {}
+        if cluster_of_pods is not None:
+            pods = cluster_of_pods.pods_of(live.snapshot, plan_for(request, live).named, os.environ)
+        with progress(options, "simulating the plan"):
+            planned = plan_rollout(
+                live, request, commands, limits, gates=gates, pods=pods, assume_stopped=assume_stopped, draws=draws,
+                seed=seed,
+            )  # fmt: skip
+        printer.plan(planned, in_words(planned.predicted.plan))
+        if dry_run:
+            printer.planned(planned)
+            _end_dry_run(printer, planned, connected)
+        refuse_failed_gates(planned)
+        if not yes:
+            lines = steps_text(planned)
+            ask(group_id, lines, f"Carry out {many(len(lines), 'step')}?")
+            connected.renew()  # the time to think is not the cluster's
+        now = rfc3339(round(time.time() * 1000))
+        path = pathlib.Path(journal) if journal is not None else default_journal(os.environ, group_id, now)
+        context = _context(connected, printer, options, has_audit=has_audit)
+        with _journalled(printer, path):
+            report = run_rollout(planned, context, path)
+        printer.finish(report, connected)
+
+
+def _end_dry_run(printer: RolloutPrinter, planned: PlannedRollout, connected: AdminClient) -> NoReturn:
+    from kgm.operations.rollout.session import refuse_failed_gates
+
+    error: KgmError | None = None
+    try:
+        refuse_failed_gates(planned)
+    except RefusedError as refusal:
+        error = refusal
+    printer.finish_dry_run(error, connected)
+
+
+def resume(journal: str, options: RunOptions, changes: ResumeChanges, *, has_audit: bool, yes: bool) -> NoReturn:
+    """Go on where a journal ends."""
+    from kgm.cli.output.rollout_report import RolloutPrinter, rest_text
+    from kgm.cli.question import ask, refuse_unasked
+    from kgm.operations.rollout.lock import state_folder
+    from kgm.operations.rollout.session import open_journal, resume_rollout
+
+    path = pathlib.Path(journal)
+    recorded = open_journal(path, state_folder(os.environ), changes)
+    refuse_unasked(recorded.spec.group_id, yes=yes)
+    printer = RolloutPrinter(options, recorded.spec.group_id)
+    with options.cluster(reads_only=False) as connected:
+        context = _context(connected, printer, options, has_audit=has_audit)
+        printer.resumed(recorded)
+        if not yes:
+            left = len(recorded.spec.steps) - recorded.progress.steps_done
+            ask(recorded.spec.group_id, rest_text(recorded), f"Go on with {many(left, 'step')}?")
+            connected.renew()
+        with _journalled(printer, path):
+            report = resume_rollout(path, context, changes)
+        printer.finish(report, connected)
+
+
+@contextlib.contextmanager
+def _journalled(printer: RolloutPrinter, path: pathlib.Path) -> Iterator[None]:
+    printer.journal = str(path)
+    try:
+        yield
+    except KeyboardInterrupt:
+        printer.interrupted()
+        raise
+
+
+def _context(
+    connected: AdminClient, printer: RolloutPrinter, options: RunOptions, *, has_audit: bool
+) -> RolloutContext:
+    from kgm.operations.removal.operator import current_operator
+    from kgm.operations.rollout.lock import state_folder
+    from kgm.operations.rollout.session import RolloutContext
+    from kgm.operations.watch.timekeeper import SystemTimekeeper
+
+    return RolloutContext(
+        cluster=connected,
+        observer=printer,
+        operator=current_operator(),
+        audit=_audit_trail() if has_audit else None,
+        folder=state_folder(os.environ),
+        environment=os.environ,
+        timeout_ms=options.timeout_ms,
+        timekeeper=SystemTimekeeper(),
+    )
+
+
+def _audit_trail() -> AuditTrail:
+    """The audit log. Raises RefusedError if it cannot be written."""
+    from kgm.operations.removal.audit_log import AuditLog, default_path
+
+    log = AuditLog(default_path(os.environ))
+    log.prepare()
+    return log

@@ -1,0 +1,42 @@
+"""Asking at a terminal before something is changed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from kgm.cli.output.streams import write_stderr
+from kgm.model.errors import RefusedError
+from kgm.text.sanitize import clean
+
+#: The most lines above a question.
+_MOST_LINES = 40
+
+
+def refuse_unasked(group_id: str, *, yes: bool) -> None:
+    """Raises RefusedError where kgm may not go on without asking, and cannot ask."""
+    if not yes and not sys.stdin.isatty():
+        raise RefusedError(
+            f"nothing was done to group {group_id!r}: stdin is not a terminal, so kgm cannot ask",
+            hint="add --yes to go on without being asked, or --dry-run to look first", group_id=group_id,
+        )  # fmt: skip
+
+
+def ask(group_id: str, lines: Sequence[str], question: str) -> None:
+    """Show what would be done, and ask. Raises RefusedError unless the answer is yes; a question that cannot be shown
+    is not answered."""
+    shown = [*lines[:_MOST_LINES], *([f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else [])]
+    text = "".join(f"  {clean(line)}\n" for line in shown)
+    if not (write_stderr(f"{text}{question} [y/N] ") and _is_yes()):
+        raise RefusedError(f"declined: nothing was done to group {group_id!r}", group_id=group_id)
+
+
+def _is_yes() -> bool:
+    try:
+        answer = sys.stdin.readline()
+    except KeyboardInterrupt:
+        write_stderr("\n")
+        raise
+    except (OSError, ValueError):  # a terminal that has gone, bytes that are no text
+        return False
+    return answer.strip().lower() in ("y", "yes")

@@ -1,0 +1,185 @@
+"""The number of the replica in the name of a member, told apart from the number of a thread.
+
+`app-3` is replica 3 of `app`. Kafka Streams and Spring name the members of one process after its threads (`app-3-1`,
+`…-StreamThread-1`), so that the last number of a name need not be that of the replica. Where the names do not say which
+number is which, nothing is guessed: another process would be stopped than the one whose members are removed."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kgm.model.errors import RefusedError
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.kubernetes.ordinals import NumberedPod
+
+_NUMBERED: Final = re.compile(r"(.*[^-_.])([-_.])(\d{1,9})")
+_TWO_NUMBERS: Final = re.compile(r"(.*[^-_.][-_.]\d{1,9})-(\d{1,9})")
+_STREAM_THREAD: Final = re.compile(r"(.+)-StreamThread-\d+(-.*)?")
+_THREAD_OF_CLIENT: Final = re.compile(r"-StreamThread-(\d+)(-|$)")
+_HINT: Final = (
+    "say which part of the names is the replicas': --statefulset NAME, where NAME is what precedes its number"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    """The process of a member. name: of the replica, such as `app-3`; of: what precedes its number; why: what the
+    number is taken from, in words."""
+
+    name: str
+    of: str
+    number: int
+    why: str
+
+    @property
+    def is_pod(self) -> bool:
+        """Whether a StatefulSet could give this name."""
+        return NumberedPod.of(self.name) is not None and re.fullmatch(r"[a-z0-9.-]+", self.name) is not None
+
+
+def replicas_of(
+    group: GroupSnapshot, pods: Mapping[str, str] | None, *, stateful_set: str | None = None
+) -> dict[str, Replica]:
+    """By identity. pods: the name of the pod of each member, if it is known. stateful_set: what precedes the numbers;
+    members with other names have no replica then.
+
+    Raises RefusedError for a member without a number, and where it is not certain which number is the replica's."""
+    if pods is not None:
+        return {one.identity: _pod(one, pods.get(one.identity), group.group_id) for one in group.members}
+    names = {one.identity: _instance_id(one, group.group_id) for one in group.members}
+    if stateful_set is not None:
+        named = {identity: _named(name, stateful_set) for identity, name in names.items()}
+        return {identity: replica for identity, replica in named.items() if replica is not None}
+    threads = {one.identity: _without_thread(one) for one in group.members}
+    open_names = {identity: name for identity, name in names.items() if threads[identity] is None}
+    found = {
+        identity: _replica(base, f"what follows {base} is a thread of Kafka Streams", group.group_id)
+        for identity, base in threads.items()
+        if base is not None
+    }
+    return found | _by_pattern(group, open_names)
+
+
+def _instance_id(member: MemberSnapshot, group_id: str) -> str:
+    if member.group_instance_id is None:
+        raise _uncertain(
+            group_id, f"{member.identity}: it is dynamic",
+            "use the names of the pods as group.instance.id; --kubernetes asks kubectl for the pods",
+        )  # fmt: skip
+    return member.group_instance_id
+
+
+def _uncertain(group_id: str, why: str, hint: str = _HINT) -> RefusedError:
+    return RefusedError(f"it is not certain which members go: {why}", hint=hint, group_id=group_id)
+
+
+def _pod(member: MemberSnapshot, name: str | None, group_id: str) -> Replica:
+    pod = None if name is None else NumberedPod.of(name)
+    if name is None or pod is None:
+        what = "it runs in no pod that is known" if name is None else f"{name} is no name of a pod of a StatefulSet"
+        raise _uncertain(group_id, f"{member.identity}: {what}", "scale what the pods belong to by its own means")
+    return Replica(name=name, of=pod.stateful_set, number=pod.ordinal, why="it is the ordinal of its pod")
+
+
+def _named(name: str, stateful_set: str) -> Replica | None:
+    match = re.match(rf"{re.escape(stateful_set)}([-_.])(\d{{1,9}})(?=$|-)", name)
+    if match is None:
+        return None
+    return Replica(name=match[0], of=stateful_set, number=int(match[2]), why=f"it follows {stateful_set}")
+
+
+def _without_thread(member: MemberSnapshot) -> str | None:
+    """The name of the process where the name itself, or the client id, says which part is a thread of Streams."""
+    name = member.group_instance_id or ""
+    if match := _STREAM_THREAD.fullmatch(name):
+        return match[1]
+    thread = _THREAD_OF_CLIENT.search(member.client_id)
+    if thread is not None and name.endswith(f"-{thread[1]}"):
+        return name.removesuffix(f"-{thread[1]}")
+    return None
+
+
+def _replica(name: str, why: str, group_id: str) -> Replica:
+    match = _NUMBERED.fullmatch(name)
+    if match is None:
+        raise _uncertain(group_id, f"{name} has no number at its end", "scale it in by its own means")
+    return Replica(name=name, of=match[1], number=int(match[3]), why=why)
+
+
+def _by_pattern(group: GroupSnapshot, names: Mapping[str, str]) -> dict[str, Replica]:
+    """Members of which only the pattern of their names says what is a thread."""
+    members = {one.identity: one for one in group.members}
+    split = {identity: _TWO_NUMBERS.fullmatch(name) for identity, name in names.items()}
+    if not any(split.values()):
+        if len(names) > 1 and _is_one_host(members[identity] for identity in names):
+            raise _uncertain(
+                group.group_id, "all members are on one host: their numbers may be those of threads of one process"
+            )
+        why = "it is the only number at the end of the name"
+        return {identity: _replica(name, why, group.group_id) for identity, name in names.items()}
+    processes: dict[str, list[MemberSnapshot]] = {}
+    threads: dict[str, list[int]] = {}
+    for identity, match in split.items():
+        if match is None:
+            raise _uncertain(group.group_id, f"{names[identity]} ends with one number, and others with two")
+        processes.setdefault(match[1], []).append(members[identity])
+        threads.setdefault(match[1], []).append(int(match[2]))
+    numbers = {tuple(sorted(some)) for some in threads.values()}
+    if len(processes) == 1:
+        return _of_one(group, split, next(iter(processes)), [*members.values()])
+    is_alike = len(numbers) == 1 and (some := next(iter(numbers)))[0] in (0, 1) and _follow(some)
+    if not is_alike or any(len({one.client_host for one in some}) > 1 for some in processes.values()):
+        raise _uncertain(group.group_id, "the names end with two numbers, and not every first one has the same second")
+    last = f"{some[0]}" if len(some) == 1 else f"{some[0]} to {some[-1]}"
+    why = f"each of {', '.join(sorted(processes))} has {last} after it, as threads have"
+    return {identity: _replica(match[1], why, group.group_id) for identity, match in split.items() if match is not None}
+
+
+def _of_one(
+    group: GroupSnapshot, split: Mapping[str, re.Match[str] | None], base: str, members: Sequence[MemberSnapshot]
+) -> dict[str, Replica]:
+    """`app-1-0`, `app-1-1`: replicas of app-1 if they are on different hosts, which threads of one process are not."""
+    if len({one.client_host for one in members}) < len(members) or len(members) < 2:
+        raise _uncertain(
+            group.group_id, f"the last number of {base}-N may be that of a replica of {base}, or of a thread in it"
+        )
+    why = "its members are on different hosts, so it is no thread"
+    return {
+        identity: Replica(name=match[0], of=base, number=int(match[2]), why=why)
+        for identity, match in split.items()
+        if match is not None
+    }
+
+
+def _is_one_host(members: Iterable[MemberSnapshot]) -> bool:
+    """Whether all are on one host that is not this one: on the loopback anything may be anywhere."""
+    hosts = {one.client_host.removeprefix("/") for one in members}
+    if len(hosts) != 1:
+        return False
+    try:
+        return not ipaddress.ip_address(next(iter(hosts))).is_loopback
+    except ValueError:
+        return bool(next(iter(hosts)))
+
+
+def _follow(numbers: Sequence[int]) -> bool:
+    return list(numbers) == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+def first_number(group_id: str, of: str, numbers: Iterable[int], given: int | None) -> int:
+    """The number of the first replica: 0, or the lowest if none is missing after it.
+
+    given: what the operator says. Raises RefusedError where replicas may be missing at the beginning."""
+    known = sorted(set(numbers))
+    if given is not None:
+        return given
+    if known[0] == 0 or _follow(known):
+        return known[0]
+    raise _uncertain(
+        group_id, f"{of}-{known[0]} is the first member, and others are missing: replicas may begin at 0 or {known[0]}",
+        "say where they begin: --first 0",
+    )  # fmt: skip

@@ -1,0 +1,296 @@
+"""Journals that kgm takes up, and those that it refuses: a journal says which commands run."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import os
+import random
+import shutil
+import stat
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kgm.cli.main import run
+from kgm.model.errors import RefusedError, UsageError
+from kgm.operations.rollout.journal import JournalKind, RolloutJournal, read_journal
+from kgm.operations.rollout.session import ResumeChanges, RolloutCommands, open_journal
+from tests.client.joiners import form_group
+
+FLAGS = ("--settle", "0s", "--interval", "100ms", "--restart-time", "200ms", "--step-timeout", "1s", "--draws", "2")
+NAMES = ("a", "b", "c")
+
+
+@pytest.fixture(scope="module")
+def stopped(server, tmp_path_factory):
+    """A rollout whose first command has failed: its journal, and the state folder of the run. Copy them."""
+    folder = tmp_path_factory.mktemp("stopped")
+    members = form_group(server, "journals", NAMES, "orders")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        words = [
+            "rollout",
+            "--yes",
+            "journals",
+            "-b",
+            server.bootstrap,
+            "--all",
+            "--rolling",
+            "--accept-unseen",
+            "--exec",
+            "false",
+        ]
+        assert run([*words, "--journal", str(folder / "j.ndjson"), *FLAGS]) == 7
+    yield folder
+    for member in members:
+        member.close()
+
+
+@pytest.fixture
+def journal(stopped, tmp_path, monkeypatch):
+    """A copy of the journal, which the next run of kgm may take up."""
+    shutil.copytree(stopped / "state", tmp_path / "state")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return shutil.copy(stopped / "j.ndjson", tmp_path / "j.ndjson")
+
+
+@pytest.fixture
+def resume(journal, server, capsys):
+    """Resume it: (exit code, stderr)."""
+
+    def resume(*words, path=journal):
+        code = run(["rollout", "--yes", "--resume", str(path), "-b", server.bootstrap, *words])
+        return code, capsys.readouterr().err
+
+    return resume
+
+
+def changed(journal, change):
+    """The first line with `change` applied to its JSON."""
+    first, *rest = journal.read_text().splitlines(keepends=True)
+    data = json.loads(first)
+    change(data)
+    journal.write_text("".join([json.dumps(data) + "\n", *rest]))
+
+
+def test_a_new_journal_is_for_its_operator_only(tmp_path):
+    before = os.umask(0)
+    try:
+        RolloutJournal.create(tmp_path / "new" / "j.ndjson").close()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "new" / "j.ndjson").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RefusedError, match="exists already"):
+        RolloutJournal.create(tmp_path / "link")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [(0o620, "its group may write it .mode 0620."), (0o602, "everyone may write it .mode 0602."), (0o666, "its group")],
+)
+def test_a_journal_that_others_may_write_is_refused(journal, resume, mode, message):
+    journal.chmod(mode)
+    before = journal.read_bytes()
+    with pytest.raises(RefusedError, match=message):
+        read_journal(journal)
+    code, error = resume()
+    assert (code, journal.read_bytes()) == (6, before)
+    assert "nothing was done: the journal" in error
+    with pytest.raises(RefusedError, match=message):
+        RolloutJournal.reopen(journal)
+
+
+def test_a_journal_of_another_user_is_refused(journal, resume, mocker):
+    mocker.patch("os.geteuid", return_value=os.geteuid() + 1)
+    code, error = resume()
+    assert code == 6
+    assert f"it is owned by another user (uid {os.getuid()})" in error
+
+
+def test_what_is_not_a_regular_file_is_refused(journal, resume, tmp_path):
+    (tmp_path / "link").symlink_to(journal)
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "link", tmp_path / "fifo", "/dev/zero", tmp_path):
+        code, error = resume(path=path)
+        assert code == 6, path
+        assert "it is not a regular file" in error
+    code, error = resume(path=tmp_path / "none")
+    assert code == 2
+    assert "No such file" in error
+
+
+def test_a_journal_with_another_command_is_refused_unless_it_is_given(journal, resume, tmp_path):
+    changed(journal, lambda data: data["spec"].update(command=f"touch {tmp_path / 'CANARY'}"))
+    code, error = resume()
+    assert code == 6
+    assert "are not those of the first run" in error
+    assert "the first run had --exec 'false'" in error
+    assert not (tmp_path / "CANARY").exists()
+    code, error = resume("--exec", "false")
+    assert (code, (tmp_path / "CANARY").exists()) == (7, False)
+    (again,) = [line for line in read_journal(journal) if line.kind is JournalKind.RESUME]
+    assert again.data["commands"]["command"] == "false"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data["spec"]["steps"][0].update(members=["b"]),
+        lambda data: data["spec"].update(pods={"a": "other"}),
+        lambda data: data["spec"]["limits"].update(accept_unseen=False),
+        lambda data: data.update(cluster_id="another"),
+    ],
+)
+def test_a_journal_with_another_plan_is_refused_whatever_is_given(journal, resume, change):
+    changed(journal, change)
+    for words in ((), ("--exec", "false")):
+        code, error = resume(*words)
+        assert code in (2, 6)
+        assert "is not that of the first run: the file was changed" in error or "a member twice" in error
+
+
+def test_a_journal_from_elsewhere_needs_its_commands(journal, resume, tmp_path):
+    shutil.rmtree(tmp_path / "state")
+    code, error = resume()
+    assert code == 6
+    assert "it is not known whether the commands" in error
+    assert "the journal has --exec 'false'" in error
+    assert resume("--exec", "false")[0] == 7
+
+
+def test_commands_are_given_all_or_none(journal, resume):
+    for words, message in (
+        (("--exec-stop", "true"), "--exec is missing"),
+        (("--shell",), "--resume takes --shell and --on-failure only with the commands"),
+        (("--exec", "{nothing}"), "is not a placeholder"),
+    ):
+        code, error = resume(*words)
+        assert code == 2, words
+        assert message in error
+
+
+# -- damage
+
+#: What was done to the lines of a journal, and what kgm says of it.
+DAMAGE = (
+    (lambda lines: lines[0]["spec"]["limits"].update(interval_ms="soon"), "interval_ms is 'soon'"),
+    (lambda lines: lines[0]["spec"]["limits"].update(interval_ms=0), "interval_ms is 0"),
+    (lambda lines: lines[0]["spec"].update(restart_time_ms=-1), "restart_time_ms is -1"),
+    (lambda lines: lines[0]["spec"].update(group_id=7), "group_id is 7"),
+    (lambda lines: lines[0]["spec"].update(pods=["a"]), "pods is ['a']"),
+    (lambda lines: lines[0]["spec"].update(kafka_version="x"), "'x'"),
+    (lambda lines: lines[0]["spec"].update(steps=[]), "it has no steps"),
+    (lambda lines: lines[0]["spec"]["steps"][0].update(remove=["z"]), "removes others"),
+    (lambda lines: lines[0]["foretold"]["rebalances"].update(min=9), "is no range"),
+    (lambda lines: lines[0].update(run="../../etc"), "is no id of a run"),
+    (lambda lines: lines[1]["group"]["members"][0].update(group_instance_id="z"), "the group before step 1 has no a"),
+    (lambda lines: lines[1]["group"].update(members=[]), "the group before step 1 has no a"),
+    (lambda lines: lines.insert(2, lines[1]), "step-begin of step 1 at the wrong place"),
+    (lambda lines: lines.pop(1), "command-begin of step 1 at the wrong place"),
+    (lambda lines: lines[2].update(identity="b"), "'b' is not of step 1"),
+    (lambda lines: lines[3].update(pid="1/../../x"), "has the wrong type"),
+    (lambda lines: lines[1].update(step=2), "step-begin of step 2, where step 1 is next"),
+    (lambda lines: lines[4].update(is_success="no"), "has the wrong type"),
+    (lambda lines: lines[-1].update(is_final=None), "has the wrong type"),
+)
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGE)
+def test_what_no_rollout_has_written_is_refused(damage, message, stopped, resume, tmp_path):
+    lines = documents(stopped)
+    damage(lines)
+    shutil.rmtree(tmp_path / "state")  # else it is refused because the file was changed
+    code, error = resume("--exec", "false", path=written(tmp_path, lines))
+    assert code == 2, error
+    assert message in error
+
+
+_VALUES = st.sampled_from([None, True, -1, 10**30, 1.5, "", "x", "\ud800", [], ["a"], {}, {"min": 1}, [[]]])
+
+
+def places(value, path=()):
+    """Where something is in a document."""
+    yield path
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        yield from places(part, (*path, key))
+
+
+@st.composite
+def damaged(draw, lines):
+    """The lines of a journal, of which some were removed, repeated, swapped or changed somewhere inside."""
+    lines = copy.deepcopy(lines)
+    for _ in range(draw(st.integers(1, 3))):
+        if not lines:
+            break
+        at = draw(st.integers(0, len(lines) - 1))
+        what = draw(st.sampled_from(["change", "change", "change", "remove key", "remove", "repeat", "swap"]))
+        if what == "remove":
+            del lines[at]
+        elif what == "repeat":
+            lines.insert(draw(st.integers(0, len(lines))), lines[at])
+        elif what == "swap":
+            other = draw(st.integers(0, len(lines) - 1))
+            lines[at], lines[other] = lines[other], lines[at]
+        else:
+            *path, last = draw(st.sampled_from([one for one in places(lines[at]) if one] or [("kind",)]))
+            within = lines[at] = copy.deepcopy(lines[at])
+            for key in path:
+                within = within[key]
+            if what == "change":
+                within[last] = draw(_VALUES)
+            else:
+                del within[last]
+    return lines
+
+
+def documents(stopped):
+    return [json.loads(line) for line in (stopped / "j.ndjson").read_text().splitlines()]
+
+
+def written(folder, lines):
+    path = folder / "damaged.ndjson"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path.chmod(0o600)
+    return path
+
+
+_SETTINGS = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+_GIVEN = ResumeChanges(commands=RolloutCommands(command="false"))
+
+
+@settings(_SETTINGS, max_examples=60)
+@given(data=st.data())
+def test_a_damaged_journal_is_a_typed_error(data, stopped, tmp_path):
+    path = written(tmp_path, data.draw(damaged(documents(stopped))))
+    for folder, changes in ((stopped / "state" / "kgm" / "rollouts", ResumeChanges()), (tmp_path / "none", _GIVEN)):
+        with contextlib.suppress(UsageError, RefusedError):
+            open_journal(path, folder, changes)
+
+
+@settings(_SETTINGS, max_examples=12)
+@given(data=st.data())
+def test_what_is_taken_up_of_a_damaged_journal_ends_with_no_internal_error(data, stopped, tmp_path, server):
+    """The worst case: nobody knows the first run, and the operator has given the command."""
+    resumed(data.draw(damaged(documents(stopped))), tmp_path, server)
+
+
+@pytest.mark.long
+@settings(_SETTINGS, max_examples=300)
+@given(data=st.data())
+def test_many_damaged_journals_end_with_no_internal_error(data, stopped, tmp_path, server):
+    resumed(data.draw(damaged(documents(stopped))), tmp_path, server)
+
+
+def resumed(lines, folder, server):
+    path = written(folder, lines)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder / f"state-{random.randrange(10**9)}"))
+        words = ["--exec", "false", "--accept-unseen", "--timeout", "5s"]
+        assert run(["rollout", "--yes", "--resume", str(path), "-b", server.bootstrap, *words]) in (0, 2, 6, 7, 8)
