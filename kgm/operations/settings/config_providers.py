@@ -8,6 +8,7 @@ import pathlib
 import re
 from collections.abc import Callable, Mapping
 
+from kgm.model.client_settings import is_named
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.operations.settings.properties import read_properties
 
@@ -33,7 +34,8 @@ def resolve_placeholders(properties: Mapping[str, str], path: str, environment: 
                 return match[0]
             value = look_up(match[2] or "", match[3])
             if value is None:
-                raise NotFoundError(f"{key} ({path}): {match[0]} does not exist")
+                shown = key if is_named(key) else "a setting"
+                raise NotFoundError(f"{shown} ({path}): {match[0]} does not exist")
             return value
 
         return _PLACEHOLDER.sub(replacement, value)
