@@ -264,6 +264,10 @@ class _Reader:
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             wanted = " or ".join(kind.__name__ for kind in kinds)
             raise UsageError(f"{self.where}.{key} is {'missing' if value is None else 'not ' + wanted}")
+        if isinstance(value, str):
+            _check_text(value, f"{self.where}.{key}")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise UsageError(f"{self.where}.{key} has more than 64 bits")
         return value
 
     def text(self, key: str) -> str:
@@ -286,12 +290,16 @@ class _Reader:
             return None
         if not all(isinstance(name, str) for name in value):
             raise UsageError(f"{self.where}.{key} is not a list of names")
+        for name in value:
+            _check_text(name, f"{self.where}.{key}")
         return tuple(value)
 
     def partitions(self, key: str, *, optional: bool = False) -> Partitions | None:
         value = self.get(key, (dict,), optional=optional)
         if value is None:
             return None
+        for topic in value:
+            _check_text(topic, f"{self.where}.{key}")
         return {topic: tuple(sorted({*_numbers(some, f"{self.where}.{key}.{topic}")})) for topic, some in value.items()}
 
     def listed(self, key: str) -> Partitions | None:
@@ -306,8 +314,17 @@ class _Reader:
         }
 
 
+def _check_text(text: str, where: str) -> None:
+    """Raises UsageError for half of a surrogate pair, which JSON can have and Kafka's strings, in UTF-8, cannot."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{where} is not a text: it has half of a surrogate pair") from None
+
+
 def _numbers(value: Any, where: str) -> list[int]:
-    if not isinstance(value, list) or not all(type(p) is int and p >= 0 for p in value):
+    if not isinstance(value, list) or not all(type(p) is int and 0 <= p < 2**31 for p in value):
         raise UsageError(f"{where} is not a list of partitions")
     return value
 

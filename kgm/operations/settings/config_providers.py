@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from kgm.model.client_settings import is_named
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.operations.settings.properties import read_properties
+from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
 
 _PACKAGE = "org.apache.kafka.common.config.provider."
 #: ConfigTransformer's own pattern: ${provider:key} or ${provider:path:key}.
@@ -75,6 +76,6 @@ def _checked(name: str, path: str, allowed: str) -> str:
 
 def _content(path: pathlib.Path) -> str | None:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_input(str(path), MOST_SETTINGS_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return None

@@ -6,11 +6,11 @@ is no part of the first key, and a setting that holds a secret and became a part
 at the end of that line, is an error, because values of other settings are shown."""
 
 import codecs
-import pathlib
 import re
 from collections.abc import Iterator
 
 from kgm.model.errors import NotFoundError, UsageError
+from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
 
 _BLANK = " \t\f"
 #: Key, separator (blanks around at most one = or :), value.
@@ -32,7 +32,7 @@ def read_properties(path: str) -> dict[str, str]:
 def read_numbered_properties(path: str) -> dict[str, tuple[str, range]]:
     """The values by key, each with the numbers of its lines. Raises as `read_properties` does."""
     try:
-        data = pathlib.Path(path).read_bytes()
+        data = read_input(path, MOST_SETTINGS_BYTES)
     except FileNotFoundError:
         raise NotFoundError(f"properties file {path} does not exist") from None
     except OSError as error:
