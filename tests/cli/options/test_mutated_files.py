@@ -51,13 +51,13 @@ def mutated(draw, document):
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.sampled_from([one for one in places_in(found) if one] or [()]))
         if not at:
-            return draw(ODD)
+            return copy.deepcopy(draw(ODD))
         parent = found
         for key in at[:-1]:
             parent = parent[key]
         how = draw(st.sampled_from(["replaced", "removed", "repeated"]))
         if how == "replaced":
-            parent[at[-1]] = draw(ODD)
+            parent[at[-1]] = copy.deepcopy(draw(ODD))
         elif how == "removed":
             del parent[at[-1]]
         elif isinstance(parent, list):
