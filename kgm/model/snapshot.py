@@ -54,7 +54,8 @@ class MemberSnapshot:
     position in the broker's response, which is the order of a hash map that assignors may depend on; None if it is not
     known or has no meaning. listed_target: the target assignment of a member of a consumer group, topics and partitions
     in the order of the broker's response, which is the order of hash maps too: a member that has to revoke partitions
-    revokes the last ones."""
+    revokes the last ones. is_readable: whether its assignment could be decoded; if not, `assignment` is empty, and what
+    it owns is not known."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -72,6 +73,7 @@ class MemberSnapshot:
     client_library: str | None = None
     listed_at: int | None = None
     listed_target: Partitions | None = None
+    is_readable: bool = True
 
     @property
     def identity(self) -> str:
@@ -96,6 +98,7 @@ class MemberSnapshot:
             "listed_target": None
             if self.listed_target is None
             else [{"topic": topic, "partitions": [*numbers]} for topic, numbers in self.listed_target.items()],
+            "is_readable": self.is_readable,
         }
 
 
@@ -131,7 +134,8 @@ class GroupSnapshot:
 
     leader: the member id of the classic group's leader, which no API returns; None where it is not known.
     kafka_versions: the versions that its coordinator's broker may have (`3.9`, `3.9+new`); none if it is of no release
-    of Apache Kafka that kgm knows, and None if it was not asked."""
+    of Apache Kafka that kgm knows, and None if it was not asked. deleted_topics: those with committed offsets of which
+    the brokers say that they do not exist."""
 
     group_id: str
     type: str
@@ -149,6 +153,7 @@ class GroupSnapshot:
     offsets: tuple[OffsetSnapshot, ...] = ()
     kafka_versions: tuple[str, ...] | None = None
     leader: str | None = None
+    deleted_topics: tuple[str, ...] = ()
 
     @property
     def lag(self) -> int | None:
@@ -208,6 +213,7 @@ class GroupSnapshot:
             "offsets": [row.to_json() for row in sorted(self.offsets, key=_PLACE)],
             "kafka_versions": None if self.kafka_versions is None else [*self.kafka_versions],
             "leader": self.leader,
+            "deleted_topics": [*self.deleted_topics],
         }
 
 
@@ -239,6 +245,7 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         offsets=tuple(_offset(item, i) for i, item in enumerate(group.array("offsets"))),
         kafka_versions=group.names("kafka_versions"),
         leader=group.get("leader", (str,), optional=True),
+        deleted_topics=group.names("deleted_topics") or (),
     )
 
 
@@ -366,6 +373,7 @@ def _member(data: Any, index: int) -> MemberSnapshot:
         client_library=reader.get("client_library", (str,), optional=True),
         listed_at=reader.get("listed_at", (int,), optional=True),
         listed_target=reader.listed("listed_target"),
+        is_readable=reader.get("is_readable", (bool,), optional=True) is not False,
     )
 
 
