@@ -404,6 +404,7 @@ _kgm() {
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
         --match) _kgm_value '' "$cur"; return ;;
         --listen) _kgm_value '' "$cur"; return ;;
+        --allow-host) _kgm_value '' "$cur"; return ;;
         --textfile) _kgm_value 'file' "$cur"; return ;;
         --interval) _kgm_value '' "$cur"; return ;;
         --findings-every) _kgm_value '' "$cur"; return ;;
@@ -416,7 +417,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --listen --textfile --interval --findings-every --max-series -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --listen --allow-host --textfile --interval --findings-every --max-series -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'assign')

@@ -401,6 +401,7 @@ complete -c kgm -n '__kgm_at diff' -F
 complete -c kgm -n '__kgm_at export' -s g -l group -x -a '(__kgm_names groups)' -d 'A group; repeatable.'
 complete -c kgm -n '__kgm_at export' -l match -x -d 'Groups whose id matches.'
 complete -c kgm -n '__kgm_at export' -l listen -x -d 'Serve /metrics until SIGTERM or Ctrl-C; port 0: a free port.'
+complete -c kgm -n '__kgm_at export' -l allow-host -x -d 'With --listen: also answer requests for this host, such as the name of a service; repeatable.'
 complete -c kgm -n '__kgm_at export' -l textfile -r -F -d 'Write FILE, which ends with .prom, for node_exporter.'
 complete -c kgm -n '__kgm_at export' -l interval -x -d 'How often to ask the cluster; 15s with --listen.'
 complete -c kgm -n '__kgm_at export' -l findings-every -x -d 'How often kgm doctor examines the groups; 0s: never.'

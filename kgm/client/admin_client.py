@@ -193,6 +193,7 @@ class AdminClient:
                 snapshot(
                     bases[group_id], coordinator=self.brokers.coordinator(group_id), committed=committed.get(group_id),
                     ends=ends, topics=topics_by_name, session_timeout_ms=timeouts.get(group_id),
+                    missing_topics=self.offsets.missing_topics,
                 )
             )  # fmt: skip
         return results

@@ -34,6 +34,8 @@ class OffsetReader:
         self.denied_topics: set[str] = set()
         #: Other topics that could not be described.
         self.unread_topics: dict[str, KgmError] = {}
+        #: Topics that do not exist, of those that were described.
+        self.missing_topics: set[str] = set()
         #: Groups whose committed offsets could not be read, or not all of them.
         self.unread_groups: dict[str, KgmError] = {}
         #: (topic, partition) of topics that exist: partitions whose end could not be read.
@@ -110,6 +112,9 @@ class OffsetReader:
     def _note_described(self, topic: str, error_code: int) -> None:
         """Remember whether a topic could be described: one that does not exist has been, too."""
         self.unread_topics.pop(topic, None)
+        self.missing_topics.discard(topic)
+        if error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            self.missing_topics.add(topic)
         if error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             self.denied_topics.add(topic)
         elif error_code not in _DESCRIBED:

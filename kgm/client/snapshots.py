@@ -19,7 +19,7 @@ from kgm.protocol.subscription import PROTOCOL_TYPE, Subscription, decode_assign
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
     from typing import Any, Final
 
 #: Member epoch of a static member that left and is expected back (KIP-848).
@@ -85,11 +85,11 @@ def _instance_id(member: Any) -> str | None:
 def snapshot(
     base: GroupSnapshot, *, coordinator: CoordinatorNode | None, committed: Offsets | None = None,
     ends: Offsets | None = None, topics: Mapping[str, TopicSnapshot] = NO_TOPICS,
-    session_timeout_ms: int | None = None,
+    session_timeout_ms: int | None = None, missing_topics: Container[str] = (),
 ) -> GroupSnapshot:  # fmt: skip
     """One group: `group_without_offsets` completed from other APIs.
 
-    topics: all known topics by name, including those of other groups."""
+    topics: all known topics by name, including those of other groups. missing_topics: those that do not exist."""
     used = used_topics(base.members, committed or {})
     offsets = offset_rows(base.members, committed or {}, ends or {}) if committed is not None else ()
     rows: dict[str | None, list[OffsetSnapshot]] = {}
@@ -103,6 +103,7 @@ def snapshot(
         topics=tuple([topics[name] for name in sorted(used) if name in topics]),
         members=tuple(sorted(members, key=lambda member: member.identity)),
         offsets=offsets,
+        deleted_topics=tuple(sorted({topic for topic, _ in committed or () if topic in missing_topics})),
     )
 
 
@@ -135,6 +136,7 @@ def _classic(group_id: str, group: Any) -> GroupSnapshot:
 
 def _classic_member(group_id: str, member: Any, status: str, *, is_consumer: bool, listed_at: int) -> MemberSnapshot:
     subscription = _subscription(member.member_metadata) if is_consumer else None
+    assignment = _assignment(member.member_assignment) if is_consumer else {}
     return MemberSnapshot(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id or None,
@@ -143,10 +145,11 @@ def _classic_member(group_id: str, member: Any, status: str, *, is_consumer: boo
         rack=(subscription.rack_id or None) if subscription else None,
         status=status,
         topics=tuple(sorted(set(subscription.topics))) if subscription else (),
-        assignment=_assignment(member.member_assignment) if is_consumer else {},
+        assignment=assignment or {},
         protocol="classic",
         client_library=_library(group_id, member, subscription),
         listed_at=listed_at,
+        is_readable=assignment is not None,
     )
 
 
@@ -165,11 +168,14 @@ def _subscription(blob: bytes) -> Subscription | None:
     return known
 
 
-def _assignment(blob: bytes) -> Partitions:
+def _assignment(blob: bytes) -> Partitions | None:
+    """The partitions; None if they cannot be read. A member has no bytes until it has synced."""
+    if not blob:
+        return {}
     try:
         return decode_assignment(blob).partitions
     except DecodeError:
-        return {}
+        return None
 
 
 def _library(group_id: str, member: Any, subscription: Subscription | None) -> str | None:

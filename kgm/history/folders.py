@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from kgm.history.decode.raw import segment_records
 from kgm.history.gzipped_segment import unpack
-from kgm.history.places.remote_path import Place, inside
+from kgm.history.places.remote_path import Place, check_is_directory, inside
 from kgm.history.schema import RAW
-from kgm.model.errors import DecodeError, NotFoundError, RefusedError, UsageError
+from kgm.model.errors import DecodeError, RefusedError, UsageError
 from kgm.records.segment import LOG, SWAP, BadBatch, base_offset_of, is_torn_tail
 
 TOPIC = "__consumer_offsets"
@@ -59,8 +59,7 @@ def folders(path: Place) -> tuple[Folder, ...]:
     `__consumer_offsets` is read.
 
     Raises NotFoundError where there is no directory, UsageError where it holds no segments."""
-    if not path.is_dir():
-        raise NotFoundError(f"directory {path} does not exist")
+    check_is_directory(path)
     by_topic: dict[str, list[Folder]] = {}
     for each in (path, *inside(path)):
         named = _FOLDER.fullmatch(each.name)

@@ -1,6 +1,7 @@
 """A source that is small enough, read and derived in this process: no Spark, nothing written."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,12 +11,12 @@ from kgm.history.causes.session_timeouts import SessionLookup, no_session
 from kgm.history.derive import derive
 from kgm.history.folders import TOPIC, Reading, folders, raw_table
 from kgm.history.places.parquet import dataset, failures_of
-from kgm.history.places.remote_path import Place, RemotePath
+from kgm.history.places.remote_path import Place, RemotePath, check_is_directory
 from kgm.history.schema import RAW
 from kgm.history.store.commit_log import each_once
 from kgm.history.store.sink_files import counted_files
 from kgm.history.store.tables import HistoryOrigin, TablesInMemory
-from kgm.model.errors import NotFoundError, RefusedError, UsageError
+from kgm.model.errors import RefusedError, UsageError
 
 _LEAST_COLUMNS = ("partition", "offset", "key", "value")
 
@@ -43,7 +44,7 @@ def derive_records(records: Iterable[tuple[int, bytes, bytes | None]]) -> Tables
 
 def read_partitions(kind: str, path: Place, *, reading: Reading) -> Iterator[pa.Table]:
     """The raw records of one partition after the other, however many there are in all."""
-    with failures_of(path):
+    with failures_of(path), _damage_as_usage_error(path):
         yield from _partitions(kind, path, reading)
 
 
@@ -53,15 +54,32 @@ def _partitions(kind: str, path: Place, reading: Reading) -> Iterator[pa.Table]:
             yield raw_table((folder,), reading)
         return
     files = _files_of(path)
-    numbers = dataset(files).to_table(columns=["partition"])
-    for number in sorted(pc.unique(numbers.column("partition")).to_pylist()):
+    if "partition" not in dataset(files).schema.names:
+        raw_of_files(files, path)  # says what is missing
+    numbers = dataset(files).to_table(columns=["partition"]).column("partition")
+    if numbers.null_count:
+        raise _without(path, "partition")
+    for number in sorted(pc.unique(numbers).to_pylist()):
         yield raw_of_files(files, path, partition=number)
 
 
 def read_source(kind: str, path: Place, *, most_bytes: int, reading: Reading) -> pa.Table:
     """The raw records, by partition and offset."""
-    with failures_of(path):
+    with failures_of(path), _damage_as_usage_error(path):
         return _whole(kind, path, most_bytes, reading)
+
+
+@contextmanager
+def _damage_as_usage_error(path: Place) -> Iterator[None]:
+    """For files that are not Parquet, are damaged, or have columns of other types."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise UsageError(
+            f"{path} does not hold raw records that can be read",
+            facts=(str(error).splitlines()[0] if str(error) else type(error).__name__,),
+            hint="a built store has them in bronze/raw; --store DIR asks the store itself",
+        ) from error
 
 
 def _whole(kind: str, path: Place, most_bytes: int, reading: Reading) -> pa.Table:
@@ -75,8 +93,7 @@ def _whole(kind: str, path: Place, most_bytes: int, reading: Reading) -> pa.Tabl
 
 
 def _files_of(path: Place) -> Sequence[Place]:
-    if not path.is_dir():
-        raise NotFoundError(f"directory {path} does not exist")
+    check_is_directory(path)
     files = counted_files(path)
     if not files:
         raise UsageError(f"directory {path} holds no Parquet files")
@@ -109,8 +126,17 @@ def raw_of_files(files: Sequence[Place], directory: Place, *, partition: int | N
         only = mine if only is None else only & mine
     table = opened.to_table(columns=[name for name in RAW.names if name in names], filter=only)
     columns = [_column(table, field) for field in RAW]
+    without = [
+        field.name for field, column in zip(RAW, columns, strict=True) if not field.nullable and column.null_count
+    ]
+    if without:
+        raise _without(directory, *without)
     rows = pa.Table.from_arrays(columns, schema=RAW).sort_by([("partition", "ascending"), ("offset", "ascending")])
     return each_once(rows) if isinstance(directory, RemotePath) else rows
+
+
+def _without(directory: Place, *names: str) -> UsageError:
+    return UsageError(f"the files in {directory} have records without {' and '.join(names)}")
 
 
 def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:

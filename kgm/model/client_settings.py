@@ -79,6 +79,16 @@ def is_known(key: str) -> bool:
     return key in USED or key in NOT_DONE or key in _OTHERS or key.startswith(_OTHER_GROUPS)
 
 
+def is_named(key: str) -> bool:
+    """Whether it is the name, in full, of a setting of Kafka's clients, librdkafka or kgm: then it is not a part of a
+    secret. `is_known` also takes what only begins like one."""
+    if key in USED or key in NOT_DONE:
+        return True
+    from kgm.model.client_setting_names import OTHER_NAMES
+
+    return key in OTHER_NAMES
+
+
 def nearest(key: str, also: Iterable[str] = ()) -> str | None:
     """The setting that was probably meant, of those that kgm uses and of `also`."""
     import difflib

@@ -54,7 +54,8 @@ class MemberSnapshot:
     position in the broker's response, which is the order of a hash map that assignors may depend on; None if it is not
     known or has no meaning. listed_target: the target assignment of a member of a consumer group, topics and partitions
     in the order of the broker's response, which is the order of hash maps too: a member that has to revoke partitions
-    revokes the last ones."""
+    revokes the last ones. is_readable: whether its assignment could be decoded; if not, `assignment` is empty, and what
+    it owns is not known."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -72,6 +73,7 @@ class MemberSnapshot:
     client_library: str | None = None
     listed_at: int | None = None
     listed_target: Partitions | None = None
+    is_readable: bool = True
 
     @property
     def identity(self) -> str:
@@ -96,6 +98,7 @@ class MemberSnapshot:
             "listed_target": None
             if self.listed_target is None
             else [{"topic": topic, "partitions": [*numbers]} for topic, numbers in self.listed_target.items()],
+            "is_readable": self.is_readable,
         }
 
 
@@ -131,7 +134,8 @@ class GroupSnapshot:
 
     leader: the member id of the classic group's leader, which no API returns; None where it is not known.
     kafka_versions: the versions that its coordinator's broker may have (`3.9`, `3.9+new`); none if it is of no release
-    of Apache Kafka that kgm knows, and None if it was not asked."""
+    of Apache Kafka that kgm knows, and None if it was not asked. deleted_topics: those with committed offsets of which
+    the brokers say that they do not exist."""
 
     group_id: str
     type: str
@@ -149,6 +153,7 @@ class GroupSnapshot:
     offsets: tuple[OffsetSnapshot, ...] = ()
     kafka_versions: tuple[str, ...] | None = None
     leader: str | None = None
+    deleted_topics: tuple[str, ...] = ()
 
     @property
     def lag(self) -> int | None:
@@ -208,6 +213,7 @@ class GroupSnapshot:
             "offsets": [row.to_json() for row in sorted(self.offsets, key=_PLACE)],
             "kafka_versions": None if self.kafka_versions is None else [*self.kafka_versions],
             "leader": self.leader,
+            "deleted_topics": [*self.deleted_topics],
         }
 
 
@@ -239,6 +245,7 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         offsets=tuple(_offset(item, i) for i, item in enumerate(group.array("offsets"))),
         kafka_versions=group.names("kafka_versions"),
         leader=group.get("leader", (str,), optional=True),
+        deleted_topics=group.names("deleted_topics") or (),
     )
 
 
@@ -264,6 +271,10 @@ class _Reader:
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             wanted = " or ".join(kind.__name__ for kind in kinds)
             raise UsageError(f"{self.where}.{key} is {'missing' if value is None else 'not ' + wanted}")
+        if isinstance(value, str):
+            _check_text(value, f"{self.where}.{key}")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise UsageError(f"{self.where}.{key} has more than 64 bits")
         return value
 
     def text(self, key: str) -> str:
@@ -286,12 +297,16 @@ class _Reader:
             return None
         if not all(isinstance(name, str) for name in value):
             raise UsageError(f"{self.where}.{key} is not a list of names")
+        for name in value:
+            _check_text(name, f"{self.where}.{key}")
         return tuple(value)
 
     def partitions(self, key: str, *, optional: bool = False) -> Partitions | None:
         value = self.get(key, (dict,), optional=optional)
         if value is None:
             return None
+        for topic in value:
+            _check_text(topic, f"{self.where}.{key}")
         return {topic: tuple(sorted({*_numbers(some, f"{self.where}.{key}.{topic}")})) for topic, some in value.items()}
 
     def listed(self, key: str) -> Partitions | None:
@@ -306,8 +321,17 @@ class _Reader:
         }
 
 
+def _check_text(text: str, where: str) -> None:
+    """Raises UsageError for half of a surrogate pair, which JSON can have and Kafka's strings, in UTF-8, cannot."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{where} is not a text: it has half of a surrogate pair") from None
+
+
 def _numbers(value: Any, where: str) -> list[int]:
-    if not isinstance(value, list) or not all(type(p) is int and p >= 0 for p in value):
+    if not isinstance(value, list) or not all(type(p) is int and 0 <= p < 2**31 for p in value):
         raise UsageError(f"{where} is not a list of partitions")
     return value
 
@@ -349,6 +373,7 @@ def _member(data: Any, index: int) -> MemberSnapshot:
         client_library=reader.get("client_library", (str,), optional=True),
         listed_at=reader.get("listed_at", (int,), optional=True),
         listed_target=reader.listed("listed_target"),
+        is_readable=reader.get("is_readable", (bool,), optional=True) is not False,
     )
 
 

@@ -43,7 +43,7 @@ NEVER = {
     "everything or nothing": {"simulate-bounce": {7}, "plan": {7}, "scale-in": {7}, "config view": {7}, "config test": {7}, "serve": {7}, "assign": {7}, "demo": {7}, "audit": {7},
                              "watch": {7}, "wait": {7}, "completion": {7}, "version": {7}, "help": {7}},
     "it has no condition": {"scale-in": {8}, "list": {8}, "describe": {8}, "export": {8}, "remove-members": {8}, "config view": {8}, "config test": {8},
-                            "assign": {8}, "serve": {8}, "demo": {8}, "audit": {8}, "completion": {8}, "version": {8}, "help": {8}},
+                            "assign": {8}, "serve": {8}, "demo": {8}, "completion": {8}, "version": {8}, "help": {8}},
     "it keeps polling until its time limit (8)": {"wait": {1}},
     "an error of a broker is a finding (8)": {"doctor": {1}},
     "only through a bug": {"assign": {1}, "demo": {1}, "completion": {1}, "version": {1}, "help": {1}},
@@ -176,6 +176,7 @@ def _cases():
     yield Case("audit", 0, "the removals are listed", "audit")
     yield Case("audit", 1, "the log cannot be read", "audit", env={"XDG_STATE_HOME": "{dir}/broken"})
     yield Case("audit", 2, "an invalid time", "audit --since soon")
+    yield Case("audit", 8, "records were removed or changed", "audit", env={"XDG_STATE_HOME": "{dir}/cut"})
     yield Case("config view", 0, "the settings are shown", "config view")
     yield Case("config view", 2, "-X without a value", "config view -X nonsense")
     yield Case("config view", 3, "a profile that does not exist", "config view --profile none")
@@ -245,6 +246,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "broken" / "kgm" / "audit.jsonl").mkdir(parents=True)
+    (tmp_path / "cut" / "kgm").mkdir(parents=True)
+    (tmp_path / "cut" / "kgm" / "audit.jsonl.head").write_text(json.dumps({"first": 1, "records": 1, "last": "0" * 64}))
     (tmp_path / "other-data" / "bash-completion" / "completions").mkdir(parents=True)
     (tmp_path / "other-data" / "bash-completion" / "completions" / "kgm").write_text("complete -W 'a b' kgm\n")
     (tmp_path / "kgm").mkdir()

@@ -16,6 +16,7 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options_with
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import NotFoundError, UsageError
+from kgm.text.input_files import MOST_BYTES, open_input
 
 if TYPE_CHECKING:
     from kgm.assignors.json_cases import AssignmentCase
@@ -70,11 +71,11 @@ def _opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
     if path == "-":
         return contextlib.nullcontext(sys.stdin.buffer)
     try:
-        return open(path, "rb")  # noqa: PTH123  (a context manager for the caller)
+        return open_input(path)
     except FileNotFoundError:
         raise NotFoundError(f"file {path} does not exist") from None
     except OSError as error:
-        raise UsageError(f"file {path} cannot be read: {error.strerror}") from error
+        raise UsageError(f"file {path} cannot be read: {error.strerror or error}") from error
 
 
 def _assigned(source: BinaryIO, assignor: str | None, library: str) -> Iterator[AssignedCase]:
@@ -96,18 +97,36 @@ def _assigned(source: BinaryIO, assignor: str | None, library: str) -> Iterator[
 def _documents(source: BinaryIO) -> Iterator[tuple[int, Any]]:
     """JSON values with the numbers of their first lines: one per line, or a single one over all lines."""
     is_first = True
-    for number, line in enumerate(source, 1):
+    for number, line in enumerate(_lines(source), 1):
         if not line.strip():
             continue
         try:
             yield number, json.loads(line)
         except (ValueError, RecursionError) as error:
-            rest = source.read() if is_first else b""
+            rest = _read(source, -len(line)) if is_first else b""
             if not rest.strip():
                 raise UsageError(f"line {number}: not JSON: {_reason(error)}") from error
             yield number, _whole(line + rest, number)
             return
         is_first = False
+
+
+def _lines(source: BinaryIO) -> Iterator[bytes]:
+    """Raises UsageError for one that is too long, or cannot be read."""
+    while line := _read(source, 0, is_line=True):
+        yield line
+
+
+def _read(source: BinaryIO, offset: int, *, is_line: bool = False) -> bytes:
+    """A line, or the rest. offset: how much of MOST_BYTES is used already, negative."""
+    most = MOST_BYTES + offset
+    try:
+        data = source.readline(most + 1) if is_line else source.read(most + 1)
+    except OSError as error:
+        raise UsageError(f"the file cannot be read: {error.strerror or error}") from error
+    if len(data) > most:
+        raise UsageError(f"the file has a case of more than {MOST_BYTES >> 20} MiB")
+    return data
 
 
 def _whole(text: bytes, first: int) -> Any:

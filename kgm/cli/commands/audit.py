@@ -11,10 +11,10 @@ import typer
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
-from kgm.model.errors import UsageError
+from kgm.model.errors import ConditionNotMet, UsageError
 
 if TYPE_CHECKING:
-    from kgm.operations.removal.audit_log import AuditedRemoval
+    from kgm.operations.removal.audit_log import AuditedRemoval, AuditLogContents
 
 SCHEMA = "kgm.audit/v1"
 _BREAKS_SHOWN = 5
@@ -43,10 +43,11 @@ def audit(
     """Show the removals and rollouts that kgm made from this machine, oldest first: who, when, why, what came of each.
 
     The log is $XDG_STATE_HOME/kgm/audit.jsonl (~/.local/state). What has no outcome there is `unknown`:
-    kgm ended before the outcome was known; `kgm describe` shows the group as it is now."""
+    kgm ended before the outcome was known; `kgm describe` shows the group as it is now.
+    A log from which records were removed, or in which they were changed, ends with exit code 8."""
     import time
 
-    from kgm.cli.output.failures import print_warning
+    from kgm.cli.output.failures import print_error, print_warning
     from kgm.operations.removal.audit_log import AuditLog, default_path
 
     start = None if since is None else parse_since(since, time.time())
@@ -55,12 +56,12 @@ def audit(
     if found.torn:
         lines = "1 line" if found.torn == 1 else f"{found.torn} lines"
         print_warning(f"{lines} of the audit log cannot be read: kgm was ended while it wrote")
-    for gap in found.breaks[:_BREAKS_SHOWN]:
-        print_warning(
-            f"the chain of the audit log breaks at line {gap.line} of {gap.path}: it does not follow the line before it"
-        )
-    if len(found.breaks) > _BREAKS_SHOWN:
-        print_warning(f"the chain of the audit log breaks at {len(found.breaks) - _BREAKS_SHOWN} more lines")
+    failure = _failure(found)
+    if failure is None and found.newer:
+        records = "1 record is" if found.newer == 1 else f"{found.newer} records are"
+        print_warning(f"{records} newer than the head of the audit log: kgm was ended between writing the two")
+    if failure is None and not found.has_head:
+        print_warning("the audit log has no head yet, so a missing end is not noticed: the next removal makes one")
     kept = [
         one
         for one in found.removals
@@ -72,12 +73,38 @@ def audit(
     emit(
         Report(
             schema=SCHEMA,
-            data={"file": str(log.path), "removals": items, "torn_lines": found.torn},
+            data={
+                "file": str(log.path),
+                "removals": items,
+                "torn_lines": found.torn,
+                "problems": [] if failure is None else list(failure.facts),
+            },
             tables=[_table(items)],
             names=[one.group_instance_id or one.member_id or "?" for one in kept],
             items=items,
+            errors=[] if failure is None else [failure],
         ),
         common,
+    )
+    if failure is not None:
+        print_error(failure)
+        raise typer.Exit(failure.exit_code)
+
+
+def _failure(found: AuditLogContents) -> ConditionNotMet | None:
+    """What is wrong with the log; None for one that is complete."""
+    facts = [
+        f"line {one.line} of {one.path} does not follow the line before it" for one in found.breaks[:_BREAKS_SHOWN]
+    ]
+    if len(found.breaks) > _BREAKS_SHOWN:
+        facts.append(f"{len(found.breaks) - _BREAKS_SHOWN} more lines do not follow the line before them")
+    facts += found.problems
+    if not facts:
+        return None
+    return ConditionNotMet(
+        "the audit log is not complete: records were removed or changed",
+        facts=facts,
+        hint="compare it with a copy; then move audit.jsonl* elsewhere, and the next removal starts a new log",
     )
 
 

@@ -42,6 +42,14 @@ def export(
             "--listen", metavar="HOST:PORT", help="Serve /metrics until SIGTERM or Ctrl-C; port 0: a free port."
         ),
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host",
+            metavar="NAME",
+            help="With --listen: also answer requests for this host, such as the name of a service; repeatable.",
+        ),
+    ] = None,
     textfile: Annotated[
         str | None,
         typer.Option("--textfile", metavar="FILE", help="Write FILE, which ends with .prom, for node_exporter."),
@@ -69,11 +77,15 @@ def export(
 
     Lag has the labels group, topic, partition, group_instance_id and client_id. With --listen it prints one line of
     JSON when it can be scraped: {"listening":"HOST:PORT"}. There is no login and no TLS on that port: it is for this
-    host unless HOST says otherwise."""
+    host unless HOST says otherwise. Requests must be for localhost, HOST, the address of this host that they came to,
+    or a name of --allow-host: a web page that was made to resolve to this host is refused. Only /metrics is there, and
+    16 connections at a time."""
     interval_ms = _interval_ms(interval, listen=listen, textfile=textfile)
     address = None if listen is None else parse_listen(listen)
     if listen is not None and textfile is not None:
         raise UsageError("--listen and --textfile do not go together")
+    if allow_host and listen is None:
+        raise UsageError("--allow-host goes with --listen", hint="kgm export --listen 127.0.0.1:9797")
     if options.is_data and (listen is not None or textfile is not None):
         raise UsageError("-o goes with neither --listen nor --textfile, which have a format of their own")
     _check_extra()
@@ -88,7 +100,11 @@ def export(
         findings_every_ms=every_ms or None,
     )
     with ExitStack() as stack:
-        listener = None if address is None else stack.enter_context(MetricsListener(*address, max_series=max_series))
+        listener = (
+            None
+            if address is None
+            else stack.enter_context(MetricsListener(*address, max_series=max_series, allowed_hosts=allow_host or ()))
+        )
         collector = GroupCollector(cluster=stack.enter_context(options.cluster(reads_only=True)), request=request)
         if listener is not None:
             _serve(collector, listener, interval_ms or _DEFAULT_INTERVAL_MS)

@@ -43,15 +43,16 @@ def reason(text: str | None) -> str:
 
 
 def read_ids(name: str) -> tuple[str, ...]:
-    """The ids in a file, one per line. Raises NotFoundError for an unreadable file, UsageError for one without ids."""
+    """The ids in a file, one per line. Raises NotFoundError if it does not exist, UsageError for one that cannot be
+    read or is without ids."""
+    from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
+
     try:
-        if name == "-":
-            text = sys.stdin.read()
-        else:
-            with open(name, encoding="utf-8") as file:  # noqa: PTH123  (pathlib costs start-up time)
-                text = file.read()
-    except OSError as error:
+        text = sys.stdin.read() if name == "-" else read_input(name, MOST_SETTINGS_BYTES).decode("utf-8")
+    except FileNotFoundError as error:
         raise NotFoundError(f"--from-file {name}: {error.strerror or error}") from error
+    except OSError as error:
+        raise UsageError(f"--from-file {name}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"--from-file {name}: the file is not UTF-8 text") from error
     lines = [line.strip() for line in text.splitlines()]

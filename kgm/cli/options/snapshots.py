@@ -30,11 +30,15 @@ def read_snapshots(path: str) -> list[GroupSnapshot]:
 def _read_json(path: str) -> Any:
     import json
 
+    from kgm.text.input_files import MOST_BYTES, read_input
+
     try:
         if path == "-":
-            return json.load(sys.stdin)
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123
-            return json.load(file)
+            text = sys.stdin.read(MOST_BYTES + 1)
+            if len(text) > MOST_BYTES:
+                raise UsageError(f"stdin is not a snapshot: it has more than {MOST_BYTES >> 20} MiB")
+            return json.loads(text)
+        return json.loads(read_input(path).decode("utf-8"))
     except FileNotFoundError:
         raise NotFoundError(f"file {path} does not exist") from None
     except OSError as error:

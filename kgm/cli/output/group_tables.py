@@ -5,7 +5,7 @@ from __future__ import annotations
 from kgm.cli.output.report import Cell, Column, Table
 from kgm.model.assignment import count
 from kgm.text.durations import show_duration
-from kgm.text.wording import many, partitions_text, past_end_text
+from kgm.text.wording import many, partitions_text, past_end_text, some
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
@@ -83,14 +83,20 @@ def _notes(snapshot: GroupSnapshot) -> list[str]:
 
 def _past_end(snapshot: GroupSnapshot) -> list[str]:
     """A note on committed offsets that say nothing of the lag."""
-    beyond = snapshot.past_end
-    return [f"{past_end_text(beyond)}: {partitions_text(beyond)}"] if beyond else []
+    beyond, deleted = snapshot.past_end, snapshot.deleted_topics
+    return [
+        *([f"{past_end_text(beyond)}: {partitions_text(beyond)}"] if beyond else []),
+        *([f"unknown lag, topic deleted: {', '.join(deleted)}"] if deleted else []),
+    ]
 
 
 def _unowned_partitions(snapshot: GroupSnapshot) -> list[str]:
     """A note on partitions of subscribed topics that no member owns, which are easily overlooked."""
     if not snapshot.members:
         return []
+    unreadable = sorted(member.identity for member in snapshot.members if not member.is_readable)
+    if unreadable:
+        return [f"the assignment cannot be decoded, so it is not known what they own: {some(unreadable)}"]
     owned = {(t, p) for member in snapshot.members for t, partitions in member.assignment.items() for p in partitions}
     subscribed = {topic for member in snapshot.members for topic in member.topics}
     free = {

@@ -28,24 +28,26 @@ class ShownSetting:
 
 def redacted(setting: Setting) -> ShownSetting:
     """The setting without what may be a secret."""
-    text, is_secret = redacted_text(setting), is_hidden(setting.key)
+    text, is_secret = redacted_text(setting), _is_hidden(setting)
     return ShownSetting(
-        key=setting.key, value=None if is_secret else text, text=text, is_secret=is_secret, origin=setting.origin
+        key=setting.name, value=None if is_secret else text, text=text, is_secret=is_secret, origin=setting.origin
     )
 
 
-def is_hidden(key: str) -> bool:
-    """Whether the value is a secret, or may be one: it is not known what `sasl.pasword` holds."""
-    from kgm.model.client_settings import is_known, is_secret
+def _is_hidden(setting: Setting) -> bool:
+    """Whether the value is a secret, or may be one: it is not known what `sasl.pasword` holds, nor whether a line came
+    to a value of several lines by a backslash that was left behind, unless kgm reads it: then that was checked."""
+    from kgm.model.client_settings import USED, is_named, is_secret
 
-    return is_secret(key) or not is_known(key)
+    is_joined = setting.lines is not None and len(setting.lines) > 1
+    return is_secret(setting.key) or not is_named(setting.key) or (is_joined and setting.key not in USED)
 
 
 def redacted_text(setting: Setting) -> str:
     """The value for people; `(hidden)` for what may be a secret. Options of a login module that are not are shown."""
     if setting.key == "sasl.jaas.config":
         return _redacted_jaas(setting.value)
-    if is_hidden(setting.key):
+    if _is_hidden(setting):
         return HIDDEN if setting.value else ""
     if "-----BEGIN" in setting.value:
         return f"(PEM, {setting.value.count('-----BEGIN')} blocks)"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from kgm.model.distribution import install_command
 from kgm.model.errors import NotFoundError, UsageError
+from kgm.text.input_files import open_input
 
 _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _JKS, _JCEKS = bytes.fromhex("feedfeed"), bytes.fromhex("cececece")
@@ -131,7 +132,7 @@ def read_text(setting: str, where: str) -> str:
 def _read(setting: str, where: str) -> bytes:
     path = pathlib.Path(where).expanduser()
     try:
-        with path.open("rb") as file:
+        with open_input(str(path)) as file:
             data = file.read(_MAX_BYTES + 1)
     except FileNotFoundError:
         raise NotFoundError(f"{setting}: {where} does not exist") from None

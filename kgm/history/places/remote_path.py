@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
-from kgm.model.errors import UsageError
+from kgm.model.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -296,3 +296,12 @@ def _inner(base: str, key: str) -> str:
 
 def _stat(info: fs.FileInfo) -> RemoteStat:
     return RemoteStat(st_size=info.size or 0, st_mtime_ns=info.mtime_ns or 0)
+
+
+def check_is_directory(path: Place) -> None:
+    """Raises NotFoundError where there is nothing, UsageError for what is no directory."""
+    if path.is_dir():
+        return
+    if not isinstance(path, RemotePath) and path.exists():
+        raise UsageError(f"{path} is not a directory")
+    raise NotFoundError(f"directory {path} does not exist")

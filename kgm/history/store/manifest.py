@@ -58,7 +58,9 @@ def read_manifest(directory: Place) -> Manifest:
     file = directory / MANIFEST
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
+    except NotADirectoryError:
+        raise UsageError(f"{directory} is not a directory") from None
+    except FileNotFoundError:
         raise NotFoundError(
             f"{directory} holds no built history: {file} does not exist",
             hint=f"build it: kgm history build --source segments:DIR --out {directory}",

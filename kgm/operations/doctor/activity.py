@@ -10,7 +10,7 @@ from kgm.model.snapshot import OffsetSnapshot
 from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.text.durations import show_duration
-from kgm.text.wording import many, past_end_text
+from kgm.text.wording import many, past_end_text, some
 
 _IN_TRANSITION: Final = REBALANCING | {"Assigning", "Reconciling"}
 _STATES: Final = _IN_TRANSITION | {"Stable", "Empty"}
@@ -116,10 +116,18 @@ def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
             "committed-beyond-end", Severity.ERROR, past_end_text(group.past_end),
             f"in {grouped(beyond)}", about=partition_names(beyond), run=("describe", "--offsets"),
         )  # fmt: skip
+    deleted = group.deleted_topics
+    if deleted:
+        yield facts.finding(
+            "deleted-topics", Severity.WARNING,
+            f"offsets are committed for {many(len(deleted), 'deleted topic')}: their lag is unknown, they will expire",
+            f"deleted: {some(deleted)}", about=deleted, run=("describe", "--offsets"),
+        )  # fmt: skip
     subscribed = {topic for member in group.members for topic in member.topics}
     if group.state != "Stable" or not subscribed:
         return
-    unused = sorted({row.topic for row in group.offsets if row.member_id is None and row.topic not in subscribed})
+    left = {row.topic for row in group.offsets if row.member_id is None and row.topic not in subscribed}
+    unused = sorted(left - {*deleted})
     if unused:
         yield facts.finding(
             "offsets-of-other-topics", Severity.INFO,

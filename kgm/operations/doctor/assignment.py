@@ -10,7 +10,7 @@ from kgm.model.changes import owned
 from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.text.braces import as_list
-from kgm.text.wording import many, some
+from kgm.text.wording import many, partitions_text, some
 
 if TYPE_CHECKING:
     from kgm.model.snapshot import GroupSnapshot
@@ -20,6 +20,8 @@ _EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
 #: A share is uneven when the largest is this many times the smallest.
 _UNEVEN: Final = 1.5
 _MOST_IDS: Final = 20
+#: Of those that are named with their owners.
+_MOST_PARTITIONS: Final = 5
 
 
 def unowned_partitions(facts: GroupFacts) -> Iterator[Finding]:
@@ -36,12 +38,54 @@ def unowned_partitions(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def unowned(group: GroupSnapshot) -> set[tuple[str, int]]:
-    """(topic, partition) of subscribed topics without an owner; none while the group is not stable."""
-    if group.state != _STABLE or not group.members:
+    """(topic, partition) of subscribed topics without an owner; none while the group is not stable, or where it is not
+    known what a member owns."""
+    if group.state != _STABLE or not group.members or not all(member.is_readable for member in group.members):
         return set()
     subscribed = {topic for member in group.members for topic in member.topics}
     every = {(topic.name, p) for topic in group.topics if topic.name in subscribed for p in range(topic.partitions)}
     return every - owners(owned(group)).keys()
+
+
+def double_owners(facts: GroupFacts) -> Iterator[Finding]:
+    """Partitions that several members own, although the group is stable: each of them reads every record."""
+    group = facts.group
+    shared = _shared(group)
+    if facts.earlier is not None:
+        before = _shared(facts.earlier)
+        shared = {pair: names for pair, names in shared.items() if before.get(pair) == names}
+    if shared:
+        evidence = [f"{partitions_text({topic: [p]})}: {some(names)}" for (topic, p), names in sorted(shared.items())]
+        yield facts.finding(
+            "double-owners", Severity.ERROR,
+            f"several members own {many(len(shared), 'partition')}, and each reads every record: a custom assignor "
+            "may be wrong",
+            *evidence[:_MOST_PARTITIONS], about=partition_names(shared), run=("describe", "-o", "wide"),
+        )  # fmt: skip
+
+
+def _shared(group: GroupSnapshot) -> dict[tuple[str, int], list[str]]:
+    """The owners of each partition that has several; none while the group is not stable. In share groups they may."""
+    if group.state != _STABLE or group.type == "share":
+        return {}
+    by_partition: dict[tuple[str, int], list[str]] = {}
+    for member in sorted(group.members, key=lambda one: one.identity):
+        for topic, numbers in member.assignment.items():
+            for number in numbers:
+                by_partition.setdefault((topic, number), []).append(member.identity)
+    return {pair: names for pair, names in by_partition.items() if len(names) > 1}
+
+
+def unreadable_members(facts: GroupFacts) -> Iterator[Finding]:
+    """Members whose assignment is not in the form of Kafka's consumers: what they own is not known."""
+    names = sorted(member.identity for member in facts.group.members if not member.is_readable)
+    if names:
+        yield facts.finding(
+            "unreadable-members", Severity.WARNING,
+            f"the assignment of {many(len(names), 'member')} cannot be decoded: what they own is not known, and "
+            "partitions without an owner are not looked for",
+            f"not decoded: {some(names)}", about=names, run=("describe", "-o", "wide"),
+        )  # fmt: skip
 
 
 def idle_members(facts: GroupFacts) -> Iterator[Finding]:
@@ -50,7 +94,7 @@ def idle_members(facts: GroupFacts) -> Iterator[Finding]:
     if group.state != _STABLE:
         return
     present = [member for member in group.members if member.status != "away"]
-    idle = sorted(member.identity for member in present if not count(member.assignment))
+    idle = sorted(member.identity for member in present if not count(member.assignment) and member.is_readable)
     if not idle:
         return
     subscribed = {topic for member in present for topic in member.topics}
@@ -88,7 +132,7 @@ def away_members(facts: GroupFacts) -> Iterator[Finding]:
 def uneven_shares(facts: GroupFacts) -> Iterator[Finding]:
     """The range assignor gives the rest of each topic to the same members, which adds up over many topics."""
     group = facts.group
-    loads = {one.identity: count(one.assignment) for one in group.members if one.status != "away"}
+    loads = {one.identity: count(one.assignment) for one in group.members if one.status != "away" and one.is_readable}
     same = len({frozenset(one.topics) for one in group.members}) == 1
     if group.state != _STABLE or len(loads) < 2 or not same:
         return
@@ -167,5 +211,6 @@ def protocols(facts: GroupFacts) -> Iterator[Finding]:
 
 
 CHECKS: Final = (
-    unowned_partitions, idle_members, away_members, uneven_shares, mixed_subscriptions, missing_topics, protocols,
+    unowned_partitions, double_owners, unreadable_members, idle_members, away_members, uneven_shares,
+    mixed_subscriptions, missing_topics, protocols,
 )  # fmt: skip

@@ -12,11 +12,12 @@ from kgm.operations.doctor.history_findings import ALARM_CHECKS
 UNAVAILABLE: Final = "coordinator-unavailable"
 CHECK_NAMES: Final = (
     "away-members", "classic-protocol", "committed-beyond-end", "confusable-instance-ids", UNAVAILABLE,
-    "duplicate-instance-id", "empty-with-lag", "frequent-rebalances", "hidden-characters", "idle-members",
-    "missing-topics", "mixed-membership", "mixed-subscriptions", "more-members-than-partitions", "nothing-committed",
-    "odd-state", "offsets-expire-soon", "offsets-of-other-topics", "random-instance-id", "rebalancing",
-    "session-timeout-advice", "session-too-short", "stalled-owner", "uneven-assignment", "unfinished-migration",
-    "unowned-partitions", *ALARM_CHECKS,
+    "deleted-topics", "double-owners", "duplicate-instance-id", "empty-with-lag", "frequent-rebalances",
+    "hidden-characters", "idle-members", "missing-topics", "mixed-membership", "mixed-subscriptions",
+    "more-members-than-partitions", "nothing-committed", "odd-state", "offsets-expire-soon",
+    "offsets-of-other-topics", "random-instance-id", "rebalancing", "session-timeout-advice", "session-too-short",
+    "stalled-owner", "uneven-assignment", "unfinished-migration", "unowned-partitions", "unreadable-members",
+    *ALARM_CHECKS,
 )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ _CHECKS_OF_OFFSETS: Final = {
 }
 _CHECKS_OF_WINDOW: Final = ("stalled-owner", "rebalancing")
 #: These look at both descriptions, if there are two.
-_CHECKS_OF_BOTH: Final = frozenset({*_CHECKS_OF_WINDOW, "unowned-partitions"})
+_CHECKS_OF_BOTH: Final = frozenset({*_CHECKS_OF_WINDOW, "double-owners", "unowned-partitions"})
 #: Wraps a part of the work that may take long; gets what it does, in words.
 Phase: TypeAlias = Callable[[str], AbstractContextManager[object]]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kgm.client.poller import GroupPoller
-from kgm.model.errors import KgmError
+from kgm.model.errors import KgmError, NotFoundError
 from kgm.operations.doctor.diagnosis import diagnose
 from kgm.operations.groups.selection import select_groups
 from kgm.operations.watch.watched_group import WatchedGroup
@@ -89,6 +89,7 @@ class GroupCollector:
             known = self._watched if selection.errors else ()
             groups, failed = self._observe(list(dict.fromkeys([*selection.group_ids, *known])))
             errors += failed
+            self._forget_gone(failed)
             self._examine(tuple(one.snapshot.group_id for one in groups))
         except KgmError as error:
             errors.append(error)
@@ -130,6 +131,13 @@ class GroupCollector:
                 ExportedGroup(snapshot=polled.seen, rebalances=watched.rebalances, handovers=watched.handovers)
             )
         return exported, errors
+
+    def _forget_gone(self, failed: Sequence[KgmError]) -> None:
+        """Without the findings of groups that are no longer there, whose last examination may be minutes old."""
+        gone = {error.group_id for error in failed if isinstance(error, NotFoundError)}
+        present = self._watched.keys() - gone
+        if any(one.group_id not in present for one in self._findings or ()):
+            self._findings = tuple(one for one in self._findings or () if one.group_id in present)
 
     def _examine(self, group_ids: Sequence[str]) -> None:
         """Ask the doctor when it is time. Raises KgmError."""

@@ -1,12 +1,29 @@
 """Metrics over HTTP, for Prometheus to scrape.
 
-A scrape gets the latest collection and asks nothing of the cluster, so that scrapers cannot put load on it."""
+A scrape gets the latest collection and asks nothing of the cluster, so that scrapers cannot put load on it. Whoever
+reaches the port may hold it up only so far: MOST_CONNECTIONS at a time, of which a new one replaces the oldest,
+MOST_REQUEST_BYTES for a request, and LONGEST_EXCHANGE_S for request and response.
+
+The Host header must name this machine as somebody does who means it: otherwise a page in a browser, whose name was made
+to resolve to a loopback address (DNS rebinding), could read groups and lag."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+import contextlib
+import gzip
+import http.server
+import ipaddress
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Collection as AnyCollection
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, cast
+from urllib.parse import urlsplit
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
 
 from kgm.model.errors import UsageError
 from kgm.operations.export.families import CollectionMetrics
@@ -14,15 +31,27 @@ from kgm.operations.export.families import CollectionMetrics
 if TYPE_CHECKING:
     from kgm.operations.export.collector import Collection
 
+MOST_CONNECTIONS: Final = 16
+MOST_REQUEST_BYTES: Final = 16 * 1024
+LONGEST_EXCHANGE_S: Final = 10.0
+#: How often connections are looked at, in seconds.
+_LOOK_S: Final = 0.2
+_PATH: Final = "/metrics"
+_TEXT: Final = "text/plain; charset=utf-8"
+
 
 class MetricsListener:
-    """Serves /metrics until the end of the `with` block. `latest` is what it shows; nothing before the first."""
+    """Serves /metrics until the end of the `with` block. `latest` is what it shows; nothing before the first.
 
-    def __init__(self, host: str, port: int, *, max_series: int) -> None:
+    allowed_hosts: names in Host headers that are answered besides loopback's, `host`, and the address that was
+    connected to."""
+
+    def __init__(self, host: str, port: int, *, max_series: int, allowed_hosts: AnyCollection[str] = ()) -> None:
         self.latest: Collection | None = None
         self._registry = CollectorRegistry()
         self._registry.register(CollectionMetrics(lambda: self.latest, max_series=max_series))
         self._host, self._port = host, port
+        self._names = frozenset(name.lower() for name in ("localhost", host, *allowed_hosts))
 
     @property
     def address(self) -> tuple[str, int]:
@@ -32,14 +61,159 @@ class MetricsListener:
     def __enter__(self) -> Self:
         """Raises UsageError for an address that cannot be listened on."""
         try:
-            self._server, self._thread = start_http_server(self._port, self._host, self._registry)
+            self._server = _Server((self._host, self._port), self._registry, self._names)
         except OSError as error:
             reason = error.strerror or error
             raise UsageError(f"--listen {self._host}:{self._port}: {reason}") from error
-        self._port = self._server.server_port
+        self._port = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(_LOOK_S,), daemon=True)
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """One thread for each connection, of which there are few."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 512
+
+    def __init__(self, address: tuple[str, int], registry: CollectorRegistry, names: frozenset[str]) -> None:
+        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        self.address_family = found[0][0]
+        self.registry, self.names = registry, names
+        #: When each connection was accepted, in order.
+        self._since: dict[socket.socket, float] = {}
+        self._lock = threading.Lock()
+        super().__init__(cast("tuple[str, int]", found[0][4]), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            for oldest in list(self._since)[: len(self._since) - MOST_CONNECTIONS + 1]:
+                self._end(oldest)
+            self._since[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._since.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Called again and again: ends what takes too long."""
+        before = time.monotonic() - LONGEST_EXCHANGE_S
+        with self._lock:
+            for request in [one for one, since in self._since.items() if since < before]:
+                self._end(request)
+
+    def server_close(self) -> None:
+        super().server_close()
+        with self._lock:
+            for request in list(self._since):
+                self._end(request)
+
+    def _end(self, request: socket.socket) -> None:
+        """Its thread, wherever it waits, reads or writes nothing more, and closes it. The lock is held."""
+        del self._since[request]
+        with contextlib.suppress(OSError):  # the peer has ended it
+            request.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: a scraper that went away is not of interest."""
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: _Server
+    server_version = "kgm"
+    sys_version = ""
+    timeout = LONGEST_EXCHANGE_S
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = cast("Any", _Limited(self.rfile))
+
+    def do_GET(self) -> None:
+        if not self._is_allowed_host():
+            self._answer(HTTPStatus.FORBIDDEN, "this Host is not allowed: kgm export --allow-host NAME allows it\n")
+            return
+        match urlsplit(self.path).path:
+            case "/metrics":
+                self._answer_metrics()
+            case "/":
+                self._answer(HTTPStatus.OK, f"kgm export: metrics are at {_PATH}\n")
+            case _:
+                self._answer(HTTPStatus.NOT_FOUND, f"metrics are at {_PATH}\n")
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def _answer_metrics(self) -> None:
+        encode, kind = choose_encoder(self.headers.get("Accept", ""))
+        body = encode(self.server.registry)
+        is_packed = "gzip" in self.headers.get("Accept-Encoding", "")
+        self._answer(HTTPStatus.OK, gzip.compress(body) if is_packed else body, kind, is_packed=is_packed)
+
+    def _answer(self, status: HTTPStatus, body: bytes | str, kind: str = _TEXT, *, is_packed: bool = False) -> None:
+        data = body.encode() if isinstance(body, str) else body
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        if is_packed:
+            self.send_header("Content-Encoding", "gzip")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def _is_allowed_host(self) -> bool:
+        hosts = self.headers.get_all("Host") or []
+        if len(hosts) != 1:
+            return False
+        name = _host_of(hosts[0])
+        if name in self.server.names:
+            return True
+        try:
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return address.is_loopback or address == _plain(ipaddress.ip_address(self.connection.getsockname()[0]))
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+class _Limited:
+    """Reads MOST_REQUEST_BYTES of a request, and then its end."""
+
+    def __init__(self, file: BinaryIO | Any) -> None:
+        self._file, self._left = file, MOST_REQUEST_BYTES
+
+    def readline(self, size: int = -1) -> bytes:
+        line: bytes = self._file.readline(self._left if size < 0 else min(size, self._left))
+        self._left -= len(line)
+        return line
+
+    def close(self) -> None:
+        self._file.close()
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._file.closed)
+
+
+def _host_of(header: str) -> str:
+    """The name or address in a Host header, without the port and the dot of the root."""
+    try:
+        return (urlsplit(f"//{header.strip()}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _plain(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """IPv4 where a socket of both shows it as IPv6."""
+    return getattr(address, "ipv4_mapped", None) or address

@@ -18,6 +18,7 @@ from typing import BinaryIO, cast
 from kgm.history.causes.broker_log import BrokerReason, parse
 from kgm.history.causes.log_clock import log_time
 from kgm.model.errors import NotFoundError, UsageError
+from kgm.text.input_files import open_input
 
 #: In bytes. A coordinator names all members of a LeaveGroup in one line.
 _LONGEST_LINE = 1 << 20
@@ -59,6 +60,8 @@ def _files(paths: Iterable[Path]) -> Iterator[_LogFile]:
     for path in paths:
         inside = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
         logs = [each for each in inside if not path.is_dir() or _is_text(each)]
+        if not path.is_dir():
+            _check_text(path)
         if not logs:
             raise NotFoundError(f"directory {path} has no logs", hint="--broker-log takes files and directories")
         for log in logs:
@@ -80,6 +83,14 @@ def _is_text(path: Path) -> bool:
     return b"\0" not in head or head.startswith(_EXPORT)
 
 
+def _check_text(path: Path) -> None:
+    """Raises UsageError for a file that begins with a hole, which may be of any size."""
+    with _opened(path) as file:
+        head = file.read(4_096)
+    if head and not head.strip(b"\0"):
+        raise UsageError(f"file {path} is not a log: it begins with zeros")
+
+
 def _lines_of_all(files: Iterable[_LogFile]) -> Iterator[str]:
     def first_time(file: _LogFile) -> tuple[bool, int, int, str]:
         with _opened(file.path) as opened:
@@ -99,7 +110,7 @@ def _lines_of_all(files: Iterable[_LogFile]) -> Iterator[str]:
 def _opened(path: Path) -> Iterator[BinaryIO]:
     """A file, unzipped if it is zipped, whatever its name is."""
     try:
-        with path.open("rb") as plain:
+        with open_input(str(path)) as plain:
             head = plain.read(6)
             plain.seek(0)
             other = next((name for magic, name in _OTHER_COMPRESSIONS.items() if head.startswith(magic)), None)

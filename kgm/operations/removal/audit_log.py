@@ -3,8 +3,13 @@
 Before a LeaveGroup is sent, one `intent` line for each member is appended and flushed to disk;
 after it, one `outcome` line for each. Both carry the run's id and the member's place in it, by which `read` puts them
 together: an intent without an outcome is a run that ended before it knew the result (kill -9, power failure).
-Lines are ASCII JSON, one object each, so that no id can break them. Each line has the hash of the one before
-(`audit_chain`), also across files.
+Lines are ASCII JSON, one object each, so that no id can break them. Each line has its number and the hash of the one
+before (`kgm.operations.audit.chain`), also across files; how many there are, and the hash of the last one, is in a file
+beside the log (`kgm.operations.audit.head`).
+
+The lines are flushed before the head is. A process that is killed in between leaves lines that the head does not have:
+they follow the line that it names, `read` counts them as `newer`, and the next write takes them up. Where the log does
+not go on from its head, the next line is numbered and chained as if it did: what is missing stays visible.
 
 Several kgm processes append at once: a batch is one write under flock, on a file opened with O_APPEND. A batch that
 does not fit (disk full) is undone by truncating the file; if that fails too, the next batch starts on a new line, and
@@ -24,11 +29,12 @@ import pathlib
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from kgm.model.errors import KgmError, RefusedError
-from kgm.operations.removal.audit_chain import KEY, ChainBreak, ChainCheck, digest, last_line
+from kgm.operations.audit.chain import KEY, NUMBER, ChainBreak, ChainCheck, digest, last_line
+from kgm.operations.audit.head import Head, UnreadableHeadError, read_head, write_head
 
 #: The size at which a file is renamed, and the number of renamed files. A line has about 500 bytes and a removal two
 #: lines, so the files together have about the last 150,000 removals.
@@ -79,11 +85,17 @@ class AuditedRemoval:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLogContents:
     """The contents of the log, oldest first. torn: the number of lines that are not records. breaks: lines that do not
-    follow the one before them (`audit_chain`)."""
+    follow the one before them. problems: what else is wrong, in words: records that are missing, a missing head.
+
+    newer: the number of records at the end that the head does not have. has_head: whether a missing end would be
+    noticed; true for a log without records."""
 
     removals: tuple[AuditedRemoval, ...]
     torn: int
     breaks: tuple[ChainBreak, ...] = ()
+    problems: tuple[str, ...] = ()
+    newer: int = 0
+    has_head: bool = True
 
 
 def default_path(environment: Mapping[str, str]) -> pathlib.Path:
@@ -152,19 +164,44 @@ class AuditLog:
     def _append(self, records: Sequence[Mapping[str, Any]]) -> None:
         with self._locked() as file:
             size = os.fstat(file).st_size
-            if size < MAX_BYTES or not self._rotated():
-                _write(file, self._chained(records), size, self.path)
+            head = self._head()
+            if size < MAX_BYTES or not self._rotated(head):
+                data, head = _chained(records, head)
+                _write(file, data, size, self.path)
+                try:
+                    write_head(self.path, head)
+                except OSError:
+                    _undo(file, size)
+                    raise
                 return
         self._append(records)  # to the new file: the open one was renamed
 
-    def _chained(self, records: Sequence[Mapping[str, Any]]) -> bytes:
-        """The lines, each with the hash of the one before; the lock is held."""
-        last = last_line(self.path) or last_line(self._numbered(1))
-        lines = []
-        for record in records:
-            last = json.dumps({**record, KEY: None if last is None else digest(last)}).encode("ascii")
-            lines.append(last + b"\n")
-        return b"".join(lines)
+    def _head(self) -> Head:
+        """The head that the next line follows; the lock is held. Writes one if there is none, so that a first line
+        without a head is never that of a process that was killed."""
+        damage: tuple[str, ...] = ()
+        try:
+            head = read_head(self.path)
+        except UnreadableHeadError as error:
+            head, damage = None, (f"{timestamp(self._clock())}: the head was not readable: {error}",)
+        if head is not None:
+            last = last_line(self.path) or last_line(self._numbered(1))
+            if (None if last is None else digest(last)) == head.last:
+                return head
+            check = self._followed(head)
+            return replace(head, records=check.count, last=check.last) if check.found_head else head
+        check = self._followed(None)
+        if check.has_numbers and not damage:
+            damage = (f"{timestamp(self._clock())}: the head was missing before record {check.count + 1} was written",)
+        head = Head(first=check.first, records=check.count, last=check.last, damage=damage)
+        write_head(self.path, head)
+        return head
+
+    def _followed(self, head: Head | None) -> ChainCheck:
+        check = ChainCheck(head)
+        for path, number, line in self._lines():
+            check.follow(path, number, line, _record(line))
+        return check
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[int]:
@@ -197,9 +234,16 @@ class AuditLog:
             raise
         return file
 
-    def _rotated(self) -> bool:
-        """audit.jsonl.7 -> .8, ..., audit.jsonl -> .1; called with the lock held."""
+    def _rotated(self, head: Head) -> bool:
+        """audit.jsonl.7 -> .8, ..., audit.jsonl -> .1; called with the lock held. What the last rename deletes is told
+        to the head before: a process that is killed in between has too many records, not too few."""
+        oldest = self._numbered(MAX_ROTATED_FILES)
         try:
+            if oldest.exists():
+                check = ChainCheck(head)
+                for line in _lines_of(oldest):
+                    check.follow(oldest, 0, line, _record(line))
+                write_head(self.path, replace(head, first=check.count + 1))
             for number in range(MAX_ROTATED_FILES - 1, 0, -1):
                 with contextlib.suppress(FileNotFoundError):
                     self._numbered(number).replace(self._numbered(number + 1))
@@ -226,14 +270,22 @@ class AuditLog:
     def read(self) -> AuditLogContents:
         """All removals, including those in rotated files. Raises KgmError for a file that cannot be read."""
         contents = self._read()
-        # Files that were rotated meanwhile were read in the wrong order.
-        return self._read() if contents.breaks else contents
+        if not (contents.breaks or contents.problems or contents.newer):
+            return contents
+        # Perhaps another process was writing, or has rotated the files.
+        with self._locked_for_reading():
+            return self._read()
 
     def _read(self) -> AuditLogContents:
         intents: dict[tuple[str, int], dict[str, Any]] = {}
         outcomes: dict[tuple[str, int], dict[str, Any]] = {}
         torn = 0
-        chain = ChainCheck()
+        unreadable = None
+        try:
+            head = read_head(self.path)
+        except UnreadableHeadError as error:
+            head, unreadable = None, f"the head of the audit log is not readable: {error}"
+        chain = ChainCheck(head)
         for path, number, line in self._lines():
             record = _record(line)
             chain.follow(path, number, line, record)
@@ -245,16 +297,36 @@ class AuditLog:
         # The intent of an outcome may be in a file that was deleted.
         keys = list(intents) + [key for key in outcomes if key not in intents]
         removals = [_removal(intents.get(key), outcomes.get(key)) for key in keys]
-        by_time = tuple(sorted(removals, key=lambda one: one.time))
-        return AuditLogContents(removals=by_time, torn=torn, breaks=tuple(chain.breaks))
+        return AuditLogContents(
+            removals=tuple(sorted(removals, key=lambda one: one.time)),
+            torn=torn,
+            breaks=tuple(chain.breaks),
+            problems=tuple(chain.problems()) if unreadable is None else (unreadable,),
+            newer=chain.newer,
+            has_head=head is not None or chain.count == 0,
+        )
+
+    @contextlib.contextmanager
+    def _locked_for_reading(self) -> Iterator[None]:
+        """While no other process writes, if that can be had."""
+        try:
+            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError:
+            yield
+            return
+        try:
+            with contextlib.suppress(OSError):
+                _lock(file, time.monotonic() + _LOCK_S)
+            yield
+        finally:
+            os.close(file)
 
     def _lines(self) -> Iterator[tuple[pathlib.Path, int, bytes]]:
         """(file, number of the line, line), oldest first."""
         for path in [*(self._numbered(number) for number in range(MAX_ROTATED_FILES, 0, -1)), self.path]:
             try:
-                with path.open("rb") as file:
-                    for number, line in enumerate(file, 1):
-                        yield path, number, line
+                for number, line in enumerate(_lines_of(path), 1):
+                    yield path, number, line
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -276,6 +348,16 @@ def intents(run: str, members: Sequence[Mapping[str, Any]], common: Mapping[str,
 def outcomes(run: str, members: Sequence[Mapping[str, Any]], common: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The lines to append afterwards: the same members in the same order, each with result, error and note."""
     return [{"event": "outcome", "run": run, "seq": seq, **common, **one} for seq, one in enumerate(members)]
+
+
+def _chained(records: Sequence[Mapping[str, Any]], head: Head) -> tuple[bytes, Head]:
+    """The lines, each with its number and the hash of the one before, and the head after them."""
+    lines, last = [], head.last
+    for number, record in enumerate(records, head.records + 1):
+        line = json.dumps({**record, NUMBER: number, KEY: last}).encode("ascii")
+        last = digest(line)
+        lines.append(line + b"\n")
+    return b"".join(lines), replace(head, records=head.records + len(lines), last=last)
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -311,9 +393,13 @@ def _write(file: int, data: bytes, size: int, path: pathlib.Path) -> None:
             rest = rest[os.write(file, rest) :]
         os.fsync(file)
     except OSError:
-        with contextlib.suppress(OSError):
-            os.ftruncate(file, size)
+        _undo(file, size)
         raise
+
+
+def _undo(file: int, size: int) -> None:
+    with contextlib.suppress(OSError):
+        os.ftruncate(file, size)
 
 
 def _is_torn(path: pathlib.Path, size: int) -> bool:
@@ -350,6 +436,15 @@ def _flush_folder(folder: pathlib.Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _lines_of(path: pathlib.Path) -> Iterator[bytes]:
+    """Raises OSError, also for what is not a regular file: reading a pipe would never end."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(file, "rb") as lines:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        yield from lines
 
 
 # -- records -----------------------------------------------------------------------------------------------------------

@@ -8,8 +8,10 @@ import pathlib
 import re
 from collections.abc import Callable, Mapping
 
+from kgm.model.client_settings import is_named
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.operations.settings.properties import read_properties
+from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
 
 _PACKAGE = "org.apache.kafka.common.config.provider."
 #: ConfigTransformer's own pattern: ${provider:key} or ${provider:path:key}.
@@ -33,7 +35,8 @@ def resolve_placeholders(properties: Mapping[str, str], path: str, environment: 
                 return match[0]
             value = look_up(match[2] or "", match[3])
             if value is None:
-                raise NotFoundError(f"{key} ({path}): {match[0]} does not exist")
+                shown = key if is_named(key) else "a setting"
+                raise NotFoundError(f"{shown} ({path}): {match[0]} does not exist")
             return value
 
         return _PLACEHOLDER.sub(replacement, value)
@@ -73,6 +76,6 @@ def _checked(name: str, path: str, allowed: str) -> str:
 
 def _content(path: pathlib.Path) -> str | None:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_input(str(path), MOST_SETTINGS_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return None

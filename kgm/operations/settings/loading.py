@@ -21,14 +21,23 @@ _BOOTSTRAP = "bootstrap.servers"
 
 @record
 class Setting:
-    """One setting and where it came from."""
+    """One setting and where it came from. lines: the numbers of those of a properties file; None elsewhere."""
 
     key: str
     value: str
     origin: str
+    lines: range | None = None
+
+    @property
+    def name(self) -> str:
+        """The key as it may be shown. In a file whose lines were broken, a key may be a part of a secret: one that is
+        not the name of a setting is called by its line."""
+        from kgm.model.client_settings import is_named
+
+        return self.key if self.lines is None or is_named(self.key) else f"line {self.lines[0]}"
 
     def __repr__(self) -> str:
-        return f"Setting(key={self.key!r}, origin={self.origin!r})"  # the value may be a secret
+        return f"Setting(name={self.name!r}, origin={self.origin!r})"  # the value may be a secret
 
 
 class ClientSettings(Mapping[str, str]):
@@ -47,7 +56,7 @@ class ClientSettings(Mapping[str, str]):
         return len(self._settings)
 
     def __repr__(self) -> str:
-        return f"ClientSettings({sorted(self._settings)})"
+        return f"ClientSettings({sorted(one.name for one in self._settings.values())})"
 
     def origin(self, key: str) -> str:
         return self._settings[key].origin
@@ -159,15 +168,18 @@ def _is_absent(path: str) -> bool:
 def _from_properties(path: str, environment: Mapping[str, str], warnings: list[str]) -> dict[str, Setting]:
     import pathlib
 
-    from kgm.operations.settings.properties import read_properties
+    from kgm.operations.settings.properties import read_numbered_properties
 
-    properties = read_properties(path)
+    numbered = read_numbered_properties(path)
+    properties = {key: value for key, (value, _) in numbered.items()}
     warnings += _warnings_of_mode(pathlib.Path(path), _settings(properties, path).values())
     if "config.providers" in properties:
         from kgm.operations.settings.config_providers import resolve_placeholders
 
         properties = resolve_placeholders(properties, path, environment)
-    return _settings(properties, path)
+    return {
+        key: Setting(key=key, value=value, origin=path, lines=numbered[key][1]) for key, value in properties.items()
+    }
 
 
 def _settings(values: Mapping[str, str], origin: str) -> dict[str, Setting]:
@@ -196,13 +208,39 @@ def _warnings_of_keys(merged: Mapping[str, Setting]) -> Iterator[str]:
     from kgm.model.client_settings import MSK_HANDLERS, NOT_DONE, is_known, nearest
     from kgm.operations.settings.profiles import PROFILE_OPTIONS
 
+    unnamed: list[Setting] = []
     for key, setting in merged.items():
         if key in NOT_DONE and setting.value not in MSK_HANDLERS:
             yield f"{key} ({setting.origin}): kgm does not support this setting and ignores it"
         elif not is_known(key):
             meant = nearest(key, PROFILE_OPTIONS if setting.origin.startswith("profile ") else ())
+            if meant is None and setting.lines is not None:
+                unnamed.append(setting)
+                continue
             suggestion = f"; did you mean {meant}?" if meant else ""
-            yield f"{key} ({setting.origin}): neither a Kafka client nor kgm has this setting{suggestion}"
+            yield f"{setting.name} ({setting.origin}): {_UNKNOWN} this setting{suggestion}"
+    yield from _warnings_of_lines(unnamed)
+
+
+_UNKNOWN = "neither a Kafka client nor kgm has"
+
+
+def _warnings_of_lines(unnamed: Iterable[Setting]) -> Iterator[str]:
+    """One for each run of lines that follow one another: the rest of a value that was broken has many."""
+    runs: list[tuple[str, range]] = []
+    for lines, origin in sorted(((one.lines, one.origin) for one in unnamed if one.lines), key=lambda one: one[0][0]):
+        if runs and lines[0] == runs[-1][1].stop:
+            runs[-1] = origin, range(runs[-1][1].start, lines.stop)
+        else:
+            runs.append((origin, lines))
+    for origin, lines in runs:
+        if len(lines) == 1:
+            yield f"line {lines[0]} ({origin}): {_UNKNOWN} this setting"
+        else:
+            yield (
+                f"lines {lines[0]} to {lines[-1]} ({origin}): {_UNKNOWN} these settings; a value that goes on in the "
+                "next line needs a backslash at the end of each line"
+            )
 
 
 def _warnings_of_mode(path: pathlib.Path, settings: Iterable[Setting]) -> list[str]:

@@ -90,10 +90,14 @@ def read_toml(file: pathlib.Path) -> dict[str, Any]:
     """The tables of a file. Raises UsageError, which shows no value."""
     import tomllib
 
+    from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
+
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read: {type(error).__name__}") from None
+        return tomllib.loads(read_input(str(file), MOST_SETTINGS_BYTES).decode("utf-8").replace("\r\n", "\n"))
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} cannot be read: it is not UTF-8 text") from None
     except tomllib.TOMLDecodeError as error:
         place = str(error).rpartition("(")[2].rstrip(")")  # the rest of the message may show a value
         raise UsageError(f"{file} is not valid TOML: error {place}") from None

@@ -1,60 +1,96 @@
 r"""A Java client.properties, as the Apache scripts take it with --command-config.
 
 Read as `java.util.Properties.load(InputStream)` does, which is what Kafka uses: in Latin-1, so that the same file gives
-the same credentials. Characters outside Latin-1 are written \uXXXX."""
+the same credentials. Characters outside Latin-1 are written \uXXXX. Two things are not as in Java: a byte order mark
+is no part of the first key, and a setting that holds a secret and became a part of the value before it, by a backslash
+at the end of that line, is an error, because values of other settings are shown."""
 
-import pathlib
+import codecs
 import re
 from collections.abc import Iterator
 
 from kgm.model.errors import NotFoundError, UsageError
+from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
 
 _BLANK = " \t\f"
 #: Key, separator (blanks around at most one = or :), value.
 _LINE = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
+#: The beginning of a line that sets a key without escapes.
+_SETTING = re.compile(r"([\w.-]+)(?:[ \t\f]*[=:]|[ \t\f]+\S)")
+#: What looks like it in a list of brokers.
+_SERVERS = re.compile(r"(?:[\w.\[\]:-]+:\d+[ \t\f]*,?[ \t\f]*)+")
+_PEM = ("certificates", "certificate.chain", ".pem")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """Keys and values of a .properties file. Raises NotFoundError or UsageError; neither shows a value."""
+    """Keys and values of a .properties file. Raises NotFoundError or UsageError; neither shows a key or a value."""
+    return {key: value for key, (value, _) in read_numbered_properties(path).items()}
+
+
+def read_numbered_properties(path: str) -> dict[str, tuple[str, range]]:
+    """The values by key, each with the numbers of its lines. Raises as `read_properties` does."""
     try:
-        text = pathlib.Path(path).read_bytes().decode("latin-1")
+        data = read_input(path, MOST_SETTINGS_BYTES)
     except FileNotFoundError:
         raise NotFoundError(f"properties file {path} does not exist") from None
     except OSError as error:
         raise UsageError(f"properties file {path} cannot be read: {error.strerror}") from None
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UsageError(f"properties file {path} is in UTF-16", hint="save it as UTF-8, without a byte order mark")
     properties = {}
-    for number, line in _logical_lines(text):
-        match = _LINE.fullmatch(line)
+    for number, parts in _logical_lines(data.removeprefix(codecs.BOM_UTF8).decode("latin-1")):
+        match = _LINE.fullmatch("".join(parts))
         assert match is not None  # every backslash has its character
         try:
-            properties[_unescaped(match[1])] = _unescaped(match[2])
+            key, value = _unescaped(match[1]), _unescaped(match[2])
         except ValueError:
             raise UsageError(f"properties file {path}, line {number}: \\u needs four hexadecimal digits") from None
+        for at, part in enumerate(parts[1:], number + 1):
+            _check_part(path, key, number, at, part)
+        properties[key] = value, range(number, number + len(parts))
     return properties
 
 
-def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """(number of the first line, line) without comments and blank lines, continued lines joined.
+def _logical_lines(text: str) -> Iterator[tuple[int, list[str]]]:
+    """(number of the first line, it and the lines that continue it) without comments and blank lines.
 
     A line continues when it ends in an odd number of backslashes; comments never do."""
-    joined: str | None = None
+    parts: list[str] = []
     first_number = 0
     for number, raw in enumerate(re.split(r"\r\n|\r|\n", text), 1):
         line = raw.lstrip(_BLANK)
-        if joined is None:
+        if not any(parts):
             if not line or line[0] in "#!":
                 continue
-            joined, first_number = "", number
-        joined += line
+            parts, first_number = [], number
         if (len(line) - len(line.rstrip("\\"))) % 2:
-            joined = joined[:-1] or None  # still empty: the next line may be a comment
+            parts.append(line[:-1])  # while all of them are empty, the next line may be a comment
             continue
-        yield first_number, joined
-        joined = None
-    if joined is not None:
-        yield first_number, joined
+        yield first_number, [*parts, line]
+        parts = []
+    if any(parts):
+        yield first_number, parts
+
+
+def _check_part(path: str, key: str, first: int, number: int, part: str) -> None:
+    """Raises UsageError for a line that continues the value of another one and is a setting of its own, as far as one
+    can see: where a backslash was left behind, a secret would become a part of a value that is shown."""
+    from kgm.model.client_settings import USED, is_named, is_secret
+
+    match = _SETTING.match(part)
+    if match is None:
+        return
+    is_of_a_secret = is_named(match[1]) and is_secret(match[1])
+    # The values of other settings are not in errors, and `config view` hides them where they have several lines.
+    is_shown = key in USED and not is_secret(key) and not key.endswith(_PEM)
+    if is_of_a_secret or (is_shown and not _SERVERS.fullmatch(part)):
+        raise UsageError(
+            f"properties file {path}, line {number}: the line is a part of the value of line {first}, and begins like "
+            "a setting",
+            hint=f"remove the backslash at the end of line {number - 1}",
+        )
 
 
 def _unescaped(text: str) -> str:

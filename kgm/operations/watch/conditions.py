@@ -32,10 +32,11 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionState:
-    """seen: what was seen of the group, in words."""
+    """seen: what was seen of the group, in words. is_final: whether waiting does not help."""
 
     met: bool
     seen: str
+    is_final: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,10 @@ class Condition:
         if group.past_end:
             where = partitions_text(group.past_end)
             return ConditionState(met=False, seen=f"unknown lag, because {past_end_text(group.past_end)} ({where})")
+        if group.deleted_topics:
+            names = ", ".join(group.deleted_topics[:3])
+            seen = f"unknown lag: there are committed offsets for topics that do not exist: {names}"
+            return ConditionState(met=False, seen=seen, is_final=True)
         unknown = [row for row in rows if row.lag is None and not (row.committed is None and row.end == 0)]
         known = sum(row.lag for row in rows if row.lag is not None)
         if unknown:

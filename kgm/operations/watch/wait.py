@@ -17,6 +17,8 @@ from kgm.text.wording import typed
 #: The time limit of one poll in ms. A poll that takes longer has failed, and the next one tries again.
 _POLL_MS: Final = 5_000
 _SHORTEST_POLL_MS: Final = 100
+#: So many descriptions must show that a condition cannot be met.
+_FINAL_POLLS: Final = 2
 #: The time that is left for the last poll.
 _LAST_POLL_MS: Final = 500
 
@@ -91,6 +93,8 @@ def wait_for(
         now_ms = timekeeper.now_ms()
         if state.has_held(now_ms):
             return state.result(now_ms, met=True)
+        if state.is_hopeless:
+            return state.result(now_ms, met=False)
         left_ms = limits.timeout_ms - (now_ms - state.started_ms) - limits.last_poll_ms
         if left_ms <= 0:
             return state.result(now_ms, met=False)
@@ -111,10 +115,18 @@ class _WaitState:
     group: GroupSnapshot | None = None
     #: Why the last poll has no description.
     error: KgmError | None = None
+    #: How many descriptions in a row have shown that a condition cannot be met.
+    final_polls: int = 0
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether waiting does not help. Two brokers may differ for a moment, so it takes two descriptions."""
+        return self.final_polls >= _FINAL_POLLS
 
     def take(self, group: GroupSnapshot) -> None:
         self.group, self.error = group, None
         self.states = [condition.check(group) for condition in self.conditions]
+        self.final_polls = self.final_polls + 1 if any(state.is_final for state in self.states) else 0
 
     def take_failure(self, error: KgmError) -> None:
         """Raises the error if waiting does not help."""
@@ -171,7 +183,9 @@ class _WaitState:
         if self.error is not None:
             facts += self.error.facts
         return ConditionNotMet(
-            f"group {self.group_id!r}: not met within {show_duration(self.limits.timeout_ms)}: {names}",
+            f"group {self.group_id!r}: cannot be met: {names}"
+            if self.is_hopeless
+            else f"group {self.group_id!r}: not met within {show_duration(self.limits.timeout_ms)}: {names}",
             facts=facts,
             hint=f"kgm describe {typed(self.group_id)}",
             group_id=self.group_id,

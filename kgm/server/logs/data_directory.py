@@ -196,10 +196,13 @@ class DataDirectory:
     @classmethod
     def open(cls, folder: Path, *, settings: BrokerSettings, limits: Limits, warn: Warn) -> Self:
         """Open a directory, or create it. Raises RefusedError when another process uses it, UsageError when it was
-        created with another number of partitions of `__consumer_offsets`, and KgmError when it cannot be used."""
+        created with another number of partitions of `__consumer_offsets` or is no directory, and KgmError when it
+        cannot be used."""
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = open_file(folder / _LOCK, os.O_RDWR | os.O_CREAT)
+        except FileExistsError:
+            raise UsageError(f"--data-dir {folder} is not a directory") from None
         except OSError as error:
             raise KgmError(f"--data-dir {folder}: cannot be used: {error.strerror}") from None
         try:

@@ -280,10 +280,42 @@ def test_since():
 def test_an_edited_line_is_said(written, capsys):
     lines = written.read_text().splitlines(keepends=True)
     written.write_text("".join([lines[0].replace("alice", "mallo"), *lines[1:]]))
-    assert run(["audit", "-o", "json"]) == 0
-    assert capsys.readouterr().err == (
-        f"warning: the chain of the audit log breaks at line 2 of {written}: it does not follow the line before it\n"
-    )
+    assert run(["audit", "-o", "json"]) == 8
+    captured = capsys.readouterr()
+    said = f"line 2 of {written} does not follow the line before it"
+    assert captured.err.splitlines()[:2] == [
+        "error: the audit log is not complete: records were removed or changed", f"  {said}",
+    ]  # fmt: skip
+    document = json.loads(captured.out)
+    assert (document["data"]["problems"], len(document["data"]["removals"])) == ([said], 3)
+    assert [one["code"] for one in document["errors"]] == ["CONDITION_NOT_MET"]
+
+
+@pytest.mark.parametrize(
+    ("cut", "said"),
+    [
+        (lambda path: path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1])), "record 6 is missing"),
+        (lambda path: path.write_text(""), "records 1 to 6 are missing"),
+        (lambda path: path.unlink(), "records 1 to 6 are missing"),
+        (lambda path: path.with_name("audit.jsonl.head").unlink(), "the head of the audit log is missing"),
+    ],
+    ids=["last line", "emptied", "deleted", "head"],
+)
+def test_a_cut_log_is_said(written, capsys, cut, said):
+    assert run(["audit"]) == 0
+    assert capsys.readouterr().err == ""
+    cut(written)
+    assert run(["audit"]) == 8
+    assert f"  {said}\n" in capsys.readouterr().err
+
+
+def test_a_log_without_a_head_is_told(written, capsys):
+    records = [json.loads(line) for line in written.read_text().splitlines()]
+    written.write_text("".join(json.dumps({k: v for k, v in one.items() if k not in ("record", "previous")}) + "\n"
+                               for one in records))  # fmt: skip
+    written.with_name("audit.jsonl.head").unlink()
+    assert run(["audit"]) == 0
+    assert capsys.readouterr().err.startswith("warning: the audit log has no head yet")
 
 
 def test_tables_are_clean_and_say_what_is_torn(written, capsys):
@@ -310,5 +342,5 @@ def test_nothing_was_removed_yet(tmp_path):
     done = kgm("audit", "-o", "json", env={"XDG_STATE_HOME": str(tmp_path)})
     document = json.loads(done.out)
     assert (done.code, document["schema"], document["cluster"]) == (0, "kgm.audit/v1", None)
-    assert document["data"] == {"file": f"{tmp_path}/kgm/audit.jsonl", "removals": [], "torn_lines": 0}
+    assert document["data"] == {"file": f"{tmp_path}/kgm/audit.jsonl", "removals": [], "torn_lines": 0, "problems": []}
     assert done.err == ""

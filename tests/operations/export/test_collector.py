@@ -123,3 +123,23 @@ def test_a_cluster_that_is_away_has_no_groups_and_counters_go_on():
         with serve_in_thread(topics={TOPIC: 2}, settings=settings, port=port):
             back = collector.collect()
             assert (back.is_up, back.errors, back.groups) == (True, (), ())
+
+
+@pytest.mark.kafka
+def test_the_findings_of_a_group_go_with_it(kafka):
+    """Not when the doctor looks at the groups again, which is minutes later."""
+    gone, kept = Group(kafka.port), Group(kafka.port)
+    names = [gone.name, kept.name]
+    try:
+        with connect(kafka.bootstrap, timeout_ms=TIMEOUT_MS) as cluster:
+            request = ExportRequest(names=names, findings_every_ms=3_600_000)
+            collector = GroupCollector(cluster=cluster, request=request)
+            assert {one.group_id for one in collector.collect().findings} == {*names}
+            row = MemberIdentity(member_id=gone.first.member_id, group_instance_id="a")
+            gone.first.wire.ask(LeaveGroupRequest(group_id=gone.name, members=[row]), version=4)
+            admin = kafka.admin()  # which ends what it does when nothing holds it
+            admin.delete_consumer_groups([gone.name])[gone.name].result(30)
+            assert {one.group_id for one in collector.collect().findings} == {kept.name}
+    finally:
+        gone.close()
+        kept.close()

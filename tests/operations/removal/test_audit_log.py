@@ -102,7 +102,7 @@ def test_a_torn_last_line_is_counted_and_does_not_swallow_the_next(log, end):
 def test_lines_of_another_shape_are_no_records(log, record):
     log.prepare()
     log.path.write_text(record + "\n")
-    assert log.read() == audit_log.AuditLogContents(removals=(), torn=1)
+    assert log.read() == audit_log.AuditLogContents(removals=(), torn=1, has_head=False)
 
 
 def test_fields_of_another_type_are_left_out(log):
@@ -217,11 +217,12 @@ def test_it_is_rotated_and_bounded(log, monkeypatch):
     for number in range(40):
         log.append(intents(f"r{number:02}", [A], COMMON))
     names = sorted(path.name for path in log.path.parent.iterdir())
-    assert names == ["audit.jsonl", "audit.jsonl.1", "audit.jsonl.2", "audit.jsonl.3"]
+    assert names == ["audit.jsonl", "audit.jsonl.1", "audit.jsonl.2", "audit.jsonl.3", "audit.jsonl.head"]
     assert all(path.stat().st_size < 1500 for path in log.path.parent.iterdir())
     runs = [one.run for one in log.read().removals]
     assert runs == [f"r{number:02}" for number in range(40 - len(runs), 40)]
     assert len(runs) > 8
+    assert problems(log) == []
 
 
 def test_where_it_cannot_be_renamed_it_grows(log, monkeypatch):
@@ -333,6 +334,10 @@ def test_timestamps_sort_as_times_do():
 # -- the chain ---------------------------------------------------------------------------------------------------------
 
 
+def problems(log):
+    return list(log.read().problems)
+
+
 def breaks(log):
     return [(one.path, one.line) for one in log.read().breaks]
 
@@ -367,8 +372,8 @@ def test_a_rotation_does_not_end_the_chain(log, monkeypatch):
         (lambda lines: [lines[1], lines[0], *lines[2:]], [2, 3]),
         (lambda lines: [*lines[:2], b'{"event":"intent","run":"x","seq":0,"time":"t"}\n', *lines[2:]], [3, 4]),
         (lambda lines: [*lines[:2], b"torn\n", *lines[2:]], [4]),
-        (lambda lines: lines[2:], []),  # what comes before the oldest line is not known
-        (lambda lines: lines[:-1], []),  # nor what came after the last one
+        (lambda lines: lines[2:], []),  # the chain does not show these two, the head does
+        (lambda lines: lines[:-1], []),
     ],
     ids=["changed", "removed", "repeated", "swapped", "inserted", "torn", "oldest", "newest"],
 )
@@ -377,6 +382,7 @@ def test_a_line_that_does_not_follow_the_one_before_is_found(log, edit, at):
         log.append(intents(f"r{number}", [A], COMMON))
     log.path.write_bytes(b"".join(edit(log.path.read_bytes().splitlines(keepends=True))))
     assert breaks(log) == [(log.path, line) for line in at]
+    assert at or problems(log)
 
 
 def test_lines_without_a_chain_are_accepted_before_the_first_with_one(log):
@@ -396,3 +402,174 @@ def test_a_torn_line_is_part_of_the_chain(log, end):
     for _ in range(2):
         log.append(outcomes("r", [{**A, **DONE}], COMMON))
     assert breaks(log) == []
+
+
+# -- the head ----------------------------------------------------------------------------------------------------------
+
+
+def head_of(log):
+    return log.path.with_name("audit.jsonl.head")
+
+
+def lines_of(log):
+    return log.path.read_bytes().splitlines(keepends=True)
+
+
+@pytest.fixture
+def six(log):
+    """Six records, in three batches."""
+    for number in range(3):
+        log.append(intents(f"r{number}", [A, B], COMMON))
+    return log
+
+
+def test_the_head_has_the_number_and_the_hash_of_the_last_record(six):
+    head = json.loads(head_of(six).read_text())
+    assert (head["records"], head["last"]) == (6, hashlib.sha256(lines_of(six)[-1].rstrip()).hexdigest())
+    assert [json.loads(line)["record"] for line in lines_of(six)] == [1, 2, 3, 4, 5, 6]
+    assert oct(head_of(six).stat().st_mode & 0o777) == "0o600"
+    found = six.read()
+    assert (found.problems, found.newer, found.has_head) == ((), 0, True)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda log: log.path.write_bytes(b"".join(lines_of(log)[:-1])), "record 6 is missing"),
+        (lambda log: log.path.write_bytes(b"".join(lines_of(log)[:2])), "records 3 to 6 are missing"),
+        (lambda log: log.path.write_bytes(b""), "records 1 to 6 are missing"),
+        (lambda log: log.path.unlink(), "records 1 to 6 are missing"),
+        (lambda log: log.path.write_bytes(b"".join(lines_of(log)[1:])), "record 1 is missing"),
+        (
+            lambda log: log.path.write_bytes(log.path.read_bytes().replace(b'"b-1"', b'"b-2"')[:-1] + b"\n"),
+            "the last line is not record 6 as it was written",
+        ),
+        (
+            lambda log: log.path.write_bytes(log.path.read_bytes()[:-9]),
+            "the last line is not record 6 as it was written",
+        ),
+    ],
+    ids=["last line", "cut", "emptied", "deleted", "first line", "changed", "cut in a line"],
+)
+def test_what_is_missing_is_said_and_stays_so_after_the_next_removal(six, damage, said):
+    damage(six)
+    assert said in problems(six)
+    six.append(intents("later", [A], COMMON))
+    after = six.read()
+    assert after.breaks or said in after.problems
+    assert "later" in [one.run for one in after.removals]
+    six.append(outcomes("later", [{**A, **DONE}], COMMON))
+    assert (six.read().problems, six.read().breaks) == (after.problems, after.breaks)
+
+
+@pytest.mark.parametrize("how", ["deleted", "emptied", "another file", "a link", "of other fields"])
+def test_a_head_that_was_tampered_with_is_said_and_stays_so(six, tmp_path, how):
+    head = head_of(six)
+    text = head.read_text()
+    head.unlink()
+    if how == "emptied":
+        head.write_text("")
+    elif how == "another file":
+        head.write_text("[1]")
+    elif how == "a link":
+        (tmp_path / "elsewhere").write_text(text)
+        head.symlink_to(tmp_path / "elsewhere")
+    elif how == "of other fields":
+        head.write_text('{"first": 1, "records": -1, "last": null}')
+    said = "is missing" if how == "deleted" else "is not readable"
+    assert [said in one for one in problems(six)] == [True]
+    six.append(intents("later", [A], COMMON))
+    said = said.replace("is", "was", 1)
+    assert [said in one for one in problems(six)] == [True]
+    assert json.loads(head.read_text())["records"] == 7
+
+
+def test_a_process_that_is_killed_between_line_and_head_is_no_tampering(six, mocker):
+    """The next write takes the lines up."""
+    mocker.patch.object(audit_log, "write_head", side_effect=KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        six.append(intents("killed", [A, B], COMMON))
+    mocker.stopall()
+    found = six.read()
+    assert (found.problems, found.breaks, found.newer) == ((), (), 2)
+    six.append(intents("later", [A], COMMON))
+    found = six.read()
+    assert (found.problems, found.breaks, found.newer) == ((), (), 0)
+    assert [one.run for one in found.removals][-3:] == ["killed", "killed", "later"]
+
+
+def test_a_process_that_is_killed_at_its_first_line_is_no_tampering(log, mocker):
+    real, calls = audit_log.write_head, []
+
+    def write_head(path, head):
+        calls.append(head)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        real(path, head)
+
+    mocker.patch.object(audit_log, "write_head", write_head)
+    with pytest.raises(KeyboardInterrupt):
+        log.append(intents("killed", [A], COMMON))
+    found = log.read()
+    assert (found.problems, found.newer, len(found.removals)) == ((), 1, 1)
+
+
+@pytest.mark.parametrize("renames", range(4))
+def test_a_process_that_is_killed_while_it_rotates_is_no_tampering(log, monkeypatch, renames):
+    monkeypatch.setattr(audit_log, "MAX_BYTES", 1000)
+    monkeypatch.setattr(audit_log, "MAX_ROTATED_FILES", 3)
+    number = 0
+    while not log.path.with_name("audit.jsonl.3").exists() or log.path.stat().st_size < 1000:
+        log.append(intents(f"r{number:02}", [A], COMMON))
+        number += 1
+    real, done = audit_log.pathlib.Path.replace, []
+
+    def replace(path, target):
+        if len(done) == renames:
+            raise KeyboardInterrupt
+        done.append(path)
+        return real(path, target)
+
+    monkeypatch.setattr(audit_log.pathlib.Path, "replace", replace)
+    try:
+        log.append(intents("killed", [A], COMMON))
+    except KeyboardInterrupt:
+        assert len(done) == renames
+    monkeypatch.setattr(audit_log.pathlib.Path, "replace", real)
+    assert problems(log) == []
+    log.append(intents("later", [A], COMMON))
+    assert (problems(log), breaks(log)) == ([], [])
+
+
+def test_a_head_that_cannot_be_written_undoes_the_lines(six, mocker):
+    before = six.path.read_bytes()
+    mocker.patch.object(audit_log, "write_head", side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    with pytest.raises(RefusedError, match="cannot be written"):
+        six.append(intents("s", [B], COMMON))
+    mocker.stopall()
+    assert six.path.read_bytes() == before
+    assert problems(six) == []
+
+
+def test_a_log_without_a_head_is_told_and_the_next_write_makes_one(log):
+    """Of a version of kgm that wrote none."""
+    log.prepare()
+    old = [b'{"event":"intent","run":"old","seq":%d,"time":"t"}\n' % number for number in range(3)]
+    log.path.write_bytes(b"".join(old))
+    assert (problems(log), log.read().has_head) == ([], False)
+    log.append(intents("r", [A], COMMON))
+    found = log.read()
+    assert (found.problems, found.breaks, found.has_head) == ((), (), True)
+    assert json.loads(lines_of(log)[-1])["record"] == 4
+    log.path.write_bytes(b"".join([*old[1:], *lines_of(log)[3:]]))
+    assert problems(log) == ["one record before record 4 is missing"]
+    assert breaks(log) == []
+
+
+def test_lines_that_an_older_kgm_appends_are_taken_up(six):
+    last = hashlib.sha256(lines_of(six)[-1].rstrip()).hexdigest()
+    with six.path.open("a") as file:
+        file.write(json.dumps({"event": "intent", "run": "old", "seq": 0, "time": "t", "previous": last}) + "\n")
+    assert (problems(six), breaks(six), six.read().newer) == ([], [], 1)
+    six.append(intents("r", [A], COMMON))
+    assert (problems(six), breaks(six), six.read().newer) == ([], [], 0)

@@ -59,7 +59,7 @@ def test_unknown_and_unsupported_settings_are_warned_about(home, tmp_path):
         "sasl.mechansim=PLAIN\nssl.cipher.suites=x\nauto.offset.reset=earliest\ngroup.id=g\nlinger.ms=1\n"
     )
     assert load_settings(properties_file=str(config)).warnings == (
-        f"sasl.mechansim ({config}): neither a Kafka client nor kgm has this setting; did you mean sasl.mechanism?",
+        f"line 1 ({config}): neither a Kafka client nor kgm has this setting; did you mean sasl.mechanism?",
         f"ssl.cipher.suites ({config}): kgm does not support this setting and ignores it",
     )
     toml = home('[profiles.p]\nsasl.mechansim = "PLAIN"')

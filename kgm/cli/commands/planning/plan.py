@@ -333,15 +333,16 @@ def _pauses(texts: list[str] | None) -> tuple[int, ...]:
 def _restart_times(text: str | None, history: str | None) -> tuple[int, ...]:
     """A list, or the content of a file. Raises UsageError."""
     from kgm.operations.plan.session_advice import read_restart_times
+    from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
 
     if text is not None and history is not None:
         raise UsageError("--restart-times and --history exclude each other")
     if text is None:
         return ()
-    path = pathlib.Path(text)
     try:
-        if path.is_file():
-            return read_restart_times(path.read_text(encoding="utf-8"), "--restart-times")
+        if pathlib.Path(text).exists():
+            return read_restart_times(read_input(text, MOST_SETTINGS_BYTES).decode("utf-8"), "--restart-times")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--restart-times: file {text} cannot be read") from error
+        facts = (error.strerror,) if isinstance(error, OSError) and error.strerror else ()
+        raise UsageError(f"--restart-times: file {text} cannot be read", facts=facts) from error
     return read_restart_times(text, "--restart-times")

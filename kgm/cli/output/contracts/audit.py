@@ -8,6 +8,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
     "audit": {
         "file": "str",
         "torn_lines": "int",
+        "problems": ["str"],
         "removals": [
             {
                 "run": "str",

@@ -33,6 +33,7 @@ MEMBER: Final[dict[str, Any]] = {
     "client_library": "str?",
     "listed_at": "int?",
     "listed_target": ([{"topic": "str", "partitions": ["int"]}], None),
+    "is_readable": "bool",
 }
 _OFFSET: Final[dict[str, Any]] = {
     "topic": "str",
@@ -61,6 +62,7 @@ GROUP: Final[dict[str, Any]] = {
     "offsets": [_OFFSET],
     "kafka_versions": (["str"], None),
     "leader": "str?",
+    "deleted_topics": ["str"],
 }
 #: What could not be read, so that something is null or missing.
 UNREAD: Final[dict[str, Any]] = {"what": "str", "consequence": "str"}

@@ -148,7 +148,8 @@ def write(path: str, page: str) -> None:
     target = Path(path)
     try:
         if target.exists() and not target.is_file():  # a pipe, a terminal: nothing to replace
-            target.write_text(page, encoding="utf-8")
+            with os.fdopen(_opened_without_waiting(target), "w", encoding="utf-8") as file:
+                file.write(page)
             return
         handle, name = tempfile.mkstemp(prefix=".kgm-", suffix=".html", dir=target.parent)
         try:
@@ -161,6 +162,13 @@ def write(path: str, page: str) -> None:
             raise
     except OSError as error:
         raise UsageError(f"report {path} cannot be written: {error.strerror}") from error
+
+
+def _opened_without_waiting(path: Path) -> int:
+    """Raises OSError for a pipe that no process reads."""
+    handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    os.set_blocking(handle, True)
+    return handle
 
 
 def _umask() -> int:

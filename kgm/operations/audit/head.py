@@ -1,0 +1,105 @@
+"""The head of the audit log: how many records there are and the hash of the last one, in a file of its own.
+
+The chain of the lines does not show that the last lines were removed, or all of them; the head does. It is written
+after the lines that it counts, whole or not at all, so that a process that is killed in between leaves lines that the
+head does not have yet. They follow the line that it names, and the next write takes them up.
+
+Who can write both files can forge both."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import stat
+from dataclasses import dataclass
+from typing import Any, Final
+
+_MOST_BYTES: Final = 64 * 1024
+_MOST_DAMAGES: Final = 20
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
+_READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """What was written so far.
+
+    first: the number of the oldest record that was not deleted by a rotation; counts from 1. records: the number of the
+    last one. last: the hash of its line; None without a record. damage: what an earlier write found wrong, as texts."""
+
+    first: int = 1
+    records: int = 0
+    last: str | None = None
+    damage: tuple[str, ...] = ()
+
+
+class UnreadableHeadError(Exception):
+    """There is a head, and it is not one that kgm wrote; the text says why."""
+
+
+def head_path(log: pathlib.Path) -> pathlib.Path:
+    """Beside the log: `audit.jsonl.head`."""
+    return log.with_name(f"{log.name}.head")
+
+
+def read_head(log: pathlib.Path) -> Head | None:
+    """The head of a log; None if there is none. Raises UnreadableHeadError."""
+    try:
+        file = os.open(head_path(log), _READ)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UnreadableHeadError(error.strerror or str(error)) from None
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise UnreadableHeadError("it is not a regular file")
+        return _parsed(os.read(file, _MOST_BYTES))
+    except OSError as error:
+        raise UnreadableHeadError(error.strerror or str(error)) from None
+    finally:
+        os.close(file)
+
+
+def write_head(log: pathlib.Path, head: Head) -> None:
+    """Replace the head, 0600. Called with the log locked. Raises OSError; then the former head is still there."""
+    draft = head_path(log).with_name(f"{log.name}.head.new")
+    text = json.dumps({
+        "v": 1, "first": head.first, "records": head.records, "last": head.last,
+        "damage": head.damage[:_MOST_DAMAGES],
+    })  # fmt: skip
+    # A draft of a process that was killed may be there: only one process has the lock.
+    with contextlib.suppress(FileNotFoundError):
+        draft.unlink()
+    file = os.open(draft, _WRITE, 0o600)
+    try:
+        rest = memoryview(text.encode("ascii") + b"\n")
+        while rest:
+            rest = rest[os.write(file, rest) :]
+        os.fsync(file)
+    finally:
+        os.close(file)
+    os.replace(draft, head_path(log))  # noqa: PTH105  (the log's own renames are the ones that may fail)
+
+
+def _parsed(text: bytes) -> Head:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise UnreadableHeadError("it is not JSON") from None
+    if not isinstance(found, dict):
+        raise UnreadableHeadError("it is not a JSON object")
+    first, records, last = _number(found.get("first")), _number(found.get("records")), found.get("last")
+    is_hash = isinstance(last, str) and _HASH.fullmatch(last) is not None
+    if first is None or records is None or first < 1 or is_hash != (records > 0) or not (is_hash or last is None):
+        raise UnreadableHeadError("it has not the fields of a head")
+    damage = found.get("damage")
+    texts = damage if isinstance(damage, list) else []
+    return Head(first=first, records=records, last=last, damage=tuple(one for one in texts if isinstance(one, str)))
+
+
+def _number(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < 2**63 else None
