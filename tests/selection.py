@@ -6,9 +6,9 @@ printed with it."""
 
 from __future__ import annotations
 
+import itertools
 import random
 import shlex
-from collections import defaultdict
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -113,16 +113,26 @@ def repeating_line(nodeid: str) -> str | None:
     return f"python -m pytest {' '.join(options)} {shlex.quote(nodeid)}" if options else None
 
 
+#: By when the last file that mostly waits has begun, as a share of all files: none of them begins when the others end.
+_WAITING_BEGINS = 0.6
+
+
 def in_order(items: list[pytest.Item]) -> None:
-    """Files whose tests wait for real clients first, then those on Spark, then those on a real Kafka, and those that compute
-    last: so the waiting is done while other processes compute, and no long file begins when the others end. Within each
-    part the order stays as it is, random."""
-    marks: defaultdict[Path, set[str]] = defaultdict(set)
+    """Between files whose tests compute, spread files that mostly wait for real clients or for Spark: so a few of them wait
+    while the other processes compute. Otherwise the order stays as it is, random."""
+    files: dict[Path, list[pytest.Item]] = {}
     for item in items:
-        marks[item.path] |= {mark.name for mark in item.iter_markers()}
-    order = ("scenes", "spark", "kafka", "slow")
+        files.setdefault(item.path, []).append(item)
 
-    def place(item: pytest.Item) -> int:
-        return next((at for at, name in enumerate(order) if name in marks[item.path]), len(order))
+    def waits(of_file: list[pytest.Item]) -> bool:
+        return any(item.get_closest_marker(name) for item in of_file for name in ("scenes", "spark"))
 
-    items.sort(key=place)
+    waiting = [one for one in files.values() if waits(one)]
+    computing = [one for one in files.values() if not waits(one)]
+    every = max(1, int(len(computing) * _WAITING_BEGINS / max(1, len(waiting))))
+    ordered: list[pytest.Item] = []
+    for number, of_file in enumerate(computing):
+        if number % every == 0 and waiting:
+            ordered += waiting.pop(0)
+        ordered += of_file
+    items[:] = [*ordered, *itertools.chain.from_iterable(waiting)]
