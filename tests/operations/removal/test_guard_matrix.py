@@ -32,6 +32,8 @@ from tests.kafka.versions import broker_of
 from tests.selection import is_long, sized
 from tests.waiting import until
 
+pytestmark = pytest.mark.shows("remove-members")
+
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "guard.md"
 DEFAULT_VERSIONS = ("4.3.0", "3.9.1", "2.8.2")
 VERSIONS = sized(DEFAULT_VERSIONS[:1], DEFAULT_VERSIONS)

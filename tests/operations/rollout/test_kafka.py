@@ -8,7 +8,7 @@ from kgm.operations.rollout.session import POLL_MS
 from tests.kafka.broker import KafkaCluster
 from tests.operations.rollout.units import fleet, kgm
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes]
+pytestmark = [pytest.mark.shows("rollout"), pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes]
 NAMES = ["app-1", "app-2", "app-3"]
 PARTITIONS = 6
 #: For how long a unit is away, which is what kgm is told.
@@ -43,8 +43,15 @@ def carried_out(broker, folder, group, *words, faults=None, placeholder="{instan
         return ended, [name for _, name in units.calls]
 
 
-@pytest.mark.parametrize("kind", ["librdkafka", "java"])
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize(
+    ("kind", "protocol"),
+    [
+        ("librdkafka", "classic"),
+        ("java", "consumer"),
+        pytest.param("java", "classic", marks=pytest.mark.long),
+        pytest.param("librdkafka", "consumer", marks=pytest.mark.long),
+    ],
+)
 def test_static_members_are_restarted_without_a_rebalance(broker, tmp_path, kind, protocol):
     ended, calls = carried_out(broker, tmp_path, f"static-{kind}-{protocol}", kind=kind, protocol=protocol)
     assert (ended.code, calls) == (0, NAMES), ended
@@ -53,7 +60,7 @@ def test_static_members_are_restarted_without_a_rebalance(broker, tmp_path, kind
     assert done["observed"]["rebalances_doubt"] is None
 
 
-@pytest.mark.parametrize("kind", ["librdkafka", "java"])
+@pytest.mark.parametrize("kind", ["librdkafka", pytest.param("java", marks=pytest.mark.long)])
 def test_dynamic_members_cost_what_was_foretold_of_each_step(broker, tmp_path, kind):
     ended, calls = carried_out(
         broker, tmp_path, f"dynamic-{kind}", kind=kind, static=False, placeholder="{client_id}"
@@ -89,8 +96,8 @@ def come_back_twice(units, name):
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        (stay_away, "the session of app-2 has timed out before it came back"),
-        (come_back_late, "the session of app-2 has timed out before it came back"),
+        pytest.param(stay_away, "the session of app-2 has timed out before it came back", marks=pytest.mark.long),
+        pytest.param(come_back_late, "the session of app-2 has timed out before it came back", marks=pytest.mark.long),
         (come_back_twice, "app-2 has come back 2 times"),
     ],
 )
@@ -101,6 +108,7 @@ def test_a_fault_is_named_and_the_next_step_is_not_begun(broker, tmp_path, fault
     assert "1 of 3 steps done; step 2 (app-2) has begun" in ended.err
 
 
+@pytest.mark.long
 def test_a_broker_that_is_killed_in_a_step_is_waited_for(tmp_path):
     """The coordinator is away and comes back; the members were not told, and the group is as it was. A step may take longer
     than a broker's start on a busy machine."""
@@ -129,6 +137,7 @@ def test_a_broker_that_is_killed_in_a_step_is_waited_for(tmp_path):
         assert "reachable: the group can be described again" in notes
 
 
+@pytest.mark.long
 def test_members_that_are_removed_are_stopped_first(broker, tmp_path):
     with fleet(
         broker.bootstrap, tmp_path, NAMES, partitions=PARTITIONS, group="removal", topics=["orders"],

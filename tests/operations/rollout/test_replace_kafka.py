@@ -53,9 +53,9 @@ def assert_as_foretold(ended):
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
-        ("librdkafka", {"assignor": "range"}),
+        pytest.param("librdkafka", {"assignor": "range"}, marks=pytest.mark.long),
         ("java", {"assignor": "cooperative-sticky"}),
-        ("librdkafka", {"protocol": "consumer"}),
+        pytest.param("librdkafka", {"protocol": "consumer"}, marks=pytest.mark.long),
     ],
     ids=["librdkafka", "java-cooperative", "consumer"],
 )
@@ -74,6 +74,7 @@ def test_each_step_of_a_rolling_restart_is_as_foretold(broker, tmp_path, kind, o
     assert audit.count('"action": "rollout"') == 6
 
 
+@pytest.mark.long
 def test_all_members_together_leave_the_group_empty_for_a_while(broker, tmp_path):
     ended, calls = carried_out(broker, tmp_path, "together", "--together")
     assert ended.code == 0, str(ended)
@@ -82,6 +83,7 @@ def test_all_members_together_leave_the_group_empty_for_a_while(broker, tmp_path
     assert_as_foretold(ended)
 
 
+@pytest.mark.long
 def test_a_member_that_is_alive_is_not_removed(broker, tmp_path):
     """Its command says that it has stopped, and it has not: it heartbeats, and comes back when it is removed."""
     ended, calls = carried_out(
