@@ -35,6 +35,7 @@ def test_a_million_partitions_with_equal_subscriptions():
     assert time.process_time() - started < 30
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_million_partitions_with_unequal_subscriptions():
     started = time.process_time()

@@ -49,7 +49,7 @@ def coordinator_of(brokers, group):
         return cluster.describe_group(group).coordinator.id
 
 
-@pytest.mark.parametrize("end", ["shut_down", "kill"])
+@pytest.mark.parametrize("end", [pytest.param("shut_down", marks=pytest.mark.long), "kill"])
 def test_removal_survives_the_coordinator(brokers, group, end):
     name, fleet = group
     lost = coordinator_of(brokers, name)
@@ -77,6 +77,7 @@ def test_removal_survives_the_coordinator(brokers, group, end):
         brokers.restart(lost)
 
 
+@pytest.mark.long
 def test_a_coordinator_lost_under_way_is_found_again(brokers, group):
     name, _ = group
     with connect(brokers.bootstrap, timeout_ms=60_000) as cluster:

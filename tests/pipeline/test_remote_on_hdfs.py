@@ -19,12 +19,16 @@ from tests.pipeline.test_remote_store import (  # noqa: F401  (collected here, w
     captured,
     killed_at_steps,
     log,
-    test_a_reader_sees_one_whole_build_while_others_are_written,
     test_a_store_grows_as_a_local_one_does,
-    test_one_capture_and_one_build_at_a_time,
-    test_two_writers_that_do_not_see_each_other,
 )
-from tests.selection import first_seed
+from tests.selection import first_seed, is_long
+
+if is_long():
+    from tests.pipeline.test_remote_store import (  # noqa: F401
+        test_a_reader_sees_one_whole_build_while_others_are_written,
+        test_one_capture_and_one_build_at_a_time,
+        test_two_writers_that_do_not_see_each_other,
+    )
 
 #: The reader leaves the server some time for what it is there for.
 _READ_EVERY_S = 0.2
@@ -82,6 +86,7 @@ def test_killed_at_every_request_while_others_read(store, log, format):  # noqa:
     assert seen == sorted(seen), "no reader goes back to an older build"
 
 
+@pytest.mark.long
 def test_files_that_were_not_renamed_are_swept_when_they_are_old(store, log, monkeypatch):  # noqa: F811
     """One of each kind, as a writer leaves it that dies before the rename."""
     source, grow = log

@@ -5,6 +5,7 @@ What was done is in the audit log, and printed where printing works; the exit co
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import pathlib
@@ -27,6 +28,7 @@ from tests.client.conftest import form, group, proxy, server  # noqa: F401  (fix
 from tests.client.faults import Edit
 from tests.client.joiners import form_group
 from tests.needs import needs
+from tests.selection import sized
 
 pytestmark = pytest.mark.slow
 
@@ -102,8 +104,10 @@ def outcomes(path, group):  # noqa: F811
     return [line["result"] for line in lines if line["event"] == "outcome" and line["group_id"] == group]
 
 
-@pytest.mark.parametrize("text_format", FORMATS)
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    ("name", "text_format"),
+    sized(list(zip(KINDS, itertools.cycle(FORMATS))), list(itertools.product(KINDS, FORMATS))),
+)
 def test_every_write_may_fail(name, text_format, server, proxy, state, monkeypatch):  # noqa: F811
     kind = KINDS[name]
     if kind.fault is not None:

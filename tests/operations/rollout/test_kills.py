@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from kgm.operations.rollout.journal import JournalKind, read_journal
 from tests import ROOT
 from tests.operations.rollout.units import JoinedUnits, environment, kgm
+from tests.selection import sized
 
 pytestmark = pytest.mark.slow
 NAMES = ["a", "b"]
@@ -58,8 +60,10 @@ def test_a_rollout_writes_these_lines(units, tmp_path):
     assert units.calls == [("restart", "a"), ("restart", "b")]
 
 
-@pytest.mark.parametrize("how", ["before", "torn", "after"])
-@pytest.mark.parametrize("number", range(1, len(LINES) + 1))
+ALL_KILLS = list(itertools.product(range(1, len(LINES) + 1), ["before", "torn", "after"]))
+
+
+@pytest.mark.parametrize(("number", "how"), sized(ALL_KILLS[::7], ALL_KILLS))
 def test_a_killed_rollout_is_resumed(units, tmp_path, number, how):
     journal = tmp_path / "j.ndjson"
     before, generation = units.member_ids(), units.generation()
