@@ -39,6 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile(
         "kgm",
         derandomize=selection.is_usual_seed(),
+        max_examples=selection.sized(30, 100),
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
     )

@@ -24,6 +24,7 @@ def loads(assignment):
     return [sum(map(len, topics.values())) for topics in assignment.values()]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_million_partitions_with_equal_subscriptions():
     started = time.process_time()

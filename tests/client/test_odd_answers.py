@@ -72,6 +72,7 @@ def test_the_connection_test_on_a_broker_that_does_not_mention_the_group(proxy, 
     assert any("does not contain group" in check.detail for check in report.checks if check.result == "failed")
 
 
+@pytest.mark.long
 def test_an_answer_that_takes_longer_to_read_than_there_is_time(proxy):
     rows = [ListedGroup(group_id="", protocol_type="")] * 1_500_000
     proxy.always(ApiKey.LIST_GROUPS, Edit(lambda _: ListGroupsResponse(groups=rows), forward=False))

@@ -57,6 +57,7 @@ def test_versions_are_those_of_the_releases(kafka, old_kafka):
     assert api_versions(old_kafka.bootstrap)[DESCRIBE_GROUPS] == (0, 2)
 
 
+@pytest.mark.long
 def test_data_and_ports_survive_a_restart():
     with KafkaCluster(properties={"num.partitions": "2"}) as cluster:
         cluster.create_topics({"t": 1})

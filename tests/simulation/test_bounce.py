@@ -39,6 +39,7 @@ def counts(scenario):
 # -- what a simulation may cost
 
 
+@pytest.mark.long
 def test_a_group_that_cannot_become_stable_is_given_up():
     """Members that heartbeat when their session of 2 ms is over already: they join again and again."""
     group = made_up(3, 6)
@@ -471,6 +472,7 @@ def test_heartbeats_that_are_left_out_are_not_missed(monkeypatch, plan, assignor
     assert abs(long.typical.took_ms - short.typical.took_ms) < 3_000
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_thousand_static_members_roll_in_seconds():
     group = made_up(1000, 10_000)

@@ -117,6 +117,7 @@ def played(tables, kind):
         yield bounce, before, after, simulate(before, plan, draws=20)
 
 
+@pytest.mark.long
 def test_what_was_predicted_from_the_history_is_what_then_happened(tables):
     seen, wrong = Counter(), []
     for bounce, before, after, predicted in played(tables, "classic"):

@@ -47,8 +47,10 @@ def test_a_static_bounce_within_the_session_costs_nothing(flags):
 @pytest.mark.parametrize(
     ("flags", "rebalances"),
     [
-        (("--as", "dynamic", "--assignor", "range", "--all", "--rolling"), 8),
-        (("--as", "dynamic", "--assignor", "cooperative-sticky", "--all", "--rolling"), 12),
+        pytest.param(("--as", "dynamic", "--assignor", "range", "--all", "--rolling"), 8, marks=pytest.mark.long),
+        pytest.param(
+            ("--as", "dynamic", "--assignor", "cooperative-sticky", "--all", "--rolling"), 12, marks=pytest.mark.long
+        ),
         (("--scale-in", "member-3,member-4"), 1),
         (("--remove", "member-4"), 1),
     ],

@@ -183,6 +183,7 @@ def test_groups_and_rights_that_are_missing(kafka, secured):
     assert caught.value.facts == ("required: READ on Topic '__consumer_offsets'",)
 
 
+@pytest.mark.long
 def test_the_commands(kafka, groups):
     for group in groups:
         run = kgm("history", "explain", group, "-b", kafka.bootstrap, "-o", "json")
@@ -220,6 +221,7 @@ def test_rebalances_are_printed_as_they_happen(kafka):
             child.wait(30)
 
 
+@pytest.mark.long
 def test_advice_is_printed_while_following_when_it_changes(kafka):
     group = f"advised-{uuid.uuid4().hex[:8]}"
     command = [*KGM, "history", "explain", group, "-b", kafka.bootstrap, "--follow"]

@@ -15,7 +15,7 @@ from kgm.operations.history.broker_logs import broker_reasons
 from tests.history.truth.driven import SESSION_MS, Broker, Stage, dynamic
 from tests.kafka.members import RdMembers
 
-pytestmark = [pytest.mark.scenes, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.scenes, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

@@ -220,6 +220,7 @@ def dumped(folder):
     return [line for line in done.stdout.splitlines() if line.startswith("| offset")]
 
 
+@pytest.mark.long
 def test_a_broker_and_kgm_serve_take_over_consumer_groups_from_each_other(tmp_path):
     data_dir = tmp_path / "data"
     with KafkaCluster(properties=SETTINGS) as cluster:

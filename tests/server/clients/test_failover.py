@@ -140,6 +140,7 @@ def test_kgm_finds_its_way_while_the_coordinator_moves(brokers):
         assert [member.group_instance_id for member in group(brokers).members] == ["b"]
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 def test_kafka_reassign_partitions_moves_coordinators(brokers, tmp_path):
     partition = brokers.partition_of("g")

@@ -78,6 +78,7 @@ def test_none_is_made_when_there_is_little_to_find(collected, monkeypatch):
     assert len(collected) == 1
 
 
+@pytest.mark.long
 def test_what_a_collection_has_left_is_skipped_until_nobody_has_asked_for_long(collected, monkeypatch):
     monkeypatch.setattr(gc, "get_count", lambda: (0, 0, quiet_collections._DUE))
     monkeypatch.setattr(quiet_collections, "_SILENCE", 10)

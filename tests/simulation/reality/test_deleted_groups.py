@@ -3,6 +3,7 @@ a while know that, and whether the group has offsets; held against a real Kafka 
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from kgm.simulation.bounce import Simulation, simulate
 from kgm.simulation.plan.bounce_plan import Plan, WhatIf
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.members import Member, RdMembers
+from tests.selection import sized
 from tests.simulation.reality.real_group import values_by_group
 from tests.waiting import until
 
@@ -66,8 +68,10 @@ def _counters(values: Sequence[Message | None]) -> list[int]:
     return generations or [one.epoch for one in values if isinstance(one, ConsumerGroupMetadataValue)]
 
 
-@pytest.mark.parametrize("has_offsets", [False, True], ids=["no offsets", "offsets"])
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize(
+    ("protocol", "has_offsets"),
+    sized([("classic", True), ("consumer", False)], [*itertools.product(["classic", "consumer"], [False, True])]),
+)
 def test_a_group_that_is_empty_for_a_while(protocol: str, has_offsets: bool, hasty: KafkaCluster):
     group_id = f"{protocol}-{has_offsets}".lower()
     with RdMembers(hasty.bootstrap) as pool:

@@ -12,7 +12,6 @@ from kgm.history.in_process import read_source
 from tests.cli.commands.history import oracle
 from tests.cli.commands.history.conftest import SEGMENTS
 from tests.records.real_logs import DATA, truth
-from tests.selection import sized
 
 
 def test_every_rebalance_of_the_log_is_listed_once(answer):
@@ -26,7 +25,8 @@ def test_every_rebalance_of_the_log_is_listed_once(answer):
     assert len(expected) == 202
 
 
-@pytest.mark.parametrize("group", sized(["ledger"], ["billing", "ledger", "shop-clicks"]))
+@pytest.mark.long
+@pytest.mark.parametrize("group", ["billing", "ledger", "shop-clicks"])
 def test_explain_tells_the_moves_that_kafkas_assignments_tell(answer, group):
     steps = [step for step in oracle.transitions() if step[0] == group]
     assert steps
