@@ -103,7 +103,7 @@ def snapshot(
         topics=tuple([topics[name] for name in sorted(used) if name in topics]),
         members=tuple(sorted(members, key=lambda member: member.identity)),
         offsets=offsets,
-        deleted_topics=tuple(sorted({topic for topic, _ in committed or () if topic in missing_topics})),
+        deleted_topics=tuple(sorted(topic for topic in _had(base.members, committed or {}) if topic in missing_topics)),
     )
 
 
@@ -113,6 +113,12 @@ def used_topics(members: Iterable[MemberSnapshot], committed: Offsets) -> set[st
     for member in members:
         used |= {*member.topics, *member.assignment, *(member.target_assignment or {})}
     return used
+
+
+def _had(members: Iterable[MemberSnapshot], committed: Offsets) -> set[str]:
+    """Topics that members own partitions of, and those with committed offsets: each existed once. When a topic is deleted
+    the coordinator soon deletes its offsets, and members keep its partitions until their next rebalance."""
+    return {topic for topic, _ in committed}.union(*(member.assignment for member in members))
 
 
 def _classic(group_id: str, group: Any) -> GroupSnapshot:

@@ -134,8 +134,8 @@ class GroupSnapshot:
 
     leader: the member id of the classic group's leader, which no API returns; None where it is not known.
     kafka_versions: the versions that its coordinator's broker may have (`3.9`, `3.9+new`); none if it is of no release
-    of Apache Kafka that kgm knows, and None if it was not asked. deleted_topics: those with committed offsets of which
-    the brokers say that they do not exist."""
+    of Apache Kafka that kgm knows, and None if it was not asked. deleted_topics: those that members own or that have
+    committed offsets, and of which the brokers say that they do not exist."""
 
     group_id: str
     type: str

@@ -120,7 +120,7 @@ def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
     if deleted:
         yield facts.finding(
             "deleted-topics", Severity.WARNING,
-            f"offsets are committed for {many(len(deleted), 'deleted topic')}: their lag is unknown, they will expire",
+            f"it has partitions or committed offsets of {many(len(deleted), 'deleted topic')}: their lag is unknown",
             f"deleted: {some(deleted)}", about=deleted, run=("describe", "--offsets"),
         )  # fmt: skip
     subscribed = {topic for member in group.members for topic in member.topics}

@@ -82,7 +82,7 @@ class Condition:
             return ConditionState(met=False, seen=f"unknown lag, because {past_end_text(group.past_end)} ({where})")
         if group.deleted_topics:
             names = ", ".join(group.deleted_topics[:3])
-            seen = f"unknown lag: there are committed offsets for topics that do not exist: {names}"
+            seen = f"unknown lag: the group has partitions or committed offsets of topics that do not exist: {names}"
             return ConditionState(met=False, seen=seen, is_final=True)
         unknown = [row for row in rows if row.lag is None and not (row.committed is None and row.end == 0)]
         known = sum(row.lag for row in rows if row.lag is not None)
