@@ -116,7 +116,7 @@ def used_topics(members: Iterable[MemberSnapshot], committed: Offsets) -> set[st
 
 
 def _had(members: Iterable[MemberSnapshot], committed: Offsets) -> set[str]:
-    """Topics that members own partitions of, and those with committed offsets: each existed once. When a topic is deleted
+    """Topics that members own partitions of, and those with committed offsets: each existed once. When one is deleted
     the coordinator soon deletes its offsets, and members keep its partitions until their next rebalance."""
     return {topic for topic, _ in committed}.union(*(member.assignment for member in members))
 
