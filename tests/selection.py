@@ -19,6 +19,8 @@ T = TypeVar("T")
 USUAL_SEED: Final = 0
 _NEW: Final = "new"
 _SEEDS: Final = 1_000_000
+#: For a test of more cases, which has no limit of its own.
+_PATIENCE_S: Final = 900
 
 _is_long = False
 _seed = USUAL_SEED
@@ -100,6 +102,9 @@ def is_usual_seed() -> bool:
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is only for `--long`."""
     if _is_long:
+        for item in items:
+            if not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(_PATIENCE_S))
         return
     left_out = [item for item in items if item.get_closest_marker("long")]
     if left_out:

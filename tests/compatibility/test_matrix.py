@@ -13,7 +13,7 @@ from tests.kafka.versions import VERSIONS
 from tests.selection import sized
 from tools.manual.tree import leaves
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.scenes, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 
 PLAYED = sized(("2.4.1", "3.6.2"), VERSIONS)
 PLAYED_ROWS = sized(tuple(row for row in ROWS if row.is_quick), ROWS)

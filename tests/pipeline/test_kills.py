@@ -26,7 +26,7 @@ from tests.waiting import until
 
 # Where a dozen others use the machine, each start of Spark may take a minute.
 pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3000)]
-KILLS = sized(1, 6)
+KILLS = sized(1, 3)
 PARTITIONS, PER_PARTITION = 2, 20_000
 _CAPTURE = """
 import json, sys

@@ -20,7 +20,7 @@ from tests.selection import first_seed, sized
 from tests.server.broker_driver import Driver
 from tests.server.group_requests import commit, join, stable
 
-FIRST, HISTORIES = first_seed(), sized(20, 200)
+FIRST, HISTORIES = first_seed(), sized(20, 80)
 
 
 class ShortDriver(Driver):

@@ -13,7 +13,7 @@ from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from tests.coordinator.harness import Harness, subscription
 from tests.selection import first_seed, sized
 
-FIRST, HISTORIES = first_seed(), sized(30, 300)
+FIRST, HISTORIES = first_seed(), sized(30, 150)
 VERSIONS = [BrokerVersion.parse(text) for text in ("2.8.2", "3.9.1", "4.0.0", "4.3.0")]
 INSTANCES = ("a", "b", None)
 

@@ -26,7 +26,7 @@ from tests.selection import first_seed, sized
 from tests.server.wire_client import WireClient
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
-SEEDS = range(first_seed(), first_seed() + sized(6, 200))
+SEEDS = range(first_seed(), first_seed() + sized(6, 60))
 TOPICS = {f"topic-{number:02}": (1, 4, 17, 40, 75)[number % 5] for number in range(25)}
 NOW = Millis(1_000_000)
 
