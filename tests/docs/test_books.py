@@ -11,11 +11,14 @@ import pytest
 from tests.docs.book import DOCS, Book, play
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.heartbeat_group import wait_coordinator_knows
+from tests.selection import sized
 
 pytestmark = pytest.mark.shows("runbooks")
 
 #: The lines of a timeline in which processes are stopped at about the same time.
 _STOPS = re.compile(r"(?m)(^1\.0s stop .*\n){2,}")
+#: The others only with `--long`.
+PLAYED_EACH_TIME = ["dead-static-member", "rollout"]
 BOOKS = sorted(path.stem for path in DOCS.glob("*.md") if "<!-- fleet:" in path.read_text())
 
 
@@ -65,8 +68,9 @@ def played(request, kafka, tmp_path_factory):
 
 @pytest.mark.kafka
 @pytest.mark.slow
+@pytest.mark.scenes
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", BOOKS)
+@pytest.mark.parametrize("name", sized(PLAYED_EACH_TIME, BOOKS))
 def test_the_book_shows_what_happens(played, name):
     book, future = played[name]
     outputs = future.result()

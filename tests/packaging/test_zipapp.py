@@ -91,6 +91,7 @@ def test_what_no_package_was_installed_for_is_said_in_one_line(zipapp, cache, tm
         assert (code, "google-re2, which is not installed" in err) == (expected, regex is not None), err
 
 
+@pytest.mark.long
 def test_several_may_start_at_once(zipapp, cache):
     starts = [start(zipapp, cache, "--version") for _ in range(4)]
     results = [(*process.communicate(timeout=120), process.returncode) for process in starts]
@@ -115,6 +116,7 @@ def test_a_folder_that_cannot_be_made_is_named(zipapp, tmp_path):
     assert "KGM_ZIPAPP_CACHE=DIR" in err
 
 
+@pytest.mark.long
 def test_the_same_packages_make_the_same_file(packages, zipapp, tmp_path):
     write(tmp_path / "again.pyz", packages)
     assert (tmp_path / "again.pyz").read_bytes() == zipapp.read_bytes()

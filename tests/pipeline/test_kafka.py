@@ -175,9 +175,8 @@ def test_no_such_topic_and_no_such_broker(spark, options, commits, tmp_path, kin
         )
 
 
-@pytest.mark.parametrize(
-    "kind", [SourceKind.KAFKA, pytest.param(SourceKind.SPARK_KAFKA, marks=pytest.mark.long)], ids=str
-)
+@pytest.mark.long
+@each_way
 def test_with_tls_and_a_password(options, secured, tmp_path, kind):
     """From the client.properties that Kafka's own commands take, with the rights that docs/spark.md asks for."""
     secured.allow("reader", "READ", topic="__consumer_offsets")

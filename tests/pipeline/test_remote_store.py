@@ -104,6 +104,7 @@ def test_a_store_grows_as_a_local_one_does(store, log):
     assert not [key for key in keys(store) if key.startswith("claims/")]
 
 
+@pytest.mark.long
 def test_batches_are_as_large_as_asked_for_and_none_is_read_twice(store, log):
     source, grow = log
     done = capture(store, source, once=True, most_records=40)
@@ -114,6 +115,7 @@ def test_batches_are_as_large_as_asked_for_and_none_is_read_twice(store, log):
     assert captured(store) == 210
 
 
+@pytest.mark.long
 def test_sources_may_overlap(store, log, tmp_path):
     source, grow = log
     capture(store, source, once=True)
@@ -150,6 +152,7 @@ def test_a_store_is_of_one_format_and_cluster(store, log):
         build(store, format=StoreFormat.DELTA)
 
 
+@pytest.mark.long
 def test_the_log_is_folded_and_says_the_same(store, log, monkeypatch):
     monkeypatch.setattr(bronze, "_FOLD", 3)
     source, grow = log
@@ -163,6 +166,7 @@ def test_the_log_is_folded_and_says_the_same(store, log, monkeypatch):
     assert stored(store) == expected(source)
 
 
+@pytest.mark.long
 def test_old_builds_are_swept_and_what_is_read_is_not(store, log, monkeypatch):
     source, grow = log
     build(store, source=source)
@@ -209,6 +213,7 @@ def test_what_a_killed_capture_left_is_swept_when_it_is_old(store, log, monkeypa
     assert build(store).records == 210
 
 
+@pytest.mark.long
 def test_a_capture_whose_files_were_swept_does_not_count(store, log, monkeypatch):
     """It stood still in front of its commit, for longer than any claim lasts."""
     source, grow = log
@@ -338,7 +343,7 @@ def killed_at_steps(store, log, steps, *, format, environment, requests=False, w
     return died
 
 
-@pytest.mark.parametrize("format", ["parquet", "delta"])
+@pytest.mark.parametrize("format", ["parquet", pytest.param("delta", marks=pytest.mark.long)])
 def test_killed_at_every_step(s3, log, format):  # noqa: A002
     """Before and after each write and each deletion of a capture and a build, one after the other on the same store."""
     steps = itertools.count(1)

@@ -53,8 +53,8 @@ def answers(place, s3, *words):
 
 
 QUESTIONS = [
-    ("verify", "--source", "segments:{}/segments"),
-    ("rebalances", "--source", "parquet:{}/dump"),
+    pytest.param(("verify", "--source", "segments:{}/segments"), marks=pytest.mark.long),
+    pytest.param(("rebalances", "--source", "parquet:{}/dump"), marks=pytest.mark.long),
     ("timeouts", "--store", "{}/store"),
 ]
 

@@ -40,6 +40,7 @@ def test_a_group_is_explained_from_segments():
     assert f"kgm history timeline billing --source {SEGMENTS}" in [step.command for step in explained.next_steps]
 
 
+@pytest.mark.long
 def test_a_built_store_gives_the_same_answer(history, tmp_path):
     store = write_store(tmp_path / "store", history.tables.tables, partitions=range(4))
     built, derived = explain("cha-k8", store), explain_group(history, "cha-k8")

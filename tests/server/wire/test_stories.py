@@ -10,7 +10,6 @@ import pytest
 
 from kgm.model.errors import ErrorCode
 from tests import ROOT
-from tests.selection import sized
 from tests.server.wire import story
 from tests.server.wire.brokers import SETTINGS, real, served
 from tests.server.wire.play import Server, play_all
@@ -41,12 +40,8 @@ NOT_IN_A_STORY = {
 }
 
 
-#: Kinds of brokers that play stories: the slow kind is of two brokers, and takes its time.
-KAFKAS = sized(["quick"], [*SETTINGS])
-
-
-def play(start, kinds):
-    """The answers to all stories of these kinds, from one server of each."""
+def play(start):
+    """The answers to all stories, from one server of each kind."""
 
     async def play_on(places):
         found = {}
@@ -56,31 +51,27 @@ def play(start, kinds):
         return found
 
     with contextlib.ExitStack() as running, concurrent.futures.ThreadPoolExecutor() as pool:
-        starting = {kind: pool.submit(lambda kind=kind: running.enter_context(start(kind))) for kind in kinds}
+        starting = {kind: pool.submit(lambda kind=kind: running.enter_context(start(kind))) for kind in SETTINGS}
         return asyncio.run(play_on({kind: place.result() for kind, place in starting.items()}))
 
 
 @pytest.fixture(scope="module")
 def kafkas():
-    return play(real, KAFKAS)
+    return play(real)
 
 
 @pytest.fixture(scope="module")
 def ours():
-    return play(served, SETTINGS)
+    return play(served)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.kafka
-@pytest.mark.parametrize("theme", sorted({one.theme for one in STORIES if one.broker in KAFKAS}))
+@pytest.mark.parametrize("theme", THEMES)
 def test_kafka_answers_as_it_is_written(theme, kafkas):
     """The answers in the stories are a real broker's. `python -m tests.server.wire.record` writes them again."""
-    found = [
-        text
-        for one in STORIES
-        if one.theme == theme and one.broker in KAFKAS
-        for text in differences(one, kafkas[one.name])
-    ]
+    found = [text for one in STORIES if one.theme == theme for text in differences(one, kafkas[one.name])]
     assert not found, "\n\n".join(found)
 
 

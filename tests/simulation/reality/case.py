@@ -80,14 +80,15 @@ class Case:
 
 
 def one_of_each_kind(cases: Sequence[Case]) -> list[Case]:
-    """One for each membership and action, of the libraries in turn."""
-    kinds: defaultdict[tuple[str, bool, bool], list[Case]] = defaultdict(list)
+    """One for each action, of memberships and libraries in turn."""
+    kinds: defaultdict[str, list[Case]] = defaultdict(list)
     for case in cases:
-        kinds[case.action, case.static, case.half_dynamic].append(case)
+        kinds[case.action].append(case)
     chosen: list[Case] = []
     for alike in kinds.values():
-        played = Counter(case.kind for case in chosen)
-        chosen.append(min(alike, key=lambda case: played[case.kind]))
+        libraries = Counter(case.kind for case in chosen)
+        memberships = Counter(case.static for case in chosen)
+        chosen.append(min(alike, key=lambda case: (memberships[case.static], libraries[case.kind])))
     return chosen
 
 

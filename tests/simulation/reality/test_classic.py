@@ -90,7 +90,7 @@ ALL_CASES = [
     ),
     Case(static=True, assignor="cooperative-sticky", members=4, who=(0,), scale_in=(1,), restart_ms=0, partitions=24),
 ]
-#: Without `--long`, one for each library, membership and action.
+#: Without `--long`, one for each action.
 CASES = sized(one_of_each_kind(ALL_CASES), ALL_CASES)
 
 

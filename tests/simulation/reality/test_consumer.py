@@ -77,7 +77,7 @@ ALL_CASES = [
     Case(kind="java", static=False, assignor="uniform", members=4, who=(2,), partitions=17, topics=2),
     Case(static=True, assignor="uniform", members=4, scale_in=(0,), partitions=12, topics=2),
 ]
-#: Without `--long`, one for each library, membership and action.
+#: Without `--long`, one for each action.
 CASES = sized(one_of_each_kind(ALL_CASES), ALL_CASES)
 
 
