@@ -1,0 +1,88 @@
+"""The options of a run: what is left out without `--long`, in which order files begin, and which line repeats a failure."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import ROOT
+
+pytest_plugins = ["pytester"]
+_CONFTEST = """
+import pytest
+from tests import selection
+
+def pytest_addoption(parser):
+    selection.add_options(parser)
+
+def pytest_configure(config):
+    selection.configure(config)
+    for mark in ("long", "scenes", "spark"):
+        config.addinivalue_line("markers", f"{mark}: as in the suite")
+
+def pytest_collection_modifyitems(config, items):
+    selection.select(config, items)
+    selection.in_order(items)
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    report = yield
+    if report.failed and (line := selection.repeating_line(item.nodeid)):
+        report.sections.append(("the same cases again", line))
+    return report
+"""
+_SIZES = """
+import pytest
+from tests.selection import first_seed, sized
+
+@pytest.mark.parametrize("case", range(sized(2, 5)))
+def test_some(case): ...
+
+@pytest.mark.long
+def test_sweep(): ...
+
+def test_seed(record_property):
+    assert first_seed() in (0, 7_000_000)
+
+def test_fails():
+    assert first_seed() == 0
+"""
+
+
+@pytest.fixture
+def run(pytester, monkeypatch):
+    """Runs files of tests with these options in a process of its own, which has read nothing yet."""
+    pytester.makeconftest(_CONFTEST)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+    def play(*options, **files):
+        pytester.makepyfile(**files)
+        return pytester.runpytest_subprocess("-p", "pytest_timeout", *options)
+
+    return play
+
+
+@pytest.mark.slow
+def test_a_plain_run_leaves_the_sweeps_out(run):
+    result = run(test_sizes=_SIZES)
+    result.assert_outcomes(passed=4, deselected=1)
+
+
+@pytest.mark.slow
+def test_a_failure_is_told_with_the_line_that_repeats_it(run):
+    result = run("--long", "--seed=7", test_sizes=_SIZES)
+    result.assert_outcomes(passed=7, failed=1)
+    result.stdout.fnmatch_lines(
+        ["*the same cases again*", "python -m pytest --long --seed=7 test_sizes.py::test_fails"]
+    )
+
+
+@pytest.mark.slow
+def test_files_that_wait_are_spread_between_those_that_compute(run):
+    waiting = "import pytest\npytestmark = pytest.mark.scenes\ndef test_one(): ...\n"
+    files = {f"test_{number:02}": "def test_one(): ...\n" for number in range(10)}
+    result = run("-v", **files, test_90=waiting, test_91=waiting)
+    order = [line.partition(".py")[0] for line in result.outlines if line.startswith("test_")]
+    assert order == [
+        "test_90", "test_00", "test_01", "test_02", "test_91", *(f"test_{number:02}" for number in range(3, 10)),
+    ]  # fmt: skip
