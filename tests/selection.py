@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 import shlex
+from collections import defaultdict
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -107,9 +108,23 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.timeout(_PATIENCE_S))
         return
     left_out = [item for item in items if item.get_closest_marker("long")]
+    alike: defaultdict[object, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("few") and not item.get_closest_marker("long"):
+            alike[item.path, getattr(item, "originalname", item.name)].append(item)
+    for of_one in alike.values():
+        left_out += _beyond(of_one, of_one[0].get_closest_marker("few").args[0])
     if left_out:
+        gone = set(left_out)
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("long")]
+        items[:] = [item for item in items if item not in gone]
+
+
+def _beyond(items: list[pytest.Item], few: int) -> list[pytest.Item]:
+    """All but so many, which are spread evenly, whatever the order of the run."""
+    in_order = sorted(items, key=lambda item: item.name)
+    kept = {in_order[number * len(in_order) // few] for number in range(few)}
+    return [item for item in in_order if item not in kept]
 
 
 def repeating_line(nodeid: str) -> str | None:

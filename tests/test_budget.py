@@ -46,6 +46,7 @@ def test_the_overview_stays_far_below_a_quarter_of_a_second_of_cpu():
     assert least < 0.25
 
 
+@pytest.mark.few(8)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
@@ -109,6 +110,7 @@ def test_what_a_member_does_costs_the_same_in_a_large_group():
     assert joins[2_000] < 8 * joins[20]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_rolling_bounce_of_300_static_members_takes_seconds():
     """Measured: 2.9 s, which is what the default budget pays for: a draw that is charged too little shows too."""

@@ -110,6 +110,7 @@ def test_the_readme_shows_what_a_scale_out_costs():
     assert kgm(*command.split()).out.partition("\n")[2].startswith(shown)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_readme_shows_what_is_explained():
     text = README.read_text()

@@ -147,6 +147,7 @@ def test_with_its_rights_each_command_succeeds_over_each_login(seen, name):
     assert {login: (one.code, one.needs) for login, one in last.items()} == dict.fromkeys(LOGINS, (0, ())), last
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_missing_rights_are_named_and_are_the_same_over_each_login(seen, name):
     for step in list(STEPS)[:-1]:

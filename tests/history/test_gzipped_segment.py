@@ -114,6 +114,7 @@ def many_batches():
     return b"".join(batches)
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
@@ -138,6 +139,7 @@ def test_a_small_file_that_holds_much_costs_little(packed, name, content, reason
     assert found["mib"] < 64, found
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_many_small_batches_that_hold_much_are_refused(packed):
     path = packed.with_name(NAME[:-3])

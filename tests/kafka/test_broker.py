@@ -73,6 +73,7 @@ def test_data_and_ports_survive_a_restart():
     assert not alive(last)
 
 
+@pytest.mark.long
 def test_a_second_listener_with_scram_users():
     with KafkaCluster(
         listeners={"SASL": "SASL_PLAINTEXT"},

@@ -184,6 +184,7 @@ def test_kafkas_cleaner_leaves_the_same_bytes(tmp_path, monkeypatch):
     assert kafkas_log(1_000, 500, [], ours) == ends
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 def test_kafkas_cleaner_leaves_the_same_of_a_real_log(tmp_path):
     """The same on what a real broker wrote. One transaction in it is open: nothing behind that is cleaned."""

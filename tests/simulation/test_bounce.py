@@ -111,6 +111,7 @@ def test_blank_names_are_simulated_with_the_other_protocol_too(blank):
 # -- static members
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("assignor", ALL_ASSIGNORS)
 @pytest.mark.parametrize("stop", Stop)
 @pytest.mark.parametrize("library", ["java", "librdkafka"])

@@ -138,6 +138,7 @@ def test_what_was_predicted_from_the_history_is_what_then_happened(tables):
     assert seen["dynamic", "ranges"] >= 25
 
 
+@pytest.mark.long
 def test_so_are_bounces_of_consumer_groups(tables):
     seen, wrong = Counter(), []
     for bounce, before, after, predicted in played(tables, "consumer"):

@@ -32,6 +32,7 @@ def only(data):
     return scenario
 
 
+@pytest.mark.few(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "flags", [("--all",), ("--all", "--rolling"), ("--instance-ids", "member-2"), ("--all", "--stop", "crash")]
@@ -328,6 +329,7 @@ def test_a_generation_that_is_not_known_is_not_in_the_timeline(tmp_path, generat
     assert next(event["detail"] for event in scenario["timeline"] if event["event"] == "empty") == text
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("flags", "order", "words"),
     [

@@ -171,6 +171,7 @@ def test_a_rolling_restart_of_dynamic_members_breaks_the_expectation(cluster):
     assert "  breach  " in watch.lines[-1]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("most", [0, 99])
 def test_rebalances_are_counted(cluster, most):
     bootstrap, topic, exact = cluster

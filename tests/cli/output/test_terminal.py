@@ -196,6 +196,7 @@ def test_ten_thousand_members_take_a_moment(monkeypatch, width):
     assert "seat-09999" in text
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("text_format", ["json", "yaml", "csv", "ndjson"])
 def test_ten_thousand_members_as_data_take_a_moment(text_format):

@@ -61,6 +61,7 @@ def kafkas():
         coordinator.close()
 
 
+@pytest.mark.few(4)
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(PATIENCE)
@@ -138,6 +139,7 @@ def test_uniform_asks_what_who_takes_over_subscribes_to(kafkas, names):
     assert (step.engine.consumer_group("g") is None) == ("orders" in names)
 
 
+@pytest.mark.few(3)
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.parametrize("names", [["orders"], ["orders", "views"], ["views"]])

@@ -79,6 +79,7 @@ def test_any_log_is_told_as_the_plain_fold_tells_it(seed, odd, holes):
     assert told(timelines(raw)) == slow_histories(raw)
 
 
+@pytest.mark.long
 @given(seed=st.integers(0, 2**32), odd=st.booleans(), cuts=st.lists(st.floats(0, 1), min_size=1, max_size=4))
 @ANY
 @pytest.mark.slow

@@ -123,6 +123,7 @@ def test_a_file_that_is_named_twice_counts_once(tmp_path):
     assert len(list(broker_reasons([tmp_path, tmp_path / "server.log"]))) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_binary", sized([False], [False, True]))
 def test_journald(tmp_path, is_binary):
     logs = tmp_path / "kafka.json"
@@ -139,6 +140,7 @@ def test_journald(tmp_path, is_binary):
     assert causes(logs) == BOTH
 
 
+@pytest.mark.long
 def test_the_time_zone_is_shown_by_the_rebalances(tmp_path):
     log = tmp_path / "server.log"
     plain(log, local(EXPIRED, 5.5), local(JOINED, 5.5))

@@ -30,6 +30,7 @@ def plan_of(units, journal):
     ]  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("number", "how"),
     [*((number, "after") for number in range(STOP_BEGUN, len(LINES))), (REMOVED, "before"), (START_BEGUN, "torn")],

@@ -87,6 +87,7 @@ def test_members_come_leave_and_bounce(served, kind):
         assert [event.kind for event in a.events[moves:] if event.kind in ("revoked", "lost", "assigned")] == []
 
 
+@pytest.mark.few(1)
 @KINDS
 def test_a_killed_static_member_is_refused_until_its_seat_is_freed(served, kind):
     """UNRELEASED_INSTANCE_ID, and the removal that frees the seat at once."""

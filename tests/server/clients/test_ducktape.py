@@ -337,6 +337,7 @@ def scenes(request):
     assert theatre.warnings == []
 
 
+@pytest.mark.few(2)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("case", CASES, ids=title)
 def test_real_consumers(case, scenes):

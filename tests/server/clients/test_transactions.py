@@ -165,6 +165,7 @@ def test_java_moves_records_exactly_once(brokers):
     assert committed(brokers) == 60
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 def test_java_moves_records_exactly_once_over_sigkill(tmp_path):
     """The server is killed again and again while a producer moves records."""

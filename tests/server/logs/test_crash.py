@@ -195,6 +195,7 @@ def check(client, told):
         assert [(m.group_instance_id, m.member_id) for m in group.members] == [("i", told.members[group.group_id])]
 
 
+@pytest.mark.long
 def test_what_was_acknowledged_under_load_survives_sigkill(tmp_path):
     dice = random.Random(20)
     arguments = ("--topic", "t:4", "--set", "group.initial.rebalance.delay.ms=0")

@@ -459,6 +459,7 @@ def test_noise_of_all_kinds_leaves_the_server_as_it_was(start):
     assert is_alive(server)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_heaviest_requests_are_affordable():
     """In a process of its own, whose peak of memory is not the peak of another test."""
@@ -533,6 +534,7 @@ def test_a_system_without_epoll_serves_the_same(start, without_epoll):
     until(lambda: server.connections == 0, "the connections are still there", PATIENCE_S)
 
 
+@pytest.mark.long
 def test_what_a_client_does_not_read_is_sent_later(start, warnings):
     """Serving stops when a client does not read, and goes on where it stopped; and what was written before a frame that
     cannot be read is sent before the connection is closed."""

@@ -28,6 +28,7 @@ def events(scenario, *kinds):
     return [(event.event, event.member) for event in scenario.typical.timeline if event.event in kinds]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("membership", ["static", "dynamic"])
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_a_scale_out_one_by_one_costs_one_rebalance_instead_of_three(membership, assignor):

@@ -22,6 +22,7 @@ from tests.simulation.groups import DYNAMIC, ids, made_up
 NO_DELAY = {"group.initial.rebalance.delay.ms": "0"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("library", ["java", "librdkafka"])
 @pytest.mark.parametrize("assignor", ["range", "roundrobin"])
 def test_members_that_start_at_once_may_share_the_first_rebalance_of_a_group_that_does_not_wait(library, assignor):

@@ -40,6 +40,7 @@ def test_explain_tells_the_moves_that_kafkas_assignments_tell(answer, group):
         assert data["rebalance"]["moved"] == sum(before[place] != after[place] for place in both)
 
 
+@pytest.mark.long
 def test_owners_and_seats_at_the_end_are_what_the_broker_describes(answer):
     checked = 0
     for group, said in oracle.classic_groups().items():
@@ -137,6 +138,7 @@ def test_every_alarm_and_advice_has_its_keys(answer):
         assert each["advised_ms"] is None or each["verdict"] in ("raise", "lower", "keep")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "command",
     [

@@ -101,6 +101,7 @@ def test_a_reader_that_goes_away_is_no_error(store):
         assert process.wait(30) == 0
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_torn_copy_is_read_up_to_where_it_is_torn_and_damage_is_told(capsys, tmp_path):
     folder = tmp_path / "__consumer_offsets-1"
@@ -173,6 +174,7 @@ def test_hostile_names_do_nothing(capsys, hostile, tmp_path):
         assert "cmd()" in text
 
 
+@pytest.mark.long
 def test_pages_stand_alone(asked, answer, tmp_path):
     """Nothing is loaded, nothing runs; what is known is on it."""
     page = tmp_path / "page.html"

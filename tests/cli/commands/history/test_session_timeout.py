@@ -22,6 +22,7 @@ def departures(*options):
     return {group: each for group, each in lines.items() if each}, confidences
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_what_is_given_for_all_groups_and_for_one():
     unknown, _ = departures()

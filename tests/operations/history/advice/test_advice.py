@@ -78,6 +78,7 @@ def test_a_session_timeout_would_have_spared_slow_restarts():
     assert each.price is not None
 
 
+@pytest.mark.long
 def test_what_comes_and_goes_all_the_time():
     """A process that is restarted again and again, beside others that stay."""
     stays = [Life(name=f"app-{number}", start=0) for number in range(3)]
@@ -91,6 +92,7 @@ def test_what_comes_and_goes_all_the_time():
     assert spared(before, after) == (each.gain.rebalances.most, each.gain.moves.most)
 
 
+@pytest.mark.long
 def test_what_the_records_leave_open_is_a_range():
     """Without commits nothing shows how long a dynamic member had been gone when its session may have expired."""
     script = rolled(4, for_ms=15_000, commits=False, session_ms=45_000)
@@ -103,6 +105,7 @@ def test_what_the_records_leave_open_is_a_range():
     assert any("not known whether they left" in caveat for caveat in each.caveats)
 
 
+@pytest.mark.long
 def test_processes_that_cannot_be_told_apart_make_it_at_most():
     script = rolled(6, same_client_id=True)
     report, before = advice_of(script)

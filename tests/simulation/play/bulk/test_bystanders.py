@@ -139,6 +139,7 @@ def test_who_consumes_what_and_when(seed):
     assert draws[0] == draws[1]
 
 
+@pytest.mark.long
 def test_who_has_the_target_assignment_computed_is_foreseen(monkeypatch):
     """The member whose heartbeat arrives first is played by events in time; also one that is about to react to an
     answer, whose heartbeat is drawn only then."""

@@ -88,6 +88,7 @@ def test_static_members_restart_between_rebalances_of_dynamic_ones(assignor, res
     assert runner.bulk.played >= 12
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky"])
 @pytest.mark.parametrize("library", ["java", "librdkafka", "both"])
 @pytest.mark.parametrize("restart_time_ms", sized([5_000], [5_000, 90_000]))
@@ -104,6 +105,7 @@ def test_a_rolling_bounce_of_dynamic_members_is_played_in_bulk(assignor, library
     assert runner.bulk.played >= 20, (runner.bulk.played, runner.bulk.failed)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("library", ["java", "librdkafka", "both"])
 @pytest.mark.parametrize("restart_time_ms", sized([5_000], [5_000, 90_000]))
 @pytest.mark.parametrize("heartbeat_interval_ms", [None, 1_000])
@@ -148,6 +150,7 @@ def test_a_cooperative_group_with_messages_that_are_slow(seed):
     assert runner.bulk.played
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("heartbeat_interval_ms", [200, 300, 600])
 @pytest.mark.parametrize("library", ["java", "librdkafka"])
 def test_members_that_heartbeat_again_before_they_join_or_while_they_sync(library, heartbeat_interval_ms):
