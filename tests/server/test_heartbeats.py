@@ -16,11 +16,11 @@ from kgm.protocol.wire import encode_request
 from kgm.server.contract.exchange import ResponseFrame
 from kgm.server.contract.limits import Limits
 from kgm.server.logs.data_directory import DataDirectory
-from tests.selection import first_seed, sized
+from tests.selection import first_seed
 from tests.server.broker_driver import Driver
 from tests.server.group_requests import commit, join, stable
 
-FIRST, HISTORIES = first_seed(), sized(20, 80)
+FIRST, HISTORIES = first_seed(), 80
 
 
 class ShortDriver(Driver):

@@ -153,7 +153,7 @@ class PlannedCoordination(Coordination):
         plan = self.h.settings.plans.of(GROUP)
         if plan.target_size is None:
             assert {held.member.group_instance_id for held in group.soft.held.values()} <= plan.instance_ids
-            assert not standby.is_fulfilled(group, self.h.settings)
+            assert not standby.is_plan_fulfilled(group, self.h.settings)
         elif group.state is ClassicState.STABLE:
             free = plan.target_size - len(group.members)
             # A broker's `group.max.size` below the target leaves a spare without a place, too.

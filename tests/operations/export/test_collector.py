@@ -12,6 +12,7 @@ from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberI
 from kgm.protocol.subscription import MemberAssignment, encode_assignment
 from kgm.testing import QUICK_SETTINGS, serve_in_thread
 from tests.client.joiners import Joiner
+from tests.waiting import until
 
 TOPIC = "exported"
 TIMEOUT_MS = 60_000
@@ -23,7 +24,7 @@ class Group:
     def __init__(self, port):
         self.name = f"export-{uuid.uuid4().hex[:8]}"
         self.first, self.second = (Joiner(port, self.name, name, TOPIC) for name in "ab")
-        assert self.first.join().error_code == 0
+        until(self.first.join, "it cannot join", accept=lambda answer: answer.error_code == 0)
         self._sync(self.first, {self.first.member_id: encode({TOPIC: [0, 1]})})
 
     def _sync(self, leader, assignment):

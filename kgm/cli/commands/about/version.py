@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SCHEMA = "kgm.version/v1"
 _REQUIREMENT = re.compile(r"""(?P<name>[\w.-]+).*;.*\bextra\s*==\s*['"](?P<extra>[\w-]+)['"]""")
 #: Extras for work on kgm itself.
-_OF_DEVELOPERS = ("dev", "bench")
+_OF_DEVELOPERS = ("dev", "long", "bench")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
