@@ -18,7 +18,7 @@ pytestmark = pytest.mark.shows("runbooks")
 #: The lines of a timeline in which processes are stopped at about the same time.
 _STOPS = re.compile(r"(?m)(^1\.0s stop .*\n){2,}")
 #: The others only with `--long`.
-PLAYED_EACH_TIME = ["dead-static-member", "rollout"]
+PLAYED_EACH_TIME = ["dead-static-member"]
 BOOKS = sorted(path.stem for path in DOCS.glob("*.md") if "<!-- fleet:" in path.read_text())
 
 
