@@ -27,6 +27,7 @@ def decoded(decode, *arguments, **options):
         return None
 
 
+@pytest.mark.few(60)
 @each
 def test_messages(cls):
     seen = survived = 0
@@ -48,6 +49,7 @@ def test_messages(cls):
     assert 0 < survived < seen
 
 
+@pytest.mark.few(60)
 @each
 def test_memory_stays_in_proportion(cls):
     """64 KiB that claim to be the longest arrays and strings they can be."""

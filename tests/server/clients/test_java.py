@@ -28,6 +28,7 @@ def console_producer(server, lines, *properties):
     return subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=60, check=True)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_static_members_are_bounced_without_a_rebalance(cluster, assignor):
     server = cluster()
