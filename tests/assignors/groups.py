@@ -31,7 +31,7 @@ RACKS = ("rack-a", "rack-b", "rack-c")
 
 #: How many sequences of rounds the comparisons with Kafka and with the slow versions play for each assignor: some 5.2
 #: cases each.
-SEQUENCES = sized(25, 200)
+SEQUENCES = sized(40, 200)
 
 
 def every_case(assignor: str) -> Iterator[Case]:

@@ -1,6 +1,6 @@
 """The same groups through Kafka's own classes in a JVM, round after round; what differs is made small.
 
-Some 130 cases for each assignor, with `--long` more than 2,000 (and as many with the slow versions of `test_oracles`)."""
+Some 200 cases for each assignor, with `--long` more than 1,000 (and as many with the slow versions of `test_oracles`)."""
 
 import json
 from itertools import islice
