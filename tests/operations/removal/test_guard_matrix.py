@@ -23,7 +23,7 @@ from kgm.client import Security, connect
 from kgm.client.security import make_security
 from kgm.model.errors import RefusedError
 from kgm.operations.removal import removal
-from kgm.operations.removal.guard import WINDOW_MS
+from kgm.operations.removal.guard import LONGEST_WINDOW_MS, WINDOW_MS
 from kgm.operations.removal.operator import HumanOperator
 from kgm.operations.removal.outcome import MemberResult
 from kgm.operations.removal.request import RemovalRequest
@@ -184,14 +184,15 @@ class Stage:
             before_s = produced_s
 
     def be_silent(self) -> None:
-        """Wait until the silence of a member that has stopped is proof, however long its intervals were: it counts from
-        when records wait for it. kgm has to watch for one of them."""
-        if self.longest_interval_s * 1000 > WINDOW_MS / 2:
-            self.window_ms = round(self.longest_interval_s * 1000) + WINDOW_MS
+        """Wait until a member that has stopped is overdue by the coordinator's clock, however long its intervals were.
+        kgm then watches until it has seen that silence itself: by default, unless it is longer than a watch is worth."""
+        silence_s = max(SHORTEST_SILENCE_S, INTERVALS * self.longest_interval_s)
+        if silence_s * 1000 > LONGEST_WINDOW_MS / 2:
+            self.window_ms = round(silence_s * 1000) + WINDOW_MS
         feed = self._feed
         assert feed is not None
         until(lambda: feed.rounds_s, f"{self.group}: no record yet")
-        time.sleep(max(SHORTEST_SILENCE_S, INTERVALS * self.longest_interval_s) + 4)
+        time.sleep(silence_s + 4)
 
     def remove(self, **flags: Any) -> Outcome:
         """`kgm remove-members GROUP --instance-ids v --yes`, with these flags."""
