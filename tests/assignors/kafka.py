@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.assignors.groups import Answer, Case
 from tests.kafka.jars import classpath
-from tests.kafka.java_tools import compiled, java_command
+from tests.kafka.java_tools import compiled, java_command, kafka_class_path
 from tests.kafka.process import Child
 
 SOURCE = pathlib.Path(__file__).parent / "java" / "AssignDriver.java"
@@ -18,7 +18,7 @@ class AssignOracle:
 
     def __init__(self) -> None:
         self._temp = tempfile.TemporaryDirectory(prefix="kgm-assign-")
-        path = f"{compiled([SOURCE], classpath('kafka'))}:{classpath('kafka')}"
+        path = kafka_class_path(compiled([SOURCE], classpath("kafka")))
         command = java_command("AssignDriver", class_path=path, heap_mb=256)
         self._child = Child(command, log=pathlib.Path(self._temp.name) / "log", pipe_stdout=True)
 

@@ -22,11 +22,11 @@ from tests.client.joiners import Joiner
 from tests.kafka.broker import OldKafka
 from tests.kafka.certificates import STORE_PASSWORD, Certificates
 from tests.kafka.heartbeat_group import HeartbeatGroup
-from tests.kafka.java_tools import java_command
+from tests.kafka.java_tools import java_command, kafka_class_path
 from tests.kafka.members import Member, RdMembers, wait_settled
 from tests.kafka.records import produce
 from tests.kafka.secured import CANARY, jaas
-from tests.kafka.versions import broker_of, class_path
+from tests.kafka.versions import broker_of
 from tests.server.wire_client import WireClient
 from tests.waiting import NOT_READY, until
 
@@ -109,7 +109,7 @@ class Scene:
             command = java_command(
                 "kafka.admin.ConfigCommand", "--zookeeper", self.kafka.zookeeper, "--alter",
                 "--add-config", f"{_MECHANISM}=[password={CANARY}]", "--entity-type", "users", "--entity-name", USER,
-                class_path=class_path(self.version),
+                class_path=kafka_class_path(version=self.version),
             )  # fmt: skip
             subprocess.run(command, check=True, capture_output=True, timeout=_SCRAM_TOOL_S)
             return

@@ -25,7 +25,6 @@ from typing import Any
 
 from kgm.client import connect
 from tests import ROOT
-from tests.kafka.jars import classpath
 from tests.kafka.java_tools import java_command
 from tests.kafka.members import JavaMembers, RdMembers, members_of, wait_settled
 from tests.kafka.records import produce
@@ -313,7 +312,7 @@ def commands(fleet: Fleet, folder: Path) -> Iterator[Path]:
         (bin_folder / name).chmod(0o755)
     (bin_folder / "kgm").write_text(_KGM.format(python=sys.executable, host=HOST))
     (bin_folder / "kgm").chmod(0o755)
-    tool = shlex.join(java_command("kafka.admin.ConfigCommand", class_path=classpath("kafka")))
+    tool = shlex.join(java_command("kafka.admin.ConfigCommand"))
     (bin_folder / "kafka-configs.sh").write_text(f'#!/bin/sh\nexec {tool} "$@"\n')
     (bin_folder / "kafka-configs.sh").chmod(0o755)
     with socket.socket(socket.AF_UNIX) as listener:

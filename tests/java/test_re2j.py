@@ -12,7 +12,7 @@ import pytest
 from kgm.java.re2j import compiled
 from tests.kafka.jars import classpath
 from tests.kafka.java_tools import compiled as compiled_java
-from tests.kafka.java_tools import java_command
+from tests.kafka.java_tools import java_command, kafka_class_path
 from tests.selection import sized
 
 SOURCE = pathlib.Path(__file__).parent / "java" / "RegexDriver.java"
@@ -41,7 +41,7 @@ def test_the_same_expressions_are_valid_and_match_the_same_names():
     chance = random.Random(14)
     regexes = [*PARTS, *("".join(chance.choices(PARTS, k=chance.randint(2, 6))) for _ in range(sized(2_000, 20_000)))]
     regexes = [regex for regex in regexes if "\\é" not in regex]  # the one difference that is left, and does not matter
-    class_path = f"{compiled_java([SOURCE], classpath('kafka'))}:{classpath('kafka')}"
+    class_path = kafka_class_path(compiled_java([SOURCE], classpath("kafka")))
     asked = "".join("\t".join([regex, *TEXTS]) + "\n" for regex in regexes)
     done = subprocess.run(
         java_command("RegexDriver", class_path=class_path, heap_mb=256),

@@ -7,11 +7,11 @@ every broker setting can be overridden.
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import uuid
@@ -23,8 +23,10 @@ from typing import Any, Final, Self
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.kafka import class_archive
 from tests.kafka import jars as _jars
-from tests.kafka.java_tools import QUICK, drivers, java_command
+from tests.kafka.jars import KAFKA_VERSION
+from tests.kafka.java_tools import QUICK, drivers, java_command, kafka_class_path
 from tests.kafka.process import Child
 from tests.kafka.records import produce
 from tests.selection import keeps_brokers
@@ -147,7 +149,7 @@ class _Cluster:
 
 
 class KafkaCluster(_Cluster):
-    """Kafka 4.3 brokers in KRaft mode, ids from 1.
+    """Kafka brokers in KRaft mode (of 4.3, or of another `version` from 3.3 on), ids from 1.
 
     With three or more brokers each is also a controller, so that any one of them may be killed;
     with fewer, broker 1 is the only controller and must stay.
@@ -167,7 +169,9 @@ class KafkaCluster(_Cluster):
         scram_users: Mapping[str, str] | None = None,
         heap_mb: int = 400,
         jvm_options: Sequence[str] = QUICK,
+        version: str = KAFKA_VERSION,
     ) -> None:
+        self._version = version
         self.properties = dict(properties or {})
         self.broker_ids = list(range(1, n_brokers + 1))
         self._listeners = {"PLAINTEXT": "PLAINTEXT", **(listeners or {})}
@@ -193,6 +197,8 @@ class KafkaCluster(_Cluster):
     def start(self) -> Self:
         """Start every broker; returns when the offsets topic's coordinators answer."""
         drivers()
+        if self._version == KAFKA_VERSION:
+            class_archive.ensure(kafka_class_path())
         self.folder = Path(tempfile.mkdtemp(prefix="kgm-kafka-"))
         names = [*self._listeners, "CONTROLLER"]
         places = [(broker_id, name) for broker_id in self.broker_ids for name in names]
@@ -261,7 +267,9 @@ class KafkaCluster(_Cluster):
         session = _NEVER_NOTICED if is_new and len(self.broker_ids) == 1 else _NOTICED
         settings = self._settings(broker_id) | session | self.properties
         config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        if is_new:
+        if is_new and self._ends_when_formatted:
+            self._format(config)
+        elif is_new:
             options.append(f"-Dkgm.format={self._format_arguments(config)}")
         command = java_command(
             "Leash",
@@ -269,9 +277,22 @@ class KafkaCluster(_Cluster):
             str(config),
             heap_mb=self._heap_mb,
             options=options,
-            class_path=_with_logging("kafka"),
+            class_path=kafka_class_path(version=self._version),
         )
         self._children[broker_id] = Child(command, log=self.folder / f"broker-{broker_id}.log")
+
+    @property
+    def _ends_when_formatted(self) -> bool:
+        """Before 3.9 StorageTool ends the JVM that it runs in."""
+        return tuple(map(int, self._version.split(".")[:2])) < (3, 9)
+
+    def _format(self, config: Path) -> None:
+        arguments = self._format_arguments(config).split()
+        path = kafka_class_path(version=self._version)
+        command = java_command("kafka.tools.StorageTool", "format", *arguments, class_path=path)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_S, check=False)
+        if done.returncode:
+            raise RuntimeError(f"Kafka {self._version} cannot format its folder:\n{done.stdout}{done.stderr}")
 
     def _format_arguments(self, config: Path) -> str:
         arguments = f"-t {self._cluster_id} -c {config}"
@@ -427,13 +448,6 @@ class OldKafka(_Cluster):
 def start_old_kafka() -> OldKafka:
     """A broker of 2.2.2, started."""
     return OldKafka().start()
-
-
-def _with_logging(name: str) -> str:
-    """The class path of a set with slf4j-simple instead of slf4j-nop, so that brokers have a log."""
-    paths: Sequence[Path] = sorted(_jars.jars(name).glob("*.jar"))
-    others = [str(path) for path in paths if not path.name.startswith("slf4j-nop")]
-    return os.pathsep.join([str(drivers()), *others, f"{_jars.jars('slf4j-simple')}/slf4j-simple-1.7.36.jar"])
 
 
 def _ask(port: int, api_key: int, version: int, body: bytes, *, timeout_s: float = 5) -> bytes:

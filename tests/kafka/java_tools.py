@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.kafka import class_archive
 from tests.kafka.jars import KAFKA_VERSION, cache_dir, classpath, jars, locked
 from tests.kafka.runtime import OLDEST_JAVA, executable
 
 SOURCES: Final = Path(__file__).parent / "java"
 # Small, and quick to start: these JVMs live for seconds.
 QUICK: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto")
+_LOG_LEVEL: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel="
 
 
 class CompilationError(RuntimeError):
@@ -24,25 +26,25 @@ class CompilationError(RuntimeError):
 
 
 def drivers() -> Path:
-    """The folder of the compiled drivers; compiles when a source has changed."""
+    """The jar of the compiled drivers; compiles when a source has changed."""
     return compiled(sorted(SOURCES.glob("*.java")), classpath("kafka"))
 
 
 def compiled(sources: Sequence[Path], class_path: str) -> Path:
-    """Compile `sources` into the cache (once for each content and class path); the folder of the classes."""
+    """Compile `sources` into the cache (once for each content and class path); the jar of the classes."""
     digest = hashlib.sha256(f"{KAFKA_VERSION} {class_path}".encode())
     for source in sources:
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    folder = cache_dir() / f"classes-{digest.hexdigest()[:16]}"
-    if folder.exists():
-        return folder
+    jar = cache_dir() / f"classes-{digest.hexdigest()[:16]}.jar"
+    if jar.exists():
+        return jar
     with locked("classes"):
-        if not folder.exists():
-            _compile(sources, class_path, folder)
-    return folder
+        if not jar.exists():
+            _compile(sources, class_path, jar)
+    return jar
 
 
-def _compile(sources: Sequence[Path], class_path: str, folder: Path) -> None:
+def _compile(sources: Sequence[Path], class_path: str, jar: Path) -> None:
     with tempfile.TemporaryDirectory(dir=cache_dir(), prefix=".classes-") as scratch:
         out = Path(scratch) / "classes"
         out.mkdir()
@@ -61,7 +63,11 @@ def _compile(sources: Sequence[Path], class_path: str, folder: Path) -> None:
             raise CompilationError(
                 f"{', '.join(one.name for one in sources)} cannot be compiled:\n{result.stderr[-4000:]}"
             )
-        shutil.move(out, folder)
+        packed = Path(scratch) / "jar"
+        with zipfile.ZipFile(packed, "w") as archive:
+            for path in sorted(out.rglob("*.class")):
+                archive.write(path, path.relative_to(out))
+        packed.rename(jar)
 
 
 def expanded(class_path: str) -> str:
@@ -71,17 +77,26 @@ def expanded(class_path: str) -> str:
     return os.pathsep.join(name for part in parts for name in jars_of.get(part, [part]))
 
 
+def kafka_class_path(*more: Path, version: str = KAFKA_VERSION) -> str:
+    """The drivers, the jars of a version with slf4j-simple instead of slf4j-nop (so that brokers have a log), and `more`.
+    In a fixed order: an archive of classes (`class_archive`) is for what its class path begins with."""
+    kept = [path for path in sorted(jars(f"kafka-{version}").glob("*.jar")) if not path.name.startswith("slf4j-nop")]
+    return os.pathsep.join(map(str, [drivers(), *kept, *jars("slf4j-simple").glob("slf4j-simple-*.jar"), *more]))
+
+
 def java_command(
     main_class: str, *args: str, heap_mb: int = 128, options: Sequence[str] = QUICK, class_path: str | None = None
 ) -> list[str]:
     """The command line that runs a main class of the drivers or of Kafka."""
-    path = class_path or os.pathsep.join([str(drivers()), classpath("kafka")])
-    return [executable("java"), f"-Xmx{heap_mb}m", *options, "-cp", path, main_class, *args]
+    path = class_path or kafka_class_path()
+    log = [] if any(one.startswith(_LOG_LEVEL) for one in options) else [f"{_LOG_LEVEL}off"]
+    archive = class_archive.options(path)
+    return [executable("java"), f"-Xmx{heap_mb}m", *archive, *options, *log, "-cp", path, main_class, *args]
 
 
 def run_tool(main_class: str, *args: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's command line tools to its end."""
-    command = java_command(main_class, *args, class_path=classpath("kafka"))
+    command = java_command(main_class, *args)
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Literal, Protocol, Self
 
-from tests.kafka.java_tools import java_command
+from tests.kafka.java_tools import QUICK, java_command
 from tests.kafka.process import Child
 from tests.waiting import until
 
@@ -368,9 +368,9 @@ class JavaMembers(_Members):
 
     members: list[JavaMember]
 
-    def __init__(self, bootstrap: str, *, heap_mb: int = 200) -> None:
+    def __init__(self, bootstrap: str, *, heap_mb: int = 200, options: Sequence[str] = QUICK) -> None:
         super().__init__(bootstrap)
-        self._heap_mb = heap_mb
+        self._heap_mb, self._options = heap_mb, options
         self._child: Child | None = None
         self._reader: threading.Thread | None = None
         self._by_name: dict[str, JavaMember] = {}
@@ -386,9 +386,8 @@ class JavaMembers(_Members):
         """Start a member; the keywords are those of `Options`. Returns at once."""
         with self._lock:
             if self._child is None:
-                self._child = Child(
-                    java_command("JavaMember", heap_mb=self._heap_mb), log=self.folder / "jvm.log", pipe_stdout=True
-                )
+                command = java_command("JavaMember", heap_mb=self._heap_mb, options=self._options)
+                self._child = Child(command, log=self.folder / "jvm.log", pipe_stdout=True)
                 self._reader = threading.Thread(target=self._read, args=(self._child,), daemon=True)
                 self._reader.start()
         member = JavaMember(f"java-{next(self._serial)}", Options(**options), self)

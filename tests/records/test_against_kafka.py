@@ -13,7 +13,7 @@ import pytest
 from kgm.records.log import OffsetsLog, ProducerInfo
 from kgm.records.record import Record, decode_record
 from tests.kafka.jars import classpath
-from tests.kafka.java_tools import compiled, java_command, run_tool
+from tests.kafka.java_tools import compiled, java_command, kafka_class_path, run_tool
 from tests.protocol.cases import FromTables, rng_for, struct_differences
 from tests.records.real_logs import partitions, unpack
 from tests.records.test_compaction import P, Q, history
@@ -139,11 +139,10 @@ def test_kafka_dump_log_reads_the_same(tmp_path):
 
 def kafkas_log(segment_bytes, retention_ms, times, directories):
     """Kafka's own log on these directories (java/KafkasLog.java): [(end offset, last stable offset)]"""
-    path = classpath("kafka")
-    classes = compiled([Path(__file__).parent / "java" / "KafkasLog.java"], path)
+    classes = compiled([Path(__file__).parent / "java" / "KafkasLog.java"], classpath("kafka"))
     command = java_command(
         "KafkasLog", str(segment_bytes), str(retention_ms), ",".join(map(str, times)), *map(str, directories),
-        heap_mb=256, class_path=f"{classes}:{path}",
+        heap_mb=256, class_path=kafka_class_path(classes),
     )  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from tests.kafka.java_tools import classpath, consumer_group_command, java_command
+from tests.kafka.java_tools import consumer_group_command, java_command
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
 from tests.server.clients.served_group import group, wait_heartbeats
 from tests.waiting import until
@@ -24,7 +24,7 @@ def console_producer(server, lines, *properties):
     options = [option for text in properties for option in ("--command-property", text)]
     where = ["--bootstrap-server", server.bootstrap, "--topic", "t"]
     main_class = "org.apache.kafka.tools.ConsoleProducer"
-    command = java_command(main_class, *where, *options, class_path=classpath("kafka"))
+    command = java_command(main_class, *where, *options)
     return subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=60, check=True)
 
 

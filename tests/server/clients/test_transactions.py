@@ -1,6 +1,5 @@
 """Real transactional producers: what they send to a transaction counts once, or not at all."""
 
-import os
 import subprocess
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
 from tests.kafka.jars import classpath
-from tests.kafka.java_tools import compiled, java_command
+from tests.kafka.java_tools import compiled, java_command, kafka_class_path
 from tests.server.served import ServedProcess
 from tests.waiting import until
 
@@ -151,9 +150,8 @@ def test_librdkafka_moves_records_while_the_coordinator_moves(brokers):
 
 def send_offsets(bootstrap, count):
     """The command line of a Java program that moves records."""
-    path = compiled([Path(__file__).parent / "java" / "SendOffsets.java"], classpath("kafka"))
-    class_path = os.pathsep.join([str(path), classpath("kafka")])
-    return java_command("SendOffsets", bootstrap, str(count), class_path=class_path)
+    classes = compiled([Path(__file__).parent / "java" / "SendOffsets.java"], classpath("kafka"))
+    return java_command("SendOffsets", bootstrap, str(count), class_path=kafka_class_path(classes))
 
 
 @pytest.mark.kafka
