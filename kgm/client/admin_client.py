@@ -174,13 +174,16 @@ class AdminClient:
         committed = self.offsets.committed(descriptions, deadline) if offsets else {}
         topics: set[str] = set()
         partitions: set[tuple[str, int]] = set()
+        lowest: Offsets = {}
         for group_id in descriptions:
+            for pair, offset in committed.get(group_id, {}).items():
+                lowest[pair] = min(offset, lowest.get(pair, offset))
             topics |= used_topics(bases[group_id].members, committed.get(group_id, {}))
             partitions |= committed.get(group_id, {}).keys()
             for member in bases[group_id].members:
                 partitions |= {(topic, p) for topic, numbers in member.assignment.items() for p in numbers}
         wanted = partitions if offsets and with_ends else set()
-        known, ends = self.offsets.topics_and_ends(sorted(topics), wanted, deadline)
+        known, ends, starts = self.offsets.topics_and_ends(sorted(topics), wanted, deadline, committed=lowest)
         timeouts = self._session_timeouts([g for g, one in descriptions.items() if one.kind == "consumer"], deadline)
         topics_by_name = {topic.name: topic for topic in known}
         results: list[GroupSnapshot | KgmError] = []
@@ -192,7 +195,7 @@ class AdminClient:
             results.append(
                 snapshot(
                     bases[group_id], coordinator=self.brokers.coordinator(group_id), committed=committed.get(group_id),
-                    ends=ends, topics=topics_by_name, session_timeout_ms=timeouts.get(group_id),
+                    ends=ends, starts=starts, topics=topics_by_name, session_timeout_ms=timeouts.get(group_id),
                     missing_topics=self.offsets.missing_topics,
                 )
             )  # fmt: skip

@@ -70,15 +70,19 @@ class OffsetReader:
         return committed
 
     def topics_and_ends(
-        self, topics: Sequence[str], partitions: set[tuple[str, int]], deadline: Deadline, *, is_stable: bool = False
-    ) -> tuple[list[TopicSnapshot], Offsets]:
-        """(topics that exist and may be seen, end offsets). Leaders that moved are asked again.
+        self, topics: Sequence[str], partitions: set[tuple[str, int]], deadline: Deadline, *,
+        committed: Offsets | None = None, is_stable: bool = False,
+    ) -> tuple[list[TopicSnapshot], Offsets, Offsets]:  # fmt: skip
+        """(topics that exist and may be seen, end offsets, where logs start). Leaders that moved are asked again.
 
-        is_stable: instead of the end, the last stable offset."""
+        committed: the lowest committed offset of each partition; only where that is before the end, the log's start is
+        asked for: records may have been deleted before they were read. is_stable: instead of the end, the last stable
+        offset."""
         if not topics:
-            return [], {}
+            return [], {}, {}
         known: dict[str, TopicSnapshot] = {}
         ends: Offsets = {}
+        starts: Offsets = {}
         unread: dict[tuple[str, int], KgmError] = {}
         wanted = set(partitions)
         for _ in range(2):
@@ -98,8 +102,11 @@ class OffsetReader:
                 self.unread_topics |= dict.fromkeys(set(topics) - known.keys(), error)
                 break
             existing = {pair for pair in wanted if pair[0] in known}
-            new_ends, new_unread = self._ends_by_leader(existing, leaders, deadline, is_stable=is_stable)
+            new_ends, new_starts, new_unread = self._ends_by_leader(
+                existing, leaders, deadline, committed=committed or {}, is_stable=is_stable
+            )
             ends |= new_ends
+            starts |= new_starts
             unread |= new_unread
             wanted = {pair for pair, error in new_unread.items() if error.kafka_error in _MOVED}
             if not wanted or deadline.expired:
@@ -107,7 +114,7 @@ class OffsetReader:
         for pair in partitions:
             self.unread_ends.pop(pair, None)
         self.unread_ends |= {pair: error for pair, error in unread.items() if pair not in ends}
-        return [*known.values()], ends
+        return [*known.values()], ends, starts
 
     def _note_described(self, topic: str, error_code: int) -> None:
         """Remember whether a topic could be described: one that does not exist has been, too."""
@@ -126,9 +133,10 @@ class OffsetReader:
         leaders: Mapping[tuple[str, int], int],
         deadline: Deadline,
         *,
+        committed: Offsets,
         is_stable: bool,
-    ) -> tuple[Offsets, dict[tuple[str, int], KgmError]]:
-        """(ends, why there is none of the other partitions)."""
+    ) -> tuple[Offsets, Offsets, dict[tuple[str, int], KgmError]]:
+        """(ends, starts of those asked for, why there is no end of the other partitions)."""
         brokers = {broker.id: broker for broker in self._brokers.brokers()}
         by_leader: dict[BrokerNode, dict[str, list[int]]] = {}
         unread: dict[tuple[str, int], KgmError] = {}
@@ -140,24 +148,39 @@ class OffsetReader:
             else:
                 unread[topic, partition] = _NO_PARTITION if leader is None else _NO_LEADER
         if not by_leader:
-            return {}, unread
+            return {}, {}, unread
         tasks = {
-            broker: self._ends_task(broker, mine, deadline, is_stable=is_stable) for broker, mine in by_leader.items()
+            broker: self._ends_task(broker, mine, deadline, committed=committed, is_stable=is_stable)
+            for broker, mine in by_leader.items()
         }
         ends: Offsets = {}
+        starts: Offsets = {}
         for broker, result in run_parallel(tasks, deadline, "a partition leader").items():
             asked = [(topic, number) for topic, numbers in by_leader[broker].items() for number in numbers]
             if isinstance(result, KgmError):
                 unread |= dict.fromkeys(asked, result)
             else:
-                ends |= result[0]
-                unread |= {pair: result[1].get(pair, _NO_ANSWER) for pair in asked if pair not in result[0]}
-        return ends, unread
+                told, told_starts, refused = result
+                ends |= told
+                starts |= told_starts
+                unread |= {pair: refused.get(pair, _NO_ANSWER) for pair in asked if pair not in told}
+        return ends, starts, unread
 
     def _ends_task(
-        self, broker: BrokerNode, partitions: dict[str, list[int]], deadline: Deadline, *, is_stable: bool
-    ) -> Callable[[], tuple[Offsets, dict[tuple[str, int], KgmError]]]:
-        def ask(connection: BrokerConnection) -> tuple[Offsets, dict[tuple[str, int], KgmError]]:
-            return requests.fetch_offsets(connection, partitions, deadline, is_stable=is_stable)
+        self, broker: BrokerNode, partitions: dict[str, list[int]], deadline: Deadline, *, committed: Offsets,
+        is_stable: bool,
+    ) -> Callable[[], tuple[Offsets, Offsets, dict[tuple[str, int], KgmError]]]:  # fmt: skip
+        def ask(connection: BrokerConnection) -> tuple[Offsets, Offsets, dict[tuple[str, int], KgmError]]:
+            ends, refused = requests.fetch_offsets(connection, partitions, deadline, is_stable=is_stable)
+            behind: dict[str, list[int]] = {}
+            for (topic, number), end in ends.items():
+                if committed.get((topic, number), end) < end:
+                    behind.setdefault(topic, []).append(number)
+            if not behind:
+                return ends, {}, refused
+            starts, more = requests.fetch_offsets(connection, behind, deadline, is_start=True)
+            # Without the log's start it is not known how many of the records are still there.
+            known = {pair: end for pair, end in ends.items() if pair not in more}
+            return known, starts, refused | more
 
         return lambda: self._brokers.on_broker(broker, ask, deadline)

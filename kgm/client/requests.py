@@ -32,6 +32,7 @@ _OTHER_TYPE = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 _BATCHED_FETCH = 8
 #: The timestamp that asks ListOffsets for the end of a partition.
 _LATEST: Final = -1
+_EARLIEST: Final = -2
 #: The isolation level that asks for the last stable offset, and the version of ListOffsets that has it.
 _READ_COMMITTED: Final = 1
 _ISOLATED_OFFSETS: Final = 2
@@ -208,16 +209,19 @@ def fetch_offsets(
     deadline: Deadline,
     *,
     is_stable: bool = False,
+    is_start: bool = False,
 ) -> tuple[Offsets, dict[tuple[str, int], KgmError]]:
     """(the end of each partition that this broker leads, why it tells none of the others).
 
-    is_stable: the last stable offset instead, where the broker knows it (ListOffsets v2, KIP-98)."""
+    is_stable: the last stable offset instead, where the broker knows it (ListOffsets v2, KIP-98). is_start: the first
+    offset that the log still has."""
     from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
     from kgm.protocol.messages.list_offsets_response import ListOffsetsResponse
 
+    timestamp = _EARLIEST if is_start else _LATEST
     topics = [
         ListOffsetsTopic(
-            name=name, partitions=[ListOffsetsPartition(partition_index=p, timestamp=_LATEST) for p in numbers]
+            name=name, partitions=[ListOffsetsPartition(partition_index=p, timestamp=timestamp) for p in numbers]
         )
         for name, numbers in partitions.items()
     ]

@@ -84,14 +84,16 @@ def _instance_id(member: Any) -> str | None:
 
 def snapshot(
     base: GroupSnapshot, *, coordinator: CoordinatorNode | None, committed: Offsets | None = None,
-    ends: Offsets | None = None, topics: Mapping[str, TopicSnapshot] = NO_TOPICS,
+    ends: Offsets | None = None, starts: Offsets | None = None,
+    topics: Mapping[str, TopicSnapshot] = NO_TOPICS,
     session_timeout_ms: int | None = None, missing_topics: Container[str] = (),
 ) -> GroupSnapshot:  # fmt: skip
     """One group: `group_without_offsets` completed from other APIs.
 
-    topics: all known topics by name, including those of other groups. missing_topics: those that do not exist."""
+    starts: where logs begin, of those with a committed offset before their end. topics: all known topics by name,
+    including those of other groups. missing_topics: those that do not exist."""
     used = used_topics(base.members, committed or {})
-    offsets = offset_rows(base.members, committed or {}, ends or {}) if committed is not None else ()
+    offsets = offset_rows(base.members, committed or {}, ends or {}, starts or {}) if committed is not None else ()
     rows: dict[str | None, list[OffsetSnapshot]] = {}
     for row in offsets:
         rows.setdefault(row.member_id, []).append(row)
@@ -329,8 +331,10 @@ def _host(text: str) -> str:
     return text.removeprefix("/")
 
 
-def offset_rows(members: Iterable[MemberSnapshot], committed: Offsets, ends: Offsets) -> tuple[OffsetSnapshot, ...]:
-    """A row for each partition that is owned or has a committed offset."""
+def offset_rows(
+    members: Iterable[MemberSnapshot], committed: Offsets, ends: Offsets, starts: Offsets
+) -> tuple[OffsetSnapshot, ...]:
+    """A row for each partition that is owned or has a committed offset. starts: as in `snapshot`."""
     owners: dict[tuple[str, int], tuple[str | None, str | None]] = {}
     for member in members:
         owner = (member.group_instance_id, member.member_id)
@@ -343,10 +347,22 @@ def offset_rows(members: Iterable[MemberSnapshot], committed: Offsets, ends: Off
     )  # fmt: skip
     # A committed offset past the end gives no lag: the topic was recreated, or records were lost.
     rows = [
-        (topic, number, at, end, None if at is None or end is None or at > end else end - at, *owner)
+        (topic, number, at, end, None, *owner, None)
+        if at is None or end is None or at > end
+        else (topic, number, at, end, end - at, *owner, 0)
         for (topic, number), at, end, owner in found
     ]
+    if starts:
+        rows = [_after_start(row, starts[row[0], row[1]]) if (row[0], row[1]) in starts else row for row in rows]
     return tuple(map(_new_tuple, repeat(OffsetSnapshot), rows))  # `_make`, which is a function in Python, takes longer
+
+
+def _after_start(row: tuple[Any, ...], start: int) -> tuple[Any, ...]:
+    """The row of a partition whose log begins after the committed offset."""
+    topic, number, at, end, _lag, *owner, _lost = row
+    if at is None or end is None or not at < start <= end:
+        return row
+    return (topic, number, at, end, end - start, *owner, start - at)
 
 
 def _with_lag(member: MemberSnapshot, offsets: Sequence[OffsetSnapshot]) -> MemberSnapshot:

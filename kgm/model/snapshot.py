@@ -103,8 +103,10 @@ class MemberSnapshot:
 
 
 class OffsetSnapshot(NamedTuple):
-    """Committed and end offset of one partition. lag: end minus committed, in records; None where one of the two is not
-    known, or where the committed offset is past the end (the topic was created again, or has lost records)."""
+    """Committed and end offset of one partition. lag: how many records can still be read, from the committed offset on,
+    or from the log's start where that is later; None where it is not known, or where the committed offset is past the
+    end (the topic was created again, or has lost records). lost: how many records after the committed offset retention
+    has deleted; None where that is not known."""
 
     topic: str
     partition: int
@@ -113,6 +115,7 @@ class OffsetSnapshot(NamedTuple):
     lag: int | None
     group_instance_id: str | None
     member_id: str | None
+    lost: int | None = None
 
     @property
     def is_past_end(self) -> bool:
@@ -172,6 +175,11 @@ class GroupSnapshot:
         """Whether the leader of a partition with a committed offset did not tell its end."""
         unread = {row.topic for row in self.offsets if row.end is None and row.committed is not None}
         return bool(unread) and any(topic.name in unread for topic in self.topics)
+
+    @property
+    def lost(self) -> dict[tuple[str, int], int]:
+        """How many records after its committed offset retention has deleted, of each partition where there are some."""
+        return {(row.topic, row.partition): row.lost for row in self.offsets if row.lost}
 
     @property
     def past_end(self) -> dict[str, tuple[int, ...]]:
@@ -387,4 +395,5 @@ def _offset(data: Any, index: int) -> OffsetSnapshot:
         lag=reader.get("lag", (int,), optional=True),
         group_instance_id=reader.get("group_instance_id", (str,), optional=True),
         member_id=reader.get("member_id", (str,), optional=True),
+        lost=reader.get("lost", (int,), optional=True),
     )

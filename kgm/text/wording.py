@@ -7,7 +7,7 @@ from kgm.text.shell import shell_word
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 _MOST_HANDOVERS = 8
 _MOST_NAMES = 5
@@ -45,6 +45,15 @@ def past_end_text(partitions: Partitions) -> str:
     offsets = count(partitions)
     verb = "is" if offsets == 1 else "are"
     return f"{many(offsets, 'committed offset')} {verb} past the end: topic recreated or records lost"
+
+
+def lost_text(lost: Mapping[tuple[str, int], int]) -> str:
+    """`497 records were lost to retention before they were read: orders[3]`. lost: their number by partition."""
+    number, partitions = sum(lost.values()), dict[str, list[int]]()
+    for topic, partition in sorted(lost):
+        partitions.setdefault(topic, []).append(partition)
+    were = "was" if number == 1 else "were"
+    return f"{many(number, 'record')} {were} lost to retention before they were read: {partitions_text(partitions)}"
 
 
 def moves_text(moves: Iterable[Move]) -> str:

@@ -60,6 +60,7 @@ def test_every_key_of_the_contract_is_present_and_unknown_is_null():
         "lag",
         "group_instance_id",
         "member_id",
+        "lost",
     }
 
 

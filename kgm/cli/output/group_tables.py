@@ -5,7 +5,7 @@ from __future__ import annotations
 from kgm.cli.output.report import Cell, Column, Table
 from kgm.model.assignment import count
 from kgm.text.durations import show_duration
-from kgm.text.wording import many, partitions_text, past_end_text, some
+from kgm.text.wording import lost_text, many, partitions_text, past_end_text, some
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
@@ -78,13 +78,14 @@ def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot) -> list[Cell]:
 
 
 def _notes(snapshot: GroupSnapshot) -> list[str]:
-    return [*_unowned_partitions(snapshot), *_past_end(snapshot)]
+    return [*_unowned_partitions(snapshot), *_odd_offsets(snapshot)]
 
 
-def _past_end(snapshot: GroupSnapshot) -> list[str]:
-    """A note on committed offsets that say nothing of the lag."""
-    beyond, deleted = snapshot.past_end, snapshot.deleted_topics
+def _odd_offsets(snapshot: GroupSnapshot) -> list[str]:
+    """Notes on committed offsets that say nothing of the lag, or not all."""
+    beyond, deleted, lost = snapshot.past_end, snapshot.deleted_topics, snapshot.lost
     return [
+        *([lost_text(lost)] if lost else []),
         *([f"{past_end_text(beyond)}: {partitions_text(beyond)}"] if beyond else []),
         *([f"unknown lag, topic deleted: {', '.join(deleted)}"] if deleted else []),
     ]
@@ -119,12 +120,13 @@ def offsets_table(snapshot: GroupSnapshot) -> Table:
         Column(title="LAG", right=True),
         Column(title="INSTANCE-ID", left_out=None if _static_members(snapshot) else 2),
         Column(title="MEMBER-ID", left_out=1 if _static_members(snapshot) == len(snapshot.members) else None),
+        Column(title="LOST", right=True, data=True),
     ]
     rows: list[list[Cell]] = []
     for row in sorted(snapshot.offsets, key=lambda row: (row.topic, row.partition)):
         owner = [row.group_instance_id, row.member_id]
-        rows.append([snapshot.group_id, row.topic, row.partition, row.committed, row.end, row.lag, *owner])
-    return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_past_end(snapshot))
+        rows.append([snapshot.group_id, row.topic, row.partition, row.committed, row.end, row.lag, *owner, row.lost])
+    return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_odd_offsets(snapshot))
 
 
 def state_table(snapshots: Sequence[GroupSnapshot]) -> Table:
@@ -140,7 +142,7 @@ def state_table(snapshots: Sequence[GroupSnapshot]) -> Table:
         Column(title="LAG", right=True),
         Column(title="COORDINATOR", left_out=1),
     ]
-    notes = [f"{snapshot.group_id}: {note}" for snapshot in snapshots for note in _past_end(snapshot)]
+    notes = [f"{snapshot.group_id}: {note}" for snapshot in snapshots for note in _odd_offsets(snapshot)]
     return Table(columns=columns, rows=[_state_row(snapshot) for snapshot in snapshots], notes=notes)
 
 

@@ -10,7 +10,7 @@ from kgm.model.snapshot import OffsetSnapshot
 from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.text.durations import show_duration
-from kgm.text.wording import many, past_end_text, some
+from kgm.text.wording import lost_text, many, past_end_text, some
 
 _IN_TRANSITION: Final = REBALANCING | {"Assigning", "Reconciling"}
 _STATES: Final = _IN_TRANSITION | {"Stable", "Empty"}
@@ -115,6 +115,12 @@ def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
         yield facts.finding(
             "committed-beyond-end", Severity.ERROR, past_end_text(group.past_end),
             f"in {grouped(beyond)}", about=partition_names(beyond), run=("describe", "--offsets"),
+        )  # fmt: skip
+    if group.lost:
+        yield facts.finding(
+            "records-lost", Severity.ERROR, lost_text(group.lost),
+            "retention has deleted them: where a consumer goes on is up to its auto.offset.reset",
+            about=partition_names([*group.lost]), run=("describe", "--offsets"),
         )  # fmt: skip
     deleted = group.deleted_topics
     if deleted:

@@ -15,9 +15,9 @@ CHECK_NAMES: Final = (
     "deleted-topics", "double-owners", "duplicate-instance-id", "empty-with-lag", "frequent-rebalances",
     "hidden-characters", "idle-members", "missing-topics", "mixed-membership", "mixed-subscriptions",
     "more-members-than-partitions", "nothing-committed", "odd-state", "offsets-expire-soon",
-    "offsets-of-other-topics", "random-instance-id", "rebalancing", "session-timeout-advice", "session-too-short",
-    "stalled-owner", "uneven-assignment", "unfinished-migration", "unowned-partitions", "unreadable-members",
-    *ALARM_CHECKS,
+    "offsets-of-other-topics", "random-instance-id", "rebalancing", "records-lost", "session-timeout-advice",
+    "session-too-short", "stalled-owner", "uneven-assignment", "unfinished-migration", "unowned-partitions",
+    "unreadable-members", *ALARM_CHECKS,
 )  # fmt: skip
 
 

@@ -49,7 +49,13 @@ _CHECKS_OF_LOG: Final = (
 _GROUP_VERSION: Final = "group.version"
 _PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _CHECK_OF_RETENTION: Final = "offsets-expire-soon"
-_CHECKS_OF_ENDS: Final = ("committed-beyond-end", "empty-with-lag", "nothing-committed", "stalled-owner")
+_CHECKS_OF_ENDS: Final = (
+    "committed-beyond-end",
+    "empty-with-lag",
+    "nothing-committed",
+    "records-lost",
+    "stalled-owner",
+)
 _CHECKS_OF_OFFSETS: Final = {
     UnreadKind.END: _CHECKS_OF_ENDS,
     UnreadKind.COMMITTED: (*_CHECKS_OF_ENDS, "offsets-expire-soon", "offsets-of-other-topics"),

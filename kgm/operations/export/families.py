@@ -153,6 +153,11 @@ def _of_lag(groups: Iterable[ExportedGroup]) -> Iterator[Metric]:
     by_topic = GaugeMetricFamily("kgm_group_topic_lag", "The same by topic.", labels=("group", "topic"))
     member_labels = ("group", "group_instance_id", "client_id")
     by_member = GaugeMetricFamily("kgm_member_lag", "The same by the member that owns them.", labels=member_labels)
+    lost = GaugeMetricFamily(
+        "kgm_group_lost_records",
+        "Records after the committed offset that retention has deleted.",
+        labels=("group", "topic"),
+    )
     by_partition = GaugeMetricFamily(
         "kgm_partition_lag",
         "The same by partition, with its owner.",
@@ -173,11 +178,16 @@ def _of_lag(groups: Iterable[ExportedGroup]) -> Iterator[Metric]:
             if offset.member_id is not None:
                 members[owner] += offset.lag
             by_partition.add_metric([name, _label(offset.topic), str(offset.partition), *owner], offset.lag)
+        losses: Counter[str] = Counter()
+        for (topic, _partition), number in snapshot.lost.items():
+            losses[topic] += number
+        for topic, number in sorted(losses.items()):
+            lost.add_metric([name, _label(topic)], number)
         for topic, lag in sorted(topics.items()):
             by_topic.add_metric([name, _label(topic)], lag)
         for owner, lag in sorted(members.items()):
             by_member.add_metric([name, *owner], lag)
-    yield from (by_group, by_topic, by_member, by_partition)
+    yield from (by_group, by_topic, by_member, by_partition, lost)
 
 
 def _owner(members: Mapping[str, MemberSnapshot], member_id: str | None) -> tuple[str, str]:

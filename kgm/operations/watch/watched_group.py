@@ -14,7 +14,7 @@ from kgm.model.assignment import Move, Partitions, as_ranges, less, moves, owner
 from kgm.model.changes import REBALANCING, Changes, by_identity, changes, knows_owners, owned
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.operations.watch.events import EventKind, GroupEvent
-from kgm.text.wording import many, moves_text, partitions_text, past_end_text
+from kgm.text.wording import lost_text, many, moves_text, partitions_text, past_end_text
 
 if TYPE_CHECKING:
     from kgm.client.offsets_topic.group_tail import RecordedGroup
@@ -184,7 +184,7 @@ class WatchedGroup:
         if before is None:
             events.append(self._event(EventKind.WATCHING, _state_of(now), after=now.state))
             self._reported_lag = now.lag
-            events += self._past_end({}, now.past_end)
+            events += [*self._past_end({}, now.past_end), *self._lost({}, now.lost)]
             if self.generation is None:
                 self.generation = now.generation
         else:
@@ -218,7 +218,17 @@ class WatchedGroup:
             moved = changed.coordinator
             text = f"broker {moved.before} -> {moved.after} ({at.host}:{at.port})"
             events.append(self._event(EventKind.COORDINATOR, text, before=moved.before, after=moved.after))
-        return [*events, *self._lag(now), *self._past_end(before.past_end, now.past_end)]
+        return [
+            *events,
+            *self._lag(now),
+            *self._past_end(before.past_end, now.past_end),
+            *self._lost(before.lost, now.lost),
+        ]
+
+    def _lost(self, before: Mapping[tuple[str, int], int], now: Mapping[tuple[str, int], int]) -> Iterable[GroupEvent]:
+        """Partitions in which retention has overtaken the group."""
+        if new := {pair: number for pair, number in now.items() if pair not in before}:
+            yield self._event(EventKind.NOTE, lost_text(new))
 
     def _past_end(self, before: Partitions, now: Partitions) -> Iterable[GroupEvent]:
         """Committed offsets that are past the end now and were not before."""

@@ -142,6 +142,7 @@ def _offsets(
                 lag=None if offset is None or offset > end else end - offset,
                 group_instance_id=None if owner is None else owner.group_instance_id,
                 member_id=None if owner is None else owner.member_id,
+                lost=None if offset is None or offset > end else 0,  # its logs have no retention
             )
         )
     return tuple(rows)

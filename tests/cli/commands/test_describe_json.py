@@ -55,6 +55,15 @@ def test_the_json_of_random_groups(groups, view):
 def test_an_offset_has_its_fields_by_name(row):
     assert row.to_json() == {
         "topic": row.topic, "partition": row.partition, "committed": row.committed, "end": row.end, "lag": row.lag,
-        "group_instance_id": row.group_instance_id, "member_id": row.member_id,
+        "group_instance_id": row.group_instance_id, "member_id": row.member_id, "lost": row.lost,
     }  # fmt: skip
-    assert [*row.to_json()] == ["topic", "partition", "committed", "end", "lag", "group_instance_id", "member_id"]
+    assert [*row.to_json()] == [
+        "topic",
+        "partition",
+        "committed",
+        "end",
+        "lag",
+        "group_instance_id",
+        "member_id",
+        "lost",
+    ]

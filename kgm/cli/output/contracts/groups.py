@@ -43,6 +43,7 @@ _OFFSET: Final[dict[str, Any]] = {
     "lag": "int?",
     "group_instance_id": "str?",
     "member_id": "str?",
+    "lost": "int?",
 }
 #: A snapshot, as `GroupSnapshot.to_json` makes it.
 GROUP: Final[dict[str, Any]] = {
