@@ -24,7 +24,7 @@ from kgm.protocol.apis import ApiKey
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:  # imported where they are used: most commands need neither
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -48,6 +48,8 @@ class AdminClient:
         #: Groups for which the settings of their broker, or their own, could not be read, and why: what follows "they".
         self.unread_broker_settings: dict[str, str] = {}
         self.unread_group_settings: dict[str, str] = {}
+        #: Whether the principal may not do everything on the cluster; None before that was asked.
+        self._is_limited: bool | None = None
         #: Groups that a broker has listed as classic.
         self._listed_as_classic: set[str] = set()
 
@@ -87,6 +89,23 @@ class AdminClient:
             return can_list_all(self.brokers.on_any(lambda one: cluster_operations(one, deadline), deadline))
         except KgmError:
             return True
+
+    def _note_incomplete(self, bases: Iterable[GroupSnapshot], committed: Mapping[str, Offsets]) -> None:
+        """Remember the groups of which committed offsets may be left out: those whose members do not name the topics,
+        to a principal that may not do everything."""
+        unnamed = {one.group_id for one in bases if one.group_id in committed and not one.names_topics}
+        if unnamed and self._is_limited is None:
+            from kgm.client.authorized_operations import cluster_operations, is_unlimited
+
+            deadline = self.deadline
+            try:
+                operations = self.brokers.on_any(lambda one: cluster_operations(one, deadline), deadline)
+            except KgmError:
+                operations = 0
+            self._is_limited = not is_unlimited(operations)
+        self.offsets.incomplete_groups.difference_update(committed)
+        if self._is_limited:
+            self.offsets.incomplete_groups |= unnamed
 
     # -- list ----------------------------------------------------------------------------------------------------------
 
@@ -172,6 +191,7 @@ class AdminClient:
                     described[group_id] = error
         deadline = self.deadline.part(_OFFSETS_SHARE)
         committed = self.offsets.committed(descriptions, deadline) if offsets else {}
+        self._note_incomplete(bases.values(), committed)
         topics: set[str] = set()
         partitions: set[tuple[str, int]] = set()
         lowest: Offsets = {}
@@ -197,6 +217,7 @@ class AdminClient:
                     bases[group_id], coordinator=self.brokers.coordinator(group_id), committed=committed.get(group_id),
                     ends=ends, starts=starts, topics=topics_by_name, session_timeout_ms=timeouts.get(group_id),
                     missing_topics=self.offsets.missing_topics,
+                    may_lack_offsets=group_id in self.offsets.incomplete_groups,
                 )
             )  # fmt: skip
         return results

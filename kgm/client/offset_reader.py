@@ -38,6 +38,9 @@ class OffsetReader:
         self.missing_topics: set[str] = set()
         #: Groups whose committed offsets could not be read, or not all of them.
         self.unread_groups: dict[str, KgmError] = {}
+        #: Groups of which a broker may have left out committed offsets: it does so, without a word, for topics on which
+        #: the principal has no DESCRIBE.
+        self.incomplete_groups: set[str] = set()
         #: (topic, partition) of topics that exist: partitions whose end could not be read.
         self.unread_ends: dict[tuple[str, int], KgmError] = {}
 

@@ -87,11 +87,12 @@ def snapshot(
     ends: Offsets | None = None, starts: Offsets | None = None,
     topics: Mapping[str, TopicSnapshot] = NO_TOPICS,
     session_timeout_ms: int | None = None, missing_topics: Container[str] = (),
+    may_lack_offsets: bool = False,
 ) -> GroupSnapshot:  # fmt: skip
     """One group: `group_without_offsets` completed from other APIs.
 
     starts: where logs begin, of those with a committed offset before their end. topics: all known topics by name,
-    including those of other groups. missing_topics: those that do not exist."""
+    including those of other groups. missing_topics: those that do not exist. may_lack_offsets: as of the snapshot."""
     used = used_topics(base.members, committed or {})
     offsets = offset_rows(base.members, committed or {}, ends or {}, starts or {}) if committed is not None else ()
     rows: dict[str | None, list[OffsetSnapshot]] = {}
@@ -105,6 +106,7 @@ def snapshot(
         topics=tuple([topics[name] for name in sorted(used) if name in topics]),
         members=tuple(sorted(members, key=lambda member: member.identity)),
         offsets=offsets,
+        may_lack_offsets=may_lack_offsets,
         deleted_topics=tuple(sorted(topic for topic in _had(base.members, committed or {}) if topic in missing_topics)),
     )
 

@@ -138,7 +138,8 @@ class GroupSnapshot:
     leader: the member id of the classic group's leader, which no API returns; None where it is not known.
     kafka_versions: the versions that its coordinator's broker may have (`3.9`, `3.9+new`); none if it is of no release
     of Apache Kafka that kgm knows, and None if it was not asked. deleted_topics: those that members own or that have
-    committed offsets, and of which the brokers say that they do not exist."""
+    committed offsets, and of which the brokers say that they do not exist. may_lack_offsets: brokers may have left out
+    committed offsets, because the login may not see all topics, and no member names those of the group."""
 
     group_id: str
     type: str
@@ -157,15 +158,21 @@ class GroupSnapshot:
     kafka_versions: tuple[str, ...] | None = None
     leader: str | None = None
     deleted_topics: tuple[str, ...] = ()
+    may_lack_offsets: bool = False
+
+    @property
+    def names_topics(self) -> bool:
+        """Whether its members name the topics that it reads: each subscribes to some by name, or owns partitions."""
+        return bool(self.members) and all((one.topics and not one.regex) or one.assignment for one in self.members)
 
     @property
     def lag(self) -> int | None:
         """The lag of the group in records, over the partitions for which it is known; None if it is known for none, and
-        where the rest must not pass for all of it: a committed offset is past the end, or the end of a partition could
+        where the rest must not pass for all of it: a committed offset is past the end, the end of a partition could
         not be read although its topic exists.
 
         An empty partition (end 0) without a committed offset has no lag."""
-        if self.past_end or self._has_unknown_ends():
+        if self.may_lack_offsets or self.past_end or self._has_unknown_ends():
             return None
         lags = [0 if row.committed is None and row.end == 0 else row.lag for row in self.offsets]
         known = [lag for lag in lags if lag is not None]
@@ -222,6 +229,7 @@ class GroupSnapshot:
             "kafka_versions": None if self.kafka_versions is None else [*self.kafka_versions],
             "leader": self.leader,
             "deleted_topics": [*self.deleted_topics],
+            "may_lack_offsets": self.may_lack_offsets,
         }
 
 
@@ -254,6 +262,7 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         kafka_versions=group.names("kafka_versions"),
         leader=group.get("leader", (str,), optional=True),
         deleted_topics=group.names("deleted_topics") or (),
+        may_lack_offsets=group.get("may_lack_offsets", (bool,), optional=True) is True,
     )
 
 

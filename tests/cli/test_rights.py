@@ -8,6 +8,7 @@ import itertools
 import json
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from kgm.cli.main import run
 from tests.kafka.secured import CANARY, TOPIC, jaas
@@ -199,6 +200,52 @@ def test_watch(as_user, kafka):
     code, document, _ = as_user("operator", "watch", group, "--count", "1")
     (seen,) = document["data"]["groups"]
     assert (code, seen["generation"], seen["rebalances_exact"]) == (0, 1, True)
+
+
+def test_offsets_that_brokers_may_leave_out_are_no_lag_of_zero(as_user, kafka, capsys):
+    """OffsetFetch names no topic on which the login has no DESCRIBE, and says nothing of it. Where no member names the
+    topics, only a login that may do everything knows all of the lag."""
+    group, hidden = "rights-hidden", "rights-hidden-topic"
+    kafka.create_topics({hidden: 1})
+    kafka.produce(hidden, [b"x"] * 5)
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
+    committed = [TopicPartition(TOPIC, 0, 0), TopicPartition(hidden, 0, 0)]
+    assert [one.error for one in consumer.commit(offsets=committed, asynchronous=False)] == [None, None]
+    consumer.close()
+    kafka.allow("operator", "READ", group=group)
+    gate = ["wait", group, "--for", "lag<=0", "--timeout", "1s", "--interval", "200ms"]
+    code, document, err = as_user("operator", *gate)
+    assert (code, document["data"]["lag"]) == (8, None)
+    assert "unknown lag: brokers leave out topics on which this login has no DESCRIBE" in err
+    code, document, err = as_user("operator", "list", "--match", group, "--lag")
+    assert (code, document["data"]["groups"][0]["lag"]) == (0, None)
+    assert f"group '{group}' may have offsets of topics on which this login has no DESCRIBE" in err
+    _, document, _ = as_user("operator", "doctor", group, "--window", "0s", "--fail-on", "never")
+    assert any("empty-with-lag" in one["checks"] for one in document["data"]["skipped"])
+    assert run(["list", "--match", group, "--lag", "-b", kafka.bootstrap, "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["data"]["groups"][0]["lag"] == 5  # where nothing is hidden
+    # Members of another group name their topics: nothing that concerns the group is left out.
+    _, document, err = as_user("operator", "describe", GROUP)
+    assert document["data"]["groups"][0]["may_lack_offsets"] is False
+
+
+def test_a_doctor_that_could_not_look_finds_nothing_and_is_not_green(as_user, kafka):
+    """Without READ on __consumer_offsets there are checks that cannot run; without any right there are no groups."""
+    code, document, err = as_user("nobody", "doctor", "--window", "0s")
+    assert (code, document["data"]["groups"]) == (4, [])
+    assert [one["code"] for one in document["errors"]] == ["AUTHORIZATION"]
+    assert "no group was examined: without DESCRIBE on Cluster 'kafka-cluster'" in err
+    for words in ((), ("--check", "duplicate-instance-id")):
+        code, document, err = as_user("viewer", "doctor", PODS, "--window", "0s", "--fail-on", "error", *words)
+        assert (code, document["data"]["findings"] if words else []) == (7, [])
+        assert [one["code"] for one in document["errors"]] == ["PARTIAL"]
+        assert "duplicate-instance-id" in err
+        assert "no READ on Topic '__consumer_offsets'" in err
+    code, _, err = as_user("viewer", "doctor", PODS, "--window", "0s", "--check", "away-members")
+    assert (code, err) == (
+        0,
+        f"warning: no DESCRIBE on Topic '{TOPIC}': its partition count, offsets and lag are unknown\n",
+    )
 
 
 def test_config_test(as_user):

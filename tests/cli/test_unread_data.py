@@ -157,7 +157,9 @@ def test_a_part_of_the_committed_offsets_does_not_pass_for_all(proxy, committed)
 def endless(answer):
     for topic in answer.topics:
         if topic.name == "orders":
-            topic.partitions[1].error_code, topic.partitions[1].offset = ErrorCode.OFFSET_NOT_AVAILABLE, -1
+            for one in topic.partitions:
+                if one.partition_index == 1:
+                    one.error_code, one.offset = ErrorCode.OFFSET_NOT_AVAILABLE, -1
 
 
 def leaderless(answer):

@@ -14,7 +14,7 @@ from kgm.cli.invocation import with_cluster
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
-from kgm.model.errors import ConditionNotMet, UsageError
+from kgm.model.errors import ConditionNotMet, KgmError, UsageError
 from kgm.text.durations import parse_duration
 from kgm.text.wording import many
 
@@ -67,7 +67,8 @@ def doctor(
     [[profiles.NAME.ignore]]: check = "NAME", reason = "why", and group = "GLOB" unless it is for all groups. They are
     counted, and are no reason to fail.
 
-    Exits 8 when there are findings of severity --fail-on or above."""
+    Exits 8 when there are findings of severity --fail-on or above, and 7 when there are none but checks could not run:
+    what they need could not be read (4 when this login may see no group at all)."""
     from kgm.cli.output.failures import exit_with, print_error, warn_of_unknown_offsets, warn_of_unseen_groups
     from kgm.cli.output.progress import progress
     from kgm.operations.doctor.diagnosis import diagnose
@@ -96,7 +97,8 @@ def doctor(
         for one in diagnosis.findings
     ]
     diagnosis = replace(diagnosis, findings=tuple(findings))
-    _emit(diagnosis, where, options)
+    blind = diagnosis.unread(checks)
+    _emit(diagnosis, where, blind, options)
     exit_with(diagnosis.errors, done=len(diagnosis.group_ids))
     if fail_on == _NEVER:
         return
@@ -105,6 +107,7 @@ def doctor(
         ids = ", ".join(sorted({one.group_id for one in failing})[:5])
         print_error(ConditionNotMet(f"{many(len(failing), 'finding')} of severity {fail_on} or above in: {ids}"))
         raise typer.Exit(ConditionNotMet.exit_code)
+    exit_with([blind] if blind is not None else [], done=0)
 
 
 def _checks(given: Sequence[str] | None) -> tuple[str, ...]:
@@ -143,7 +146,7 @@ def _history_facts(folder: str | None) -> HistoryFacts | None:
 # -- tables
 
 
-def _emit(diagnosis: Diagnosis, where: dict[str, str | None], options: RunOptions) -> None:
+def _emit(diagnosis: Diagnosis, where: dict[str, str | None], blind: KgmError | None, options: RunOptions) -> None:
     from kgm.cli.output.contracts.doctor import diagnosis_json, finding_json
 
     emit(
@@ -154,7 +157,7 @@ def _emit(diagnosis: Diagnosis, where: dict[str, str | None], options: RunOption
             names=[f"{one.group_id}/{one.check}" for one in diagnosis.findings],
             items=[finding_json(one) for one in diagnosis.findings],
             cluster=where,
-            errors=diagnosis.errors,
+            errors=[*diagnosis.errors, *([] if blind is None else [blind])],
         ),
         options,
     )

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from kgm.model.errors import AuthenticationError, AuthorizationError, KgmError, NotFoundError
+from kgm.model.errors import AuthenticationError, AuthorizationError, KgmError, NotFoundError, PartialError
 from kgm.operations.doctor import activity, assignment, history_findings, identity, recent_records
 from kgm.operations.doctor.check_names import UNAVAILABLE
 from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, SkippedChecks
@@ -18,6 +18,7 @@ from kgm.operations.doctor.history_findings import HistoryFacts
 from kgm.operations.groups.selection import select_groups
 from kgm.operations.groups.unread import UnreadKind, by_reason, unread
 from kgm.text.shell import shell_word
+from kgm.text.wording import many
 
 if TYPE_CHECKING:
     from kgm.client import AdminClient
@@ -70,7 +71,7 @@ Phase: TypeAlias = Callable[[str], AbstractContextManager[object]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """findings: the most severe first, without those that are ignored. group_ids: the groups that were examined.
-    listing: None if none was needed."""
+    listing: None if none was needed. is_blind: there are none to examine for this login, whatever groups exist."""
 
     group_ids: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -80,6 +81,24 @@ class Diagnosis:
     history: str | None
     listing: Listing | None
     ignored: tuple[IgnoredFinding, ...] = ()
+    is_blind: bool = False
+
+    def unread(self, asked: Collection[str]) -> PartialError | AuthorizationError | None:
+        """Why the absence of findings proves nothing: no group may be seen, or checks could not run. asked: the checks
+        that the operator named, for which there is no limit of what is read; none if all are to run."""
+        if self.is_blind:
+            return AuthorizationError(
+                "no group was examined: without DESCRIBE on Cluster 'kafka-cluster' brokers list no group on which the "
+                "principal has no DESCRIBE"
+            )
+        missing = [one for one in self.skipped if not one.is_choice and (asked or not one.is_limit)]
+        if not missing:
+            return None
+        names = sorted({name for one in missing for name in one.checks})
+        return PartialError(
+            f"{many(len(names), 'check')} could not run: {', '.join(names)}", facts=[one.why for one in missing],
+            hint="grant what is missing, or choose the checks that are to run with --check",
+        )  # fmt: skip
 
 
 def run_checks(facts: GroupFacts) -> list[Finding]:
@@ -124,7 +143,9 @@ def diagnose(
             cluster.deadline.sleep(window_ms / 1000)
             later = queries.described_again(busy)
     elif busy and needs_both:
-        queries.skipped.append(SkippedChecks(checks=_CHECKS_OF_WINDOW, why="groups were described once (--window 0s)"))
+        queries.skipped.append(
+            SkippedChecks(checks=_CHECKS_OF_WINDOW, why="groups were described once (--window 0s)", is_choice=True)
+        )
     now_ms = round(time.time() * 1000)
     for group_id in sorted(first):
         facts = queries.facts(first[group_id], later.get(group_id), recorded.get(group_id, ()), now_ms)
@@ -143,6 +164,7 @@ def diagnose(
         window_ms=window_ms,
         history=None if history is None else history.folder,
         listing=selection.listing,
+        is_blind=selection.listing is not None and not selection.listing.groups and not cluster.can_list_all(),
     )
 
 
@@ -247,7 +269,10 @@ class _ClusterQueries:
         known_since_ms = activity.known_since_ms
         if known_since_ms is None or known_since_ms > since_ms:
             why = activity.unreadable_because or "it is too long to be read back to its oldest rebalance"
-            self.skipped.append(SkippedChecks(checks=("session-too-short",), why=f"log of group {group_id}: {why}"))
+            is_limit = activity.unreadable_because is None
+            self.skipped.append(
+                SkippedChecks(checks=("session-too-short",), why=f"log of group {group_id}: {why}", is_limit=is_limit)
+            )
         return [record for record in records if isinstance(record, CommitRecord)], known_since_ms
 
     def without_settings(self) -> list[SkippedChecks]:

@@ -46,10 +46,13 @@ class IgnoredFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedChecks:
-    """Checks that did not run, and why."""
+    """Checks that did not run, and why. is_choice: because the operator said so. is_limit: because there is more to
+    read than a diagnosis reads."""
 
     checks: tuple[str, ...]
     why: str
+    is_choice: bool = False
+    is_limit: bool = False
 
 
 def grouped(pairs: Iterable[tuple[str, int]]) -> str:

@@ -46,6 +46,10 @@ def unread(cluster: AdminClient) -> Iterator[Unread]:
     for why, names in by_reason(offsets.unread_groups):
         text = f"the committed offsets of group {names} could not be read ({why})"
         yield Unread(kind=UnreadKind.COMMITTED, text=text, consequence="offsets and lag are unknown")
+    if offsets.incomplete_groups:
+        names = some(map(repr, sorted(offsets.incomplete_groups)))
+        text = f"group {names} may have offsets of topics on which this login has no DESCRIBE, which brokers leave out"
+        yield Unread(kind=UnreadKind.COMMITTED, text=text, consequence="lag is unknown")
     for why, names in by_reason({f"{topic}[{number}]": one for (topic, number), one in offsets.unread_ends.items()}):
         text = f"the end of {names} could not be read ({why})"
         yield Unread(kind=UnreadKind.END, text=text, consequence="its lag is unknown")

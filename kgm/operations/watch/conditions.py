@@ -77,6 +77,9 @@ class Condition:
         """Over all partitions that the group owns or has committed offsets for. A partition with unknown lag keeps the
         condition from being met; an empty partition without a committed offset has no lag."""
         rows = group.offsets
+        if group.may_lack_offsets:
+            seen = "unknown lag: brokers leave out topics on which this login has no DESCRIBE, if there are any"
+            return ConditionState(met=False, seen=seen)
         if group.past_end:
             where = partitions_text(group.past_end)
             return ConditionState(met=False, seen=f"unknown lag, because {past_end_text(group.past_end)} ({where})")

@@ -64,6 +64,7 @@ GROUP: Final[dict[str, Any]] = {
     "kafka_versions": (["str"], None),
     "leader": "str?",
     "deleted_topics": ["str"],
+    "may_lack_offsets": "bool",
 }
 #: What could not be read, so that something is null or missing.
 UNREAD: Final[dict[str, Any]] = {"what": "str", "consequence": "str"}
