@@ -142,9 +142,11 @@ def test_no_hint_names_a_package_that_is_not_ours():
 
 
 def rooms_on_the_map():
-    """The folders that the map of the README names: `kgm/NAME` at the start of a line, and below it, indented by two, the
+    """The folders that the map of docs/architecture.md names: `kgm/NAME` at the start of a line, and below it, indented by two, the
     names of the rooms in there."""
-    (block,) = re.findall(r"^## Map\n.*?^```\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    (block,) = re.findall(
+        r"^## Map\n.*?^```\n(.*?)^```", (ROOT / "docs/architecture.md").read_text(), re.MULTILINE | re.DOTALL
+    )
     above = ""
     for line in block.splitlines():
         if inner := re.match(r"  (\w+) ", line):
@@ -197,3 +199,8 @@ def test_help_does_not_import_what_it_does_not_need():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert "Usage: kgm" in done.stdout
     assert done.stderr == ""
+
+
+def test_the_readme_is_one_that_is_read():
+    """It says what kgm is, sets it up and shows a session; everything else is on pages of docs/."""
+    assert (ROOT / "README.md").stat().st_size <= 10_000

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit code (the contract is in the README)."""
+    """Run a command line; returns the exit code (docs/exit-codes.md has all)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     invocation.remember(arguments)

@@ -1,4 +1,4 @@
-"""Every line of the documentation that a reader may type is one that kgm takes, and what the README prints is printed.
+"""Every line of the documentation that a reader may type is one that kgm takes, and what pages show is printed.
 
 The consoles of the runbooks are played by test_books.py, the README's session was recorded on a real broker; here are
 the lines in blocks of shell, and the examples of the help."""
@@ -93,9 +93,9 @@ def test_lines_that_ask_a_cluster_come_as_far_as_the_cluster(tmp_path, monkeypat
     assert tried > 20
 
 
-def console(command: str) -> str:
-    """What the README shows that a command prints."""
-    text = README.read_text()
+def console(page: str, command: str) -> str:
+    """What a page shows that a command prints."""
+    text = (DOCS / page).read_text()
     (block,) = [
         each for each in re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL) if command in each
     ]
@@ -104,16 +104,16 @@ def console(command: str) -> str:
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_the_readme_shows_what_a_scale_out_costs():
+def test_the_page_shows_what_a_scale_out_costs():
     command = "simulate-bounce --members 4 --topic orders:12 --scale-out 3 --scale-out-every 20s --target-size 7"
-    shown = console(f"$ kgm {command}\n")
+    shown = console("serve.md", f"$ kgm {command}\n")
     assert kgm(*command.split()).out.partition("\n")[2].startswith(shown)
 
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_the_readme_shows_what_is_explained():
-    text = README.read_text()
+def test_the_page_shows_what_is_explained():
+    text = (DOCS / "history.md").read_text()
     line = re.search(r"bin/kgm (history explain .*)", text)[1]
     (shown,) = re.findall(r"^```console\n(billing  6 rebalances.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert kgm(*shlex.split(line)).out.rstrip() == shown.rstrip()
