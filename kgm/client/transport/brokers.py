@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 STAGGER_S = 0.25
 #: How long a coordinator that has just taken over may describe groups in an outdated state (see `fresh_describe`).
 TAKEOVER_S = 1.0
+#: What may be spent beyond the deadline to say why a coordinator is not available.
+_EXPLANATION_MS = 500
 _BACKOFF_S = 0.1
 _BACKOFF_MAX_S = 1.0
 #: Groups in one request.
@@ -301,10 +303,15 @@ class Brokers:
             if not pending or deadline.expired:
                 break
             attempt += 1
-        return {
-            **done,
-            **{group_id: _timeout_error(group_id, broker_errors[group_id], deadline) for group_id in pending},
-        }
+        if not pending:
+            return done
+        from kgm.client.transport import missing_coordinator  # only where something is wrong
+
+        spare = Deadline.after(min(deadline.budget_ms, _EXPLANATION_MS))
+        last = {group_id: broker_errors[group_id] for group_id in pending}
+        topic = missing_coordinator.look_up(last.values(), lambda: self.metadata([missing_coordinator.TOPIC], spare))
+        in_vain = {one: missing_coordinator.error_in_vain(one, error, topic, deadline) for one, error in last.items()}
+        return {**done, **in_vain}
 
     def _one_round(
         self, group_ids: Sequence[str], ask: Callable[[BrokerConnection, list[str]], dict[str, T | KgmError]],
@@ -420,14 +427,6 @@ def refuse_no_brokers(answer: MetadataResponse) -> None:
     if not answer.brokers:
         hint = "the cluster may be starting: try again"
         raise UnreachableError("the cluster does not report its brokers", facts=("Metadata names none",), hint=hint)
-
-
-def _timeout_error(group_id: str, last: KgmError, deadline: Deadline) -> UnreachableError:
-    return UnreachableError(
-        f"the coordinator of group {group_id!r} did not answer within {deadline.budget_ms} ms",
-        facts=(f"last: {last.message}", *last.facts), hint=last.hint or "try a longer --timeout", group_id=group_id,
-        kafka_error=last.kafka_error,
-    )  # fmt: skip
 
 
 def _unreachable_error(bootstrap: Sequence[Address], failures: list[KgmError], deadline: Deadline) -> KgmError:
