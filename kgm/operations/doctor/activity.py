@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kgm.model.changes import REBALANCING
-from kgm.model.snapshot import OffsetSnapshot
+from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
 from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.text.durations import show_duration
@@ -17,6 +17,9 @@ _STATES: Final = _IN_TRANSITION | {"Stable", "Empty"}
 _DAY_MS: Final = 86_400_000
 #: Offsets expire soon when less than this share of their retention is left.
 _SOON: Final = 0.25
+#: A group is behind when more records wait than arrive in so many of the windows between two looks.
+_MANY_WINDOWS: Final = 10
+_MOST_PARTITIONS: Final = 5
 
 
 def odd_state(facts: GroupFacts) -> Iterator[Finding]:
@@ -29,11 +32,74 @@ def odd_state(facts: GroupFacts) -> Iterator[Finding]:
         )  # fmt: skip
     elif state in _IN_TRANSITION and facts.earlier is not None and facts.earlier.state in _IN_TRANSITION:
         yield facts.finding(
-            "rebalancing", Severity.WARNING,
-            "the group is rebalancing; with the classic protocol its members may not consume meanwhile",
+            "rebalancing", Severity.WARNING, *_rebalancing(facts.group),
             f"{facts.earlier.state}, and {show_duration(facts.window_ms)} later {state}",
-            f"{many(len(facts.group.members), 'member')}", run=("watch", "--until", "stable", "--timeout", "5m"),
+            f"{many(len(facts.group.members), 'member')}", about=_behind(facts.group),
+            run=("watch", "--until", "stable", "--timeout", "5m"),
         )  # fmt: skip
+
+
+def _rebalancing(group: GroupSnapshot) -> tuple[str, ...]:
+    """The message, and what is known of whom it waits for."""
+    if group.type == "classic":
+        return ("the group is rebalancing; with the classic protocol its members may not consume meanwhile",)
+    behind = _behind(group)
+    if not behind:
+        return ("the group is reconciling: partitions are on their way from one member to another",)
+    session = "" if group.session_timeout_ms is None else f", {show_duration(group.session_timeout_ms)}"
+    return (
+        f"the group is reconciling, and waits for {many(len(behind), 'member')}",
+        f"not at epoch {group.group_epoch} yet: {some(behind)}",
+        f"one that was killed holds its partitions until its session ends{session}; remove-members tells if it lives",
+    )
+
+
+def _behind(group: GroupSnapshot) -> list[str]:
+    """The members of a group with epochs that have not taken over their part of the newest one."""
+    return sorted(
+        one.identity
+        for one in group.members
+        if group.group_epoch is not None
+        and (
+            one.status == "reconciling" or (one.member_epoch is not None and 0 <= one.member_epoch < group.group_epoch)
+        )
+    )
+
+
+def full_group(facts: GroupFacts) -> Iterator[Finding]:
+    """A group whose next member is refused."""
+    size = len(facts.group.members)
+    if facts.max_size is not None and size >= facts.max_size:
+        yield facts.finding(
+            "group-full", Severity.WARNING, "the group is full: the next member is refused with GROUP_MAX_SIZE_REACHED",
+            f"{many(size, 'member')}, and the broker allows {facts.max_size}", run=("describe",),
+        )  # fmt: skip
+
+
+def growing_lag(facts: GroupFacts) -> Iterator[Finding]:
+    """A group whose members commit, and fall behind all the same."""
+    before, now = facts.earlier, facts.group
+    if before is None or now.state != "Stable" or not facts.window_ms:
+        return
+    old = {(row.topic, row.partition): row for row in before.offsets}
+    pairs = [(old[row.topic, row.partition], row) for row in now.offsets if (row.topic, row.partition) in old]
+    pairs = [(then, row) for then, row in pairs if row.member_id is not None and row.lag is not None]
+    arrived = sum((row.end or 0) - (then.end or 0) for then, row in pairs)
+    done = sum((row.committed or 0) - (then.committed or 0) for then, row in pairs)
+    lag = sum(then.lag or 0 for then, _ in pairs)
+    # Between two commits lag grows in any group. It is behind when what waits is far more than arrives meanwhile, and
+    # what is committed far less than one commit in five seconds, of six that kgm looks, can make it seem.
+    if not done or done * 5 > arrived * 4 or lag < arrived * _MANY_WINDOWS:
+        return
+    worst = sorted(pairs, key=lambda pair: -(pair[1].lag or 0))[:_MOST_PARTITIONS]
+    per_s = (arrived - done) * 1000 / facts.window_ms
+    yield facts.finding(
+        "growing-lag", Severity.WARNING,
+        f"the group falls behind: lag {lag + arrived - done}, and it grows by {per_s:.3g} records a second",
+        f"{arrived} records arrived in {show_duration(facts.window_ms)}, and {done} were committed",
+        f"most wait in {grouped([(row.topic, row.partition) for _, row in worst])}",
+        about=partition_names([(row.topic, row.partition) for _, row in worst]), run=("describe", "--offsets"),
+    )  # fmt: skip
 
 
 def left_behind(facts: GroupFacts) -> Iterator[Finding]:
@@ -159,4 +225,4 @@ def _long(span_ms: int) -> str:
     return show_duration(max(span_ms, 0) // 1000 * 1000)
 
 
-CHECKS: Final = (odd_state, left_behind, stalled_owners, odd_offsets)
+CHECKS: Final = (odd_state, left_behind, full_group, growing_lag, stalled_owners, odd_offsets)

@@ -50,18 +50,22 @@ _CHECKS_OF_LOG: Final = (
 _GROUP_VERSION: Final = "group.version"
 _PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _CHECK_OF_RETENTION: Final = "offsets-expire-soon"
+_CHECK_OF_SIZE: Final = "group-full"
+#: The setting that limits the members of a group, by its type.
+_MAX_SIZES: Final = {"classic": "group.max.size", "consumer": "group.consumer.max.size"}
 _CHECKS_OF_ENDS: Final = (
     "committed-beyond-end",
     "empty-with-lag",
     "nothing-committed",
     "records-lost",
     "stalled-owner",
+    "growing-lag",
 )
 _CHECKS_OF_OFFSETS: Final = {
     UnreadKind.END: _CHECKS_OF_ENDS,
     UnreadKind.COMMITTED: (*_CHECKS_OF_ENDS, "offsets-expire-soon", "offsets-of-other-topics"),
 }
-_CHECKS_OF_WINDOW: Final = ("stalled-owner", "rebalancing")
+_CHECKS_OF_WINDOW: Final = ("growing-lag", "stalled-owner", "rebalancing")
 #: These look at both descriptions, if there are two.
 _CHECKS_OF_BOTH: Final = frozenset({*_CHECKS_OF_WINDOW, "double-owners", "unowned-partitions"})
 #: Wraps a part of the work that may take long; gets what it does, in words.
@@ -85,13 +89,13 @@ class Diagnosis:
 
     def unread(self, asked: Collection[str]) -> PartialError | AuthorizationError | None:
         """Why the absence of findings proves nothing: no group may be seen, or checks could not run. asked: the checks
-        that the operator named, for which there is no limit of what is read; none if all are to run."""
+        that the operator named; none if all are to run."""
         if self.is_blind:
             return AuthorizationError(
                 "no group was examined: without DESCRIBE on Cluster 'kafka-cluster' brokers list no group on which the "
                 "principal has no DESCRIBE"
             )
-        missing = [one for one in self.skipped if not one.is_choice and (asked or not one.is_limit)]
+        missing = [one for one in self.skipped if not one.is_choice and (asked or not one.is_optional)]
         if not missing:
             return None
         names = sorted({name for one in missing for name in one.checks})
@@ -193,6 +197,10 @@ class _ClusterQueries:
     findings: list[Finding] = field(default_factory=list)
     skipped: list[SkippedChecks] = field(default_factory=list)
     _has_consumer_protocol: bool | None = None
+    #: By broker and setting.
+    _max_sizes: dict[tuple[int, str], int | None] = field(default_factory=dict)
+    _without_retention: set[str] = field(default_factory=set)
+    _without_size: set[str] = field(default_factory=set)
 
     def described(self, group_ids: Sequence[str]) -> dict[str, GroupSnapshot]:
         """By group id. A coordinator that does not answer is a finding; a missing group or right is an error."""
@@ -249,7 +257,8 @@ class _ClusterQueries:
             commits=commits,
             commits_since_ms=commits_since_ms,
             removals=[one for one in self.removals if one.is_of(self.cluster.cluster_id, latest.group_id)],
-            max_session_timeout_ms=self._broker_number(latest, _MAX_SESSION) if were_absent else None,
+            max_session_timeout_ms=self._broker_number(latest, _MAX_SESSION, set()) if were_absent else None,
+            max_size=self._max_size(latest) if latest.members else None,
             retention_ms=self._retention_ms(latest) if latest.state == "Empty" and latest.offsets else None,
             undescribed_topics=self.cluster.offsets.undescribed_topics,
             supports_consumer_protocol=self._supports_consumer_protocol(latest.group_id),
@@ -269,16 +278,21 @@ class _ClusterQueries:
         known_since_ms = activity.known_since_ms
         if known_since_ms is None or known_since_ms > since_ms:
             why = activity.unreadable_because or "it is too long to be read back to its oldest rebalance"
-            is_limit = activity.unreadable_because is None
-            self.skipped.append(
-                SkippedChecks(checks=("session-too-short",), why=f"log of group {group_id}: {why}", is_limit=is_limit)
-            )
+            is_optional = activity.unreadable_because is None
+            why = f"log of group {group_id}: {why}"
+            self.skipped.append(SkippedChecks(checks=("session-too-short",), why=why, is_optional=is_optional))
         return [record for record in records if isinstance(record, CommitRecord)], known_since_ms
 
     def without_settings(self) -> list[SkippedChecks]:
         """The checks that need settings of brokers that could not be read."""
-        reasons = sorted({*self.cluster.unread_broker_settings.values()})
-        return [SkippedChecks(checks=(_CHECK_OF_RETENTION,), why=f"the broker's settings {why}") for why in reasons]
+        skipped = []
+        for checks, reasons in ((_CHECK_OF_RETENTION, self._without_retention), (_CHECK_OF_SIZE, self._without_size)):
+            is_optional = checks == _CHECK_OF_SIZE
+            skipped += [
+                SkippedChecks(checks=(checks,), why=f"the broker's settings {why}", is_optional=is_optional)
+                for why in sorted(reasons)
+            ]
+        return skipped
 
     def without_offsets(self) -> list[SkippedChecks]:
         """The checks that need offsets that could not be read: they found nothing there, whatever there is."""
@@ -289,12 +303,25 @@ class _ClusterQueries:
         ]
 
     def _retention_ms(self, group: GroupSnapshot) -> int | None:
-        minutes = self._broker_number(group, _RETENTION)
+        minutes = self._broker_number(group, _RETENTION, self._without_retention)
         return None if minutes is None else minutes * 60_000
 
-    def _broker_number(self, group: GroupSnapshot, name: str) -> int | None:
-        """A setting of the coordinator's broker; None if it does not tell."""
+    def _max_size(self, group: GroupSnapshot) -> int | None:
+        """How many members the coordinator's broker allows in a group like this; None if it does not tell."""
+        name = _MAX_SIZES.get(group.type)
+        if name is None or group.coordinator is None:
+            return None
+        place = group.coordinator.id, name
+        if place not in self._max_sizes:
+            self._max_sizes[place] = self._broker_number(group, name, self._without_size)
+        return self._max_sizes[place]
+
+    def _broker_number(self, group: GroupSnapshot, name: str, unread: set[str]) -> int | None:
+        """A setting of the coordinator's broker; None if it does not tell. unread: the reasons why it could not be
+        read."""
         text = self.cluster.broker_settings(group.group_id, [name]).get(name, "")
+        if why := self.cluster.unread_broker_settings.get(group.group_id):
+            unread.add(why)
         return int(text) if text.isascii() and text.isdigit() else None
 
     def _supports_consumer_protocol(self, group_id: str) -> bool:

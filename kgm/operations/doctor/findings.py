@@ -46,13 +46,14 @@ class IgnoredFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedChecks:
-    """Checks that did not run, and why. is_choice: because the operator said so. is_limit: because there is more to
-    read than a diagnosis reads."""
+    """Checks that did not run, and why. is_choice: because the operator said so. is_optional: there is
+    more to read than a diagnosis reads, or a right is missing that nothing else needs; that is a failure only for
+    somebody who names one of these checks."""
 
     checks: tuple[str, ...]
     why: str
     is_choice: bool = False
-    is_limit: bool = False
+    is_optional: bool = False
 
 
 def grouped(pairs: Iterable[tuple[str, int]]) -> str:

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 class GroupFacts:
     """One group. earlier: the description before `group`, `window_ms` earlier, if there was one.
 
-    recorded: the group's records, oldest first. commits: those in its log, if it is known that static members were gone
-    and came back; commits_since_ms: from when on it has them all, None if the log could not be read. removals: those
-    that this machine's audit log has. max_session_timeout_ms: what the broker allows. retention_ms: the retention of
-    offsets of an empty group; None where the broker does not say. advice, alarms: of the built history in folder
-    `history`."""
+    recorded: the group's records, oldest first. commits: those in its log, if it is known that static members were
+    gone and came back; commits_since_ms: from when on it has them all, None if the log could not be read. removals:
+    those that this machine's audit log has. max_session_timeout_ms, max_size (members): what the broker allows.
+    retention_ms: the retention of offsets of an empty group; None where the broker does not say. advice, alarms: of
+    the built history in folder `history`."""
 
     group: GroupSnapshot
     now_ms: int
@@ -36,6 +36,7 @@ class GroupFacts:
     commits_since_ms: int | None = 0
     removals: Sequence[KnownRemoval] = ()
     max_session_timeout_ms: int | None = None
+    max_size: int | None = None
     retention_ms: int | None = None
     undescribed_topics: frozenset[str] = frozenset()
     supports_consumer_protocol: bool = False

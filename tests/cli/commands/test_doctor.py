@@ -201,7 +201,7 @@ def test_members_that_do_not_commit_and_sessions_that_are_too_short(kafka):
     assert (short["severity"], short["about"]) == ("warning", [seat])
     assert "its session timeout is 6s" in short["evidence"][0]
     assert data["skipped"] == [
-        {"checks": "stalled-owner, rebalancing", "why": "groups were described once (--window 0s)"}
+        {"checks": "growing-lag, stalled-owner, rebalancing", "why": "groups were described once (--window 0s)"}
     ]
 
 

@@ -294,6 +294,52 @@ def test_no_session_timeout_is_advised_that_the_broker_refuses():
     assert "--session-timeout 15s" in one.next_command
 
 
+@pytest.mark.parametrize(
+    ("lag", "arrived", "done", "is_behind"),
+    [
+        (17_816, 600, 480, True), (17_816, 600, 500, False), (5_999, 600, 100, False), (17_816, 600, 0, False),
+        (17_816, 600, 900, False), (17_816, 0, 0, False),
+    ],
+)  # fmt: skip
+def test_a_group_that_commits_and_falls_behind(lag, arrived, done, is_behind):
+    def group(committed, waiting):
+        rows = (
+            offset(0, waiting, committed=committed),
+            offset(1),
+            offset(2, owner="seat-2"),
+            offset(3, owner="seat-2"),
+        )
+        return replace(HEALTHY, offsets=rows)
+
+    later = [
+        one for one in found(group(100 + done, lag + arrived - done), earlier=group(100, lag), window_ms=6_000)
+        if one.check == "growing-lag"
+    ]  # fmt: skip
+    assert [one.message for one in later] == (
+        ["the group falls behind: lag 17936, and it grows by 20 records a second"] if is_behind else []
+    )
+
+
+def test_a_group_that_is_full():
+    assert found(max_size=3) == []
+    (one,) = found(max_size=2)
+    assert (one.check, one.evidence) == ("group-full", ("2 members, and the broker allows 2",))
+
+
+def test_a_consumer_group_that_waits_for_somebody():
+    """A static member that was killed holds its partitions; classic groups are told what they are told."""
+    old = member("seat-1", [0, 1], protocol="consumer", member_epoch=4, status="reconciling")
+    new = member("seat-2", [2], protocol="consumer", member_epoch=5)
+    group = with_members(
+        old, new, type="consumer", state="Reconciling", group_epoch=5, assignment_epoch=5, session_timeout_ms=45_000
+    )
+    (one,) = [one for one in found(group, earlier=group, window_ms=6_000) if one.check == "rebalancing"]
+    assert one.message == "the group is reconciling, and waits for 1 member"
+    assert one.about == ("seat-1",)
+    assert "not at epoch 5 yet: seat-1" in one.evidence
+    assert any("until its session ends, 45s" in line for line in one.evidence)
+
+
 def test_a_group_that_keeps_rebalancing():
     past = [record(60_000 - i * 5_000, i, member("seat-1")) for i in range(8)]
     (one,) = found(recorded=past)
