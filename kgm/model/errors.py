@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from typing import ClassVar
 
 __all__ = [
-    "AuthenticationError", "AuthorizationError", "BrokerError", "ConditionNotMet", "DecodeError", "EncodeError",
-    "ErrorCode", "KgmError", "NotFoundError", "OutputError", "PartialError", "RefusedError", "TimedOutError",
-    "UnreachableError", "UnsupportedError", "UsageError", "error_name",
+    "AuthenticationError", "AuthorizationError", "BrokerError", "ConditionNotMet", "DecodeError",
+    "EncodeError", "ErrorCode", "KgmError", "MissingFileError", "NotFoundError", "OutputError",
+    "PartialError", "RefusedError", "TimedOutError", "UnreachableError", "UnsupportedError",
+    "UsageError", "error_name",
 ]  # fmt: skip
 
 
@@ -84,8 +85,15 @@ class UsageError(KgmError):
     code = "USAGE"
 
 
+class MissingFileError(UsageError):
+    """A file, directory or profile that the user names does not exist, or does not hold what it is named for. Never to
+    be taken for a group or member that is not in the cluster."""
+
+    code = "FILE_NOT_FOUND"
+
+
 class NotFoundError(KgmError):
-    """A group, an instance id or a file does not exist."""
+    """A group or an instance id does not exist."""
 
     exit_code = 3
     code = "NOT_FOUND"

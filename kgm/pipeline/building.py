@@ -12,7 +12,7 @@ from kgm.history.causes.session_timeouts import GivenSessions
 from kgm.history.schema import TABLES
 from kgm.history.store.manifest import Manifest
 from kgm.history.store.sink_files import counted_files
-from kgm.model.errors import NotFoundError
+from kgm.model.errors import MissingFileError
 from kgm.pipeline import delta, layout, session, tasks
 from kgm.pipeline.bronze import Bronze
 from kgm.pipeline.layout import Store, split
@@ -114,7 +114,7 @@ def read(out: Path, table: str, spark: "SparkSession") -> "DataFrame":
     store = layout.opened(out, format=None, cluster=None, create=False)
     path = store.table(table)
     if not path.is_dir():
-        raise NotFoundError(
+        raise MissingFileError(
             f"the history in {out} has no table {table}", hint=f"build it: kgm history build --out {out}"
         )
     files = [str(file) for file in counted_files(path)]

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from kgm.history.store.manifest import MANIFEST, Manifest, read_manifest
-from kgm.model.errors import NotFoundError, RefusedError, UsageError
+from kgm.model.errors import MissingFileError, RefusedError, UsageError
 from kgm.pipeline.options import StoreFormat
 
 #: Format and cluster of a store, whether it was built or not.
@@ -119,12 +119,12 @@ def split(name: str) -> tuple[str, str]:
 
 
 def opened(path: Path, *, format: StoreFormat | None, cluster: str | None, create: bool) -> Store:  # noqa: A002
-    """The store in a directory, or a new one. Raises UsageError where it is of another format or cluster, NotFoundError
-    where there is none and `create` is not set."""
+    """The store in a directory, or a new one. Raises UsageError where it is of another format or cluster,
+    MissingFileError where there is none and `create` is not set."""
     about = path / _ABOUT
     if not about.exists():
         if not create:
-            raise NotFoundError(
+            raise MissingFileError(
                 f"{path} is not a history store: {about} does not exist",
                 hint=f"capture it first: kgm history capture --source kafka --out {path}",
             )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from kgm.history.places.remote_path import Place, place
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import MissingFileError, UsageError
 
 _SOURCES = "kafka, spark-kafka, segments:DIR, parquet:DIR or delta:DIR"
 
@@ -81,8 +81,8 @@ class Source:
         return self.kind in {SourceKind.PARQUET, SourceKind.DELTA}
 
     def directory(self) -> Place:
-        """Where the source is, for all kinds but the live topic. Raises NotFoundError and UsageError for one that does
-        not exist or is not of its kind, as far as that is seen without Spark."""
+        """Where the source is, for all kinds but the live topic. Raises MissingFileError and UsageError for one that
+        does not exist or is not of its kind, as far as that is seen without Spark."""
         if self.path is None:
             raise UsageError(f"source {self.kind} needs a directory")
         if self.kind is SourceKind.SEGMENTS:
@@ -90,7 +90,7 @@ class Source:
 
             folders(self.path.resolve())
         elif not self.path.exists():
-            raise NotFoundError(f"{self.path} does not exist")
+            raise MissingFileError(f"{self.path} does not exist")
         return self.path.resolve()
 
     def __str__(self) -> str:

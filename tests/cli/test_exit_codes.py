@@ -31,7 +31,7 @@ from tests.waiting import until
 
 PAGE = ROOT / "docs" / "exit-codes.md"
 MEANINGS = {
-    0: "done", 1: "internal or broker error; or the output cannot be written, and nothing was changed", 2: "usage", 3: "not found", 4: "authentication or authorisation",
+    0: "done", 1: "internal or broker error; or the output cannot be written, and nothing was changed", 2: "usage, or a file that does not exist", 3: "a group or member that is not in the cluster", 4: "authentication or authorisation",
     5: "unreachable, or timed out before anything changed", 6: "refused by a guard or declined; nothing changed",
     7: "partial, the outcome is unknown (no later description shows it), or something was changed and the output cannot be written", 8: "a condition was not met", 130: "Ctrl-C",
 }  # fmt: skip
@@ -39,7 +39,9 @@ MEANINGS = {
 NEVER = {
     "it does not connect to a cluster": {"config view": {4, 5, 6}, "audit": {4, 5, 6}, "assign": {4, 5, 6}, "serve": {4, 5, 6}, "demo": {4, 5, 6},
                                         "completion": {4, 5}, "version": {4, 5, 6}, "help": {4, 5, 6}},
-    "it names no group, member or file": {"demo": {3}, "audit": {3}, "serve": {3}, "completion": {3}, "version": {3}, "help": {3}},
+    "it names no group or member that has to exist": {
+        "demo": {3}, "audit": {3}, "serve": {3}, "completion": {3}, "version": {3}, "help": {3}, "list": {3}, "assign": {3}, "config view": {3}, "config test": {3},
+    },
     "everything or nothing": {"simulate-bounce": {7}, "plan": {7}, "scale-in": {7}, "config view": {7}, "config test": {7}, "serve": {7}, "assign": {7}, "demo": {7}, "audit": {7},
                              "watch": {7}, "wait": {7}, "completion": {7}, "version": {7}, "help": {7}},
     "it has no condition": {"scale-in": {8}, "list": {8}, "describe": {8}, "export": {8}, "remove-members": {8}, "config view": {8}, "config test": {8},
@@ -116,9 +118,9 @@ def _cases():
         if name not in ("wait", "doctor"):
             yield Case(name, 1, "the broker answers UNKNOWN_SERVER_ERROR", words, {reads: _error(-1)})
         yield Case(name, 2, "an option that does not exist", f"{words} --no-such-option")
-        yield Case(
-            name, 3, "a --command-config that does not exist", f"{words} --command-config {{dir}}/none.properties"
-        )
+        if name not in ("list", "wait", "config test"):
+            missing = f"{words} -g none" if name == "diff" else words.replace(words.split()[1], "none", 1)
+            yield Case(name, 3, "the group does not exist", missing)
         yield Case(name, 4, "a right is missing", words, {reads: _error(denied)})
         yield Case(name, 5, "no broker listens", f"{words} --timeout 1s", bootstrap=FREE)
         yield Case(name, 6, "another cluster than the expected one", words, env={"KGM_EXPECT_CLUSTER_ID": "another"})
@@ -166,20 +168,21 @@ def _cases():
     yield Case(
         "wait", 8, "the conditions are not met within --timeout", f"wait {GROUP} --for members=9 --timeout 1500ms"
     )
+    yield Case("wait", 3, "the group does not exist, with --must-exist", "wait none --for stable --must-exist")
     yield Case("doctor", 8, "there are findings", "doctor {dynamic} --window 0s --fail-on info")
     yield Case(
         "diff", 8, "there are differences, with --exit-code", f"diff {{dir}}/other.json live:{GROUP} --exit-code"
     )
     yield Case("assign", 0, "every line has its assignment", "assign --from-file {dir}/cases.jsonl")
     yield Case("assign", 2, "a line is not JSON", "assign --from-file {dir}/empty.toml")
-    yield Case("assign", 3, "the file does not exist", "assign --from-file {dir}/none")
+    yield Case("assign", 2, "the file does not exist", "assign --from-file {dir}/none")
     yield Case("audit", 0, "the removals are listed", "audit")
     yield Case("audit", 1, "the log cannot be read", "audit", env={"XDG_STATE_HOME": "{dir}/broken"})
     yield Case("audit", 2, "an invalid time", "audit --since soon")
     yield Case("audit", 8, "records were removed or changed", "audit", env={"XDG_STATE_HOME": "{dir}/cut"})
     yield Case("config view", 0, "the settings are shown", "config view")
     yield Case("config view", 2, "-X without a value", "config view -X nonsense")
-    yield Case("config view", 3, "a profile that does not exist", "config view --profile none")
+    yield Case("config view", 2, "a profile that does not exist", "config view --profile none")
     yield Case("serve", 2, "an invalid topic", "serve --topic nonsense")
     yield Case("completion", 0, "the script is printed", "completion fish")
     yield Case("completion", 2, "a shell that has no script", "completion tcsh")

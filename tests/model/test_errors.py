@@ -5,7 +5,7 @@ from kgm.model.errors import ErrorCode, KgmError, error_name
 
 CONTRACT = {
     "KgmError": 1, "BrokerError": 1, "DecodeError": 1, "EncodeError": 1, "UnsupportedError": 1, "UsageError": 2,
-    "NotFoundError": 3, "AuthenticationError": 4, "AuthorizationError": 4, "TimedOutError": 5, "UnreachableError": 5, "RefusedError": 6,
+    "NotFoundError": 3, "MissingFileError": 2, "AuthenticationError": 4, "AuthorizationError": 4, "TimedOutError": 5, "UnreachableError": 5, "RefusedError": 6,
     "PartialError": 7, "ConditionNotMet": 8, "OutputError": 1,
 }  # fmt: skip
 

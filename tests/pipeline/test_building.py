@@ -15,7 +15,7 @@ from kgm.history.schema import RAW, TABLES
 from kgm.history.store.query import RowFilter
 from kgm.history.store.sink_files import counted_files
 from kgm.history.store.tables import open_store
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import MissingFileError, UsageError
 from kgm.pipeline import Source, StoreFormat, build, capture, read
 
 PARTITIONS, RECORDS = (0, 1), 3106
@@ -172,9 +172,9 @@ def test_in_delta(spark, options, raw, expected, tmp_path):
 
 
 def test_what_is_not_there(spark, options, tmp_path):
-    with pytest.raises(NotFoundError, match="is not a history store"):
+    with pytest.raises(MissingFileError, match="is not a history store"):
         build(tmp_path / "nothing", options=options)
-    with pytest.raises(NotFoundError):
+    with pytest.raises(MissingFileError):
         build(tmp_path / "a", source=Source.parse(f"parquet:{tmp_path / 'nothing'}"), options=options)
     with pytest.raises(UsageError, match="is a dump and cannot be followed"):
         capture(tmp_path / "b", Source.parse(f"parquet:{tmp_path}"), options=options)
@@ -182,5 +182,5 @@ def test_what_is_not_there(spark, options, tmp_path):
     with pytest.raises(UsageError, match="no column offset, key, value"):
         build(tmp_path / "c", source=Source.parse(f"parquet:{tmp_path / 'x.parquet'}"), options=options)
     shutil.rmtree(tmp_path / "c")
-    with pytest.raises(NotFoundError, match="does not exist"):
+    with pytest.raises(MissingFileError, match="does not exist"):
         capture(tmp_path / "d", Source.parse(f"segments:{tmp_path / 'nowhere'}"), options=options, once=True)

@@ -20,7 +20,7 @@ from kgm.history.store.final_state import final_groups
 from kgm.history.store.query import RowFilter
 from kgm.history.store.tables import TablesInMemory, open_store
 from kgm.model.assignment import owners
-from kgm.model.errors import NotFoundError
+from kgm.model.errors import MissingFileError
 from kgm.operations.bounce.group import live_group
 from kgm.simulation.bounce import simulate
 from kgm.simulation.fleet import FleetPlan, cost_rows
@@ -81,7 +81,7 @@ def driven(kafka, pools, group, chance, size):
 def is_stable(cluster, group, members):
     try:
         found = cluster.describe_group(group, offsets=False)
-    except NotFoundError:  # no member has joined yet
+    except MissingFileError:  # no member has joined yet
         return False
     return found.state == "Stable" and len(found.members) == members
 

@@ -9,7 +9,7 @@ import pytest
 
 from kgm.history.store.query import RowFilter
 from kgm.history.store.tables import open_store
-from kgm.model.errors import NotFoundError
+from kgm.model.errors import MissingFileError
 from kgm.pipeline import build, capture
 from kgm.pipeline.remote import bronze
 from tests.hdfs import MiniHdfs
@@ -67,7 +67,7 @@ def test_killed_at_every_request_while_others_read(store, log, format):  # noqa:
             try:
                 tables = open_store(store)
                 seen.append(len(tables.table("silver_commit", RowFilter())))
-            except NotFoundError:  # before the first build
+            except MissingFileError:  # before the first build
                 assert not seen
 
     reader = threading.Thread(target=read)

@@ -20,7 +20,7 @@ from kgm.history.store.commit_log import committed
 from kgm.history.store.manifest import newest_build
 from kgm.history.store.query import RowFilter
 from kgm.history.store.tables import open_store
-from kgm.model.errors import NotFoundError, RefusedError, UsageError
+from kgm.model.errors import MissingFileError, RefusedError, UsageError
 from kgm.operations.history.raw_records import verify_source
 from kgm.operations.history.source import HistorySource
 from kgm.pipeline import Source, StoreFormat, build, capture
@@ -143,7 +143,7 @@ def test_another_log_in_the_place_of_a_source_is_refused(store, log, tmp_path):
 
 def test_a_store_is_of_one_format_and_cluster(store, log):
     source, _ = log
-    with pytest.raises(NotFoundError, match="is not a history store"):
+    with pytest.raises(MissingFileError, match="is not a history store"):
         build(store)
     capture(store, source, once=True, cluster="one")
     with pytest.raises(UsageError, match="of cluster one, not of two"):

@@ -15,7 +15,7 @@ import typer
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options_with
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import MissingFileError, UsageError
 from kgm.text.input_files import MOST_BYTES, open_input
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
     try:
         return open_input(path)
     except FileNotFoundError:
-        raise NotFoundError(f"file {path} does not exist") from None
+        raise MissingFileError(f"file {path} does not exist") from None
     except OSError as error:
         raise UsageError(f"file {path} cannot be read: {error.strerror or error}") from error
 

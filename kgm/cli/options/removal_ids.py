@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import MissingFileError, UsageError
 
 
 def group(positional: str | None, option: str | None) -> str:
@@ -43,14 +43,14 @@ def reason(text: str | None) -> str:
 
 
 def read_ids(name: str) -> tuple[str, ...]:
-    """The ids in a file, one per line. Raises NotFoundError if it does not exist, UsageError for one that cannot be
+    """The ids in a file, one per line. Raises MissingFileError if it does not exist, UsageError for one that cannot be
     read or is without ids."""
     from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
 
     try:
         text = sys.stdin.read() if name == "-" else read_input(name, MOST_SETTINGS_BYTES).decode("utf-8")
     except FileNotFoundError as error:
-        raise NotFoundError(f"--from-file {name}: {error.strerror or error}") from error
+        raise MissingFileError(f"--from-file {name}: {error.strerror or error}") from error
     except OSError as error:
         raise UsageError(f"--from-file {name}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import MissingFileError, UsageError
 from kgm.model.snapshot import GroupSnapshot, snapshot_from_json
 
 _HINT = "kgm describe GROUP -o json > SNAPSHOT"
@@ -14,7 +14,7 @@ _HINT = "kgm describe GROUP -o json > SNAPSHOT"
 def read_snapshots(path: str) -> list[GroupSnapshot]:
     """The groups in a file: the whole output of a describe, its data, a list of groups, or one group; `-` is stdin.
 
-    Raises NotFoundError for a file that does not exist, UsageError for one that is not a snapshot."""
+    Raises MissingFileError for a file that does not exist, UsageError for one that is not a snapshot."""
     data = _read_json(path)
     if isinstance(data, dict) and isinstance(data.get("data"), dict):
         data = data["data"]
@@ -40,7 +40,7 @@ def _read_json(path: str) -> Any:
             return json.loads(text)
         return json.loads(read_input(path).decode("utf-8"))
     except FileNotFoundError:
-        raise NotFoundError(f"file {path} does not exist") from None
+        raise MissingFileError(f"file {path} does not exist") from None
     except OSError as error:
         raise UsageError(f"file {path} cannot be read: {error.strerror}") from error
     except RecursionError:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgm.history.places.remote_path import Place, RemotePath, at_once
-from kgm.model.errors import NotFoundError
+from kgm.model.errors import KgmError
 
 Result = TypeVar("Result")
 #: The compression of every file of a store.
@@ -86,6 +86,6 @@ def failures_of(path: Place) -> Iterator[None]:
         with store_errors(path):
             yield
     except FileNotFoundError as error:
-        raise NotFoundError(
+        raise KgmError(
             f"{path}: {error}", hint="two newer builds may have replaced what was read: run it again"
         ) from error

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import MissingFileError, UsageError
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -299,9 +299,9 @@ def _stat(info: fs.FileInfo) -> RemoteStat:
 
 
 def check_is_directory(path: Place) -> None:
-    """Raises NotFoundError where there is nothing, UsageError for what is no directory."""
+    """Raises MissingFileError where there is nothing, UsageError for what is no directory."""
     if path.is_dir():
         return
     if not isinstance(path, RemotePath) and path.exists():
         raise UsageError(f"{path} is not a directory")
-    raise NotFoundError(f"directory {path} does not exist")
+    raise MissingFileError(f"directory {path} does not exist")

@@ -7,7 +7,7 @@ from typing import Any
 
 from kgm.history.places.remote_path import Place, RemotePath
 from kgm.history.schema import VERSION
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import MissingFileError, UsageError
 
 MANIFEST = "kgm-history.json"
 #: Of a store that a URI names: its manifests, NUMBER-WRITER.json.
@@ -51,8 +51,8 @@ class Manifest:
 
 
 def read_manifest(directory: Place) -> Manifest:
-    """The manifest of a built store. Raises NotFoundError where there is none, UsageError for one that is not kgm's or
-    of a newer kgm."""
+    """The manifest of a built store. Raises MissingFileError where there is none, UsageError for one that is not kgm's
+    or of a newer kgm."""
     if isinstance(directory, RemotePath) and (newest := newest_build(directory)) is not None:
         return newest[1]
     file = directory / MANIFEST
@@ -61,7 +61,7 @@ def read_manifest(directory: Place) -> Manifest:
     except NotADirectoryError:
         raise UsageError(f"{directory} is not a directory") from None
     except FileNotFoundError:
-        raise NotFoundError(
+        raise MissingFileError(
             f"{directory} holds no built history: {file} does not exist",
             hint=f"build it: kgm history build --source segments:DIR --out {directory}",
         ) from None

@@ -25,7 +25,7 @@ from kgm.history.store.manifest import Manifest, read_manifest
 from kgm.history.store.query import RowFilter, read_files
 from kgm.history.store.sink_files import counted_files
 from kgm.java.partitions import partition_for
-from kgm.model.errors import NotFoundError
+from kgm.model.errors import MissingFileError
 
 _RAW, _PLACE = "bronze_raw", ("partition", "offset")
 _LAYERS = ("bronze", "silver", "gold")
@@ -51,7 +51,7 @@ class Tables(Protocol):
         """Where it is from."""
 
     def table(self, name: str, wanted: RowFilter, columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows of a table of `schema.TABLES`; all columns if None. Raises NotFoundError where a store does not have
+        """Rows of a table of `schema.TABLES`; all columns if None. Raises MissingFileError where a store does not have
         it."""
 
     def rows(self, cls: type[AnyRow], wanted: RowFilter) -> list[AnyRow]:
@@ -70,7 +70,7 @@ class BuiltStore:
 
     @cached_property
     def manifest(self) -> Manifest:
-        """Raises NotFoundError, UsageError."""
+        """Raises MissingFileError, UsageError."""
         return read_manifest(self.path)
 
     @property
@@ -123,7 +123,7 @@ class BuiltStore:
                 self._files[name] = [self.path / file for file in self.manifest.files[name]]
                 return self._files[name]
             if layer not in _LAYERS or not directory.is_dir():
-                raise NotFoundError(
+                raise MissingFileError(
                     f"the history in {self.path} has no table {layer}/{rest}",
                     hint=f"build it: kgm history build --out {self.path}",
                 )
@@ -160,7 +160,7 @@ class TablesInMemory:
 
 
 def open_store(path: Place) -> BuiltStore:
-    """Raises NotFoundError where there is no built history, UsageError for one of a newer kgm."""
+    """Raises MissingFileError where there is no built history, UsageError for one of a newer kgm."""
     store = BuiltStore(path)
     _ = store.manifest
     return store

@@ -17,7 +17,7 @@ from typing import BinaryIO, cast
 
 from kgm.history.causes.broker_log import BrokerReason, parse
 from kgm.history.causes.log_clock import log_time
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import MissingFileError, UsageError
 from kgm.text.input_files import open_input
 
 #: In bytes. A coordinator names all members of a LeaveGroup in one line.
@@ -45,8 +45,8 @@ class _LogFile:
 def broker_reasons(paths: Iterable[Path]) -> Iterator[BrokerReason]:
     """What the logs say of rebalances, broker by broker. paths: files, and directories of files.
 
-    Raises NotFoundError for a path that is not there and a directory without logs; UsageError for a file that cannot be
-    read, or is damaged, truncated, or compressed in another way than with gzip."""
+    Raises MissingFileError for a path that is not there and a directory without logs; UsageError for a file that cannot
+    be read, or is damaged, truncated, or compressed in another way than with gzip."""
     by_broker: dict[str, list[_LogFile]] = {}
     for file in _files(paths):
         by_broker.setdefault(file.broker, []).append(file)
@@ -63,7 +63,7 @@ def _files(paths: Iterable[Path]) -> Iterator[_LogFile]:
         if not path.is_dir():
             _check_text(path)
         if not logs:
-            raise NotFoundError(f"directory {path} has no logs", hint="--broker-log takes files and directories")
+            raise MissingFileError(f"directory {path} has no logs", hint="--broker-log takes files and directories")
         for log in logs:
             resolved = log.resolve()
             if resolved not in seen:
@@ -124,7 +124,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
             with gzip.GzipFile(fileobj=plain) as unzipped:
                 yield cast("BinaryIO", unzipped)
     except FileNotFoundError:
-        raise NotFoundError(f"file {path} does not exist") from None
+        raise MissingFileError(f"file {path} does not exist") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UsageError(f"file {path} is not a complete gzip file: {error}") from error
     except OSError as error:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from kgm.model.client_settings import is_named
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import MissingFileError, UsageError
 from kgm.operations.settings.properties import read_properties
 from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
 
@@ -22,7 +22,7 @@ _KEY = "config.providers"
 def resolve_placeholders(properties: Mapping[str, str], path: str, environment: Mapping[str, str]) -> dict[str, str]:
     """The properties with every placeholder replaced, without those that configure the providers.
 
-    path: the file, for errors. Raises UsageError or NotFoundError; neither shows a value."""
+    path: the file, for errors. Raises UsageError or MissingFileError; neither shows a value."""
     names = [name.strip() for name in properties.get(_KEY, "").split(",") if name.strip()]
     if not names:
         return dict(properties)
@@ -36,7 +36,7 @@ def resolve_placeholders(properties: Mapping[str, str], path: str, environment: 
             value = look_up(match[2] or "", match[3])
             if value is None:
                 shown = key if is_named(key) else "a setting"
-                raise NotFoundError(f"{shown} ({path}): {match[0]} does not exist")
+                raise MissingFileError(f"{shown} ({path}): {match[0]} does not exist")
             return value
 
         return _PLACEHOLDER.sub(replacement, value)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import MissingFileError, UsageError
 
 #: Names of settings have fewer dots.
 _DEEPEST = 30
@@ -45,9 +45,9 @@ class Profile:
 def read_profile(name: str | None, file: pathlib.Path) -> Profile | None:
     """The profile of this name, or the default one; None when no name is given and there is no default.
 
-    Raises NotFoundError for a name or a file that does not exist, UsageError for a file that cannot be read."""
+    Raises MissingFileError for a name or a file that does not exist, UsageError for a file that cannot be read."""
     if not file.exists():
-        raise NotFoundError(f"profile {name}: file {file} does not exist", hint="kgm config view --help")
+        raise MissingFileError(f"profile {name}: file {file} does not exist", hint="kgm config view --help")
     document = read_toml(file)
     for key in document:
         if key not in _TOP_LEVEL:
@@ -60,7 +60,7 @@ def read_profile(name: str | None, file: pathlib.Path) -> Profile | None:
         raise UsageError(f"{file}: default_profile is not the name of a profile", hint='write default_profile = "NAME"')
     if not isinstance(profiles, dict) or not isinstance(profiles.get(chosen), dict):
         names = ", ".join(sorted(profiles)) if isinstance(profiles, dict) and profiles else "none"
-        raise NotFoundError(f"profile {chosen}: {file} has no [profiles.{chosen}]", facts=(f"profiles: {names}",))
+        raise MissingFileError(f"profile {chosen}: {file} has no [profiles.{chosen}]", facts=(f"profiles: {names}",))
     # What the doctor ignores is in kgm.operations.settings.ignored_checks.
     table = {key: value for key, value in profiles[chosen].items() if key != "ignore"}
     values = {key.replace("-", "_") if "." not in key else key: value for key, value in _flat(table)}

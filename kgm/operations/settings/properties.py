@@ -9,7 +9,7 @@ import codecs
 import re
 from collections.abc import Iterator
 
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import MissingFileError, UsageError
 from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
 
 _BLANK = " \t\f"
@@ -25,7 +25,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """Keys and values of a .properties file. Raises NotFoundError or UsageError; neither shows a key or a value."""
+    """Keys and values of a .properties file. Raises MissingFileError or UsageError; neither shows a key or a value."""
     return {key: value for key, (value, _) in read_numbered_properties(path).items()}
 
 
@@ -34,7 +34,7 @@ def read_numbered_properties(path: str) -> dict[str, tuple[str, range]]:
     try:
         data = read_input(path, MOST_SETTINGS_BYTES)
     except FileNotFoundError:
-        raise NotFoundError(f"properties file {path} does not exist") from None
+        raise MissingFileError(f"properties file {path} does not exist") from None
     except OSError as error:
         raise UsageError(f"properties file {path} cannot be read: {error.strerror}") from None
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

@@ -11,7 +11,7 @@ from kgm.history.places.parquet import parquet_file
 from kgm.history.places.remote_path import RemotePath
 from kgm.history.schema import TABLES
 from kgm.history.store.manifest import Manifest, newest_build
-from kgm.model.errors import NotFoundError
+from kgm.model.errors import MissingFileError
 from kgm.pipeline import delta, session, tasks
 from kgm.pipeline.layout import split
 from kgm.pipeline.options import BuildReport, SparkOptions, StoreFormat
@@ -100,7 +100,7 @@ def read(out: RemotePath, table: str, spark: "SparkSession") -> "DataFrame":
     else:
         newest = newest_build(out)
         if newest is None or table not in (newest[1].files or {}):
-            raise NotFoundError(
+            raise MissingFileError(
                 f"the history in {out} has no table {table}", hint=f"build it: kgm history build --out {out}"
             )
         files = [out / path for path in (newest[1].files or {})[table]]

@@ -13,7 +13,7 @@ from kgm.history.places.parquet import write_table
 from kgm.history.places.remote_path import Place, RemotePath
 from kgm.history.store.commit_log import LOG
 from kgm.history.store.manifest import BUILDS, Manifest, newest_build
-from kgm.model.errors import NotFoundError, RefusedError, UsageError
+from kgm.model.errors import MissingFileError, RefusedError, UsageError
 from kgm.pipeline import delta
 from kgm.pipeline.layout import split
 from kgm.pipeline.options import StoreFormat
@@ -132,13 +132,13 @@ def files_of_partition(manifest: Manifest, partition: int) -> dict[str, dict[str
 
 
 def opened(path: RemotePath, *, format: StoreFormat | None, cluster: str | None, create: bool) -> RemoteStore:  # noqa: A002
-    """The store of a URI, or a new one. Raises UsageError where it is of another format or cluster, NotFoundError where
-    there is none and `create` is not set."""
+    """The store of a URI, or a new one. Raises UsageError where it is of another format or cluster,
+    MissingFileError where there is none and `create` is not set."""
     about = path / _ABOUT
     known = _about(about)
     if known is None:
         if not create:
-            raise NotFoundError(
+            raise MissingFileError(
                 f"{path} is not a history store: {about} does not exist",
                 hint=f"capture it first: kgm history capture --source kafka --out {path}",
             )

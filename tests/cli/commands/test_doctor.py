@@ -108,7 +108,7 @@ def test_groups_that_cannot_be_examined(groups, tmp_path):
     assert "group 'no-such-group' does not exist" in both.err
     assert kgm("doctor", "--match", "zzz*", "-b", groups).code == 3
     assert kgm("doctor", "--fail-on", "x", "-b", groups).code == 2
-    assert kgm("doctor", "--history", str(tmp_path), "-b", groups).code == 3
+    assert kgm("doctor", "--history", str(tmp_path), "-b", groups).code == 2
     assert kgm("doctor", "-b", "127.0.0.1:1").code == 5
 
 

@@ -74,9 +74,9 @@ def test_a_profile_before_the_command(tmp_path):
 
 def test_an_error_is_json_too():
     run = kgm("-o=json", "config", "view", "--profile", "none", env={"XDG_CONFIG_HOME": "/nonexistent"})
-    assert run.code == 3
+    assert run.code == 2
     assert json.loads(run.out)["schema"] == "kgm.config-view/v1"
-    assert [one["code"] for one in json.loads(run.out)["errors"]] == ["NOT_FOUND"]
+    assert [one["code"] for one in json.loads(run.out)["errors"]] == ["FILE_NOT_FOUND"]
     run = kgm("-o", "json")
     assert run.code == 2
     assert json.loads(run.out)["errors"][0]["message"] == "no command is given"

@@ -9,7 +9,7 @@ from kgm.history.folders import Reading, folders, raw_table
 from kgm.history.schema import TABLES
 from kgm.history.store.query import RowFilter
 from kgm.history.store.tables import open_store
-from kgm.model.errors import NotFoundError
+from kgm.model.errors import MissingFileError
 from tests.cli.runner import kgm
 from tests.history.store.stores import write_store
 from tests.records.real_logs import partitions, unpack
@@ -74,15 +74,15 @@ def test_every_table_is_read_in_one_process_and_one_group_without_the_rest(on_s3
     group = here.table("gold_rebalance", RowFilter()).column("group_id")[0].as_py()
     wanted = RowFilter(group_ids=(group,))
     assert there.table("gold_rebalance", wanted).equals(here.table("gold_rebalance", wanted))
-    with pytest.raises(NotFoundError, match="has no table"):
+    with pytest.raises(MissingFileError, match="has no table"):
         there.table("bronze_raw", RowFilter())
 
 
 @pytest.mark.parametrize(
     ("store", "environment", "code", "says"),
     [
-        ("s3://kgm-no-such-bucket/store", {}, 3, "does not exist"),
-        ("{}/nothing", {}, 3, "holds no built history"),
+        ("s3://kgm-no-such-bucket/store", {}, 2, "does not exist"),
+        ("{}/nothing", {}, 2, "holds no built history"),
         ("{}/store", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, 5, "NETWORK_CONNECTION"),
         ("ftp://host/store", {}, 2, "scheme ftp:// are not supported"),
         ("s3://me:hidden@bucket/store", {}, 2, "must not have credentials"),

@@ -17,7 +17,7 @@ from kgm.history.store.query import RowFilter, read_files
 from kgm.history.store.sink_files import counted_files
 from kgm.history.store.tables import BuiltStore, TablesInMemory, open_store
 from kgm.java.partitions import partition_for
-from kgm.model.errors import NotFoundError, RefusedError, UsageError
+from kgm.model.errors import MissingFileError, RefusedError, UsageError
 from tests.history.store.stores import write_store
 
 REBALANCES = schema.TABLES["gold_rebalance"]
@@ -117,7 +117,7 @@ def test_a_store_that_lacks_partitions_is_read_all_over(tmp_path):
 
 def test_what_is_not_there_is_told(both, tmp_path):
     _, built = both
-    with pytest.raises(NotFoundError):
+    with pytest.raises(MissingFileError):
         open_store(tmp_path)
     (tmp_path / "kgm-history.json").write_text("nonsense")
     with pytest.raises(UsageError):
@@ -125,7 +125,7 @@ def test_what_is_not_there_is_told(both, tmp_path):
     (tmp_path / "kgm-history.json").write_text("[]")
     with pytest.raises(UsageError):
         open_store(tmp_path)
-    with pytest.raises(NotFoundError):
+    with pytest.raises(MissingFileError):
         built.rows(BadRow, RowFilter())
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import MissingFileError, UsageError
 from kgm.operations.history.broker_logs import broker_reasons
 from kgm.operations.history.explanation import explain
 from tests.records.real_logs import DATA
@@ -177,7 +177,7 @@ def test_what_cannot_be_read(tmp_path):
         list(broker_reasons([log]))
     log.unlink()
     for path in (log, tmp_path):
-        with pytest.raises(NotFoundError):
+        with pytest.raises(MissingFileError):
             list(broker_reasons([path]))
 
 

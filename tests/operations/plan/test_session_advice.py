@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kgm.history import schema
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import MissingFileError, NotFoundError, UsageError
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.plan.session_advice import advise, read_restart_times, restart_times_of, shortest_session_ms
 from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling
@@ -110,5 +110,5 @@ def test_a_history_has_the_restarts_of_static_members(tmp_path):
     assert sorted(restart_times_of(folder, "orders")) == [20_000, 90_000]
     with pytest.raises(NotFoundError, match="no restart of a static member of group none"):
         restart_times_of(folder, "none")
-    with pytest.raises(NotFoundError):
+    with pytest.raises(MissingFileError):
         restart_times_of(str(tmp_path / "nothing"), "orders")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import MissingFileError, UsageError
 from kgm.operations.settings.config_providers import resolve_placeholders
 from kgm.operations.settings.loading import load_settings
 from tests.kafka.secured import CANARY
@@ -32,7 +32,7 @@ def test_the_providers_of_kafka(tmp_path):
 def test_a_missing_key_is_named(tmp_path, value):
     (tmp_path / "secrets").write_text(f"a={CANARY}")
     value = value.replace("PATH", str(tmp_path))
-    with pytest.raises(NotFoundError, match="does not exist") as caught:
+    with pytest.raises(MissingFileError, match="does not exist") as caught:
         resolve_placeholders(PROVIDERS | {"sasl.password": value}, "client.properties", {})
     assert caught.value.message.startswith("sasl.password (client.properties): ${")
     assert CANARY not in caught.value.message
@@ -41,7 +41,7 @@ def test_a_missing_key_is_named(tmp_path, value):
 def test_limits(tmp_path):
     limited = PROVIDERS | {"config.providers.env.param.allowlist.pattern": "KAFKA_.*", "x": "${env:KAFKA_A}"}
     assert resolve_placeholders(limited, "f", {"KAFKA_A": "1"}) == {"x": "1"}
-    with pytest.raises(NotFoundError):
+    with pytest.raises(MissingFileError):
         resolve_placeholders(limited | {"x": "${env:A}"}, "f", {"A": "1"})
     for name in ("file", "dir"):
         fenced = PROVIDERS | {

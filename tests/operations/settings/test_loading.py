@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import MissingFileError, UsageError
 from kgm.operations.settings.loading import ClientSettings, Setting, load_settings
 from tests.kafka.secured import CANARY
 
@@ -26,14 +26,14 @@ def home(tmp_path, monkeypatch):
 
 
 def test_missing_profiles(home):
-    with pytest.raises(NotFoundError, match=r"profile prod: file .*config\.toml does not exist"):
+    with pytest.raises(MissingFileError, match=r"profile prod: file .*config\.toml does not exist"):
         load_settings(profile="prod")
     home("[profiles.prod]\n[profiles.other]")
-    with pytest.raises(NotFoundError, match=r"no \[profiles.prd\]") as caught:
+    with pytest.raises(MissingFileError, match=r"no \[profiles.prd\]") as caught:
         load_settings(profile="prd")
     assert caught.value.facts == ("profiles: other, prod",)
     home("profiles = 1")
-    with pytest.raises(NotFoundError, match=r"no \[profiles\.x"):
+    with pytest.raises(MissingFileError, match=r"no \[profiles\.x"):
         load_settings(profile="x")
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import MissingFileError, UsageError
 from kgm.operations.settings.properties import read_properties
 from tests.kafka.secured import CANARY
 
@@ -42,7 +42,7 @@ def test_unreadable_files(tmp_path):
     assert CANARY not in caught.value.message
     with pytest.raises(UsageError, match="cannot be read: Is a directory"):
         read_properties(str(tmp_path))
-    with pytest.raises(NotFoundError):
+    with pytest.raises(MissingFileError):
         read_properties(str(tmp_path / "none"))
 
 
@@ -57,5 +57,5 @@ def test_properties_as_java_reads_them(tmp_path):
 
 
 def test_a_missing_properties_file_is_not_found(tmp_path):
-    with pytest.raises(NotFoundError):
+    with pytest.raises(MissingFileError):
         read_properties(str(tmp_path / "none"))

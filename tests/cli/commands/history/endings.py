@@ -19,7 +19,7 @@ def endings():
             name, 0, "it is answered", f"{words} {'--source {segments}' if name in _RAW else '--store {store}'}"
         )
         yield Ending(name, 2, "no history is given", words)
-        yield Ending(name, 3, "the directory is not there", f"{words} --source segments:{{none}}")
+        yield Ending(name, 2, "the directory is not there", f"{words} --source segments:{{none}}")
         if name in _RAW:
             yield Ending(name, 6, "the live topic is named", f"{words} --source kafka")
         else:
@@ -30,9 +30,9 @@ def endings():
     yield Ending("churn", 2, "the URI has credentials", "--store s3://me:hidden@bucket/history")
     yield Ending("churn", 2, "the scheme is not supported", "--store ftp://host/history")
     yield Ending("build", 2, "no directory is given", "")
-    yield Ending("build", 3, "the copy is not there", "--source segments:{none} --out {none}/store")
+    yield Ending("build", 2, "the copy is not there", "--source segments:{none} --out {none}/store")
     yield Ending("capture", 2, "no source is given", "--out {none}/store")
-    yield Ending("capture", 3, "the copy is not there", "--source segments:{none} --out {none}/store --once")
+    yield Ending("capture", 2, "the copy is not there", "--source segments:{none} --out {none}/store --once")
 
 
 ENDINGS = list(endings())

@@ -25,7 +25,7 @@ def said(capsys, *arguments):
     return code, out, err
 
 
-def test_what_is_not_there_is_3_and_what_is_not_understood_is_2(capsys, asked, tmp_path):
+def test_a_group_that_is_not_there_is_3_and_files_and_what_is_not_understood_2(capsys, asked, tmp_path):
     assert asked("explain", "nobody")[0] == 3
     code, _, err = asked("explain", "billing", "--generation", "99")
     assert code == 3
@@ -34,8 +34,8 @@ def test_what_is_not_there_is_3_and_what_is_not_understood_is_2(capsys, asked, t
     assert asked("rebalances", "billing", "-g", "ledger")[0] == 2
     assert asked("rebalances", "--since", "yesterday")[0] == 2
     assert said(capsys, "rebalances")[0] == 2
-    assert said(capsys, "rebalances", "--store", str(tmp_path))[0] == 3
-    assert said(capsys, "rebalances", "--source", f"segments:{tmp_path / 'gone'}")[0] == 3
+    assert said(capsys, "rebalances", "--store", str(tmp_path))[0] == 2
+    assert said(capsys, "rebalances", "--source", f"segments:{tmp_path / 'gone'}")[0] == 2
     assert said(capsys, "rebalances", "--source", f"segments:{tmp_path}")[0] == 2
     for source in ("segments", "segments:", "tape:x", "kafka:x"):
         assert said(capsys, "rebalances", "--source", source)[0] == 2
