@@ -5,6 +5,7 @@ time, which a busy machine misses: test_budget.py bounds CPU time."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -61,6 +62,18 @@ def pytest_unconfigure() -> None:
 
 def pytest_report_header() -> str:
     return selection.header()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Ten thousand items stay for the whole run: that Python looks through them for garbage, again and again while they are
+    made and in every test after that, is a fifth of the CPU of the collection."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

@@ -24,6 +24,7 @@ from tests.compatibility.scene import (
     Scene,
 )
 from tests.kafka.members import wait_settled
+from tests.needs import needs
 from tests.waiting import until
 
 NO_CONSUMER_GROUPS: Final = "no consumer groups (KIP-848) by default before 4.0"
@@ -262,7 +263,7 @@ def plan(scene: Scene) -> list[str]:
 def rollout(scene: Scene) -> list[str]:
     """A static member is restarted by a command, which asks the test to do it: nothing else happens."""
     asked, done = scene.folder / "asked", scene.folder / "done"
-    command = f"sh -c 'touch {asked}; until test -e {done}; do sleep 0.1; done'"
+    command = f"{needs('bash')} -c 'touch {asked}; until test -e {done}; do sleep 0.1; done'"
     words = ("--restart-time", "5s", *_HEARTBEAT, "--settle", "2s", "--journal", str(scene.folder / "journal.ndjson"))
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(scene.json, "rollout", "--yes", STABLE, "-i", "a", *words, "--exec", command)
