@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile(
         "kgm",
         derandomize=selection.is_usual_seed(),
-        max_examples=selection.sized(30, 100),
+        max_examples=selection.sized(15, 100),
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
     )
@@ -132,13 +132,12 @@ def oracle() -> Iterator[MessageOracle]:
 
 
 @pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """An S3 server that this process and those that it starts use."""
-    from tests.s3 import S3Server
+def s3() -> Iterator[S3Server]:
+    """The S3 server of the run, which this process and those that it starts use: take buckets of your own."""
+    from tests.s3 import start_s3
 
-    server = S3Server(tmp_path_factory.mktemp("s3"))
+    server: S3Server = shared.shared(start_s3)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in server.environment.items():
             patch.setenv(name, value)
         yield server
-    server.stop()

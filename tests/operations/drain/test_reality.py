@@ -33,7 +33,7 @@ pytestmark = pytest.mark.shows("drain")
 
 HOSTS = ("127.0.0.11", "127.0.0.12", "127.0.0.13", "127.0.0.14")
 CRASHED, SHUT_DOWN = HOSTS[2], HOSTS[1]
-GROUPS, PARTITIONS = sized(12, 20), 13
+GROUPS, PARTITIONS = sized(8, 20), 13
 CLASSIC = Terms(
     prefix="drain", protocol="classic", topics=("drain", "again"), session_ms=6_000, heartbeat_ms=1_000,
     rebalance_ms=60_000, quiet_s=1.5,
@@ -99,7 +99,7 @@ def settle(groups: Sequence[RealGroup]) -> dict[str, GroupSnapshot]:
 def drained(kafka, groups: Sequence[RealGroup], members: JavaMembers, host: str, how: Stop) -> Drained:
     """Foresee what the drain does, and do it."""
     fleet = read(kafka, host)
-    foreseen = forecast(fleet, Drain(target=DrainTarget(hosts=(host,)), stop=how), draws=40)
+    foreseen = forecast(fleet, Drain(target=DrainTarget(hosts=(host,)), stop=how), draws=sized(20, 40))
     written = values_by_group(kafka.bootstrap)
     started_s = time.monotonic()
     going = [(group, position) for group in groups for position, pool in group.own.items() if pool is members]
