@@ -74,7 +74,7 @@ class Member:
     def read(self) -> None:
         """Read what there is, one by one: consume() stores no offset of a batch before all of it was read, and a
         revocation may come in the middle."""
-        message, polls = self.consumer.poll(0.02), 0
+        message, polls = self.consumer.poll(0.05), 0
         while message is not None:
             if error := message.error():
                 self.on_error(error)

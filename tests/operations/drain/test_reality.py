@@ -33,7 +33,7 @@ pytestmark = pytest.mark.shows("drain")
 
 HOSTS = ("127.0.0.11", "127.0.0.12", "127.0.0.13", "127.0.0.14")
 CRASHED, SHUT_DOWN = HOSTS[2], HOSTS[1]
-GROUPS, PARTITIONS = sized(8, 20), 13
+GROUPS, PARTITIONS = sized(12, 20), 13
 CLASSIC = Terms(
     prefix="drain", protocol="classic", topics=("drain", "again"), session_ms=6_000, heartbeat_ms=1_000,
     rebalance_ms=60_000, quiet_s=1.5,

@@ -28,6 +28,7 @@ from tests.cli.environment import bare
 from tests.cli.runner import kgm
 from tests.kafka.broker import DEFAULTS
 from tests.kafka.members import RdMembers, wait_settled
+from tests.selection import sized
 from tests.waiting import until
 
 pytestmark = [pytest.mark.shows("history"), pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -101,7 +102,7 @@ def test_the_answers_are_those_of_the_segments(kafka, groups, tmp_path):
         history = live(kafka, group)
         assert comparable(explain_group(history, group)) == expected
         assert comparable(explain_group(whole, group)) == expected
-        for row in expected.rebalances:
+        for row in sized(expected.rebalances[1:2], expected.rebalances):
             assert comparable(explain_group(history, group, row.to_generation)) == comparable(
                 explain_group(source, group, row.to_generation)
             )
