@@ -1,6 +1,6 @@
 """Real group members that a test can stop cleanly or crash.
 
-`RdMembers` starts librdkafka consumers (confluent_kafka), each in a process of its own.
+`RdMembers` starts librdkafka consumers (confluent_kafka), each in a process of its own, a fork of one that is ready.
 `JavaMembers` starts Java consumers, all in one JVM, which takes two seconds for the first unless earlier tests left one.
 Both have the same interface, and start at once without waiting for the assignment:
 
@@ -14,9 +14,11 @@ Both have the same interface, and start at once without waiting for the assignme
 from __future__ import annotations
 
 import atexit
+import contextlib
 import itertools
 import json
-import sys
+import os
+import signal
 import tempfile
 import threading
 import time
@@ -24,8 +26,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Literal, Protocol, Self
+from typing import Any, Final, Literal, Self
 
+from tests.kafka.forked_process import ForkedProcess
 from tests.kafka.java_tools import QUICK, java_command
 from tests.kafka.process import Child
 from tests.waiting import until
@@ -202,27 +205,10 @@ class Member:
             self._changed.notify_all()
 
 
-class Process(Protocol):
-    """What a member is run in."""
-
-    @property
-    def pid(self) -> int: ...
-    @property
-    def stdin(self) -> IO[str]: ...
-    @property
-    def stdout(self) -> IO[str]: ...
-    def wait(self, timeout_s: float) -> int: ...
-    def kill(self) -> int: ...
-    def log_tail(self) -> str: ...
-
-
 class RdMember(Member):
     """A librdkafka consumer in its own process."""
 
-    def __init__(
-        self, name: str, options: Options, bootstrap: str, folder: Path, *, process: Process | None = None
-    ) -> None:
-        """process: one that is ready (`RdMembers.warm`)."""
+    def __init__(self, name: str, options: Options, bootstrap: str) -> None:
         super().__init__(name, options)
         config = options.common(bootstrap) | {"fetch.wait.max.ms": "500", "log_level": "3"}
         config |= {"topic.metadata.refresh.interval.ms": "5000"}
@@ -235,9 +221,8 @@ class RdMember(Member):
                 "transaction_every_s": options.transaction_every_s,
             }
         )
-        self._child: Process = _rd_process(folder / f"{name}.log", spec) if process is None else process
-        if process is not None:
-            process.stdin.write(spec + "\n")
+        self._child = ForkedProcess()
+        self._child.stdin.write(spec + "\n")
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -257,18 +242,21 @@ class RdMember(Member):
         self._child.kill()
         self._reader.join()
 
+    def suspend(self) -> None:
+        """SIGSTOP: the process does nothing, and does not know it."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
     def log_tail(self) -> str:
         return self._child.log_tail()
 
     def _read(self) -> None:
-        with self._child.stdout as lines:
+        # A process that is killed before it has read all commands resets the connection.
+        with contextlib.suppress(ConnectionResetError), self._child.stdout as lines:
             for line in lines:
                 self._add(json.loads(line))
-
-
-def _rd_process(log: Path, *arguments: str) -> Child:
-    script = Path(__file__).with_name("rd_member.py")
-    return Child([sys.executable, "-P", str(script), *arguments], log=log, pipe_stdout=True)
 
 
 class JavaMember(Member):
@@ -319,8 +307,6 @@ class _Members:
         self.bootstrap = bootstrap
         self.members = []
         self._serial = itertools.count(1)
-        self._temp = tempfile.TemporaryDirectory(prefix="kgm-members-")
-        self.folder = Path(self._temp.name)
 
     def stop(self) -> None:
         raise NotImplementedError
@@ -339,32 +325,15 @@ class RdMembers(_Members):
 
     members: list[RdMember]
 
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__(bootstrap)
-        self._warm: list[Child] = []
-
-    def warm(self, count: int) -> None:
-        """Have so many processes ready for the next members, which then start as quickly as those in a JVM that runs,
-        also on a busy machine."""
-        processes = [_rd_process(self.folder / f"warm-{next(self._serial)}.log") for _ in range(count)]
-        for process in processes:
-            assert process.stdout.readline() == "ready\n", process.log_tail()
-        self._warm += processes
-
     def start(self, **options: Any) -> RdMember:
         """Start a member; the keywords are those of `Options`. Returns at once."""
-        process = self._warm.pop() if self._warm else None
-        member = RdMember(f"rd-{next(self._serial)}", Options(**options), self.bootstrap, self.folder, process=process)
+        member = RdMember(f"rd-{next(self._serial)}", Options(**options), self.bootstrap)
         self.members.append(member)
         return member
 
     def stop(self) -> None:
-        for process in self._warm:
-            process.kill()
-            process.stdout.close()
         for member in self.members:
             member.crash()
-        self._temp.cleanup()
 
 
 class _Jvm:
@@ -445,7 +414,6 @@ class JavaMembers(_Members):
 
     def stop(self) -> None:
         """End all members: those that are left remain in their groups, as far as their protocol lets them."""
-        self._temp.cleanup()
         if self._jvm is None:
             return
         if self._options is QUICK and self._heap_mb not in _idle and self._have_ended():
