@@ -3,11 +3,13 @@ that starts. `tests/cli/forked.py` is the other side.
 
 argv[1] is the path of a Unix socket. Each connection passes standard input, output and error as descriptors, and a JSON
 object with the arguments, the environment, the working directory and how streams treat bytes that are no text; it is answered with the process id and, when that has
-ended, with the exit code, negative for a signal. It ends when its own standard input does.
+ended, with the exit code, negative for a signal. Whoever closes the connection before kills it. It ends when its own
+standard input does.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
@@ -63,8 +65,8 @@ def run(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
 class Forks:
     """The processes that run, and who waits for them."""
 
-    def __init__(self, listener: socket.socket) -> None:
-        self._listener = listener
+    def __init__(self, listener: socket.socket, selector: selectors.BaseSelector) -> None:
+        self._listener, self.selector = listener, selector
         self._waiting: dict[int, socket.socket] = {}
 
     def fork(self) -> None:
@@ -82,8 +84,18 @@ class Forks:
             run(json.loads(data), descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
-        connection.sendall(f"{pid}\n".encode())
         self._waiting[pid] = connection
+        self.selector.register(connection, selectors.EVENT_READ, pid)
+        self._tell(connection, pid)
+
+    def _tell(self, connection: socket.socket, number: int) -> None:
+        with contextlib.suppress(OSError):  # nobody waits any more
+            connection.sendall(f"{number}\n".encode())
+
+    def abandon(self, pid: int) -> None:
+        """End what nobody waits for any more."""
+        self.selector.unregister(self._waiting[pid])
+        os.kill(pid, signal.SIGKILL)
 
     def reap(self) -> None:
         """Tell those whose process has ended."""
@@ -92,7 +104,9 @@ class Forks:
             if pid == 0:
                 return
             with self._waiting.pop(pid) as connection:
-                connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+                if connection in self.selector.get_map():
+                    self.selector.unregister(connection)
+                self._tell(connection, os.waitstatus_to_exitcode(status))
 
 
 def serve(path: str) -> None:
@@ -106,16 +120,18 @@ def serve(path: str) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(64)
-        forks = Forks(listener)
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         with selectors.DefaultSelector() as selector:
+            forks = Forks(listener, selector)
             for one in (listener, ended, sys.stdin):
                 selector.register(one, selectors.EVENT_READ)
             while True:
-                ready = {key.fileobj for key, _ in selector.select()}
+                ready = {key.fileobj: key.data for key, _ in selector.select()}
                 if sys.stdin in ready:
                     return
+                for pid in filter(None, ready.values()):
+                    forks.abandon(pid)
                 if ended in ready:
                     ended.recv(4096)
                     forks.reap()

@@ -81,6 +81,12 @@ def can_fork(environment: Mapping[str, str]) -> bool:
     return is_utf_8 and of_python(environment) == forker().environment
 
 
+def forked_command() -> list[str]:
+    """A command to start kgm with, as `tests.KGM` is one, for who talks with the process while it runs, and kills it only
+    with a signal that it may catch, or without wanting to know what it says then. Not for one with a terminal."""
+    return [sys.executable, "-SE", str(Path(__file__).with_name("be_kgm.py")), str(forker().path)]
+
+
 def run_forked(
     arguments: Sequence[str], *, stdin: str, environment: Mapping[str, str], timeout_s: float
 ) -> subprocess.CompletedProcess[str]:

@@ -24,8 +24,8 @@ from kgm.cli.output import report as output
 from kgm.cli.output.output_options import FORMATS
 from kgm.cli.output.report import Report
 from kgm.cli.output.schema import schema_of
-from tests import KGM
 from tests.cli.environment import bare, forget_settings
+from tests.cli.forked import forked_command
 from tests.cli.hostile_cluster import CROWD, GONE, Hostile, hostile_cluster
 from tests.text.hostile import OUR_COLORS, WIRE, hidden, is_formula
 from tools.manual.tree import leaves
@@ -108,7 +108,7 @@ def folder(tmp_path_factory, cluster) -> str:
 
     def kgm(*words: str) -> str:
         done = subprocess.run(
-            [*KGM, *words, "-b", cluster.bootstrap],
+            [*forked_command(), *words, "-b", cluster.bootstrap],
             capture_output=True,
             text=True,
             env=env,
