@@ -302,7 +302,7 @@ def test_no_process_has_a_secret_among_its_arguments(kafka, write, home, tmp_pat
     """Those of the token command and of kgm, its parent, as every user of this machine can read them."""
     path = write(places(kafka, tmp_path)["a token"])
     for arguments in (["list"], ["config", "test"]):
-        assert kgm(*arguments, "--command-config", path).code == 4
+        assert kgm(*arguments, "--command-config", path, is_fork=False).code == 4
     lines = (tmp_path / "cmdlines").read_bytes()
     assert lines.count(b"token.sh") >= 2
     assert b"kgm.cli.main" in lines
