@@ -5,6 +5,7 @@ time, which a busy machine misses: test_budget.py bounds CPU time."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -39,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile(
         "kgm",
         derandomize=selection.is_usual_seed(),
-        max_examples=selection.sized(30, 100),
+        max_examples=selection.sized(15, 100),
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
     )
@@ -61,6 +62,18 @@ def pytest_unconfigure() -> None:
 
 def pytest_report_header() -> str:
     return selection.header()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Ten thousand items stay for the whole run: that Python looks through them for garbage, again and again while they are
+    made and in every test after that, is a fifth of the CPU of the collection."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
@@ -119,13 +132,12 @@ def oracle() -> Iterator[MessageOracle]:
 
 
 @pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """An S3 server that this process and those that it starts use."""
-    from tests.s3 import S3Server
+def s3() -> Iterator[S3Server]:
+    """The S3 server of the run, which this process and those that it starts use: take buckets of your own."""
+    from tests.s3 import start_s3
 
-    server = S3Server(tmp_path_factory.mktemp("s3"))
+    server: S3Server = shared.shared(start_s3)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in server.environment.items():
             patch.setenv(name, value)
         yield server
-    server.stop()

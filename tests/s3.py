@@ -1,13 +1,15 @@
-"""A server that speaks S3: moto's, in a process of its own, one for each process of tests."""
+"""A server that speaks S3: moto's, in a process of its own, one for the run."""
 
 from __future__ import annotations
 
 import itertools
 import os
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 from kgm.history.places.remote_path import RemotePath
 from tests.kafka.broker import free_ports
@@ -21,7 +23,8 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "kgm-tests", "AWS_SECRET_ACCESS_KEY": "not-a
 class S3Server:
     """Its environment is that of a user of it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="kgm-s3-")
         (port,) = free_ports(1)
         self.url = f"http://127.0.0.1:{port}"
         self.environment = {
@@ -29,11 +32,16 @@ class S3Server:
         }  # fmt: skip
         self._numbers = itertools.count(1)
         command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-        self._child = Child(command, log=folder / "s3.log")
-        until(self._answers, lambda: self._child.log_tail(40), 120, every_s=0.1)
+        self._child: Child | None = Child(command, log=Path(self._folder.name) / "s3.log")
+        until(self._answers, self._log_tail, 120, every_s=0.1)
+
+    def _log_tail(self) -> str:
+        assert self._child is not None
+        return self._child.log_tail(40)
 
     def _answers(self) -> bool:
-        assert self._child.running, self._child.log_tail(40)
+        assert self._child is not None
+        assert self._child.running, self._log_tail()
         try:
             with urllib.request.urlopen(f"{self.url}/moto-api/", timeout=5):
                 return True
@@ -46,8 +54,18 @@ class S3Server:
         with urllib.request.urlopen(urllib.request.Request(f"{self.url}/{name}", method="PUT"), timeout=20):
             return RemotePath(f"s3://{name}")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For a worker, which does not own the process."""
+        return {**self.__dict__, "_child": None}
+
     def stop(self) -> None:
-        self._child.kill()
+        if self._child is not None:
+            self._child.kill()
+            self._folder.cleanup()
+
+
+def start_s3() -> S3Server:
+    return S3Server()
 
 
 def upload(folder: Path, to: RemotePath) -> None:

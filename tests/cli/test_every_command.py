@@ -24,8 +24,8 @@ from kgm.cli.output import report as output
 from kgm.cli.output.output_options import FORMATS
 from kgm.cli.output.report import Report
 from kgm.cli.output.schema import schema_of
-from tests import KGM
 from tests.cli.environment import bare, forget_settings
+from tests.cli.forked import forked_command
 from tests.cli.hostile_cluster import CROWD, GONE, Hostile, hostile_cluster
 from tests.text.hostile import OUR_COLORS, WIRE, hidden, is_formula
 from tools.manual.tree import leaves
@@ -108,7 +108,7 @@ def folder(tmp_path_factory, cluster) -> str:
 
     def kgm(*words: str) -> str:
         done = subprocess.run(
-            [*KGM, *words, "-b", cluster.bootstrap],
+            [*forked_command(), *words, "-b", cluster.bootstrap],
             capture_output=True,
             text=True,
             env=env,
@@ -148,7 +148,7 @@ def takes_a_while(words: tuple[str, ...]) -> bool:
     return words[0] == "history" or words == ("plan",)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_no_format_prints_an_active_character(words, cluster, folder, kgm, monkeypatch):
     line = arguments(words, cluster, folder)
@@ -202,7 +202,7 @@ def _in_every_format(words, line, kgm, monkeypatch) -> Iterator[tuple[str, str, 
     yield "ndjson", out, err
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_colour_is_the_only_thing_that_a_terminal_acts_on(words, cluster, folder, kgm):
     line = arguments(words, cluster, folder)
@@ -238,7 +238,7 @@ def test_the_schema_needs_no_other_option(words, kgm):
     assert schema["properties"]["schema"] == {"enum": [f"kgm.{'-'.join(words)}/v1"]}
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_a_closed_stdout_is_not_an_error(words, cluster, folder, kgm, monkeypatch):
     line = arguments(words, cluster, folder)

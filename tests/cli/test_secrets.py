@@ -204,7 +204,7 @@ def test_every_place_is_searched(kafka, tmp_path):
     assert tuple(places(kafka, tmp_path)) == PLACES
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("place", PLACES)
 def test_no_secret_of_a_file_is_printed_or_stored(kafka, write, home, tmp_path, capfd, place):
     path = write(places(kafka, tmp_path)[place])
@@ -302,7 +302,7 @@ def test_no_process_has_a_secret_among_its_arguments(kafka, write, home, tmp_pat
     """Those of the token command and of kgm, its parent, as every user of this machine can read them."""
     path = write(places(kafka, tmp_path)["a token"])
     for arguments in (["list"], ["config", "test"]):
-        assert kgm(*arguments, "--command-config", path).code == 4
+        assert kgm(*arguments, "--command-config", path, is_fork=False).code == 4
     lines = (tmp_path / "cmdlines").read_bytes()
     assert lines.count(b"token.sh") >= 2
     assert b"kgm.cli.main" in lines

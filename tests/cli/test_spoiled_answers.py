@@ -22,6 +22,7 @@ from tests.cli.environment import forget_settings
 from tests.client.faults import Edit, FaultProxy, Pass
 from tests.client.joiners import form_group
 from tests.kafka.records import produce
+from tests.selection import sized
 
 pytestmark = pytest.mark.slow
 GROUP, EMPTY, OTHER = "orders-app", "left", "payments-app"
@@ -159,8 +160,8 @@ def test_what_is_not_answered_is_told(command, proxy, kgm):
     apis = {one.api for one in proxy.seen} - {ApiKey.API_VERSIONS}
     assert apis
     problems = []
-    for api in sorted(apis):
-        for name, spoil in SPOILS.items():
+    for number, api in enumerate(sorted(apis)):
+        for name, spoil in sized([*SPOILS.items()][number % 2 :: 2], [*SPOILS.items()]):
             proxy.always(api, spoil)
             found = wrong(kgm(*words), code, whole, said, command)
             problems += [f"{api.name}, {name}: {one}" for one in found]

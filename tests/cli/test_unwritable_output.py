@@ -43,7 +43,7 @@ def natural(words):
     return FINDINGS.get(words, 0)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_write_may_fail(words, cluster, folder, monkeypatch):  # noqa: F811
     line = arguments(words, cluster, folder)
@@ -88,7 +88,7 @@ _SPOILED = [
 ]
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("words", "redirection"), _SPOILED, ids=[f"{' '.join(words)} {redirection}" for words, redirection in _SPOILED]
 )

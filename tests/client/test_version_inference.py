@@ -11,7 +11,8 @@ from kgm.client.version_inference import possible_versions
 from kgm.coordinator.contract.broker_version import PLAYED_VERSION_FEATURE, BrokerVersion, releases_in_words
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.released_apis import API_VERSIONS, SUPPORTED_FEATURES
-from tests.kafka.versions import VERSIONS, _KRaftBroker
+from tests.kafka.broker import KafkaCluster
+from tests.kafka.versions import VERSIONS
 
 BROKERS = list(API_VERSIONS)
 #: What does not differ in what a broker reports.
@@ -97,7 +98,7 @@ def test_versions_in_words():
 def test_brokers_of_one_cluster_that_differ_are_told_apart():
     """A rolling upgrade: the version of a group is that of its coordinator."""
     # Each broker keeps its own partitions of the offsets topic, whichever of them is restarted.
-    with _KRaftBroker("3.9.1", {"offsets.topic.replication.factor": "1"}, n_brokers=2) as kafka:
+    with KafkaCluster(2, {"offsets.topic.replication.factor": "1"}, version="3.9.1") as kafka:
         kafka._version = "4.0.1"
         kafka.restart(1)
         with connect(kafka.bootstrap, timeout_ms=60_000) as cluster:

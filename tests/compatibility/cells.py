@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -37,6 +38,14 @@ _NO_ASSIGNMENTS: Final = (
 _PLAIN: Final = "no SCRAM without ZooKeeper before 3.5: tested with PLAIN"
 _HEARTBEAT: Final = ("--heartbeat-interval", "300ms")
 SCALED: Final = "scaled"
+#: A command that creates a file and waits for another one; a machine may have no shell.
+_ASK: Final = """
+import pathlib, sys, time
+asked, done = map(pathlib.Path, sys.argv[1:])
+asked.touch()
+while not done.exists():
+    time.sleep(0.1)
+"""
 
 
 class NotHere(Exception):
@@ -262,7 +271,7 @@ def plan(scene: Scene) -> list[str]:
 def rollout(scene: Scene) -> list[str]:
     """A static member is restarted by a command, which asks the test to do it: nothing else happens."""
     asked, done = scene.folder / "asked", scene.folder / "done"
-    command = f"sh -c 'touch {asked}; until test -e {done}; do sleep 0.1; done'"
+    command = shlex.join([sys.executable, "-c", _ASK, str(asked), str(done)])
     words = ("--restart-time", "5s", *_HEARTBEAT, "--settle", "2s", "--journal", str(scene.folder / "journal.ndjson"))
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(scene.json, "rollout", "--yes", STABLE, "-i", "a", *words, "--exec", command)

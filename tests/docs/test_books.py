@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.docs.book import DOCS, Book, play
-from tests.kafka.broker import KafkaCluster
 from tests.kafka.heartbeat_group import wait_coordinator_knows
+from tests.kafka.versions import shared_broker
 from tests.selection import sized
 
 pytestmark = pytest.mark.shows("runbooks")
@@ -42,8 +42,7 @@ def comparable(step, text):
 def kafka():
     """A broker with the session timeout that brokers have by default."""
     properties = {"group.consumer.session.timeout.ms": "45000", "group.consumer.heartbeat.interval.ms": "1000"}
-    with KafkaCluster(properties=properties) as cluster:
-        yield cluster
+    return shared_broker(properties=properties)
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberI
 from kgm.protocol.subscription import MemberAssignment, encode_assignment
 from kgm.server import serve_in_thread
 from tests import KGM, ROOT
+from tests.cli.forked import run_forked
 from tests.operations.rollout.units import JoinedUnits, environment
 
 NAMES = ["invoicing-1", "invoicing-2", "invoicing-3"]
@@ -70,10 +71,7 @@ def test_an_example_restarts_every_member_once(line, server, tmp_path):
         env = environment(tmp_path, server.bootstrap) | {"PATH": f"{bin_folder}:{os.environ['PATH']}"}
         # The embedded server has no topic __consumer_offsets.
         more = ["--accept-unseen", "--settle", "0s", "--interval", "100ms", "--restart-time", "1s"]
-        done = subprocess.run(
-            [*KGM, "rollout", "--yes", group, *words[3:], *more], env=env, capture_output=True, text=True, timeout=120, check=False,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        done = run_forked(["rollout", "--yes", group, *words[3:], *more], stdin="", environment=env, timeout_s=120)
         assert done.returncode == 0, done.stderr
         assert [name for _, name in units.calls] == NAMES
 

@@ -51,6 +51,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "transaction.state.log.num.partitions": "2",
     "share.coordinator.state.topic.num.partitions": "2",
     "broker.heartbeat.interval.ms": "250",
+    # Or a controller that has nothing to do writes a record every half second.
+    "metadata.max.idle.interval.ms": "0",
     # Fit into a small heap and two cores.
     "log.cleaner.dedupe.buffer.size": "4194304",
     "num.network.threads": "2",
@@ -63,7 +65,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
 #: A killed broker is noticed within 2 s instead of 9 s. Where there is no other broker to take over, a busy machine must
 #: not make the only one look dead.
 _NOTICED: Final = {"broker.session.timeout.ms": "2000"}
-_NEVER_NOTICED: Final = {"broker.session.timeout.ms": "600000"}
+_NEVER_NOTICED: Final = {"broker.session.timeout.ms": "600000", "broker.heartbeat.interval.ms": "1000"}
 
 
 def free_ports(count: int) -> list[int]:

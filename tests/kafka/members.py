@@ -1,7 +1,7 @@
 """Real group members that a test can stop cleanly or crash.
 
-`RdMembers` starts librdkafka consumers (confluent_kafka), each in a process of its own.
-`JavaMembers` starts Java consumers, all in one JVM, which takes two seconds for the first.
+`RdMembers` starts librdkafka consumers (confluent_kafka), each in a process of its own, a fork of one that is ready.
+`JavaMembers` starts Java consumers, all in one JVM, which takes two seconds for the first unless earlier tests left one.
 Both have the same interface, and start at once without waiting for the assignment:
 
     with RdMembers(kafka.bootstrap) as members:
@@ -13,22 +13,29 @@ Both have the same interface, and start at once without waiting for the assignme
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import itertools
 import json
-import sys
+import os
+import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Literal, Protocol, Self
+from typing import Any, Final, Literal, Self
 
+from tests.kafka.forked_process import ForkedProcess
 from tests.kafka.java_tools import QUICK, java_command
 from tests.kafka.process import Child
 from tests.waiting import until
 
 TIMEOUT_S: Final = 30.0
+#: How long the members of a JVM have to close, so that others may have it.
+_LAST_WORDS_S: Final = 3.0
 Partition = tuple[str, int]
 _JAVA_ASSIGNORS: Final = {
     "range": "Range",
@@ -198,29 +205,12 @@ class Member:
             self._changed.notify_all()
 
 
-class Process(Protocol):
-    """What a member is run in."""
-
-    @property
-    def pid(self) -> int: ...
-    @property
-    def stdin(self) -> IO[str]: ...
-    @property
-    def stdout(self) -> IO[str]: ...
-    def wait(self, timeout_s: float) -> int: ...
-    def kill(self) -> int: ...
-    def log_tail(self) -> str: ...
-
-
 class RdMember(Member):
     """A librdkafka consumer in its own process."""
 
-    def __init__(
-        self, name: str, options: Options, bootstrap: str, folder: Path, *, process: Process | None = None
-    ) -> None:
-        """process: one that is ready (`RdMembers.warm`)."""
+    def __init__(self, name: str, options: Options, bootstrap: str) -> None:
         super().__init__(name, options)
-        config = options.common(bootstrap) | {"fetch.wait.max.ms": "100", "log_level": "3"}
+        config = options.common(bootstrap) | {"fetch.wait.max.ms": "500", "log_level": "3"}
         config |= {"topic.metadata.refresh.interval.ms": "5000"}
         if options.protocol == "classic" and options.assignor is not None:
             config["partition.assignment.strategy"] = options.assignor
@@ -231,9 +221,8 @@ class RdMember(Member):
                 "transaction_every_s": options.transaction_every_s,
             }
         )
-        self._child: Process = _rd_process(folder / f"{name}.log", spec) if process is None else process
-        if process is not None:
-            process.stdin.write(spec + "\n")
+        self._child = ForkedProcess()
+        self._child.stdin.write(spec + "\n")
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -253,18 +242,21 @@ class RdMember(Member):
         self._child.kill()
         self._reader.join()
 
+    def suspend(self) -> None:
+        """SIGSTOP: the process does nothing, and does not know it."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
     def log_tail(self) -> str:
         return self._child.log_tail()
 
     def _read(self) -> None:
-        with self._child.stdout as lines:
+        # A process that is killed before it has read all commands resets the connection.
+        with contextlib.suppress(ConnectionResetError), self._child.stdout as lines:
             for line in lines:
                 self._add(json.loads(line))
-
-
-def _rd_process(log: Path, *arguments: str) -> Child:
-    script = Path(__file__).with_name("rd_member.py")
-    return Child([sys.executable, "-P", str(script), *arguments], log=log, pipe_stdout=True)
 
 
 class JavaMember(Member):
@@ -315,8 +307,6 @@ class _Members:
         self.bootstrap = bootstrap
         self.members = []
         self._serial = itertools.count(1)
-        self._temp = tempfile.TemporaryDirectory(prefix="kgm-members-")
-        self.folder = Path(self._temp.name)
 
     def stop(self) -> None:
         raise NotImplementedError
@@ -335,91 +325,124 @@ class RdMembers(_Members):
 
     members: list[RdMember]
 
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__(bootstrap)
-        self._warm: list[Child] = []
-
-    def warm(self, count: int) -> None:
-        """Have so many processes ready for the next members, which then start as quickly as those in a JVM that runs,
-        also on a busy machine."""
-        processes = [_rd_process(self.folder / f"warm-{next(self._serial)}.log") for _ in range(count)]
-        for process in processes:
-            assert process.stdout.readline() == "ready\n", process.log_tail()
-        self._warm += processes
-
     def start(self, **options: Any) -> RdMember:
         """Start a member; the keywords are those of `Options`. Returns at once."""
-        process = self._warm.pop() if self._warm else None
-        member = RdMember(f"rd-{next(self._serial)}", Options(**options), self.bootstrap, self.folder, process=process)
+        member = RdMember(f"rd-{next(self._serial)}", Options(**options), self.bootstrap)
         self.members.append(member)
         return member
 
     def stop(self) -> None:
-        for process in self._warm:
-            process.kill()
-            process.stdout.close()
         for member in self.members:
             member.crash()
-        self._temp.cleanup()
+
+
+class _Jvm:
+    """A JVM with consumers in it, each in a thread of its own."""
+
+    def __init__(self, heap_mb: int, options: Sequence[str]) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="kgm-jvm-")
+        command = java_command("JavaMember", heap_mb=heap_mb, options=options)
+        self.child = Child(command, log=Path(self._folder.name) / "log", pipe_stdout=True)
+        self.members: dict[str, JavaMember] = {}
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        with self.child.stdout as lines:
+            for text in lines:
+                line = json.loads(text)
+                self.members[line.pop("member")]._add(line)
+
+    def end(self) -> None:
+        """Kill it: every member crashes."""
+        self.child.kill()
+        self._reader.join()
+        self._folder.cleanup()
+
+
+#: JVMs whose members have ended, by the size of their heap: the next members start in them at once, in code that is warm.
+_idle: dict[int, _Jvm] = {}
+
+
+@atexit.register
+def _end_idle() -> None:
+    while _idle:
+        _idle.popitem()[1].end()
 
 
 class JavaMembers(_Members):
-    """Java members of one cluster, in one JVM that starts with the first."""
+    """Java members of one cluster, in one JVM of their own; it starts with the first, or is one that earlier members had."""
 
     members: list[JavaMember]
 
     def __init__(self, bootstrap: str, *, heap_mb: int = 200, options: Sequence[str] = QUICK) -> None:
         super().__init__(bootstrap)
         self._heap_mb, self._options = heap_mb, options
-        self._child: Child | None = None
-        self._reader: threading.Thread | None = None
-        self._by_name: dict[str, JavaMember] = {}
+        self._jvm: _Jvm | None = None
         self._lock = threading.RLock()  # several threads of a test may command their members in one JVM
 
     @property
     def pid(self) -> int:
         """Of the JVM, which has been started."""
-        assert self._child is not None
-        return self._child.pid
+        assert self._jvm is not None
+        return self._jvm.child.pid
 
     def start(self, **options: Any) -> JavaMember:
         """Start a member; the keywords are those of `Options`. Returns at once."""
         with self._lock:
-            if self._child is None:
-                command = java_command("JavaMember", heap_mb=self._heap_mb, options=self._options)
-                self._child = Child(command, log=self.folder / "jvm.log", pipe_stdout=True)
-                self._reader = threading.Thread(target=self._read, args=(self._child,), daemon=True)
-                self._reader.start()
-        member = JavaMember(f"java-{next(self._serial)}", Options(**options), self)
+            if self._jvm is None:
+                warm = _idle.pop(self._heap_mb, None) if self._options is QUICK else None
+                self._jvm = warm or _Jvm(self._heap_mb, self._options)
+            member = JavaMember(f"java-{len(self._jvm.members) + 1}", Options(**options), self)
+            self._jvm.members[member.name] = member
         self.members.append(member)
-        self._by_name[member.name] = member
         topics = list(member.options.topics)
         self.send({"cmd": "start", "member": member.name, "config": self._config(member.options), "topics": topics})
         return member
 
     def send(self, command: dict[str, Any]) -> None:
-        assert self._child is not None
         with self._lock:
-            self._child.stdin.write(json.dumps(command) + "\n")
+            assert self._jvm is not None
+            self._jvm.child.stdin.write(json.dumps(command) + "\n")
 
     def crash(self) -> None:
         """Kill the JVM: every member crashes. The next `start` starts a new one."""
-        if self._child is not None and self._reader is not None:
-            self._child.kill()
-            self._reader.join()
-            self._child = None
+        if self._jvm is not None:
+            self._jvm.end()
+            self._jvm = None
             self.members.clear()
 
     def stop(self) -> None:
-        self.crash()
-        self._temp.cleanup()
+        """End all members: those that are left remain in their groups, as far as their protocol lets them."""
+        if self._jvm is None:
+            return
+        if self._options is QUICK and self._heap_mb not in _idle and self._have_ended():
+            _idle[self._heap_mb], self._jvm = self._jvm, None
+        else:
+            self.crash()
+
+    def _have_ended(self) -> bool:
+        """Whether all members have closed, in time: one whose broker has gone or that is stalled is not waited for."""
+        assert self._jvm is not None
+        if not self._jvm.child.running:
+            return False
+        left = [member for member in self.members if member.alive]
+        for member in left:
+            member.send("close-remain")
+        deadline = time.monotonic() + _LAST_WORDS_S
+        try:
+            for member in left:
+                member.wait_event("closed", "fatal", timeout_s=max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            return False
+        return True
 
     def log_tail(self) -> str:
-        return self._child.log_tail() if self._child is not None else ""
+        return self._jvm.child.log_tail() if self._jvm is not None else ""
 
     def _config(self, options: Options) -> dict[str, str]:
         deserializer = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
-        config = options.common(self.bootstrap) | {"fetch.max.wait.ms": "100"}
+        config = options.common(self.bootstrap) | {"fetch.max.wait.ms": "500"}
         config |= {"key.deserializer": deserializer, "value.deserializer": deserializer}
         if options.protocol == "classic" and options.assignor is not None:
             names = [_JAVA_ASSIGNORS.get(name, name) for name in options.assignor.split(",")]
@@ -427,12 +450,6 @@ class JavaMembers(_Members):
                 f"org.apache.kafka.clients.consumer.{name}Assignor" if "." not in name else name for name in names
             )
         return config | dict(options.config)
-
-    def _read(self, child: Child) -> None:
-        with child.stdout as lines:
-            for text in lines:
-                line = json.loads(text)
-                self._by_name[line.pop("member")]._add(line)
 
 
 def members_of(kind: str, bootstrap: str) -> RdMembers | JavaMembers:

@@ -1,13 +1,13 @@
-"""A librdkafka consumer in a process of its own; see members.py.
+"""librdkafka consumers, each in a process of its own; see members.py and forked_process.py.
 
-argv[1] is JSON {"config": ..., "topics": [...]}; without it the process says "ready", and reads that as the first line
-of standard input. Commands are JSON lines on standard input:
-{"cmd": "commit" | "pause" | "close" | "stall" | "subscribe" | "unsubscribe"}. Events are JSON lines on standard
-output. When standard input ends, the process ends without a word to the broker.
+`rd_member.py --fork SOCKET` forks a member for each connection to a Unix socket, which is the standard input and output
+of that member; such a member starts in milliseconds. It says "ready PID", and the first line that it reads is JSON
+{"config": ..., "topics": [...]}. Commands are JSON lines too:
+{"cmd": "commit" | "pause" | "close" | "stall" | "subscribe" | "unsubscribe"}. So are its events. When its input ends, it
+ends without a word to the broker.
 
 With "transaction_every_s" in the JSON the member commits its positions in a transaction that often, if it has read
-anything. `rd_member.py --fork SOCKET` forks a member for each connection to a Unix socket, which is the standard input
-and output of that member; it begins with "ready PID". Such a member starts in milliseconds.
+anything.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Member:
     def read(self) -> None:
         """Read what there is, one by one: consume() stores no offset of a batch before all of it was read, and a
         revocation may come in the middle."""
-        message, polls = self.consumer.poll(0.02), 0
+        message, polls = self.consumer.poll(0.05), 0
         while message is not None:
             if error := message.error():
                 self.on_error(error)
@@ -198,12 +198,4 @@ def _fork(path: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
-        spec = _fork(sys.argv[2])
-    elif len(sys.argv) > 1:
-        spec = json.loads(sys.argv[1])
-    else:
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
-        spec = json.loads(sys.stdin.readline())
-    Member(**spec).run()
+    Member(**_fork(sys.argv[2])).run()

@@ -86,6 +86,7 @@ def test_a_second_listener_with_scram_users():
             AdminClient(config | {"sasl.password": "wrong"}).list_topics(timeout=2)
 
 
+@pytest.mark.long  # tests/client/test_failover.py kills one of three
 def test_one_of_three_brokers_may_be_killed():
     with KafkaCluster(3, heap_mb=256) as cluster:
         cluster.create_topics({"t": 3}, replication_factor=3)

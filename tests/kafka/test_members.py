@@ -1,5 +1,6 @@
 """Real members join, stop, crash and are fenced the way their protocol says."""
 
+import itertools
 import time
 
 import pytest
@@ -7,13 +8,17 @@ from confluent_kafka import ConsumerGroupState
 
 from tests.kafka.java_tools import consumer_group_command
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.selection import sized
 from tests.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 KINDS = pytest.mark.parametrize("kind", [RdMembers, JavaMembers])
 PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
-STATIC = pytest.mark.parametrize("static", [True, False], ids=["static", "dynamic"])
+#: Library, protocol and whether it is static: without `--long` each value of one with each of another once.
+_ALL_WAYS = list(itertools.product([RdMembers, JavaMembers], ["classic", "consumer"], [True, False]))
+_SOME_WAYS = [one for one in _ALL_WAYS if (one[0] is RdMembers) == ((one[1] == "classic") == one[2])]
+WAYS = pytest.mark.parametrize(("kind", "protocol", "static"), sized(_SOME_WAYS, _ALL_WAYS))
 #: The broker's for KIP-848 groups (tests.kafka.broker.DEFAULTS), the member's for classic ones.
 SESSION_S = 6.0
 
@@ -25,10 +30,26 @@ def topic(kafka):
     return "members"
 
 
-@pytest.fixture
-def members(kafka, kind):
-    with kind(kafka.bootstrap) as started:
+@pytest.fixture(scope="module")
+def java(kafka):
+    """One JVM for the members of many tests."""
+    with JavaMembers(kafka.bootstrap) as started:
         yield started
+
+
+@pytest.fixture
+def members(request, kafka, kind):
+    """Members of a library. None of them lives longer than the test."""
+    if kind is RdMembers:
+        with kind(kafka.bootstrap) as started:
+            yield started
+        return
+    started = request.getfixturevalue("java")
+    before = len(started.members)
+    yield started
+    for member in started.members[before:]:
+        if member.alive:
+            member.close()
 
 
 def describe(kafka, group):
@@ -52,9 +73,7 @@ def commit_something(member):
     until(is_committed, "there is nothing to commit", 10, every_s=0.05)
 
 
-@KINDS
-@PROTOCOLS
-@STATIC
+@WAYS
 def test_members_join_commit_and_crash(kafka, topic, members, kind, protocol, static):
     group = f"join-{kind.__name__}-{protocol}-{static}"
     # A KIP-848 member of Java can only crash with its JVM, so the one that crashes has its own.
@@ -129,8 +148,16 @@ def test_a_consumer_duplicate_is_refused(topic, members, kind):
     assert first.fatal is None
 
 
-@KINDS
-@pytest.mark.parametrize("assignor", ["range", "roundrobin", "cooperative-sticky"])
+_ASSIGNORS = ["range", "roundrobin", "cooperative-sticky"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "assignor"),
+    sized(
+        [*zip(itertools.cycle([RdMembers, JavaMembers]), _ASSIGNORS)],
+        list(itertools.product([RdMembers, JavaMembers], _ASSIGNORS)),
+    ),
+)
 def test_client_side_assignors(kafka, topic, members, kind, assignor):
     group = f"{assignor}-{kind.__name__}"
     three = [members.start(group=group, topics=[topic], assignor=assignor) for _ in range(3)]

@@ -12,9 +12,12 @@ from kgm.protocol.wire import decode_request
 from kgm.records.record import decode_record
 from kgm.records.record_types import TYPES
 from tests.protocol.cases import EVERY, MESSAGES, FromTables, damaged, rng_for
+from tests.selection import sized
 
 pytestmark = pytest.mark.slow
-CASES = 6
+CASES = sized(2, 6)
+#: Lengths that no message has.
+COUNTS = (0x7FFFFFFF, -2, -(2**31))
 FILLERS = (b"\0", b"\1", b"\2", b"\0\1", b"\xff\xff\x03", b"\0\0\x20\0")
 each = pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.__name__)
 
@@ -49,7 +52,7 @@ def test_messages(cls):
     assert 0 < survived < seen
 
 
-@pytest.mark.few(60)
+@pytest.mark.few(25)
 @each
 def test_memory_stays_in_proportion(cls):
     """64 KiB that claim to be the longest arrays and strings they can be."""
@@ -68,8 +71,11 @@ def test_memory_stays_in_proportion(cls):
             assert peak < 300 * size, (version, prefix, filler, peak)
 
 
-@each
-@pytest.mark.parametrize("count", [0x7FFFFFFF, -2, -(2**31)])
+@pytest.mark.parametrize(
+    ("cls", "count"),
+    sized(list(zip(MESSAGES, itertools.cycle(COUNTS))), list(itertools.product(MESSAGES, COUNTS))),
+    ids=lambda value: str(getattr(value, "__name__", value)),
+)
 def test_a_length_is_checked_before_anything_is_made(cls, count):
     versions = range(cls.MIN_VERSION, cls.MAX_VERSION + 1)
     for version in versions:

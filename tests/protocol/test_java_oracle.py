@@ -27,9 +27,10 @@ from tests.protocol.cases import (
     span,
     struct_differences,
 )
+from tests.selection import sized
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-CASES = 25
+CASES = sized(6, 25)
 each_message = pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.__name__)
 
 

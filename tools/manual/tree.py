@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import click
 
@@ -80,8 +81,9 @@ class Command:
             yield from child.walk()
 
 
+@cache
 def click_tree() -> click.Group:
-    """The commands of kgm, all of them imported."""
+    """The commands of kgm, all of them imported. One tree for all who ask: it takes a second, and nobody changes it."""
     import typer
 
     from kgm.cli import tree as typer_tree

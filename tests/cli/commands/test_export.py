@@ -14,8 +14,9 @@ from contextlib import contextmanager
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from tests import KGM, ROOT
+from tests import ROOT
 from tests.cli.environment import bare
+from tests.cli.forked import forked_command
 from tests.cli.runner import kgm
 from tests.kafka.broker import free_ports
 from tests.kafka.members import RdMembers, wait_settled
@@ -42,7 +43,7 @@ def group(kafka):
 @contextmanager
 def exporting(*arguments):
     """The process, and the first line that it prints."""
-    child = subprocess.Popen([*KGM, "export", *arguments], stdout=subprocess.PIPE, text=True, env=bare())
+    child = subprocess.Popen([*forked_command(), "export", *arguments], stdout=subprocess.PIPE, text=True, env=bare())
     try:
         yield child, json.loads(child.stdout.readline())
     finally:

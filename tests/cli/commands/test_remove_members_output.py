@@ -106,7 +106,7 @@ def outcomes(path, group):  # noqa: F811
 
 @pytest.mark.parametrize(
     ("name", "text_format"),
-    sized(list(zip(KINDS, itertools.cycle(FORMATS))), list(itertools.product(KINDS, FORMATS))),
+    sized(list(zip(list(KINDS)[::2], itertools.cycle(FORMATS))), list(itertools.product(KINDS, FORMATS))),
 )
 def test_every_write_may_fail(name, text_format, server, proxy, state, monkeypatch):  # noqa: F811
     kind = KINDS[name]

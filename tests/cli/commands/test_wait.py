@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
-from tests import KGM
+from tests.cli.forked import forked_command
 from tests.cli.runner import kgm
 from tests.kafka.members import RdMembers, wait_settled
 
@@ -39,7 +39,7 @@ class Waiting:
 
     def __init__(self, *arguments):
         self.process = subprocess.Popen(
-            [*KGM, "wait", *arguments, "-o", "json"],
+            [*forked_command(), "wait", *arguments, "-o", "json"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 

@@ -23,6 +23,7 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
 from tests import KGM
 from tests.cli.environment import bare
+from tests.cli.forked import forked_command
 from tests.cli.runner import kgm
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
 from tests.needs import needs
@@ -51,8 +52,9 @@ class Watching:
     """`kgm watch` in a process of its own, read line by line."""
 
     def __init__(self, *arguments, stdout=subprocess.PIPE, stdin=None, env=None, command=("watch",), **more):
+        is_plain = stdin is None and stdout == subprocess.PIPE
         self.process = subprocess.Popen(
-            [*KGM, *command, *arguments, "--interval", "100ms"],
+            [*(forked_command() if is_plain else KGM), *command, *arguments, "--interval", "100ms"],
             stdin=stdin, stdout=stdout, **more, stderr=subprocess.PIPE, text=True, env={**bare(), **(env or {})}, start_new_session=True,
         )  # fmt: skip
         self.lines, self.err = [], []

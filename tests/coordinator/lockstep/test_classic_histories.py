@@ -23,7 +23,7 @@ FIRST = first_seed()
 #: Of how many operations a history is at least (every tenth is four times as long).
 OPERATIONS = 30
 #: How many histories there are of each length.
-COUNTS = sized({OPERATIONS: 150}, {OPERATIONS: 2_000, 200: 100})
+COUNTS = sized({OPERATIONS: 50}, {OPERATIONS: 2_000, 200: 100})
 #: Seconds: a hundred times what it takes on a machine that has nothing else to do.
 PATIENCE = 3_600
 SMALL = overlay.SMALL

@@ -35,7 +35,7 @@ from tests.selection import sized  # noqa: E402
 
 VERSIONS = ("4.0.1", "4.1.1", "4.2.0", "4.4.0")
 #: How many histories there are of each length, in operations.
-COUNTS = sized({OPERATIONS: 15}, {OPERATIONS: 60, 200: 15})
+COUNTS = sized({OPERATIONS: 6}, {OPERATIONS: 60, 200: 15})
 #: So many histories show that a field is wrong.
 ENOUGH = 1_500
 DIFFERENCES = [

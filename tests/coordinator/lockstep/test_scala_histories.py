@@ -19,7 +19,7 @@ from tests.coordinator.lockstep.test_classic_histories import FIRST, OPERATIONS,
 from tests.selection import sized  # noqa: E402
 
 #: How many histories there are of each length, in operations.
-COUNTS = sized({OPERATIONS: 60}, {OPERATIONS: 1_000, 200: 40})
+COUNTS = sized({OPERATIONS: 25}, {OPERATIONS: 1_000, 200: 40})
 #: What at least one of the histories must have come upon: "request answer".
 PLACES = {
     f"{request} {answer}"

@@ -20,8 +20,7 @@ from kgm.coordinator.contract.broker_version import BrokerVersion
 from tests.history.truth.driven import Broker
 from tests.history.truth.judge import Act
 from tests.kafka.broker import KafkaCluster
-from tests.kafka.forked_members import ForkedMembers
-from tests.kafka.members import JavaMember, JavaMembers
+from tests.kafka.members import JavaMember, JavaMembers, RdMembers
 from tests.kafka.versions import broker_of
 from tests.waiting import until
 
@@ -96,7 +95,7 @@ class Stage:
         with self.broker:
             bootstrap = self.broker.cluster.bootstrap
             self.admin = self.broker.cluster.admin()
-            with ForkedMembers(bootstrap) as self.rd, JavaMembers(bootstrap) as self.jvm:
+            with RdMembers(bootstrap) as self.rd, JavaMembers(bootstrap) as self.jvm:
                 yield self
 
     def remove(self, group, *instance_ids, member_id=""):

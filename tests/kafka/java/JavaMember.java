@@ -83,7 +83,7 @@ public final class JavaMember implements Runnable, ConsumerRebalanceListener {
             }
             emit("started", null);
             while (true) {
-                int count = consumer.poll(Duration.ofMillis(20)).count();
+                int count = consumer.poll(Duration.ofMillis(50)).count();
                 if (count > 0) {
                     polled += count;
                     ObjectNode data = JSON.createObjectNode();

@@ -99,7 +99,7 @@ def settle(groups: Sequence[RealGroup]) -> dict[str, GroupSnapshot]:
 def drained(kafka, groups: Sequence[RealGroup], members: JavaMembers, host: str, how: Stop) -> Drained:
     """Foresee what the drain does, and do it."""
     fleet = read(kafka, host)
-    foreseen = forecast(fleet, Drain(target=DrainTarget(hosts=(host,)), stop=how), draws=40)
+    foreseen = forecast(fleet, Drain(target=DrainTarget(hosts=(host,)), stop=how), draws=sized(20, 40))
     written = values_by_group(kafka.bootstrap)
     started_s = time.monotonic()
     going = [(group, position) for group in groups for position, pool in group.own.items() if pool is members]

@@ -81,7 +81,7 @@ def on_two_hosts(group):
     return replace(group, members=tuple(members))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("group", "restart_time_ms", "stop"),

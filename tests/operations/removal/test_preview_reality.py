@@ -19,7 +19,7 @@ from tests.selection import first_seed, sized
 from tests.server.wire_client import WireClient
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
-SEEDS = range(first_seed(), first_seed() + sized(8, 60))
+SEEDS = range(first_seed(), first_seed() + sized(5, 60))
 TOPICS = {"few": 5, "some": 12, "more": 33, "most": 40, "even": 10, "odd": 7, "prime": 31, "one": 1}
 MORE_ONCE = (0, 0, 4, 20)
 DRAWS = 20

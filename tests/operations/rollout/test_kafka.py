@@ -6,33 +6,32 @@ import pytest
 
 from kgm.operations.rollout.session import POLL_MS
 from tests.kafka.broker import KafkaCluster
+from tests.kafka.versions import LONG_CONSUMER_SESSION, shared_broker
 from tests.operations.rollout.units import fleet, kgm
 
 pytestmark = [pytest.mark.shows("rollout"), pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes]
 NAMES = ["app-1", "app-2", "app-3"]
-PARTITIONS = 6
+TOPIC, PARTITIONS = "rollout-orders", 6
 #: For how long a unit is away, which is what kgm is told.
 AWAY_S = 1.0
 #: Longer than kgm waits for the answer to one look at the group.
 BROKER_AWAY_S = 1.6 * POLL_MS / 1000
-#: A session that outlasts what a restart takes on a busy machine.
+#: A session of classic members that outlasts what a restart takes on a busy machine.
 SESSION_MS = 10_000
 
 
 @pytest.fixture(scope="module")
 def broker():
-    with KafkaCluster(properties={"group.consumer.session.timeout.ms": str(SESSION_MS)}) as cluster:
-        cluster.create_topics({"orders": PARTITIONS})
-        yield cluster
+    cluster = shared_broker(properties=LONG_CONSUMER_SESSION)
+    cluster.create_topics({TOPIC: PARTITIONS})
+    return cluster
 
 
 def carried_out(broker, folder, group, *words, faults=None, placeholder="{instance_id}", **options):
     """A rolling restart of three members, and their units after it."""
     if options.get("protocol", "classic") == "classic":
         options.setdefault("session_timeout_ms", SESSION_MS)
-    with fleet(
-        broker.bootstrap, folder, NAMES, partitions=PARTITIONS, group=group, topics=["orders"], **options
-    ) as units:
+    with fleet(broker.bootstrap, folder, NAMES, partitions=PARTITIONS, group=group, topics=[TOPIC], **options) as units:
         units.faults |= faults or {}
         units.restart_s = AWAY_S
         ended = kgm(
@@ -53,7 +52,7 @@ def carried_out(broker, folder, group, *words, faults=None, placeholder="{instan
     ],
 )
 def test_static_members_are_restarted_without_a_rebalance(broker, tmp_path, kind, protocol):
-    ended, calls = carried_out(broker, tmp_path, f"static-{kind}-{protocol}", kind=kind, protocol=protocol)
+    ended, calls = carried_out(broker, tmp_path, f"rollout-static-{kind}-{protocol}", kind=kind, protocol=protocol)
     assert (ended.code, calls) == (0, NAMES), ended
     (done,) = ended.of_kind("done")
     assert (done["observed"]["rebalances"], done["observed"]["handovers"]) == (0, 0)
@@ -63,7 +62,7 @@ def test_static_members_are_restarted_without_a_rebalance(broker, tmp_path, kind
 @pytest.mark.parametrize("kind", ["librdkafka", pytest.param("java", marks=pytest.mark.long)])
 def test_dynamic_members_cost_what_was_foretold_of_each_step(broker, tmp_path, kind):
     ended, calls = carried_out(
-        broker, tmp_path, f"dynamic-{kind}", kind=kind, static=False, placeholder="{client_id}"
+        broker, tmp_path, f"rollout-dynamic-{kind}", kind=kind, static=False, placeholder="{client_id}"
     )  # fmt: skip
     assert ended.code == 0, str(ended)
     assert sorted(calls) == NAMES
@@ -102,7 +101,7 @@ def come_back_twice(units, name):
     ],
 )
 def test_a_fault_is_named_and_the_next_step_is_not_begun(broker, tmp_path, fault, message):
-    ended, calls = carried_out(broker, tmp_path, f"fault-{fault.__name__}", faults={"app-2": fault})
+    ended, calls = carried_out(broker, tmp_path, f"rollout-fault-{fault.__name__}", faults={"app-2": fault})
     assert (ended.code, calls) == (8, ["app-1", "app-2"]), ended
     assert message in ended.err
     assert "1 of 3 steps done; step 2 (app-2) has begun" in ended.err
@@ -113,7 +112,7 @@ def test_a_broker_that_is_killed_in_a_step_is_waited_for(tmp_path):
     """The coordinator is away and comes back; the members were not told, and the group is as it was. A step may take longer
     than a broker's start on a busy machine."""
     with KafkaCluster() as own:
-        own.create_topics({"orders": PARTITIONS})
+        own.create_topics({TOPIC: PARTITIONS})
 
         def kill_broker(units, name):
             units.stop(name)
@@ -125,7 +124,7 @@ def test_a_broker_that_is_killed_in_a_step_is_waited_for(tmp_path):
         ended, calls = carried_out(
             own,
             tmp_path,
-            "killed-broker",
+            "rollout-killed-broker",
             "--step-timeout",
             "2m",
             faults={"app-2": kill_broker},
@@ -140,11 +139,11 @@ def test_a_broker_that_is_killed_in_a_step_is_waited_for(tmp_path):
 @pytest.mark.long
 def test_members_that_are_removed_are_stopped_first(broker, tmp_path):
     with fleet(
-        broker.bootstrap, tmp_path, NAMES, partitions=PARTITIONS, group="removal", topics=["orders"],
+        broker.bootstrap, tmp_path, NAMES, partitions=PARTITIONS, group="rollout-removal", topics=[TOPIC],
         session_timeout_ms=SESSION_MS,
     ) as units:  # fmt: skip
         ended = kgm(
-            tmp_path, broker.bootstrap, "rollout", "--yes", "removal", "--remove", "app-{2..3}", "--exec-stop",
+            tmp_path, broker.bootstrap, "rollout", "--yes", "rollout-removal", "--remove", "app-{2..3}", "--exec-stop",
             f"{units.command} stop {{instance_id}}", "--assume-stopped", "--settle", "2s", "-o", "ndjson",
         )  # fmt: skip
         assert ended.code == 0, str(ended)

@@ -5,22 +5,22 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kafka.broker import KafkaCluster
 from tests.kafka.members import wait_settled
+from tests.kafka.versions import LONG_CONSUMER_SESSION, shared_broker
 from tests.operations.rollout.units import fleet, kgm
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes]
 NAMES = ["app-1", "app-2", "app-3"]
-PARTITIONS = 6
+TOPIC, PARTITIONS = "replace-orders", 6
 #: The members' session is longer than their restart may take before it: nothing ends by itself within a test.
 SESSION_MS = 60_000
 
 
 @pytest.fixture(scope="module")
 def broker():
-    with KafkaCluster(properties={"group.consumer.session.timeout.ms": str(SESSION_MS)}) as cluster:
-        cluster.create_topics({"orders": PARTITIONS})
-        yield cluster
+    cluster = shared_broker(properties=LONG_CONSUMER_SESSION)
+    cluster.create_topics({TOPIC: PARTITIONS})
+    return cluster
 
 
 def carried_out(broker, folder, group, *words, start_s=1.0, kind="librdkafka", faults=None, **options):
@@ -28,7 +28,7 @@ def carried_out(broker, folder, group, *words, start_s=1.0, kind="librdkafka", f
     if options.get("protocol", "classic") == "classic":
         options.setdefault("session_timeout_ms", SESSION_MS)
     with fleet(
-        broker.bootstrap, folder, NAMES, partitions=PARTITIONS, kind=kind, group=group, topics=["orders"], **options
+        broker.bootstrap, folder, NAMES, partitions=PARTITIONS, kind=kind, group=group, topics=[TOPIC], **options
     ) as units:
         units.start_s = start_s
         units.faults |= faults or {}
@@ -62,7 +62,13 @@ def assert_as_foretold(ended):
 def test_each_step_of_a_rolling_restart_is_as_foretold(broker, tmp_path, kind, options):
     unseen = ["--accept-unseen"] if options.get("protocol") == "consumer" else []
     ended, calls = carried_out(
-        broker, tmp_path, f"rolling-{kind}-{len(options)}-{bool(unseen)}", "--rolling", *unseen, kind=kind, **options
+        broker,
+        tmp_path,
+        f"replace-rolling-{kind}-{len(options)}-{bool(unseen)}",
+        "--rolling",
+        *unseen,
+        kind=kind,
+        **options,
     )
     assert ended.code == 0, str(ended)
     assert calls == [(verb, name) for name in NAMES for verb in ("stop", "start")]
@@ -76,7 +82,7 @@ def test_each_step_of_a_rolling_restart_is_as_foretold(broker, tmp_path, kind, o
 
 @pytest.mark.long
 def test_all_members_together_leave_the_group_empty_for_a_while(broker, tmp_path):
-    ended, calls = carried_out(broker, tmp_path, "together", "--together")
+    ended, calls = carried_out(broker, tmp_path, "replace-together", "--together")
     assert ended.code == 0, str(ended)
     assert sorted(calls[:3]) == [("stop", name) for name in NAMES]
     assert sorted(calls[3:]) == [("start", name) for name in NAMES]
@@ -87,7 +93,12 @@ def test_all_members_together_leave_the_group_empty_for_a_while(broker, tmp_path
 def test_a_member_that_is_alive_is_not_removed(broker, tmp_path):
     """Its command says that it has stopped, and it has not: it heartbeats, and comes back when it is removed."""
     ended, calls = carried_out(
-        broker, tmp_path, "alive", "--rolling", faults={"app-2": lambda _units, _name: 0}, session_timeout_ms=10_000
+        broker,
+        tmp_path,
+        "replace-alive",
+        "--rolling",
+        faults={"app-2": lambda _units, _name: 0},
+        session_timeout_ms=10_000,
     )
     assert (ended.code, calls) == (7, [("stop", "app-1"), ("start", "app-1"), ("stop", "app-2")]), ended
     assert "1 of 3 steps done; step 2 (app-2) has begun" in ended.err

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from kgm.protocol.subscription import MemberAssignment, encode_assignment
-from tests import KGM
+from tests.cli.forked import run_forked
 from tests.client.joiners import Joiner, form_group
 from tests.kafka.members import members_of, wait_settled
 
@@ -205,8 +204,5 @@ def environment(folder: Path, bootstrap: str) -> dict[str, str]:
 
 def kgm(folder: Path, bootstrap: str, *words: str, timeout_s: float = 120) -> Ended:
     """Run kgm as a process."""
-    done = subprocess.run(
-        [*KGM, *words], capture_output=True, text=True, env=environment(folder, bootstrap), timeout=timeout_s, check=False,
-        stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+    done = run_forked(words, stdin="", environment=environment(folder, bootstrap), timeout_s=timeout_s)
     return Ended(done.returncode, done.stdout, done.stderr)

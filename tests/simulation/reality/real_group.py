@@ -124,12 +124,6 @@ class RealGroup:
             if position in since_s:
                 self._starting.append((member, since_s.pop(position), spans))
 
-    def warm(self, positions: Sequence[int]) -> None:
-        """Have processes ready that can start at these positions: a machine may be slow at that, but not the plan."""
-        for pool in self.pools.values():
-            if isinstance(pool, RdMembers):
-                pool.warm(sum(self.pool_of(position) is pool for position in positions))
-
     def stop(self, positions: Sequence[int], how: Stop) -> None:
         """Stop them at the same time, and wait until they have."""
         going = {position: self.alive.pop(position) for position in positions}
@@ -172,7 +166,6 @@ class RealGroup:
         """Do what the case says, and wait until the group is stable."""
         case = self.case
         new = range(case.members, case.members + case.scale_out)
-        self.warm(new)
         if case.scale_in or case.remove:
             leavers = self.leavers(case.remove)
             self.stop((*case.scale_in, *case.remove), case.stop)
@@ -181,7 +174,6 @@ class RealGroup:
         for position in new:
             self.start(position)
         for batch in case.batches:
-            self.warm(batch)
             self.stop(batch, case.stop)
             time.sleep(case.restart_ms / 1000)
             if case.freed:
@@ -255,7 +247,6 @@ class RealGroup:
                 if self.case.retry_ms is not None:
                     self.refused_since_s[position] = fatal.at_s
                     self.retried_at_s[position] = fatal.at_s + self.case.retry_ms / 1000
-                    self.warm([position])
         for position, at_s in list(self.retried_at_s.items()):
             if time.monotonic() >= at_s:
                 del self.retried_at_s[position]

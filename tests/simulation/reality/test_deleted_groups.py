@@ -102,7 +102,6 @@ def test_a_group_that_is_empty_for_a_while(protocol: str, has_offsets: bool, has
         with ThreadPoolExecutor(len(members)) as threads:
             list(threads.map(Member.close, members))
         time.sleep(AWAY_S)  # what the plan does
-        pool.warm(len(members))
         again = [_start(pool, group_id, protocol, name) for name in ("one", "two")]
         _wait_for_owners(again)
         after = _counters(values_by_group(hasty.bootstrap)[group_id])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import replace
 
@@ -27,6 +28,7 @@ from tests.selection import sized
 from tests.simulation.groups import DYNAMIC, STATIC, ids
 from tests.simulation.play.bulk.both_ways import NEVER, assert_equal, play, with_a_plan
 
+ASSIGNORS = ("uniform", "range")
 LIBRARIES = (None, "java", "librdkafka")
 INTERVAL, ASSIGNED_EVERY = "group.consumer.heartbeat.interval.ms", "group.consumer.assignment.interval.ms"
 OFTEN = {INTERVAL: "700", "group.consumer.min.heartbeat.interval.ms": "500"}
@@ -92,8 +94,11 @@ def test_most_heartbeats_of_a_rolling_bounce_are_played_in_bulk(assignor, librar
     assert share > 0.8, share
 
 
-@pytest.mark.parametrize("assignor", ["uniform", "range"])
-@pytest.mark.parametrize("version", VERSIONS, ids=str)
+@pytest.mark.parametrize(
+    ("version", "assignor"),
+    sized(list(zip(VERSIONS, itertools.cycle(ASSIGNORS))), list(itertools.product(VERSIONS, ASSIGNORS))),
+    ids=str,
+)
 def test_brokers_of_each_release(version, assignor):
     group = consumers(30, 61, assignor=assignor)
     plan = Plan(bounce=ids(group)[:8], scale_out=2, rolling=Rolling(), restart_time_ms=3_000, kafka_version=version)

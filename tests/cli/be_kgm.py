@@ -1,0 +1,37 @@
+"""Is kgm in a fork of the process that has imported it (`forked.py`), for those who start a command: it passes its standard
+streams on, forwards the signals that end a command, and ends as the fork does. Starts in milliseconds: python -SE.
+
+argv[1] is the path of the Unix socket."""
+
+import json
+import os
+import signal
+import socket
+import sys
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def main() -> None:
+    environment = dict(os.environ)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(sys.argv[1])
+        request = {"arguments": sys.argv[2:], "environment": environment, "folder": os.getcwd(), "errors": "strict"}  # noqa: PTH109 (pathlib takes longer to import)
+        data = json.dumps(request).encode() + b"\n"
+        sent = socket.send_fds(connection, [data], [0, 1, 2])
+        connection.sendall(data[sent:])
+        answers = connection.makefile()
+        pid = int(answers.readline())
+        for number in FORWARDED:
+            signal.signal(number, lambda number, _: os.kill(pid, number))
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):  # what the fork has closed must be closed
+            os.dup2(null, descriptor)
+        code = int(answers.readline())
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+main()
