@@ -111,7 +111,7 @@ def used_topics(members: Iterable[MemberSnapshot], committed: Offsets) -> set[st
     """Topics that members subscribe to or own, and those with committed offsets."""
     used = {topic for topic, _ in committed}
     for member in members:
-        used |= {*member.topics, *member.assignment, *(member.target_assignment or {})}
+        used |= {*member.known_topics, *member.assignment, *(member.target_assignment or {})}
     return used
 
 
@@ -150,13 +150,20 @@ def _classic_member(group_id: str, member: Any, status: str, *, is_consumer: boo
         client_host=_host(member.client_host),
         rack=(subscription.rack_id or None) if subscription else None,
         status=status,
-        topics=tuple(sorted(set(subscription.topics))) if subscription else (),
+        topics=_topics(subscription, is_consumer=is_consumer),
         assignment=assignment or {},
         protocol="classic",
         client_library=_library(group_id, member, subscription),
         listed_at=listed_at,
         is_readable=assignment is not None,
     )
+
+
+def _topics(subscription: Subscription | None, *, is_consumer: bool) -> tuple[str, ...] | None:
+    """None for a consumer whose subscription cannot be read, or is not described while the group rebalances."""
+    if subscription is None:
+        return None if is_consumer else ()
+    return tuple(sorted(set(subscription.topics)))
 
 
 def _subscription(blob: bytes) -> Subscription | None:

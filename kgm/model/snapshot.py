@@ -49,13 +49,13 @@ class TopicSnapshot:
 class MemberSnapshot:
     """One member. Its *identity* is its group instance id, or its member id if it is dynamic.
 
-    status: `away` is a static member of a `consumer` group at member epoch -2 (KIP-848). protocol: `classic` or
-    `consumer`; during a migration a group has members of both. client_library: None if it is not known. listed_at: its
-    position in the broker's response, which is the order of a hash map that assignors may depend on; None if it is not
-    known or has no meaning. listed_target: the target assignment of a member of a consumer group, topics and partitions
-    in the order of the broker's response, which is the order of hash maps too: a member that has to revoke partitions
-    revokes the last ones. is_readable: whether its assignment could be decoded; if not, `assignment` is empty, and what
-    it owns is not known."""
+    status: `away` is a static member of a `consumer` group at member epoch -2 (KIP-848). topics: None if it is not
+    known what it subscribes to. protocol: `classic` or `consumer`; during a migration a group has members of both.
+    client_library: None if it is not known. listed_at: its position in the broker's response, which is the order of
+    a hash map that assignors may depend on; None if it is not known or has no meaning. listed_target: the target
+    assignment of a member of a consumer group, topics and partitions in the order of the broker's response, which
+    is the order of hash maps too: a member that has to revoke partitions revokes the last ones. is_readable:
+    whether its assignment could be decoded; if not, `assignment` is empty, and what it owns is not known."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -64,7 +64,7 @@ class MemberSnapshot:
     rack: str | None = None
     member_epoch: int | None = None
     status: str = "unknown"
-    topics: tuple[str, ...] = ()
+    topics: tuple[str, ...] | None = ()
     regex: str | None = None
     assignment: Partitions = field(default_factory=dict)
     target_assignment: Partitions | None = None
@@ -79,6 +79,11 @@ class MemberSnapshot:
     def identity(self) -> str:
         return self.group_instance_id if self.group_instance_id is not None else self.member_id
 
+    @property
+    def known_topics(self) -> tuple[str, ...]:
+        """The topics that it is known to subscribe to by name."""
+        return self.topics or ()
+
     def to_json(self) -> dict[str, Any]:
         return {
             "group_instance_id": self.group_instance_id,
@@ -88,7 +93,10 @@ class MemberSnapshot:
             "rack": self.rack,
             "member_epoch": self.member_epoch,
             "status": self.status,
-            "subscription": {"topics": sorted(self.topics), "regex": self.regex},
+            "subscription": {
+                "topics": None if self.topics is None else sorted(self.topics),
+                "regex": self.regex,
+            },
             "assignment": _sorted(self.assignment),
             "target_assignment": None if self.target_assignment is None else _sorted(self.target_assignment),
             "lag": self.lag,
@@ -364,7 +372,7 @@ def _member(data: Any, index: int) -> MemberSnapshot:
         rack=reader.get("rack", (str,), optional=True),
         member_epoch=reader.get("member_epoch", (int,), optional=True),
         status=reader.get("status", (str,), optional=True) or "unknown",
-        topics=subscription.names("topics") or (),
+        topics=subscription.names("topics"),
         regex=subscription.get("regex", (str,), optional=True),
         assignment=reader.partitions("assignment", optional=True) or {},
         target_assignment=reader.partitions("target_assignment", optional=True),

@@ -57,7 +57,7 @@ def members_table(snapshot: GroupSnapshot, *, verbose: bool = False) -> Table:
 
 
 def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot) -> list[Cell]:
-    subscription = ",".join([*sorted(member.topics), *([f"/{member.regex}/"] if member.regex else ())])
+    subscription = ",".join([*sorted(member.known_topics), *([f"/{member.regex}/"] if member.regex else ())])
     target = member.target_assignment
     return [
         snapshot.group_id,
@@ -98,7 +98,7 @@ def _unowned_partitions(snapshot: GroupSnapshot) -> list[str]:
     if unreadable:
         return [f"the assignment cannot be decoded, so it is not known what they own: {some(unreadable)}"]
     owned = {(t, p) for member in snapshot.members for t, partitions in member.assignment.items() for p in partitions}
-    subscribed = {topic for member in snapshot.members for topic in member.topics}
+    subscribed = {topic for member in snapshot.members for topic in member.known_topics}
     free = {
         topic.name: [p for p in range(topic.partitions) if (topic.name, p) not in owned]
         for topic in snapshot.topics

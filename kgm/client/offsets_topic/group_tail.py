@@ -220,7 +220,7 @@ def as_snapshot(group_id: str, value: Any) -> GroupSnapshot:
 def _member(member: Any, *, readable: bool) -> MemberSnapshot:
     from kgm.protocol.subscription import decode_assignment, decode_subscription
 
-    topics: tuple[str, ...] = ()
+    topics: tuple[str, ...] | None = None if readable else ()
     assignment: Mapping[str, Sequence[int]] = {}
     if readable:
         try:

@@ -86,7 +86,8 @@ def partition_counts(assignments: Iterable[Mapping[str, list[int]]]) -> dict[str
 def _member(row: MemberRow, number: int) -> MemberSnapshot:
     return MemberSnapshot(
         member_id=row.member_id, group_instance_id=row.group_instance_id, client_id=row.client_id,
-        client_host=row.client_host, rack=row.rack_id or None, status="stable", topics=tuple(set(row.topics or ())),
+        client_host=row.client_host, rack=row.rack_id or None, status="stable",
+        topics=None if row.topics is None else tuple(set(row.topics)),
         assignment=_assigned(row), protocol="classic", listed_at=number,
         # librdkafka writes an empty rack where others write null.
         client_library="librdkafka" if row.rack_id == "" else None,

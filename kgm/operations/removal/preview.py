@@ -40,7 +40,7 @@ def preview_moves(
     if not removed_member_ids:
         return ExpectedMoves(moves=())
     staying = [member for member in group.members if member.member_id not in removed_member_ids]
-    wanted = {topic for member in staying for topic in member.topics}
+    wanted = {topic for member in staying for topic in member.known_topics}
     if any(member.regex for member in staying):
         wanted |= {topic for member in group.members for topic in member.assignment}
     unknown = sorted(wanted & set(undescribed_topics))
@@ -160,7 +160,7 @@ def _owned(group: GroupSnapshot, member: MemberSnapshot) -> Partitions:
 
 def _topics(group: GroupSnapshot, member: MemberSnapshot) -> list[str]:
     """Subscribed names, with a regular expression resolved over the topics that members own."""
-    names = set(member.topics)
+    names = set(member.known_topics)
     if member.regex:
         names |= {topic for other in group.members for topic in (*other.assignment, *(other.target_assignment or {}))}
     return sorted(names)

@@ -77,10 +77,16 @@ def _classic_member(view: GroupView, member: MemberView) -> MemberSnapshot:
         client_host=member.client_host.removeprefix("/"),
         rack=(subscription.rack_id or None) if subscription else None,
         status=status,
-        topics=tuple(sorted(set(subscription.topics))) if subscription else (),
+        topics=_subscribed(subscription, is_consumer=is_consumer),
         assignment=_assignment(member.assignment) if is_consumer else {},
         protocol="classic",
     )
+
+
+def _subscribed(subscription: Subscription | None, *, is_consumer: bool) -> tuple[str, ...] | None:
+    if subscription is None:
+        return None if is_consumer else ()
+    return tuple(sorted(set(subscription.topics)))
 
 
 def _subscription(data: bytes) -> Subscription | None:
@@ -160,7 +166,7 @@ def _topics(
     cluster: EmbeddedCluster, members: tuple[MemberSnapshot, ...], offsets: tuple[OffsetSnapshot, ...]
 ) -> tuple[TopicSnapshot, ...]:
     """Those that members subscribe to or own, and those with committed offsets."""
-    names = {row.topic for row in offsets}.union(*(member.topics for member in members))
+    names = {row.topic for row in offsets}.union(*(member.known_topics for member in members))
     return tuple(
         TopicSnapshot(name=topic.name, partitions=topic.partitions, topic_id=topic.topic_id)
         for topic in cluster.topics.all()

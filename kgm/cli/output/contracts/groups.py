@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PARTITIONS: Final = {"*": ["int"]}
 COORDINATOR: Final = ({"id": "int", "host": "str", "port": "int"}, None)
-SUBSCRIPTION: Final[dict[str, Any]] = {"topics": ["str"], "regex": "str?"}
+SUBSCRIPTION: Final[dict[str, Any]] = {"topics": (["str"], None), "regex": "str?"}
 MOVE: Final[dict[str, Any]] = {"topic": "str", "partition": "int", "from": "str?", "to": "str?"}
 #: A value before or after a change.
 VALUE: Final = ("str", "int", None)
