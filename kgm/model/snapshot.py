@@ -9,6 +9,7 @@ from _collections_abc import Mapping  # as in kgm/model/assignment.py
 from _operator import itemgetter  # as `operator` has it
 
 from kgm.model.assignment import Partitions
+from kgm.model.client_library import CONFIDENCES, ClientLibrary, library_json, stated_library
 from kgm.model.errors import UsageError
 from kgm.model.record import field, record, replace
 from kgm.model.uuids import uuid_of, uuid_text
@@ -70,7 +71,7 @@ class MemberSnapshot:
     target_assignment: Partitions | None = None
     lag: int | None = None
     protocol: str | None = None
-    client_library: str | None = None
+    client_library: ClientLibrary | None = None
     listed_at: int | None = None
     listed_target: Partitions | None = None
     is_readable: bool = True
@@ -101,7 +102,7 @@ class MemberSnapshot:
             "target_assignment": None if self.target_assignment is None else _sorted(self.target_assignment),
             "lag": self.lag,
             "protocol": self.protocol,
-            "client_library": self.client_library,
+            "client_library": library_json(self.client_library),
             "listed_at": self.listed_at,
             "listed_target": None
             if self.listed_target is None
@@ -141,6 +142,8 @@ class GroupSnapshot:
     """One group at the time of the snapshot. Times are in milliseconds.
 
     leader: the member id of the classic group's leader, which no API returns; None where it is not known.
+    leader_library: the client library that has written the assignments of a classic group; None where they are not
+    known.
     kafka_versions: the versions that its coordinator's broker may have (`3.9`, `3.9+new`); none if it is of no release
     of Apache Kafka that kgm knows, and None if it was not asked. deleted_topics: those that members own or that have
     committed offsets, and of which the brokers say that they do not exist."""
@@ -161,6 +164,7 @@ class GroupSnapshot:
     offsets: tuple[OffsetSnapshot, ...] = ()
     kafka_versions: tuple[str, ...] | None = None
     leader: str | None = None
+    leader_library: ClientLibrary | None = None
     deleted_topics: tuple[str, ...] = ()
 
     @property
@@ -221,6 +225,7 @@ class GroupSnapshot:
             "offsets": [row.to_json() for row in sorted(self.offsets, key=_PLACE)],
             "kafka_versions": None if self.kafka_versions is None else [*self.kafka_versions],
             "leader": self.leader,
+            "leader_library": None if self.leader_library is None else self.leader_library.to_json(),
             "deleted_topics": [*self.deleted_topics],
         }
 
@@ -253,6 +258,7 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         offsets=tuple(_offset(item, i) for i, item in enumerate(group.array("offsets"))),
         kafka_versions=group.names("kafka_versions"),
         leader=group.get("leader", (str,), optional=True),
+        leader_library=_library(group, "leader_library"),
         deleted_topics=group.names("deleted_topics") or (),
     )
 
@@ -378,11 +384,25 @@ def _member(data: Any, index: int) -> MemberSnapshot:
         target_assignment=reader.partitions("target_assignment", optional=True),
         lag=reader.get("lag", (int,), optional=True),
         protocol=reader.get("protocol", (str,), optional=True),
-        client_library=reader.get("client_library", (str,), optional=True),
+        client_library=_library(reader, "client_library"),
         listed_at=reader.get("listed_at", (int,), optional=True),
         listed_target=reader.listed("listed_target"),
         is_readable=reader.get("is_readable", (bool,), optional=True) is not False,
     )
+
+
+def _library(reader: _Reader, key: str) -> ClientLibrary | None:
+    """None where nothing is known. Snapshots of kgm up to 0.1 have a name."""
+    value = reader.get(key, (dict, str), optional=True)
+    if value is None or isinstance(value, str):
+        return stated_library(value)
+    one = _Reader(value, f"{reader.where}.{key}")
+    name = one.get("name", (str,), optional=True)
+    confidence = one.choice("confidence", CONFIDENCES)
+    evidence, candidates = one.names("evidence") or (), one.names("candidates") or ()
+    if name is None and not evidence and not candidates:
+        return None
+    return ClientLibrary(name=name, confidence=confidence, evidence=evidence, candidates=candidates)
 
 
 def _offset(data: Any, index: int) -> OffsetSnapshot:

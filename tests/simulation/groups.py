@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kgm.model.client_library import stated_library
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 from kgm.simulation.plan.bounce_plan import Membership
 from kgm.simulation.plan.synthetic_group import synthetic_group
@@ -14,7 +15,9 @@ STATIC, DYNAMIC = Membership.STATIC, Membership.DYNAMIC
 def made_up(members=3, partitions=12, membership=STATIC, assignor="range", *, library=None, **changes) -> GroupSnapshot:
     """A group over topic `t`; members are member-1.. or dynamic ones of one client id."""
     group = synthetic_group(members, [TopicSnapshot(name="t", partitions=partitions)], membership, assignor)
-    return replace(group, members=tuple(replace(m, client_library=library) for m in group.members), **changes)
+    return replace(
+        group, members=tuple(replace(m, client_library=stated_library(library)) for m in group.members), **changes
+    )
 
 
 def ids(snapshot: GroupSnapshot, *positions: int) -> tuple[str, ...]:

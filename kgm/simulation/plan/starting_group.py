@@ -7,14 +7,16 @@ from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign
 from kgm.assignors.contract import refuse_too_many_partitions
 from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.unsupported_groups import STREAMS, refuse_unsupported
+from kgm.clients.recognition import recognise_by_ids
 from kgm.coordinator.contract.topic_image import Topic, TopicImage, topic_id
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.java.timeline_hash_map import timeline_capacity
 from kgm.model.assignment import Assignment, Partitions
+from kgm.model.client_library import ClientLibrary
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
-from kgm.simulation.plan.client_library import Library, guess_library
+from kgm.simulation.plan.client_library import Library, played_as
 
 #: Defaults of Kafka's clients.
 SESSION_TIMEOUT_MS = 45_000
@@ -35,7 +37,8 @@ class StartingMember:
     """One consumer, through all its restarts, as it is before the plan. A new member has an empty `member_id`.
 
     identity: what the plan and the report call it before it restarts. listed: in a consumer group, what it owns in the
-    order in which the broker lists it, if that is known. library: None if it is not known."""
+    order in which the broker lists it, if that is known. library: whose consumer is played; None for one
+    that kgm does not play, or that is not known. client: the library as far as it is known."""
 
     identity: str
     member_id: str
@@ -47,6 +50,7 @@ class StartingMember:
     owned: Partitions
     listed: Partitions | None = None
     library: Library | None = None
+    client: ClientLibrary = field(default_factory=ClientLibrary)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +258,7 @@ def _member(
         instance_id = None
     elif what_if.membership is Membership.STATIC:
         instance_id = member.identity
+    client = library_of(snapshot, member)
     return StartingMember(
         identity=member.member_id if instance_id is None else instance_id,
         member_id=member.member_id,
@@ -264,7 +269,15 @@ def _member(
         topics=_subscribed(member, snapshot, caveats),
         owned=member.assignment,
         listed=_listed(member),
-        library=guess_library(member.client_library, member.client_id, member.member_id),
+        library=played_as(client),
+        client=client,
+    )
+
+
+def library_of(snapshot: GroupSnapshot, member: MemberSnapshot) -> ClientLibrary:
+    """The client library of a member; by its ids if the snapshot says nothing of it."""
+    return member.client_library or recognise_by_ids(
+        snapshot.group_id, member.client_id, member.member_id, member.protocol or snapshot.type
     )
 
 

@@ -17,6 +17,12 @@ SUBSCRIPTION: Final[dict[str, Any]] = {"topics": (["str"], None), "regex": "str?
 MOVE: Final[dict[str, Any]] = {"topic": "str", "partition": "int", "from": "str?", "to": "str?"}
 #: A value before or after a change.
 VALUE: Final = ("str", "int", None)
+CLIENT_LIBRARY: Final[dict[str, Any]] = {
+    "name": "str?",
+    "confidence": "=certain|likely|unknown",
+    "evidence": ["str"],
+    "candidates": ["str"],
+}
 MEMBER: Final[dict[str, Any]] = {
     "group_instance_id": "str?",
     "member_id": "str",
@@ -30,7 +36,7 @@ MEMBER: Final[dict[str, Any]] = {
     "target_assignment": (PARTITIONS, None),
     "lag": "int?",
     "protocol": "str?",
-    "client_library": "str?",
+    "client_library": CLIENT_LIBRARY,
     "listed_at": "int?",
     "listed_target": ([{"topic": "str", "partitions": ["int"]}], None),
     "is_readable": "bool",
@@ -62,6 +68,7 @@ GROUP: Final[dict[str, Any]] = {
     "offsets": [_OFFSET],
     "kafka_versions": (["str"], None),
     "leader": "str?",
+    "leader_library": (CLIENT_LIBRARY, None),
     "deleted_topics": ["str"],
 }
 #: What could not be read, so that something is null or missing.
