@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign
+from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_known
 from kgm.assignors.contract import refuse_too_many_partitions
 from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.unsupported_groups import STREAMS, refuse_unsupported
 from kgm.clients.recognition import recognise_by_ids
+from kgm.clients.table import CLIENTS, SAME_ASSIGNOR
 from kgm.coordinator.contract.topic_image import Topic, TopicImage, topic_id
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.java.timeline_hash_map import timeline_capacity
@@ -38,7 +39,8 @@ class StartingMember:
 
     identity: what the plan and the report call it before it restarts. listed: in a consumer group, what it owns in the
     order in which the broker lists it, if that is known. library: whose consumer is played; None for one
-    that kgm does not play, or that is not known. client: the library as far as it is known."""
+    that kgm does not play, or that is not known. client: the library as far as it is known.
+    leaves_when_static: whether it leaves the group when it is closed although it is static."""
 
     identity: str
     member_id: str
@@ -51,6 +53,7 @@ class StartingMember:
     listed: Partitions | None = None
     library: Library | None = None
     client: ClientLibrary = field(default_factory=ClientLibrary)
+    leaves_when_static: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +66,8 @@ class StartingGroup:
     listing_capacity: the number of buckets of the hash map behind that order, None if it is not known. In a classic
     group it is the map that a leader sees (`play.leader`), in a consumer group the broker's own (`play.seed_records`).
     has_offsets: whether it has committed offsets, None if that is not known; a broker deletes a group without any when
-    it finds it empty. caveats: what had to be assumed."""
+    it finds it empty. caveats: what had to be assumed. unknown_assignor: the one that it has
+    if kgm does not know it; then `assignor` stands for it, and who gets what is not known."""
 
     group_id: str
     assignor: str
@@ -78,6 +82,7 @@ class StartingGroup:
     has_offsets: bool | None = True
     caveats: tuple[str, ...] = ()
     protocol: GroupProtocol = GroupProtocol.CLASSIC
+    unknown_assignor: str | None = None
 
     @property
     def assignment(self) -> dict[str, Partitions]:
@@ -109,7 +114,7 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
     protocol = what_if.protocol or GroupProtocol(snapshot.type)
     caveats: list[str] = []
     session_timeout_ms = _timeout(
-        what_if.session_timeout_ms, snapshot.session_timeout_ms, SESSION_TIMEOUT_MS, "session", caveats
+        what_if.session_timeout_ms, snapshot.session_timeout_ms, _usual_session_ms(snapshot), "session", caveats
     )
     # In a consumer group it only matters to a member that does not give up its partitions.
     matters = caveats if protocol is GroupProtocol.CLASSIC else []
@@ -117,9 +122,12 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
         what_if.rebalance_timeout_ms, snapshot.rebalance_timeout_ms, REBALANCE_TIMEOUT_MS, "rebalance", matters
     )
     generation = snapshot.generation if snapshot.type == "classic" else snapshot.group_epoch
+    assignor = _assignor(snapshot, what_if, protocol)
+    is_playable = protocol is GroupProtocol.CONSUMER or assignor == STREAMS or is_known(assignor)
     group = StartingGroup(
         group_id=snapshot.group_id,
-        assignor=_assignor(snapshot, what_if, protocol),
+        assignor=assignor if is_playable or what_if.assignor else CLASSIC_ASSIGNOR,
+        unknown_assignor=None if is_playable or what_if.assignor else assignor,
         protocol=protocol,
         generation=_UNKNOWN_GENERATION if generation is None else generation,
         generation_is_known=generation is not None,
@@ -203,6 +211,14 @@ def _refuse_unplayable(snapshot: GroupSnapshot) -> None:
         )
 
 
+def _usual_session_ms(snapshot: GroupSnapshot) -> int:
+    """The default of the libraries of a classic group: the shortest, if they differ."""
+    libraries = {None if one.client_library is None else one.client_library.name for one in snapshot.members}
+    if snapshot.type != "classic" or not libraries or not libraries <= CLIENTS.keys():
+        return SESSION_TIMEOUT_MS
+    return min(CLIENTS[name].session_timeout_ms for name in libraries if name is not None)
+
+
 def _timeout(supposed: int | None, seen: int | None, default: int, what: str, caveats: list[str]) -> int:
     if supposed is not None:
         return supposed
@@ -241,7 +257,7 @@ def _assignor(snapshot: GroupSnapshot, what_if: WhatIf, protocol: GroupProtocol)
                 hint="take it while the group is Stable, or name an assignor: --assignor range",
                 group_id=snapshot.group_id,
             )
-        return assignor
+        return SAME_ASSIGNOR.get(assignor, assignor)
     supposed = (what_if.assignor or "").removeprefix(SERVER_PREFIX)
     if supposed and supposed not in SERVER_ASSIGNORS:
         known = ", ".join(SERVER_ASSIGNORS)
@@ -271,6 +287,7 @@ def _member(
         listed=_listed(member),
         library=played_as(client),
         client=client,
+        leaves_when_static=client.name in CLIENTS and CLIENTS[client.name].leaves_when_static,
     )
 
 
@@ -313,7 +330,9 @@ def _subscribed(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: list[s
 def with_assignor_applied(group: StartingGroup) -> StartingGroup:
     """The group after its assignor has run, beginning with what the members own, until the result is the same twice."""
     owned: Assignment = {member.member_id: member.owned for member in group.members}
-    name = group.assignor if group.protocol is GroupProtocol.CLASSIC else SERVER_PREFIX + group.assignor
+    name = group.unknown_assignor or group.assignor
+    if group.protocol is not GroupProtocol.CLASSIC:
+        name = SERVER_PREFIX + group.assignor
     for _ in range(_MAX_ROUNDS):
         assigned: Assignment = assign(name, _assignor_input(group, owned))
         if assigned == owned:

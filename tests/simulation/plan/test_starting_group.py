@@ -18,7 +18,7 @@ def group(*members, **more):
 
 def test_a_starting_group_is_as_described():
     seen = group(
-        member("a", assignment={"t": (0, 3)}, client_library=stated_library("librdkafka")), member("b", static=False), generation=7,
+        member("a", assignment={"t": (0, 3)}, client_library=stated_library("librdkafka")), member("b", static=False, client_library=None), generation=7,
         session_timeout_ms=10_000, rebalance_timeout_ms=60_000,
     )  # fmt: skip
     origin = starting_group_of(seen, WhatIf())
