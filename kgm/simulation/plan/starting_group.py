@@ -13,7 +13,7 @@ from kgm.coordinator.contract.topic_image import Topic, TopicImage, topic_id
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.java.timeline_hash_map import timeline_capacity
 from kgm.model.assignment import Assignment, Partitions
-from kgm.model.client_library import ClientLibrary
+from kgm.model.client_library import ClientLibrary, stated_library
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
@@ -288,6 +288,19 @@ def _member(
         library=played_as(client),
         client=client,
         leaves_when_static=client.name in CLIENTS and CLIENTS[client.name].leaves_when_static,
+    )
+
+
+def with_stated_library(snapshot: GroupSnapshot, library: str) -> GroupSnapshot:
+    """The group with a client library that an operator names, for all members and for the leader. Raises UsageError for
+    one that kgm does not know."""
+    if library not in CLIENTS:
+        raise UsageError(f"client library {library!r} is not known", hint=f"known: {', '.join(CLIENTS)}")
+    stated = stated_library(library, "the operator")
+    return replace(
+        snapshot,
+        members=tuple(replace(member, client_library=stated) for member in snapshot.members),
+        leader_library=stated if snapshot.type == "classic" else None,
     )
 
 
