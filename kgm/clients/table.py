@@ -1,8 +1,8 @@
 """What each client library sends and does, as far as kgm tells them apart by it.
 
 Recorded from sarama 1.61.1, franz-go 1.22.3, segmentio kafka-go 0.4.51, kafkajs 2.2.4, @platformatic/kafka 1.35.0,
-kafka-python 3.0.12, aiokafka 0.14.0, librdkafka 2.0.2, 2.3.0 and 2.16.1, and Java 4.3.0
-(tests/data/client_bytes.json has the bytes). Java from 2.4 on and librdkafka from 1.4 on write older versions."""
+kafka-python 3.0.12, aiokafka 0.14.0 and librdkafka 2.0.2, 2.3.0 and 2.16.1 (their bytes: tests/data/client_bytes.json),
+and from Java 4.3.0. Java from 2.4 on and librdkafka from 1.4 on write older versions, as their sources say."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ class ClientTraits:
     that only this library has, and the usual name of the same assignor. session_timeout_ms, rebalance_timeout_ms: the
     defaults. client_ids: how default client ids begin. member_ids: forms of the ids of
     KIP-848, none if it has no such consumers. like_java: assignors with which the library assigns what Java does, and
-    its members do in a restart what Java's do. leaves_when_static: whether a static member that is closed leaves.
+    its members do in a restart what Java's do. has_static_members: whether it knows group instance ids
+    (KIP-345). leaves_when_static: whether a static member that is closed leaves.
     differences: what it does otherwise, for people."""
 
     name: str
@@ -67,6 +68,7 @@ class ClientTraits:
     protocols: Mapping[str, str] = field(default_factory=dict)
     member_ids: tuple[str, ...] = ()
     like_java: tuple[str, ...] = ()
+    has_static_members: bool = True
     leaves_when_static: bool = False
     differences: tuple[str, ...] = ()
 
@@ -142,6 +144,7 @@ _TABLE: Final = (
         session_timeout_ms=30_000,
         rebalance_timeout_ms=30_000,
         client_ids=(),
+        has_static_members=False,
         differences=(
             "its range assignor gives member i the partitions from i*P/M to (i+1)*P/M",
             "its roundrobin assignor begins again with each topic",
@@ -156,6 +159,7 @@ _TABLE: Final = (
         rebalance_timeout_ms=60_000,
         client_ids=("kafkajs",),
         protocols={"RoundRobinAssigner": "roundrobin"},
+        has_static_members=False,
         differences=("it sends heartbeats between fetches only, up to 5 s late",),
     ),
     ClientTraits(

@@ -114,12 +114,12 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
     protocol = what_if.protocol or GroupProtocol(snapshot.type)
     caveats: list[str] = []
     session_timeout_ms = _timeout(
-        what_if.session_timeout_ms, snapshot.session_timeout_ms, _usual_session_ms(snapshot), "session", caveats
+        what_if.session_timeout_ms, snapshot.session_timeout_ms, _usual_timeouts(snapshot)[0], "session", caveats
     )
     # In a consumer group it only matters to a member that does not give up its partitions.
     matters = caveats if protocol is GroupProtocol.CLASSIC else []
     rebalance_timeout_ms = _timeout(
-        what_if.rebalance_timeout_ms, snapshot.rebalance_timeout_ms, REBALANCE_TIMEOUT_MS, "rebalance", matters
+        what_if.rebalance_timeout_ms, snapshot.rebalance_timeout_ms, _usual_timeouts(snapshot)[1], "rebalance", matters
     )
     generation = snapshot.generation if snapshot.type == "classic" else snapshot.group_epoch
     assignor = _assignor(snapshot, what_if, protocol)
@@ -211,12 +211,14 @@ def _refuse_unplayable(snapshot: GroupSnapshot) -> None:
         )
 
 
-def _usual_session_ms(snapshot: GroupSnapshot) -> int:
-    """The default of the libraries of a classic group: the shortest, if they differ."""
+def _usual_timeouts(snapshot: GroupSnapshot) -> tuple[int, int]:
+    """(session timeout, rebalance timeout) by default of the libraries of a classic group: if they differ, the shortest
+    session and the longest rebalance."""
     libraries = {None if one.client_library is None else one.client_library.name for one in snapshot.members}
     if snapshot.type != "classic" or not libraries or not libraries <= CLIENTS.keys():
-        return SESSION_TIMEOUT_MS
-    return min(CLIENTS[name].session_timeout_ms for name in libraries if name is not None)
+        return SESSION_TIMEOUT_MS, REBALANCE_TIMEOUT_MS
+    known = [CLIENTS[name] for name in libraries if name is not None]
+    return min(one.session_timeout_ms for one in known), max(one.rebalance_timeout_ms for one in known)
 
 
 def _timeout(supposed: int | None, seen: int | None, default: int, what: str, caveats: list[str]) -> int:

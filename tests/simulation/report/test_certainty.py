@@ -154,7 +154,10 @@ def test_a_session_timeout_that_is_not_known_is_the_default_of_the_library():
     group = replace(described("aiokafka"), session_timeout_ms=None)
     back = played(group, bounce=("seat-0",), restart_time_ms=20_000)
     assert back.typical.rebalances > 0
-    assert said(back, "10 s is assumed")
+    assert said(back, "the session timeout is not in the snapshot: 10 s is assumed")
+    assert said(
+        played(replace(group, rebalance_timeout_ms=None), bounce=("seat-0",)), "timeout is not in the snapshot: 10 s"
+    )
 
 
 def test_consumer_groups_depend_on_what_a_static_member_says_when_it_is_closed():
