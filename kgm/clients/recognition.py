@@ -16,6 +16,7 @@ from kgm.clients.table import (
     NOTHING,
     NULL,
     OTHER,
+    PADDED,
     PLAIN,
     STICKY,
     URL_SAFE,
@@ -225,16 +226,19 @@ def _by_member_id(form: str | None) -> tuple[tuple[str, ...], str]:
     names = tuple(
         name
         for name, traits in CLIENTS.items()
-        if traits.member_ids and (form in traits.member_ids or (form is None and UUID not in traits.member_ids))
+        if form in traits.member_ids or (form is None and {URL_SAFE, PLAIN} & {*traits.member_ids})
     )
     what = f"{URL_SAFE} or {PLAIN}" if form is None else form
     return names, f"its member id is {what}, as {_listed(names)} makes it"
 
 
 def _form_of_id(member_id: str) -> str | None:
-    """The form of a member id that a consumer of the consumer protocol has chosen; None if it may be either base64."""
+    """The form of a member id that a consumer of the consumer protocol has chosen; None if it may be either base64
+    without padding."""
     if len(member_id) == _UUID_LETTERS and [len(part) for part in member_id.split("-")] == [8, 4, 4, 4, 12]:
         return UUID
+    if member_id.endswith("="):
+        return PADDED
     if "+" in member_id or "/" in member_id:
         return PLAIN
     return URL_SAFE if "-" in member_id or "_" in member_id else None

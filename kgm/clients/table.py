@@ -31,7 +31,7 @@ STICKY, MARKED, OTHER = "partitions", "marked", "other"
 STATELESS: Final = ("range", "roundrobin")
 STICKY_ONLY, COOPERATIVE = ("sticky",), ("cooperative-sticky",)
 #: Forms of the member ids that consumers of the consumer protocol (KIP-848) choose.
-URL_SAFE, PLAIN, UUID = "URL-safe base64", "plain base64", "a UUID with hyphens"
+URL_SAFE, PLAIN, PADDED, UUID = "URL-safe base64", "plain base64", "padded URL-safe base64", "a UUID with hyphens"
 
 
 @record
@@ -114,7 +114,7 @@ _TABLE: Final = (
         session_timeout_ms=45_000,
         rebalance_timeout_ms=60_000,
         client_ids=("kgo",),
-        member_ids=(URL_SAFE,),
+        member_ids=(PADDED,),
         like_java=("range", "roundrobin"),
         differences=(
             "a static leader that restarts may compute the assignment again, and rejoin (one more rebalance)",

@@ -139,9 +139,12 @@ def test_a_library_that_nobody_taught():
     ("member_id", "candidates"),
     [
         ("B8wLzWSn+hGd/lx5HJQJfQ", {"librdkafka"}),
-        ("B8wLzWSn-hGd_lx5HJQJfQ", {"java", "franz-go"}),
-        ("B8wLzWSnAhGdAlx5HJQJfQ", {"java", "franz-go", "librdkafka"}),
-        ("43620250-9baf-4a24-a1f4-784cb7c25dd0", {"platformatic"}),
+        ("B8wLzWSn-hGd_lx5HJQJfQ", {"java"}),
+        ("B8wLzWSnAhGdAlx5HJQJfQ", {"java", "librdkafka"}),
+        # Recorded from franz-go 1.22.3 and @platformatic/kafka 1.35.0.
+        ("K8Z1D9gXDUbsP_Nw1F26Zg==", {"franz-go"}),
+        ("LsyVhzusmzsQK2yJRJUveA==", {"franz-go"}),
+        ("42694f1d-e5dc-44e6-baf1-9b0695432c54", {"platformatic"}),
     ],
 )
 def test_member_ids_of_the_consumer_protocol(member_id, candidates):

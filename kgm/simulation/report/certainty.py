@@ -74,8 +74,7 @@ def library_doubts(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, dr
     if is_classic:
         depends = bool(unsure) and not _is_settled(snapshot, group, plan, named, has_rebalances=has_rebalances)
     else:
-        # The broker assigns; libraries differ in what a static member says when it is closed.
-        depends = plan.stop is Stop.CLEAN and any(member.group_instance_id is not None for member in named)
+        depends = plan.stop is Stop.CLEAN and any(_closes_otherwise(member, plan) for member in named)
     rejoins = is_classic and depends and group.assignor not in _STATELESS and _may_rejoin(named)
     misfit = _misfit(snapshot, group, plan) if has_rebalances or rejoins else None
     knows_assignor = (
@@ -113,6 +112,15 @@ def may_leave(client: ClientLibrary) -> bool:
     return client.name is None and any(
         CLIENTS[name].leaves_when_static for name in client.candidates if name in CLIENTS
     )
+
+
+def _closes_otherwise(member: StartingMember, plan: Plan) -> bool:
+    """Whether a static member of a consumer group may say something else than Java's when it is closed: the broker
+    assigns, and libraries differ in nothing else. franz-go's frees nothing, which matters if it is to return."""
+    names = member.client.candidates
+    may_leave_it = not names or any(name not in CLIENTS or CLIENTS[name].leaves_when_static for name in names)
+    keeps_all = FRANZ_GO in names and member.identity in plan.bounce
+    return member.group_instance_id is not None and (may_leave_it or keeps_all)
 
 
 def _is_settled(
