@@ -15,7 +15,7 @@ from kgm.simulation.draws import budget
 from kgm.simulation.draws.players import HERE, Players
 from kgm.simulation.draws.shuffle import shuffled
 from kgm.simulation.draws.task import DrawTask
-from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, with_versions_of
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop, with_versions_of
 from kgm.simulation.plan.client_library import Library, usual_heartbeat_interval_ms
 from kgm.simulation.plan.played_settings import broker_settings_of
 from kgm.simulation.plan.starting_group import StartingGroup, starting_group_of
@@ -32,7 +32,7 @@ from kgm.simulation.report.caveats import (
     session_caveats,
     version_caveats,
 )
-from kgm.simulation.report.certainty import library_doubts, may_leave
+from kgm.simulation.report.certainty import keeps_all_when_closed, library_doubts, may_leave
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.report.ranges import has_rare_extreme, ranges_of, stopped_range_ms, typical_of
 
@@ -57,6 +57,8 @@ _MOST_MORE = 2
 #: In how many of the draws an empty group does not wait, if it is not known whether it does.
 _NO_DELAY_EVERY = 4
 _COOPERATIVE = "cooperative-sticky"
+#: How often franz-go tries again to join after UNRELEASED_INSTANCE_ID, about.
+_FRANZ_GO_RETRY_MS = 1_000
 _FEWER_DRAWS = "the time limit (--timeout) has passed: there are fewer draws than asked for"
 _ONE_DRAW = (
     "this is one draw of many that are possible, so what else may happen is not known: give it more with --draws or "
@@ -420,7 +422,8 @@ def _of_other_versions(
 
 
 def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
-    """As many draws in which static members leave that may do so when they are closed, and with a cooperative assignor
+    """As many draws in which static members leave that may do so when they are closed; in which a closed member of a
+    consumer group keeps what it has until its session ends, if it may be of franz-go; and with a cooperative assignor
     in place of one that kgm does not know. No draws if they come to the same as `drawn`."""
     group = simulation.group
     others: list[Draw] = []
@@ -429,6 +432,10 @@ def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence
         others += _played_with(simulation, replace(group, members=leavers), len(drawn))
     if group.unknown_assignor is not None:
         others += _played_with(simulation, replace(group, assignor=_COOPERATIVE), len(drawn))
+    if keeps_all_when_closed(group, simulation.plan):
+        retry_ms = simulation.plan.retry_every_ms or _FRANZ_GO_RETRY_MS
+        plan = replace(simulation.plan, stop=Stop.CRASH, retry_every_ms=retry_ms)
+        others += _played_with(replace(simulation, plan=plan), group, len(drawn))
     return _other_than(drawn, lambda: others)
 
 

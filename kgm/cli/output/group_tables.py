@@ -41,7 +41,6 @@ def members_table(snapshot: GroupSnapshot, *, verbose: bool = False) -> Table:
         Column(title="INSTANCE-ID", left_out=None if static else 4),
         Column(title="MEMBER-ID", left_out=1 if static == len(snapshot.members) else None),
         Column(title="CLIENT-ID", wide=extra),
-        Column(title="CLIENT", wide=extra),
         Column(title="HOST", left_out=2),
         Column(title="STATUS"),
         Column(title="EPOCH", wide=extra, right=True),
@@ -52,6 +51,8 @@ def members_table(snapshot: GroupSnapshot, *, verbose: bool = False) -> Table:
         Column(title="LAG", right=True),
         Column(title="ASSIGNMENT"),
         Column(title="TARGET", wide=extra),
+        # Last, so that the columns of csv and tsv keep their places.
+        Column(title="CLIENT", wide=extra),
     ]
     rows = [_member_row(snapshot, member) for member in sorted(snapshot.members, key=lambda member: member.identity)]
     return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_notes(snapshot))
@@ -65,7 +66,6 @@ def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot) -> list[Cell]:
         member.group_instance_id,
         member.member_id,
         member.client_id,
-        None if member.client_library is None else member.client_library.text,
         member.client_host,
         member.status,
         member.member_epoch,
@@ -76,6 +76,7 @@ def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot) -> list[Cell]:
         member.lag,
         partitions_text(member.assignment) or None,
         None if target is None else partitions_text(target) or None,
+        None if member.client_library is None else member.client_library.text,
     ]
 
 

@@ -119,8 +119,18 @@ def _closes_otherwise(member: StartingMember, plan: Plan) -> bool:
     assigns, and libraries differ in nothing else. franz-go's frees nothing, which matters if it is to return."""
     names = member.client.candidates
     may_leave_it = not names or any(name not in CLIENTS or CLIENTS[name].leaves_when_static for name in names)
-    keeps_all = FRANZ_GO in names and member.identity in plan.bounce
-    return member.group_instance_id is not None and (may_leave_it or keeps_all)
+    return member.group_instance_id is not None and (may_leave_it or _keeps_all(member, plan))
+
+
+def _keeps_all(member: StartingMember, plan: Plan) -> bool:
+    return FRANZ_GO in member.client.candidates and member.identity in plan.bounce
+
+
+def keeps_all_when_closed(group: StartingGroup, plan: Plan) -> bool:
+    """Whether a static member of a consumer group that bounces may keep its partitions until its session ends, although
+    it was closed: franz-go says that it goes without its instance id, and the broker refuses its next process."""
+    is_static = any(_keeps_all(one, plan) and one.group_instance_id is not None for one in group.members)
+    return group.protocol is GroupProtocol.CONSUMER and plan.stop is Stop.CLEAN and is_static
 
 
 def _is_settled(
