@@ -115,6 +115,8 @@ def simulate(
         # Without a rebalance nobody asks how many partitions there are.
         and not (assumes_topics(snapshot, simulation.group) and every[0].rebalances)
     )
+    # What libraries do otherwise is a range of its own.
+    has_one_draw = len(every) == 1 and doubts.is_exact
     number = typical_of(drawn)
     typical = drawn[number]
     if keeps_holdings:
@@ -135,7 +137,7 @@ def simulate(
             *((_FEWER_DRAWS,) if is_out_of_time() else ()),
             *((_ONE_DRAW,) if len(every) == 1 and not exact else ()),
         ),
-        ranges=None if exact or len(every) == 1 else doubts.widened(ranges_of(drawn, extremes)),
+        ranges=None if exact or has_one_draw else doubts.widened(ranges_of(drawn, extremes)),
         stopped_partition_range_ms=doubts.widened_times(stopped_range_ms(drawn, extremes)),
         protocol=group.protocol.value,
     )

@@ -119,6 +119,9 @@ def test_a_custom_assignor_that_calls_itself_range_makes_nothing_exact():
     assert said(gone, "the assignor range as kgm knows it does not explain the assignment that is there")
     assert (gone.ranges.moved_partitions.min, gone.ranges.moved_partitions.max) == (4, 12)
     assert played(custom, bounce=("member-1",)).exact  # nothing is assigned
+    # A gate that allows 6 moves must not take one draw for the whole truth.
+    one = simulate(custom, Plan(scale_in=("member-3",)), draws=1, budget_ms=1)
+    assert (one.draws, one.ranges.moved_partitions.max) == (1, 12)
 
 
 def test_the_operator_knows_the_assignor_better():
