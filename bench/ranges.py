@@ -21,6 +21,7 @@ from dataclasses import replace
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
+from kgm.model.client_library import stated_library
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import Simulation, simulate
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Rolling, Stop, WhatIf
@@ -70,7 +71,7 @@ def some_group(chance):
     kind = chance.choice(["java", "librdkafka", "both"])
     libraries = ["java", "librdkafka"] if kind == "both" else [kind]
     members = tuple(
-        replace(member, client_library=libraries[number % len(libraries)])
+        replace(member, client_library=stated_library(libraries[number % len(libraries)]))
         for number, member in enumerate(group.members)
     )
     return replace(group, members=members, session_timeout_ms=SESSION_MS)
@@ -144,7 +145,9 @@ def main():
             if prediction.typical.stopped_partition_ms:
                 ratios.append(draw.stopped_partition_ms / prediction.typical.stopped_partition_ms)
             if misses and arguments.misses:
-                libraries = ",".join(sorted({str(member.client_library) for member in group.members}))
+                libraries = ",".join(
+                    sorted({member.client_library.text for member in group.members if member.client_library})
+                )
                 print(
                     group.type,
                     group.assignor,

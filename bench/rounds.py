@@ -29,6 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
 from bench.simulation import drawn
+from kgm.model.client_library import stated_library
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import Simulation
 from kgm.simulation.draws.budget import affordable, cost_of
@@ -55,7 +56,9 @@ def played(members, assignor, bulk_from, number=0, at_once=1):
     name = "range" if assignor == STATIC else assignor.removeprefix("consumer-")
     snapshot = synthetic_group(members, topics, membership, name, protocol)
     libraries = ("java",) if assignor == "sticky" else LIBRARIES
-    rows = (replace(m, client_library=libraries[n % len(libraries)]) for n, m in enumerate(snapshot.members))
+    rows = (
+        replace(m, client_library=stated_library(libraries[n % len(libraries)])) for n, m in enumerate(snapshot.members)
+    )
     snapshot = replace(snapshot, members=tuple(rows))
     everyone = tuple(member.identity for member in snapshot.members)
     simulation = Simulation.of(

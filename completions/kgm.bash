@@ -177,6 +177,7 @@ _kgm() {
         --rebalance-timeout) _kgm_value '' "$cur"; return ;;
         --heartbeat-interval) _kgm_value '' "$cur"; return ;;
         --assignor) _kgm_value words "$cur" 'range roundrobin sticky cooperative-sticky consumer-uniform consumer-range'; return ;;
+        --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
         --as) _kgm_value '' "$cur"; return ;;
         --protocol) _kgm_value words "$cur" 'classic consumer'; return ;;
         --set) _kgm_value '' "$cur"; return ;;
@@ -195,7 +196,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --pause --order --restart-time --stop --retry-every --migrate --remove-first --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --as --protocol --set --kafka-version --compare --fail-if-moves --fail-if-rebalances --report --draws --budget --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --pause --order --restart-time --stop --retry-every --migrate --remove-first --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --library --as --protocol --set --kafka-version --compare --fail-if-moves --fail-if-rebalances --report --draws --budget --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'drain')

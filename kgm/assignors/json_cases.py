@@ -136,7 +136,7 @@ def subscribed_topics(member: MemberSnapshot, names: Sequence[str]) -> tuple[str
     """The known topics that a member subscribes to, by name or by its regular expression.
 
     Raises UsageError for an expression that brokers do not accept."""
-    wanted = dict.fromkeys(name for name in member.topics if name in names)
+    wanted = dict.fromkeys(name for name in member.known_topics if name in names)
     if member.regex:
         pattern = compiled(member.regex)
         if pattern is None:

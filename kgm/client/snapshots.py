@@ -10,17 +10,24 @@ from itertools import repeat
 
 from kgm.client.failures import BadAnswerError
 from kgm.client.requests import GroupDescription, Offsets
-from kgm.model.assignment import Partitions
-from kgm.model.client_library import JAVA, LIBRDKAFKA, library_by_client_id, library_of_consumer
+from kgm.clients.recognition import MemberEvidence, recognise, recognise_by_ids
 from kgm.model.errors import DecodeError
 from kgm.model.record import replace
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
-from kgm.protocol.subscription import PROTOCOL_TYPE, Subscription, decode_assignment, decode_subscription
+from kgm.protocol.subscription import (
+    PROTOCOL_TYPE,
+    MemberAssignment,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+)
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
     from typing import Any, Final
+
+    from kgm.model.client_library import ClientLibrary
 
 #: Member epoch of a static member that left and is expected back (KIP-848).
 AWAY_EPOCH = -2
@@ -35,8 +42,6 @@ _MOST_SUBSCRIPTIONS = 256
 #: (instance id, member id) of a partition that no member has.
 _NO_OWNER = (None, None)
 _new_tuple: Any = tuple.__new__
-#: The subscription version that brought the rack (KIP-881).
-RACK_VERSION = 3
 
 
 def group_without_offsets(group_id: str, described: GroupDescription) -> GroupSnapshot:
@@ -115,7 +120,7 @@ def used_topics(members: Iterable[MemberSnapshot], committed: Offsets) -> set[st
     """Topics that members subscribe to or own, and those with committed offsets."""
     used = {topic for topic, _ in committed}
     for member in members:
-        used |= {*member.topics, *member.assignment, *(member.target_assignment or {})}
+        used |= {*member.known_topics, *member.assignment, *(member.target_assignment or {})}
     return used
 
 
@@ -130,9 +135,11 @@ def _classic(group_id: str, group: Any) -> GroupSnapshot:
     status = "stable" if group.group_state == "Stable" else "unknown"
     if group.group_state in _REBALANCING:
         status = "reconciling"
+    rows = [_ClassicRow(member, is_consumer=is_consumer) for member in group.members]
+    verdict = recognise(group_id, group.protocol_data or None, [row.evidence for row in rows]) if is_consumer else None
     members = tuple(
-        _classic_member(group_id, member, status, is_consumer=is_consumer, listed_at=place)
-        for place, member in enumerate(group.members)
+        row.snapshot(status, None if verdict is None else verdict.members[place], listed_at=place)
+        for place, row in enumerate(rows)
     )
     return GroupSnapshot(
         group_id=group_id,
@@ -141,26 +148,53 @@ def _classic(group_id: str, group: Any) -> GroupSnapshot:
         protocol_type=group.protocol_type,
         assignor=group.protocol_data or None,
         members=members,
+        leader_library=None if verdict is None else verdict.leader,
     )
 
 
-def _classic_member(group_id: str, member: Any, status: str, *, is_consumer: bool, listed_at: int) -> MemberSnapshot:
-    subscription = _subscription(member.member_metadata) if is_consumer else None
-    assignment = _assignment(member.member_assignment) if is_consumer else {}
-    return MemberSnapshot(
-        member_id=member.member_id,
-        group_instance_id=member.group_instance_id or None,
-        client_id=member.client_id,
-        client_host=_host(member.client_host),
-        rack=(subscription.rack_id or None) if subscription else None,
-        status=status,
-        topics=tuple(sorted(set(subscription.topics))) if subscription else (),
-        assignment=assignment or {},
-        protocol="classic",
-        client_library=_library(group_id, member, subscription),
-        listed_at=listed_at,
-        is_readable=assignment is not None,
-    )
+class _ClassicRow:
+    """A member of a classic group: its row, and what was decoded of it."""
+
+    __slots__ = ("_assignment", "_is_consumer", "_row", "_subscription")
+
+    def __init__(self, row: Any, *, is_consumer: bool) -> None:
+        self._row, self._is_consumer = row, is_consumer
+        self._subscription = _subscription(row.member_metadata) if is_consumer else None
+        self._assignment = _assignment(row.member_assignment) if is_consumer else MemberAssignment()
+
+    @property
+    def evidence(self) -> MemberEvidence:
+        """What shows the client library."""
+        return MemberEvidence(
+            member_id=self._row.member_id,
+            client_id=self._row.client_id,
+            subscription=self._subscription,
+            assignment=self._assignment,
+        )
+
+    def snapshot(self, status: str, library: ClientLibrary | None, *, listed_at: int) -> MemberSnapshot:
+        row, subscription, assignment = self._row, self._subscription, self._assignment
+        return MemberSnapshot(
+            member_id=row.member_id,
+            group_instance_id=row.group_instance_id or None,
+            client_id=row.client_id,
+            client_host=_host(row.client_host),
+            rack=(subscription.rack_id or None) if subscription else None,
+            status=status,
+            topics=_topics(subscription, is_consumer=self._is_consumer),
+            assignment={} if assignment is None else assignment.partitions,
+            protocol="classic",
+            client_library=library,
+            listed_at=listed_at,
+            is_readable=assignment is not None,
+        )
+
+
+def _topics(subscription: Subscription | None, *, is_consumer: bool) -> tuple[str, ...] | None:
+    """None for a consumer whose subscription cannot be read, or is not described while the group rebalances."""
+    if subscription is None:
+        return None if is_consumer else ()
+    return tuple(sorted(set(subscription.topics)))
 
 
 def _subscription(blob: bytes) -> Subscription | None:
@@ -178,27 +212,12 @@ def _subscription(blob: bytes) -> Subscription | None:
     return known
 
 
-def _assignment(blob: bytes) -> Partitions | None:
-    """The partitions; None if they cannot be read. A member has no bytes until it has synced."""
-    if not blob:
-        return {}
+def _assignment(blob: bytes) -> MemberAssignment | None:
+    """The assignment; None if it cannot be read. A member has no bytes until it has synced."""
     try:
-        return decode_assignment(blob).partitions
+        return decode_assignment(blob)
     except DecodeError:
         return None
-
-
-def _library(group_id: str, member: Any, subscription: Subscription | None) -> str | None:
-    """Which client library a member runs on, where its requests show it; None otherwise.
-
-    Observed: librdkafka writes an empty rack into its subscription where others write null."""
-    client_id, member_id = member.client_id, member.member_id
-    if subscription is None:
-        return library_of_consumer(group_id, client_id, member_id)
-    known = library_by_client_id(group_id, client_id)
-    if known in (None, JAVA) and subscription.version >= RACK_VERSION and subscription.rack_id == "":
-        return LIBRDKAFKA
-    return known
 
 
 def _consumer(group_id: str, group: Any) -> GroupSnapshot:
@@ -223,6 +242,7 @@ def _consumer_member(group_id: str, member: Any, assignment_epoch: int, *, liste
     target = _by_topic(member.target_assignment)
     is_stable = member.member_epoch == assignment_epoch and assignment == target
     status = "away" if member.member_epoch == AWAY_EPOCH else "stable" if is_stable else "reconciling"
+    protocol = "classic" if member.member_type == _CLASSIC_MEMBER else "consumer"
     return MemberSnapshot(
         member_id=member.member_id,
         group_instance_id=member.instance_id or None,
@@ -235,8 +255,8 @@ def _consumer_member(group_id: str, member: Any, assignment_epoch: int, *, liste
         regex=member.subscribed_topic_regex or None,
         assignment=assignment,
         target_assignment=target,
-        protocol="classic" if member.member_type == _CLASSIC_MEMBER else "consumer",
-        client_library=_library(group_id, member, None),
+        protocol=protocol,
+        client_library=recognise_by_ids(group_id, member.client_id, member.member_id, protocol),
         listed_at=listed_at,
         listed_target={
             row.topic_name: tuple(row.partitions) for row in member.target_assignment.topic_partitions if row.partitions

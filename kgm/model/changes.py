@@ -92,19 +92,26 @@ def changes(before: GroupSnapshot, after: GroupSnapshot) -> Changes:
         resubscribed=tuple(
             Resubscribed(
                 identity=name,
-                topics_before=tuple(sorted(old[name].topics)),
-                topics_after=tuple(sorted(new[name].topics)),
+                topics_before=tuple(sorted(old[name].known_topics)),
+                topics_after=tuple(sorted(new[name].known_topics)),
                 regex_before=old[name].regex,
                 regex_after=new[name].regex,
             )
             for name in both
-            if known and (set(old[name].topics), old[name].regex) != (set(new[name].topics), new[name].regex)
+            if known and _is_resubscribed(old[name], new[name])
         ),
         moves=moves(owned(before), owned(after)) if known else None,
         values=_values(before, after),
         coordinator=_coordinator(before, after),
         topics=_topics(before, after),
     )
+
+
+def _is_resubscribed(old: MemberSnapshot, new: MemberSnapshot) -> bool:
+    """Whether both subscriptions are known, and are different."""
+    if old.topics is None or new.topics is None:
+        return False
+    return (set(old.topics), old.regex) != (set(new.topics), new.regex)
 
 
 def by_identity(snapshot: GroupSnapshot) -> Mapping[str, MemberSnapshot]:

@@ -1,24 +1,57 @@
-"""Which client library a member runs on, as far as its ids show it."""
+"""Which client library a member runs on: the verdict, with what speaks for it."""
 
-LIBRDKAFKA, JAVA = "librdkafka", "java"
+from __future__ import annotations
+
+from kgm.model.record import record
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from typing import Any, Final
+
+JAVA, LIBRDKAFKA = "java", "librdkafka"
+FRANZ_GO, SARAMA, KAFKA_GO = "franz-go", "sarama", "kafka-go"
+KAFKAJS, PLATFORMATIC = "kafkajs", "platformatic"
+KAFKA_PYTHON, AIOKAFKA = "kafka-python", "aiokafka"
+#: Those whose consumers kgm plays as they are.
+PLAYED: Final = frozenset((JAVA, LIBRDKAFKA))
+CERTAIN, LIKELY, UNKNOWN = CONFIDENCES = ("certain", "likely", "unknown")
 
 
-def library_by_client_id(group_id: str, client_id: str) -> str | None:
-    """By the client ids that libraries choose by default. None where the id tells nothing."""
-    if client_id == "rdkafka":
-        return LIBRDKAFKA
-    for library in ("kafka-python", "aiokafka"):
-        if client_id.startswith(f"{library}-"):
-            return library
-    # Java's default client.id is consumer-GROUP-N, and Streams' APP-UUID-StreamThread-N-consumer.
-    is_default = client_id.startswith(f"consumer-{group_id}-") and client_id.rpartition("-")[2].isdigit()
-    return JAVA if is_default or ("-StreamThread-" in client_id and client_id.endswith("-consumer")) else None
+@record
+class ClientLibrary:
+    """name: None unless the confidence is `certain` or `likely`.
+
+    confidence: `certain` where what the member sends can only be of this library, or an operator has stated it;
+    `likely` where several libraries send that, and something weaker (a default client id, default timeouts, what the
+    group's leader writes) leaves one of them; else `unknown`. evidence: sentences. candidates: the libraries that the
+    evidence leaves; none if kgm knows none that sends this, or there is nothing to go by."""
+
+    name: str | None = None
+    confidence: str = UNKNOWN
+    evidence: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """For people: the name, or those that it may be."""
+        return self.name or " or ".join(self.candidates) or "unknown"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "confidence": self.confidence,
+            "evidence": [*self.evidence],
+            "candidates": [*self.candidates],
+        }
 
 
-def library_of_consumer(group_id: str, client_id: str, member_id: str) -> str | None:
-    """Of a member of a consumer group, which chooses its member id itself. Observed: librdkafka's are plain base64,
-    where Java's are the URL-safe kind."""
-    by_client_id = library_by_client_id(group_id, client_id)
-    if by_client_id in (None, JAVA) and ("/" in member_id or "+" in member_id):
-        return LIBRDKAFKA
-    return by_client_id
+def stated_library(name: str | None, by: str = "the snapshot") -> ClientLibrary | None:
+    """A library that nobody has to recognise, because something or somebody names it. None for no name."""
+    if name is None:
+        return None
+    return ClientLibrary(name=name, confidence=CERTAIN, evidence=(f"{by} says so",), candidates=(name,))
+
+
+def library_json(library: ClientLibrary | None) -> dict[str, Any]:
+    """The object in the JSON of a member; one that says nothing where nothing is known."""
+    return (library or ClientLibrary()).to_json()

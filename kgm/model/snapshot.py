@@ -9,6 +9,7 @@ from _collections_abc import Mapping  # as in kgm/model/assignment.py
 from _operator import itemgetter  # as `operator` has it
 
 from kgm.model.assignment import Partitions
+from kgm.model.client_library import CONFIDENCES, ClientLibrary, library_json, stated_library
 from kgm.model.errors import UsageError
 from kgm.model.record import field, record, replace
 from kgm.model.uuids import uuid_of, uuid_text
@@ -49,13 +50,13 @@ class TopicSnapshot:
 class MemberSnapshot:
     """One member. Its *identity* is its group instance id, or its member id if it is dynamic.
 
-    status: `away` is a static member of a `consumer` group at member epoch -2 (KIP-848). protocol: `classic` or
-    `consumer`; during a migration a group has members of both. client_library: None if it is not known. listed_at: its
-    position in the broker's response, which is the order of a hash map that assignors may depend on; None if it is not
-    known or has no meaning. listed_target: the target assignment of a member of a consumer group, topics and partitions
-    in the order of the broker's response, which is the order of hash maps too: a member that has to revoke partitions
-    revokes the last ones. is_readable: whether its assignment could be decoded; if not, `assignment` is empty, and what
-    it owns is not known."""
+    status: `away` is a static member of a `consumer` group at member epoch -2 (KIP-848). topics: None if it is not
+    known what it subscribes to. protocol: `classic` or `consumer`; during a migration a group has members of both.
+    client_library: None if it is not known. listed_at: its position in the broker's response, which is the order of
+    a hash map that assignors may depend on; None if it is not known or has no meaning. listed_target: the target
+    assignment of a member of a consumer group, topics and partitions in the order of the broker's response, which
+    is the order of hash maps too: a member that has to revoke partitions revokes the last ones. is_readable:
+    whether its assignment could be decoded; if not, `assignment` is empty, and what it owns is not known."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -64,13 +65,13 @@ class MemberSnapshot:
     rack: str | None = None
     member_epoch: int | None = None
     status: str = "unknown"
-    topics: tuple[str, ...] = ()
+    topics: tuple[str, ...] | None = ()
     regex: str | None = None
     assignment: Partitions = field(default_factory=dict)
     target_assignment: Partitions | None = None
     lag: int | None = None
     protocol: str | None = None
-    client_library: str | None = None
+    client_library: ClientLibrary | None = None
     listed_at: int | None = None
     listed_target: Partitions | None = None
     is_readable: bool = True
@@ -78,6 +79,11 @@ class MemberSnapshot:
     @property
     def identity(self) -> str:
         return self.group_instance_id if self.group_instance_id is not None else self.member_id
+
+    @property
+    def known_topics(self) -> tuple[str, ...]:
+        """The topics that it is known to subscribe to by name."""
+        return self.topics or ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -88,12 +94,15 @@ class MemberSnapshot:
             "rack": self.rack,
             "member_epoch": self.member_epoch,
             "status": self.status,
-            "subscription": {"topics": sorted(self.topics), "regex": self.regex},
+            "subscription": {
+                "topics": None if self.topics is None else sorted(self.topics),
+                "regex": self.regex,
+            },
             "assignment": _sorted(self.assignment),
             "target_assignment": None if self.target_assignment is None else _sorted(self.target_assignment),
             "lag": self.lag,
             "protocol": self.protocol,
-            "client_library": self.client_library,
+            "client_library": library_json(self.client_library),
             "listed_at": self.listed_at,
             "listed_target": None
             if self.listed_target is None
@@ -136,6 +145,8 @@ class GroupSnapshot:
     """One group at the time of the snapshot. Times are in milliseconds.
 
     leader: the member id of the classic group's leader, which no API returns; None where it is not known.
+    leader_library: the client library that has written the assignments of a classic group; None where they are not
+    known.
     kafka_versions: the versions that its coordinator's broker may have (`3.9`, `3.9+new`); none if it is of no release
     of Apache Kafka that kgm knows, and None if it was not asked. deleted_topics: those that members own or that have
     committed offsets, and of which the brokers say that they do not exist. may_lack_offsets: brokers may have left out
@@ -157,6 +168,7 @@ class GroupSnapshot:
     offsets: tuple[OffsetSnapshot, ...] = ()
     kafka_versions: tuple[str, ...] | None = None
     leader: str | None = None
+    leader_library: ClientLibrary | None = None
     deleted_topics: tuple[str, ...] = ()
     may_lack_offsets: bool = False
 
@@ -228,6 +240,7 @@ class GroupSnapshot:
             "offsets": [row.to_json() for row in sorted(self.offsets, key=_PLACE)],
             "kafka_versions": None if self.kafka_versions is None else [*self.kafka_versions],
             "leader": self.leader,
+            "leader_library": None if self.leader_library is None else self.leader_library.to_json(),
             "deleted_topics": [*self.deleted_topics],
             "may_lack_offsets": self.may_lack_offsets,
         }
@@ -261,6 +274,7 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         offsets=tuple(_offset(item, i) for i, item in enumerate(group.array("offsets"))),
         kafka_versions=group.names("kafka_versions"),
         leader=group.get("leader", (str,), optional=True),
+        leader_library=_library(group, "leader_library"),
         deleted_topics=group.names("deleted_topics") or (),
         may_lack_offsets=group.get("may_lack_offsets", (bool,), optional=True) is True,
     )
@@ -381,17 +395,31 @@ def _member(data: Any, index: int) -> MemberSnapshot:
         rack=reader.get("rack", (str,), optional=True),
         member_epoch=reader.get("member_epoch", (int,), optional=True),
         status=reader.get("status", (str,), optional=True) or "unknown",
-        topics=subscription.names("topics") or (),
+        topics=subscription.names("topics"),
         regex=subscription.get("regex", (str,), optional=True),
         assignment=reader.partitions("assignment", optional=True) or {},
         target_assignment=reader.partitions("target_assignment", optional=True),
         lag=reader.get("lag", (int,), optional=True),
         protocol=reader.get("protocol", (str,), optional=True),
-        client_library=reader.get("client_library", (str,), optional=True),
+        client_library=_library(reader, "client_library"),
         listed_at=reader.get("listed_at", (int,), optional=True),
         listed_target=reader.listed("listed_target"),
         is_readable=reader.get("is_readable", (bool,), optional=True) is not False,
     )
+
+
+def _library(reader: _Reader, key: str) -> ClientLibrary | None:
+    """None where nothing is known. Snapshots of kgm up to 0.1 have a name."""
+    value = reader.get(key, (dict, str), optional=True)
+    if value is None or isinstance(value, str):
+        return stated_library(value)
+    one = _Reader(value, f"{reader.where}.{key}")
+    name = one.get("name", (str,), optional=True)
+    confidence = one.choice("confidence", CONFIDENCES)
+    evidence, candidates = one.names("evidence") or (), one.names("candidates") or ()
+    if name is None and not evidence and not candidates:
+        return None
+    return ClientLibrary(name=name, confidence=confidence, evidence=evidence, candidates=candidates)
 
 
 def _offset(data: Any, index: int) -> OffsetSnapshot:

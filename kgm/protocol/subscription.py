@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 PROTOCOL_TYPE = "consumer"
 NEWEST = 3
 NO_GENERATION = -1
+#: The version that brought owned partitions.
+_OWNED_VERSION = 1
 _VERSION = struct.Struct(">h")
 
 
@@ -29,7 +31,8 @@ _VERSION = struct.Struct(">h")
 class Subscription:
     """The subscription of a member in JoinGroup.
 
-    owned_partitions: partitions by topic, owned in generation `generation_id` (-1: none, or from before KIP-792)."""
+    owned_partitions: partitions by topic, owned in generation `generation_id` (-1: none, or from before KIP-792).
+    says_owned: False for version 1 without owned partitions, as some libraries write it."""
 
     topics: tuple[str, ...] = ()
     user_data: bytes | None = None
@@ -37,6 +40,7 @@ class Subscription:
     generation_id: int = NO_GENERATION
     rack_id: str | None = None
     version: int = NEWEST
+    says_owned: bool = True
 
 
 @record
@@ -59,13 +63,25 @@ def encode_subscription(subscription: Subscription) -> bytes:
         generation_id=subscription.generation_id if version >= 2 else NO_GENERATION,
         rack_id=subscription.rack_id if version >= 3 else None,
     )
-    return _VERSION.pack(version) + codec.encode(message, version)
+    is_short = version == _OWNED_VERSION and not subscription.says_owned
+    return _VERSION.pack(version) + codec.encode(message, version - is_short)
 
 
-def decode_subscription(data: bytes) -> Subscription:
-    """Decode a subscription. Raises DecodeError, also for no bytes at all."""
+def decode_subscription(data: bytes, *, is_strict: bool = False) -> Subscription:
+    """Decode a subscription. Raises DecodeError, also for no bytes at all.
+
+    kafka-go and platformatic end version 1 before the owned partitions, and so own nothing that they say. is_strict:
+    refuse that, as Kafka's own classes do."""
     version, known = _versions(data, "subscription")
-    message = codec.decode(ConsumerProtocolSubscription, data, known, offset=2, allow_trailing=True)
+    says_owned = True
+    try:
+        message = codec.decode(ConsumerProtocolSubscription, data, known, offset=2, allow_trailing=True)
+    except DecodeError:
+        if version != _OWNED_VERSION or is_strict:
+            raise
+        # Nothing may follow: what ends within the owned partitions is cut off, and not of these libraries.
+        message = codec.decode(ConsumerProtocolSubscription, data, version - 1, offset=2)
+        says_owned = False
     return Subscription(
         topics=tuple(message.topics),
         user_data=message.user_data,
@@ -73,6 +89,7 @@ def decode_subscription(data: bytes) -> Subscription:
         generation_id=message.generation_id,
         rack_id=message.rack_id,
         version=version,
+        says_owned=says_owned,
     )
 
 

@@ -15,8 +15,9 @@ from kgm.simulation.draws import budget
 from kgm.simulation.draws.players import HERE, Players
 from kgm.simulation.draws.shuffle import shuffled
 from kgm.simulation.draws.task import DrawTask
-from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, with_versions_of
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop, with_versions_of
 from kgm.simulation.plan.client_library import Library, usual_heartbeat_interval_ms
+from kgm.simulation.plan.played_settings import broker_settings_of
 from kgm.simulation.plan.starting_group import StartingGroup, starting_group_of
 from kgm.simulation.play.bulk.coverage import BULK_FROM
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
@@ -31,6 +32,7 @@ from kgm.simulation.report.caveats import (
     session_caveats,
     version_caveats,
 )
+from kgm.simulation.report.certainty import keeps_all_when_closed, library_doubts, may_leave
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.report.ranges import has_rare_extreme, ranges_of, stopped_range_ms, typical_of
 
@@ -54,6 +56,9 @@ _MOST_ROUNDS = 8
 _MOST_MORE = 2
 #: In how many of the draws an empty group does not wait, if it is not known whether it does.
 _NO_DELAY_EVERY = 4
+_COOPERATIVE = "cooperative-sticky"
+#: How often franz-go tries again to join after UNRELEASED_INSTANCE_ID, about.
+_FRANZ_GO_RETRY_MS = 1_000
 _FEWER_DRAWS = "the time limit (--timeout) has passed: there are fewer draws than asked for"
 _ONE_DRAW = (
     "this is one draw of many that are possible, so what else may happen is not known: give it more with --draws or "
@@ -63,11 +68,10 @@ _ONE_DRAW = (
 _SPARE_MS = 350
 #: With so many members it is no chance that they are listed in the order of a hash map.
 _TELLING_MEMBERS = 8
-#: The default of MIN_SESSION.
+#: The default of group.min.session.timeout.ms.
 SHORTEST_SESSION_MS = 6_000
 #: Between two heartbeats in a consumer group, by default.
 CONSUMER_INTERVAL_MS = BrokerSettings().group_consumer_heartbeat_interval_ms
-MIN_SESSION, MAX_SESSION = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
 
 
 def _never() -> bool:
@@ -98,17 +102,21 @@ def simulate(
     led = _led_by_each(simulation, drawn)
     deleted = _when_deleted(simulation, (*drawn, *directed))
     others = _of_other_versions(snapshot, plan, simulation, drawn)
-    extremes = (*directed, *shorter, *led, *deleted, *others)
+    extremes = (*directed, *shorter, *led, *deleted, *others, *_of_other_clients(simulation, drawn))
     every = (*drawn, *extremes)
     is_certain = simulation.is_certain(drawn[0])
+    doubts = library_doubts(snapshot, simulation.group, simulation.plan, every)
     exact = (
-        all(draw.without_times == every[0].without_times for draw in every)
+        doubts.is_exact
+        and all(draw.without_times == every[0].without_times for draw in every)
         and (len(every) > 1 or is_certain)
         and not (_is_open(every) or _is_early(simulation) or is_foreign(snapshot, simulation.plan))
         and not _is_left_to_chance(simulation, drawn)
         # Without a rebalance nobody asks how many partitions there are.
         and not (assumes_topics(snapshot, simulation.group) and every[0].rebalances)
     )
+    # What libraries do otherwise is a range of its own.
+    has_one_draw = len(every) == 1 and doubts.is_exact
     number = typical_of(drawn)
     typical = drawn[number]
     if keeps_holdings:
@@ -117,25 +125,20 @@ def simulate(
     group = simulation.group
     return Prediction(
         name=name,
-        assignor=group.assignor,
+        assignor=group.unknown_assignor or group.assignor,
         generation_before=group.generation if group.generation_is_known else None,
         typical=typical,
         exact=exact,
         caveats=(
+            *doubts.caveats,
             *session_caveats(shorter, SHORTEST_SESSION_MS),
             *version_caveats(snapshot, simulation.plan, others),
-            *caveats(
-                group,
-                simulation.plan,
-                simulation.settings,
-                (*drawn, *directed),
-                is_certain=is_certain,
-            ),
+            *caveats(group, simulation.plan, simulation.settings, (*drawn, *directed), is_certain=is_certain),
             *((_FEWER_DRAWS,) if is_out_of_time() else ()),
             *((_ONE_DRAW,) if len(every) == 1 and not exact else ()),
         ),
-        ranges=None if exact or len(every) == 1 else ranges_of(drawn, extremes),
-        stopped_partition_range_ms=stopped_range_ms(drawn, extremes),
+        ranges=None if exact or has_one_draw else doubts.widened(ranges_of(drawn, extremes)),
+        stopped_partition_range_ms=doubts.widened_times(stopped_range_ms(drawn, extremes)),
         protocol=group.protocol.value,
     )
 
@@ -165,7 +168,7 @@ class Simulation:
                 "the group has the consumer protocol already", hint="--migrate is for groups of the classic protocol"
             )
         plan = with_versions_of(snapshot, renamed(plan, snapshot, group))
-        settings = _broker_settings(group, plan)
+        settings = broker_settings_of(group, plan)
         if settings.behavior.has_scala_maps:
             _refuse_consumer_protocol(group, plan)
             group = replace(group, listing_capacity=_scala_capacity(snapshot))
@@ -347,39 +350,6 @@ def _scala_capacity(snapshot: GroupSnapshot) -> int | None:
     return scala_map_capacity([member.member_id for member in snapshot.members])
 
 
-def _broker_settings(group: StartingGroup, plan: Plan) -> BrokerSettings:
-    """The broker's settings. Unless its limits are given, it accepts the session timeout that the members have."""
-    settings = BrokerSettings.from_overrides(plan.broker_settings(group.group_id))
-    if plan.kafka_version is not None:
-        settings = replace(settings, kafka_version=plan.kafka_version)
-    if group.protocol is GroupProtocol.CONSUMER:
-        return _with_consumer_intervals(settings, group, plan)
-    session_ms, lowest, highest = group.session_timeout_ms, MIN_SESSION, MAX_SESSION
-    if lowest not in plan.settings and session_ms < settings.group_min_session_timeout_ms:
-        settings = replace(settings, group_min_session_timeout_ms=session_ms)
-    if highest not in plan.settings and session_ms > settings.group_max_session_timeout_ms:
-        settings = replace(settings, group_max_session_timeout_ms=session_ms)
-    return settings
-
-
-def _with_consumer_intervals(settings: BrokerSettings, group: StartingGroup, plan: Plan) -> BrokerSettings:
-    """In a consumer group the broker sets the session timeout and the heartbeat interval."""
-    interval_ms = plan.heartbeat_interval_ms or settings.group_consumer_heartbeat_interval_ms
-    return replace(
-        settings,
-        group_consumer_session_timeout_ms=group.session_timeout_ms,
-        group_consumer_min_session_timeout_ms=min(
-            group.session_timeout_ms, settings.group_consumer_min_session_timeout_ms
-        ),
-        group_consumer_max_session_timeout_ms=max(
-            group.session_timeout_ms, settings.group_consumer_max_session_timeout_ms
-        ),
-        group_consumer_heartbeat_interval_ms=interval_ms,
-        group_consumer_min_heartbeat_interval_ms=min(interval_ms, settings.group_consumer_min_heartbeat_interval_ms),
-        group_consumer_max_heartbeat_interval_ms=max(interval_ms, settings.group_consumer_max_heartbeat_interval_ms),
-    )
-
-
 def _refuse_strangers(snapshot: GroupSnapshot, plan: Plan) -> None:
     members = {member.identity for member in snapshot.members}
     strangers = [name for name in plan.named if name not in members]
@@ -451,6 +421,30 @@ def _of_other_versions(
             other = Simulation.of(snapshot, replace(plan, kafka_version=version, other_versions=()), simulation.seed)
             others += simulation.like(other).play(max(_FEWEST_DRAWS, len(drawn)))
     return _other_than(drawn, lambda: others)
+
+
+def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
+    """As many draws in which static members leave that may do so when they are closed; in which a closed member of a
+    consumer group keeps what it has until its session ends, if it may be of franz-go; and with a cooperative assignor
+    in place of one that kgm does not know. No draws if they come to the same as `drawn`."""
+    group = simulation.group
+    others: list[Draw] = []
+    if any(may_leave(member.client) for member in group.members if member.group_instance_id is not None):
+        leavers = tuple(replace(member, leaves_when_static=may_leave(member.client)) for member in group.members)
+        others += _played_with(simulation, replace(group, members=leavers), len(drawn))
+    if group.unknown_assignor is not None:
+        others += _played_with(simulation, replace(group, assignor=_COOPERATIVE), len(drawn))
+    if keeps_all_when_closed(group, simulation.plan):
+        retry_ms = simulation.plan.retry_every_ms or _FRANZ_GO_RETRY_MS
+        plan = replace(simulation.plan, stop=Stop.CRASH, retry_every_ms=retry_ms)
+        others += _played_with(replace(simulation, plan=plan), group, len(drawn))
+    return _other_than(drawn, lambda: others)
+
+
+def _played_with(simulation: Simulation, group: StartingGroup, draws: int) -> Sequence[Draw]:
+    with contextlib.suppress(TimedOutError):
+        return replace(simulation, group=group).play(max(_FEWEST_DRAWS, draws))
+    return ()
 
 
 def _other_than(drawn: Sequence[Draw], play: Callable[[], Sequence[Draw]]) -> Sequence[Draw]:

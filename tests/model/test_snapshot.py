@@ -38,7 +38,7 @@ GROUP = GroupSnapshot(
 GROUP_KEYS = {
     "group_id", "type", "state", "protocol_type", "assignor", "coordinator", "generation", "group_epoch",
     "assignment_epoch", "session_timeout_ms", "rebalance_timeout_ms", "topics", "members", "offsets",
-    "kafka_versions", "leader", "deleted_topics", "may_lack_offsets",
+    "kafka_versions", "leader", "leader_library", "deleted_topics", "may_lack_offsets",
 }  # fmt: skip
 MEMBER_KEYS = {
     "group_instance_id", "member_id", "client_id", "client_host", "rack", "member_epoch", "status", "subscription",

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kgm.coordinator.contract.broker_version import BrokerVersion
+from kgm.model.client_library import stated_library
 from kgm.model.errors import NotFoundError, RefusedError, TimedOutError, UsageError
 from kgm.model.snapshot import OffsetSnapshot, TopicSnapshot, snapshot_from_json
 from kgm.simulation.bounce import Simulation, simulate
@@ -403,7 +404,10 @@ def test_it_is_not_known_who_leads_a_group_of_two_libraries():
     group = made_up(4, 13, assignor="cooperative-sticky")
     both = replace(
         group,
-        members=tuple(replace(m, client_library=("java", "librdkafka")[n % 2]) for n, m in enumerate(group.members)),
+        members=tuple(
+            replace(m, client_library=stated_library(("java", "librdkafka")[n % 2]))
+            for n, m in enumerate(group.members)
+        ),
     )
     scenario = predict(both, scale_in=ids(group, 0))
     assert any("whether a Java or a librdkafka member leads" in caveat for caveat in scenario.caveats)
@@ -506,7 +510,7 @@ def test_the_order_in_which_the_broker_lists_members_decides_who_keeps_what(list
     group = made_up(3, 13, assignor="cooperative-sticky")
     members = tuple(
         replace(
-            one, member_id=member_id, group_instance_id=name, listed_at=listed[seat], client_library="java",
+            one, member_id=member_id, group_instance_id=name, listed_at=listed[seat], client_library=stated_library("java"),
             assignment={"t": tuple(range(seat, 13, 3))},
         )
         for seat, (one, (name, member_id)) in enumerate(zip(group.members, COLLIDING, strict=True))

@@ -107,7 +107,6 @@ def test_groups_of_the_consumer_protocol_are_simulated():
         ({"state": "PreparingRebalance"}, "PreparingRebalance"),
         ({"members": [], "state": "Empty"}, "no members"),
         ({"type": "share"}, "share group"),
-        ({"assignor": "own"}, "does not know its assignor 'own'"),
         ({"unplayable": "nobody knows its topics"}, "nobody knows its topics"),
         ({"members": 7}, "members"),
         ({"group_id": None}, "group_id"),
@@ -141,3 +140,10 @@ def test_the_most_expensive_group_is_first_and_those_not_simulated_are_last():
 def test_other_scenarios_are_refused():
     with pytest.raises(UsageError, match="zone"):
         FleetPlan(scenarios=("zone",))
+
+
+def test_a_row_has_counts_for_an_assignor_that_kgm_does_not_know():
+    (row,) = rows_of(group() | {"assignor": "own"}, "scale-in").values()
+    assert (row["reason"], row["exact"], row["assignor"]) == (None, False, "own")
+    assert row["rebalances_min"] >= 1
+    assert any("does not know the assignor own" in caveat for caveat in row["caveats"])

@@ -16,6 +16,7 @@ from kgm.cli.options.plan_words import (
     GroupOption,
     HeartbeatInterval,
     InstanceIds,
+    Library,
     Match,
     MaxUnavailable,
     MemberIds,
@@ -132,6 +133,7 @@ def simulate_bounce(
     assignor: Annotated[
         str | None, typer.Option("--assignor", metavar="NAME", help="What if the group used this assignor.")
     ] = None,
+    library: Library = None,
     membership: Annotated[
         str | None, typer.Option("--as", metavar="KIND", help="What if all members were static | dynamic.")
     ] = None,
@@ -191,6 +193,7 @@ def simulate_bounce(
     members wait until all planned ones have joined. Apache Kafka cannot do this; `kgm serve --set
     kgm.group.target.size.GROUP=N` and `kgm.group.pre.registered.instance.ids.GROUP=ID,ID` can. Gates apply to the first
     scenario, which is Apache Kafka."""
+    from kgm.operations.bounce.group import of_library
     from kgm.operations.bounce.prediction import Gates, predict_bounce
     from kgm.operations.bounce.request import BounceRequest
     from kgm.simulation.plan.bounce_plan import GroupProtocol, MemberOrder, Membership, Stop, WhatIf
@@ -224,7 +227,7 @@ def simulate_bounce(
     )  # fmt: skip
     bounce_group, where = _group(group_id, from_file, members, topic, what_if, common)
     played = partial(
-        predict_bounce, bounce_group, request, compares=compare, draws=draws, seed=seed,
+        predict_bounce, of_library(bounce_group, library), request, compares=compare, draws=draws, seed=seed,
         gates=Gates(handovers=fail_if_moves, rebalances=fail_if_rebalances), keeps_holdings=report_file is not None,
         budget_ms=duration_of(budget, "--budget"),
     )  # fmt: skip

@@ -52,6 +52,12 @@ HeartbeatInterval = Annotated[
     str | None,
     typer.Option("--heartbeat-interval", metavar="DURATION", help="Heartbeat interval of the clients; mostly 3s."),
 ]
+Library = Annotated[
+    str | None,
+    typer.Option(
+        "--library", metavar="NAME", help="The client library of all members, where you know it better than kgm does."
+    ),
+]
 Draws = Annotated[
     int,
     typer.Option(

@@ -51,13 +51,15 @@ def members_table(snapshot: GroupSnapshot, *, verbose: bool = False) -> Table:
         Column(title="LAG", right=True),
         Column(title="ASSIGNMENT"),
         Column(title="TARGET", wide=extra),
+        # Last, so that the columns of csv and tsv keep their places.
+        Column(title="CLIENT", wide=extra),
     ]
     rows = [_member_row(snapshot, member) for member in sorted(snapshot.members, key=lambda member: member.identity)]
     return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_notes(snapshot))
 
 
 def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot) -> list[Cell]:
-    subscription = ",".join([*sorted(member.topics), *([f"/{member.regex}/"] if member.regex else ())])
+    subscription = ",".join([*sorted(member.known_topics), *([f"/{member.regex}/"] if member.regex else ())])
     target = member.target_assignment
     return [
         snapshot.group_id,
@@ -74,6 +76,7 @@ def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot) -> list[Cell]:
         member.lag,
         partitions_text(member.assignment) or None,
         None if target is None else partitions_text(target) or None,
+        None if member.client_library is None else member.client_library.text,
     ]
 
 
@@ -99,7 +102,7 @@ def _unowned_partitions(snapshot: GroupSnapshot) -> list[str]:
     if unreadable:
         return [f"the assignment cannot be decoded, so it is not known what they own: {some(unreadable)}"]
     owned = {(t, p) for member in snapshot.members for t, partitions in member.assignment.items() for p in partitions}
-    subscribed = {topic for member in snapshot.members for topic in member.topics}
+    subscribed = {topic for member in snapshot.members for topic in member.known_topics}
     free = {
         topic.name: [p for p in range(topic.partitions) if (topic.name, p) not in owned]
         for topic in snapshot.topics

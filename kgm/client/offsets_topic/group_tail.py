@@ -16,6 +16,7 @@ from kgm.client.offsets_topic import last_rebalance, partition_log
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.java.partitions import partition_for
+from kgm.model.client_library import ClientLibrary
 from kgm.model.errors import DecodeError, KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 
@@ -200,9 +201,12 @@ def _recorded(group_id: str, value: bytes, at_ms: int) -> RecordedGroup | None:
 
 def as_snapshot(group_id: str, value: Any) -> GroupSnapshot:
     """A GroupMetadataValue as a snapshot: no coordinator, no topics, no offsets."""
+    from kgm.clients.recognition import recognise_record
     from kgm.protocol.subscription import PROTOCOL_TYPE
 
     readable = value.protocol_type == PROTOCOL_TYPE
+    verdict = recognise_record(group_id, value)
+    libraries = [None] * len(value.members) if verdict is None else verdict.members
     sessions = {member.session_timeout for member in value.members}
     return GroupSnapshot(
         group_id=group_id,
@@ -213,14 +217,18 @@ def as_snapshot(group_id: str, value: Any) -> GroupSnapshot:
         generation=value.generation,
         session_timeout_ms=sessions.pop() if len(sessions) == 1 else None,
         rebalance_timeout_ms=max((member.rebalance_timeout for member in value.members), default=None),
-        members=tuple(_member(member, readable=readable) for member in value.members),
+        members=tuple(
+            _member(member, library, readable=readable)
+            for member, library in zip(value.members, libraries, strict=True)
+        ),
+        leader_library=None if verdict is None else verdict.leader,
     )
 
 
-def _member(member: Any, *, readable: bool) -> MemberSnapshot:
+def _member(member: Any, library: ClientLibrary | None, *, readable: bool) -> MemberSnapshot:
     from kgm.protocol.subscription import decode_assignment, decode_subscription
 
-    topics: tuple[str, ...] = ()
+    topics: tuple[str, ...] | None = None if readable else ()
     assignment: Mapping[str, Sequence[int]] = {}
     if readable:
         try:
@@ -237,4 +245,5 @@ def _member(member: Any, *, readable: bool) -> MemberSnapshot:
         topics=topics,
         assignment=assignment,
         protocol="classic",
+        client_library=library,
     )

@@ -22,6 +22,10 @@ from kgm.model.errors import KgmError
 from kgm.model.record import replace
 from kgm.model.snapshot import GroupSnapshot
 
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from kgm.records.messages.group_metadata_value import GroupMetadataValue
+
 #: Bytes that are read for one group at most, plus one fetch.
 MAX_BYTES: Final = 16 << 20
 _FIRST_WINDOW = 2_000
@@ -57,11 +61,26 @@ def _completed(snapshot: GroupSnapshot, record: tuple[bytes, int] | None) -> Gro
         return snapshot
     sessions = {member.session_timeout for member in value.members}
     return replace(
-        snapshot,
+        _with_libraries(snapshot, value),
         generation=value.generation if snapshot.generation is None else snapshot.generation,
         session_timeout_ms=sessions.pop() if len(sessions) == 1 else snapshot.session_timeout_ms,
         rebalance_timeout_ms=max(member.rebalance_timeout for member in value.members),
         leader=value.leader or None,
+    )
+
+
+def _with_libraries(snapshot: GroupSnapshot, value: GroupMetadataValue) -> GroupSnapshot:
+    """The record has what the description has, and timeouts, by which more libraries are told apart."""
+    from kgm.clients.recognition import recognise_record
+
+    verdict = recognise_record(snapshot.group_id, value)
+    if verdict is None:
+        return snapshot
+    libraries = dict(zip([member.member_id for member in value.members], verdict.members, strict=True))
+    return replace(
+        snapshot,
+        members=tuple(replace(member, client_library=libraries[member.member_id]) for member in snapshot.members),
+        leader_library=verdict.leader,
     )
 
 

@@ -70,7 +70,7 @@ def _join(
     if isinstance(before, ErrorCode):
         return before
     try:
-        subscription = decode_subscription(message.protocols[0].metadata)
+        subscription = decode_subscription(message.protocols[0].metadata, is_strict=True)
     except DecodeError:
         is_refused = group.behavior.refuses_malformed_subscriptions
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_refused else ErrorCode.UNKNOWN_SERVER_ERROR

@@ -107,7 +107,7 @@ def _upgraded_group(group: ClassicGroup, image: TopicImage, behavior: Coordinato
             return _SERVER_ERROR
         try:
             assignment = decode_assignment(member.assignment, is_listed=True)
-            subscription = decode_subscription(member.metadata(group.protocol))
+            subscription = decode_subscription(member.metadata(group.protocol), is_strict=True)
         except DecodeError:
             return _refused(
                 f"Classic group {group.group_id} has a member whose subscription or assignment is malformed."

@@ -8,13 +8,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kgm.history.decode.message_reader import read_messages
-from kgm.history.decode.vector_cursor import Buffer
+from kgm.history.decode.vector_cursor import Buffer, Positions
 from kgm.history.schema import struct_type
 from kgm.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from kgm.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kgm.protocol.struct import Message
 
 _VERSION_BYTES = 2
+#: The version that brought owned partitions.
+_OWNED_VERSION = 1
 
 
 class DecodedBlobs(NamedTuple):
@@ -57,6 +59,26 @@ def _different(cls: type[Message], blobs: pa.Array) -> DecodedBlobs:
         place[here[good]] = count + np.arange(len(good))
         parts.append(messages)
         count += len(good)
+    if cls is ConsumerProtocolSubscription:
+        here = np.nonzero((written == _OWNED_VERSION) & (place < 0))[0]
+        messages, good = _without_owned(buffer, start[here], end[here])
+        place[here[good]] = count + np.arange(len(good))
+        parts.append(messages)
     messages = pa.concat_arrays(parts) if parts else pa.nulls(0, struct_type(cls, cls))
     null = place < 0
     return DecodedBlobs(messages.take(pa.array(place, mask=null)), written, null & (end > start))
+
+
+def _without_owned(buffer: Buffer, start: Positions, end: Positions) -> tuple[pa.StructArray, Positions]:
+    """Subscriptions of version 1 that end before the owned partitions, as kafka-go and platformatic write them: version
+    0, with nothing behind it. Returns (messages, which of the given ones they are)."""
+    cls = ConsumerProtocolSubscription
+    messages, good, _ = read_messages(cls, _OWNED_VERSION - 1, buffer, start + _VERSION_BYTES, end)
+    lengths = np.array([_length(row["topics"], row["user_data"]) for row in messages.to_pylist()], dtype=np.int64)
+    whole = lengths == (end - start)[good]
+    return messages.filter(pa.array(whole)), good[whole]
+
+
+def _length(topics: list[str], user_data: bytes | None) -> int:
+    """The bytes of a subscription of version 0: its version, and two counts of 4 bytes before topics and user data."""
+    return _VERSION_BYTES + 8 + sum(2 + len(topic.encode()) for topic in topics) + len(user_data or b"")

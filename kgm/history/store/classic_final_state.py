@@ -1,19 +1,22 @@
 """What each classic group was at the end of a history, or at a time in it: see `final_state`."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgm.clients.recognition import MemberEvidence, partly_known, recognise
 from kgm.history.reconstruct.classic_snapshots import SnapshotKind
 from kgm.history.row_tables import columns_of, read_rows
 from kgm.history.rows import MemberRow, TableRow
 from kgm.history.store.query import RowFilter
 from kgm.history.store.tables import Tables
+from kgm.model.client_library import ClientLibrary
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
+from kgm.protocol.subscription import PROTOCOL_TYPE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,10 @@ def _group(row: _Snapshot, members: list[MemberRow]) -> GroupSnapshot:
             TopicSnapshot(name=name, partitions=count)
             for name, count in sorted(partition_counts(_assigned(member) for member in members).items())
         ),
-        members=tuple(_member(member, number) for number, member in enumerate(members)),
+        members=tuple(
+            _member(member, number, library)
+            for number, (member, library) in enumerate(zip(members, _libraries(row, members), strict=True))
+        ),
     )  # fmt: skip
 
 
@@ -83,13 +89,27 @@ def partition_counts(assignments: Iterable[Mapping[str, list[int]]]) -> dict[str
     return counts
 
 
-def _member(row: MemberRow, number: int) -> MemberSnapshot:
+def _libraries(row: _Snapshot, members: list[MemberRow]) -> Sequence[ClientLibrary | None]:
+    if row.protocol_type != PROTOCOL_TYPE:
+        return [None] * len(members)
+    evidence = [
+        MemberEvidence(
+            member_id=member.member_id, client_id=member.client_id, session_timeout_ms=member.session_timeout_ms,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            partly=partly_known(member.rack_id, member.owned_generation),
+        )
+        for member in members
+    ]  # fmt: skip
+    return recognise(row.group_id, row.protocol, evidence).members
+
+
+def _member(row: MemberRow, number: int, library: ClientLibrary | None) -> MemberSnapshot:
     return MemberSnapshot(
         member_id=row.member_id, group_instance_id=row.group_instance_id, client_id=row.client_id,
-        client_host=row.client_host, rack=row.rack_id or None, status="stable", topics=tuple(set(row.topics or ())),
+        client_host=row.client_host, rack=row.rack_id or None, status="stable",
+        topics=None if row.topics is None else tuple(set(row.topics)),
         assignment=_assigned(row), protocol="classic", listed_at=number,
-        # librdkafka writes an empty rack where others write null.
-        client_library="librdkafka" if row.rack_id == "" else None,
+        client_library=library,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from kgm.clients.recognition import recognise_by_ids
 from kgm.history.causes.verdict import GroupEventKind
 from kgm.history.facts.consumer_state import LoggedMemberState
 from kgm.history.row_tables import read_rows
@@ -21,7 +22,6 @@ from kgm.history.store.tables import Tables
 from kgm.java.hash_map import uuid_map_order
 from kgm.java.hash_set import copied_set_order
 from kgm.java.timeline_hash_map import TimelineOrder
-from kgm.model.client_library import library_of_consumer
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 
 #: After these a group is not of the consumer protocol any more.
@@ -207,7 +207,9 @@ def _member(group_id: str, row: MemberStateRow, names: Mapping[bytes, str], list
         topics=row.topics or (), regex=row.regex or None, assignment=_assignment(row, names),
         target_assignment=None if listed is None else {topic: sorted(numbers) for topic, numbers in listed.items()},
         protocol="classic" if row.classic else "consumer",
-        client_library=library_of_consumer(group_id, row.client_id or "", row.member_id),
+        client_library=recognise_by_ids(
+            group_id, row.client_id or "", row.member_id, "classic" if row.classic else "consumer"
+        ),
         listed_at=listed_at, listed_target=listed,
     )  # fmt: skip
 

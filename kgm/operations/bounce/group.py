@@ -10,6 +10,7 @@ from kgm.coordinator.contract.broker_version import FIRST_WITH_JAVA, LAST_WITH_S
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
+from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.simulation.plan.synthetic_group import synthetic_group
 
 if TYPE_CHECKING:
@@ -57,6 +58,15 @@ class BounceGroup:
     broker_settings: Mapping[str, str] = field(default_factory=dict)
     is_made_up: bool = False
     caveats: tuple[str, ...] = ()
+
+
+def of_library(group: BounceGroup, library: str | None) -> BounceGroup:
+    """The group with the client library that an operator names; the same for None. Raises UsageError for one that kgm
+    does not know."""
+    if library is None:
+        return group
+    text = f"all members, and the leader, are taken to use {library} (--library)"
+    return replace(group, snapshot=with_stated_library(group.snapshot, library), caveats=(*group.caveats, text))
 
 
 def live_group(cluster: AdminClient, group_id: str) -> BounceGroup:

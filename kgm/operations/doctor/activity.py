@@ -195,7 +195,7 @@ def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
             f"it has partitions or committed offsets of {many(len(deleted), 'deleted topic')}: their lag is unknown",
             f"deleted: {some(deleted)}", about=deleted, run=("describe", "--offsets"),
         )  # fmt: skip
-    subscribed = {topic for member in group.members for topic in member.topics}
+    subscribed = {topic for member in group.members for topic in member.known_topics}
     if group.state != "Stable" or not subscribed:
         return
     left = {row.topic for row in group.offsets if row.member_id is None and row.topic not in subscribed}

@@ -42,7 +42,7 @@ def unowned(group: GroupSnapshot) -> set[tuple[str, int]]:
     known what a member owns."""
     if group.state != _STABLE or not group.members or not all(member.is_readable for member in group.members):
         return set()
-    subscribed = {topic for member in group.members for topic in member.topics}
+    subscribed = {topic for member in group.members for topic in member.known_topics}
     every = {(topic.name, p) for topic in group.topics if topic.name in subscribed for p in range(topic.partitions)}
     return every - owners(owned(group)).keys()
 
@@ -94,10 +94,15 @@ def idle_members(facts: GroupFacts) -> Iterator[Finding]:
     if group.state != _STABLE:
         return
     present = [member for member in group.members if member.status != "away"]
-    idle = sorted(member.identity for member in present if not count(member.assignment) and member.is_readable)
+    idle = sorted(
+        member.identity
+        for member in present
+        # Of a member whose subscription cannot be read it is not known whether it wants any.
+        if not count(member.assignment) and member.is_readable and (member.topics is not None or member.regex)
+    )
     if not idle:
         return
-    subscribed = {topic for member in present for topic in member.topics}
+    subscribed = {topic for member in present for topic in member.known_topics}
     partitions = sum(topic.partitions for topic in group.topics if topic.name in subscribed)
     if subscribed and len(present) > partitions > 0:
         yield facts.finding(
@@ -133,7 +138,7 @@ def uneven_shares(facts: GroupFacts) -> Iterator[Finding]:
     """The range assignor gives the rest of each topic to the same members, which adds up over many topics."""
     group = facts.group
     loads = {one.identity: count(one.assignment) for one in group.members if one.status != "away" and one.is_readable}
-    same = len({frozenset(one.topics) for one in group.members}) == 1
+    same = len({frozenset(one.known_topics) for one in group.members}) == 1
     if group.state != _STABLE or len(loads) < 2 or not same:
         return
     least, most = min(loads.values()), max(loads.values())
@@ -141,7 +146,7 @@ def uneven_shares(facts: GroupFacts) -> Iterator[Finding]:
         return
     full = sorted(name for name, load in loads.items() if load == most)
     light = sorted(name for name, load in loads.items() if load == least)
-    by_range = group.assignor == "range" and len({topic for one in group.members for topic in one.topics}) > 1
+    by_range = group.assignor == "range" and len({topic for one in group.members for topic in one.known_topics}) > 1
     why = ": the range assignor assigns each topic separately" if by_range else ""
     yield facts.finding(
         "uneven-assignment", Severity.WARNING if by_range else Severity.INFO,
@@ -156,7 +161,7 @@ def mixed_subscriptions(facts: GroupFacts) -> Iterator[Finding]:
     kinds: dict[tuple[tuple[str, ...], str | None], list[str]] = {}
     for one in facts.group.members:
         if one.topics or one.regex:
-            kinds.setdefault((tuple(sorted(one.topics)), one.regex), []).append(one.identity)
+            kinds.setdefault((tuple(sorted(one.known_topics)), one.regex), []).append(one.identity)
     if facts.group.state == _STABLE and len(kinds) > 1:
         ordered = sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0][0]))
         evidence = [
@@ -173,7 +178,7 @@ def mixed_subscriptions(facts: GroupFacts) -> Iterator[Finding]:
 def missing_topics(facts: GroupFacts) -> Iterator[Finding]:
     """Subscribed topics that do not exist."""
     known = {topic.name for topic in facts.group.topics} | facts.undescribed_topics
-    subscribed = {topic for member in facts.group.members for topic in member.topics}
+    subscribed = {topic for member in facts.group.members for topic in member.known_topics}
     missing = sorted(subscribed - known)
     if missing:
         yield facts.finding(

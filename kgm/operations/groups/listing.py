@@ -103,7 +103,7 @@ def _topics_of(group: GroupSnapshot) -> set[str]:
     """Topics that members subscribe to or own, and those with committed offsets."""
     topics = {row.topic for row in group.offsets if row.committed is not None}
     for member in group.members:
-        topics |= {*member.topics, *member.assignment, *(member.target_assignment or {})}
+        topics |= {*member.known_topics, *member.assignment, *(member.target_assignment or {})}
     return topics
 
 

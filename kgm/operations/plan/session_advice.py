@@ -15,9 +15,10 @@ from kgm.model.assignment import Partitions, count
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup
-from kgm.simulation.bounce import CONSUMER_INTERVAL_MS, MAX_SESSION, SEED, Simulation
+from kgm.simulation.bounce import CONSUMER_INTERVAL_MS, SEED, Simulation
 from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
 from kgm.simulation.plan.client_library import usual_heartbeat_interval_ms
+from kgm.simulation.plan.played_settings import MAX_SESSION
 from kgm.simulation.plan.starting_group import SESSION_TIMEOUT_MS
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.text.durations import parse_duration

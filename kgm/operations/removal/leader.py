@@ -62,10 +62,11 @@ def _has_scala_maps(group: GroupSnapshot) -> list[bool]:
 
 
 def _libraries(group: GroupSnapshot, removed_member_ids: Collection[str]) -> set[Library | None]:
-    from kgm.simulation.plan.client_library import guess_library
+    from kgm.simulation.plan.client_library import played_as
+    from kgm.simulation.plan.starting_group import library_of
 
     staying = [member for member in group.members if member.member_id not in removed_member_ids]
-    return {guess_library(one.client_library, one.client_id, one.member_id) for one in staying}
+    return {played_as(library_of(group, one)) for one in staying}
 
 
 def _librdkafka(group: GroupSnapshot, *, has_scala_maps: bool) -> LeaderAssignor:

@@ -40,7 +40,7 @@ def preview_moves(
     if not removed_member_ids:
         return ExpectedMoves(moves=())
     staying = [member for member in group.members if member.member_id not in removed_member_ids]
-    wanted = {topic for member in staying for topic in member.topics}
+    wanted = {topic for member in staying for topic in member.known_topics}
     if any(member.regex for member in staying):
         wanted |= {topic for member in group.members for topic in member.assignment}
     unknown = sorted(wanted & set(undescribed_topics))
@@ -50,6 +50,7 @@ def preview_moves(
     expected = expected_moves(group, removed_member_ids, leader=first.assign)
     if expected.moves is None:
         return expected
+    expected = replace(expected, notes=(*expected.notes, *_doubts(group)))
     for other in others:
         if expected_moves(group, removed_member_ids, leader=other.assign).moves != expected.moves:
             note = (
@@ -60,6 +61,29 @@ def preview_moves(
     return expected
 
 
+def _doubts(group: GroupSnapshot) -> list[str]:
+    """Why another library's leader, or a custom assignor, may assign the partitions otherwise."""
+    from kgm.assignors import LIBRARIES
+    from kgm.clients.table import CLIENTS
+    from kgm.simulation.report.self_check import unexplained
+
+    misfit = unexplained(group)
+    if misfit is not None:
+        return [misfit]
+    leader = group.leader_library
+    name = None if leader is None else leader.name
+    if name is None or name in LIBRARIES or (name in CLIENTS and _usual_name(group) in CLIENTS[name].like_java):
+        return []
+    return [f"the leader runs {name}, whose {group.assignor} assigns otherwise than Java's: the moves are an estimate"]
+
+
+def _usual_name(group: GroupSnapshot) -> str | None:
+    """The assignor by the name that Java has for it."""
+    from kgm.clients.table import SAME_ASSIGNOR
+
+    return SAME_ASSIGNOR.get(group.assignor or "", group.assignor)
+
+
 def expected_moves(
     group: GroupSnapshot, removed_member_ids: Iterable[str], *, leader: LeaderAssignor | None = None
 ) -> ExpectedMoves:
@@ -68,7 +92,7 @@ def expected_moves(
     from kgm.assignors.unsupported_groups import why_unsupported
 
     removed = set(removed_member_ids)
-    name = f"consumer-{group.assignor}" if group.type == "consumer" else group.assignor
+    name = f"consumer-{group.assignor}" if group.type == "consumer" else _usual_name(group)
     has_assignment = group.type == "consumer" or group.state == "Stable"
     foreign = why_unsupported(group)
     if foreign is not None:
@@ -160,7 +184,7 @@ def _owned(group: GroupSnapshot, member: MemberSnapshot) -> Partitions:
 
 def _topics(group: GroupSnapshot, member: MemberSnapshot) -> list[str]:
     """Subscribed names, with a regular expression resolved over the topics that members own."""
-    names = set(member.topics)
+    names = set(member.known_topics)
     if member.regex:
         names |= {topic for other in group.members for topic in (*other.assignment, *(other.target_assignment or {}))}
     return sorted(names)

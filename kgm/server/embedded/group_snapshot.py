@@ -1,15 +1,22 @@
 """A group of the embedded coordinator as a `GroupSnapshot`: what `kgm describe` shows of it, without a request. Of a
 classic group it also has the generation and the timeouts, which no response has."""
 
-from dataclasses import replace
-
+from kgm.clients.recognition import MemberEvidence, recognise
 from kgm.coordinator.admin.view import ConsumerMemberView, GroupView, MemberView
 from kgm.coordinator.contract.settings import GroupConfig
 from kgm.model.assignment import Partitions
 from kgm.model.changes import REBALANCING
+from kgm.model.client_library import ClientLibrary
 from kgm.model.errors import DecodeError
+from kgm.model.record import replace
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
-from kgm.protocol.subscription import PROTOCOL_TYPE, Subscription, decode_assignment, decode_subscription
+from kgm.protocol.subscription import (
+    PROTOCOL_TYPE,
+    MemberAssignment,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+)
 from kgm.server.cluster.cluster import EmbeddedCluster
 
 _STABLE = "Stable"
@@ -22,7 +29,7 @@ def group_snapshot(cluster: EmbeddedCluster, group_id: str, host: str) -> GroupS
     if view is None:
         return None
     is_consumer = view.group_type == "consumer"
-    members = tuple(_member(view, member) for member in view.members)
+    members, leader_library = _members(cluster, view)
     node_id = cluster.placement.coordinator_of(group_id)
     port = None if node_id is None else cluster.nodes[node_id].port
     offsets = _offsets(cluster, group_id, members)
@@ -41,6 +48,7 @@ def group_snapshot(cluster: EmbeddedCluster, group_id: str, host: str) -> GroupS
         topics=_topics(cluster, members, offsets),
         members=tuple(_with_lag(member, offsets) for member in sorted(members, key=lambda member: member.identity)),
         offsets=offsets,
+        leader_library=leader_library,
         kafka_versions=(str(cluster.settings.kafka_version),),
     )
 
@@ -61,6 +69,25 @@ def _session_timeout_ms(cluster: EmbeddedCluster, view: GroupView) -> int | None
     return timeouts.pop() if len(timeouts) == 1 else None
 
 
+def _members(cluster: EmbeddedCluster, view: GroupView) -> tuple[tuple[MemberSnapshot, ...], ClientLibrary | None]:
+    """The members, with the client libraries that they show, and that of the leader."""
+    members = tuple(_member(view, member) for member in view.members)
+    if view.protocol_type != PROTOCOL_TYPE:
+        return members, None
+    verdict = recognise(view.group_id, _assignor(cluster, view), [_evidence(view, member) for member in view.members])
+    known = tuple(replace(one, client_library=each) for one, each in zip(members, verdict.members, strict=True))
+    return known, verdict.leader
+
+
+def _evidence(view: GroupView, member: MemberView) -> MemberEvidence:
+    ids = MemberEvidence(member_id=member.member_id, client_id=member.client_id)
+    if member.consumer is not None:
+        return replace(ids, protocol="classic" if member.consumer.uses_classic else "consumer")
+    # Kafka does not describe subscriptions while the group rebalances.
+    subscription = _subscription(member.subscription) if view.state == _STABLE else None
+    return replace(ids, subscription=subscription, assignment=_decoded_assignment(member.assignment))
+
+
 def _member(view: GroupView, member: MemberView) -> MemberSnapshot:
     return _classic_member(view, member) if member.consumer is None else _consumer_member(view, member, member.consumer)
 
@@ -77,10 +104,16 @@ def _classic_member(view: GroupView, member: MemberView) -> MemberSnapshot:
         client_host=member.client_host.removeprefix("/"),
         rack=(subscription.rack_id or None) if subscription else None,
         status=status,
-        topics=tuple(sorted(set(subscription.topics))) if subscription else (),
+        topics=_subscribed(subscription, is_consumer=is_consumer),
         assignment=_assignment(member.assignment) if is_consumer else {},
         protocol="classic",
     )
+
+
+def _subscribed(subscription: Subscription | None, *, is_consumer: bool) -> tuple[str, ...] | None:
+    if subscription is None:
+        return None if is_consumer else ()
+    return tuple(sorted(set(subscription.topics)))
 
 
 def _subscription(data: bytes) -> Subscription | None:
@@ -90,11 +123,16 @@ def _subscription(data: bytes) -> Subscription | None:
         return None
 
 
-def _assignment(data: bytes) -> Partitions:
+def _decoded_assignment(data: bytes) -> MemberAssignment | None:
     try:
-        partitions = decode_assignment(data).partitions
+        return decode_assignment(data)
     except DecodeError:
-        return {}
+        return None
+
+
+def _assignment(data: bytes) -> Partitions:
+    decoded = _decoded_assignment(data)
+    partitions = {} if decoded is None else decoded.partitions
     return {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
 
 
@@ -161,7 +199,7 @@ def _topics(
     cluster: EmbeddedCluster, members: tuple[MemberSnapshot, ...], offsets: tuple[OffsetSnapshot, ...]
 ) -> tuple[TopicSnapshot, ...]:
     """Those that members subscribe to or own, and those with committed offsets."""
-    names = {row.topic for row in offsets}.union(*(member.topics for member in members))
+    names = {row.topic for row in offsets}.union(*(member.known_topics for member in members))
     return tuple(
         TopicSnapshot(name=topic.name, partitions=topic.partitions, topic_id=topic.topic_id)
         for topic in cluster.topics.all()

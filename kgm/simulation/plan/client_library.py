@@ -1,27 +1,25 @@
-"""Which client library a member uses, and the heartbeat interval it most likely has."""
+"""Which client library's consumer is played for a member, and the heartbeat interval it most likely has."""
 
 import enum
+
+from kgm.model.client_library import PLAYED, ClientLibrary
 
 #: Kafka's default for `heartbeat.interval.ms`.
 HEARTBEAT_INTERVAL_MS = 3_000
 
 
 class Library(enum.Enum):
-    """A client library."""
+    """A client library whose consumers kgm plays."""
 
     JAVA = "java"
     LIBRDKAFKA = "librdkafka"
 
 
-def guess_library(client_library: str | None, client_id: str, member_id: str) -> Library | None:
-    """The library of a described member: what `describe` found out, or else what the client id that a library chooses
-    by default shows (`rdkafka`, `consumer-GROUP-1`). None if neither tells."""
-    name = (client_library or "").lower()
-    if "rdkafka" in name or client_id == "rdkafka" or member_id.startswith("rdkafka-"):
-        return Library.LIBRDKAFKA
-    if "java" in name or client_id.startswith("consumer-"):
-        return Library.JAVA
-    return None
+def played_as(library: ClientLibrary | None) -> Library | None:
+    """The library whose consumers kgm plays in place of this one's. None if it plays those of another, for want of its
+    own: Java's, which most libraries follow."""
+    name = None if library is None else library.name
+    return Library(name) if name in PLAYED else None
 
 
 def usual_heartbeat_interval_ms(session_timeout_ms: int) -> int:

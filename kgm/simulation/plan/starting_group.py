@@ -3,18 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign
+from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_known
 from kgm.assignors.contract import refuse_too_many_partitions
 from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.unsupported_groups import STREAMS, refuse_unsupported
+from kgm.clients.recognition import recognise_by_ids
+from kgm.clients.table import CLIENTS, SAME_ASSIGNOR
 from kgm.coordinator.contract.topic_image import Topic, TopicImage, topic_id
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.java.timeline_hash_map import timeline_capacity
 from kgm.model.assignment import Assignment, Partitions
+from kgm.model.client_library import ClientLibrary, stated_library
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
-from kgm.simulation.plan.client_library import Library, guess_library
+from kgm.simulation.plan.client_library import Library, played_as
 
 #: Defaults of Kafka's clients.
 SESSION_TIMEOUT_MS = 45_000
@@ -35,7 +38,9 @@ class StartingMember:
     """One consumer, through all its restarts, as it is before the plan. A new member has an empty `member_id`.
 
     identity: what the plan and the report call it before it restarts. listed: in a consumer group, what it owns in the
-    order in which the broker lists it, if that is known. library: None if it is not known."""
+    order in which the broker lists it, if that is known. library: whose consumer is played; None for one
+    that kgm does not play, or that is not known. client: the library as far as it is known.
+    leaves_when_static: whether it leaves the group when it is closed although it is static."""
 
     identity: str
     member_id: str
@@ -47,6 +52,8 @@ class StartingMember:
     owned: Partitions
     listed: Partitions | None = None
     library: Library | None = None
+    client: ClientLibrary = field(default_factory=ClientLibrary)
+    leaves_when_static: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +66,8 @@ class StartingGroup:
     listing_capacity: the number of buckets of the hash map behind that order, None if it is not known. In a classic
     group it is the map that a leader sees (`play.leader`), in a consumer group the broker's own (`play.seed_records`).
     has_offsets: whether it has committed offsets, None if that is not known; a broker deletes a group without any when
-    it finds it empty. caveats: what had to be assumed."""
+    it finds it empty. caveats: what had to be assumed. unknown_assignor: the one that it has
+    if kgm does not know it; then `assignor` stands for it, and who gets what is not known."""
 
     group_id: str
     assignor: str
@@ -74,6 +82,7 @@ class StartingGroup:
     has_offsets: bool | None = True
     caveats: tuple[str, ...] = ()
     protocol: GroupProtocol = GroupProtocol.CLASSIC
+    unknown_assignor: str | None = None
 
     @property
     def assignment(self) -> dict[str, Partitions]:
@@ -105,17 +114,20 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
     protocol = what_if.protocol or GroupProtocol(snapshot.type)
     caveats: list[str] = []
     session_timeout_ms = _timeout(
-        what_if.session_timeout_ms, snapshot.session_timeout_ms, SESSION_TIMEOUT_MS, "session", caveats
+        what_if.session_timeout_ms, snapshot.session_timeout_ms, _usual_timeouts(snapshot)[0], "session", caveats
     )
     # In a consumer group it only matters to a member that does not give up its partitions.
     matters = caveats if protocol is GroupProtocol.CLASSIC else []
     rebalance_timeout_ms = _timeout(
-        what_if.rebalance_timeout_ms, snapshot.rebalance_timeout_ms, REBALANCE_TIMEOUT_MS, "rebalance", matters
+        what_if.rebalance_timeout_ms, snapshot.rebalance_timeout_ms, _usual_timeouts(snapshot)[1], "rebalance", matters
     )
     generation = snapshot.generation if snapshot.type == "classic" else snapshot.group_epoch
+    assignor = _assignor(snapshot, what_if, protocol)
+    is_playable = protocol is GroupProtocol.CONSUMER or assignor == STREAMS or is_known(assignor)
     group = StartingGroup(
         group_id=snapshot.group_id,
-        assignor=_assignor(snapshot, what_if, protocol),
+        assignor=assignor if is_playable or what_if.assignor else CLASSIC_ASSIGNOR,
+        unknown_assignor=None if is_playable or what_if.assignor else assignor,
         protocol=protocol,
         generation=_UNKNOWN_GENERATION if generation is None else generation,
         generation_is_known=generation is not None,
@@ -199,6 +211,16 @@ def _refuse_unplayable(snapshot: GroupSnapshot) -> None:
         )
 
 
+def _usual_timeouts(snapshot: GroupSnapshot) -> tuple[int, int]:
+    """(session timeout, rebalance timeout) by default of the libraries of a classic group: if they differ, the shortest
+    session and the longest rebalance."""
+    libraries = {None if one.client_library is None else one.client_library.name for one in snapshot.members}
+    if snapshot.type != "classic" or not libraries or not libraries <= CLIENTS.keys():
+        return SESSION_TIMEOUT_MS, REBALANCE_TIMEOUT_MS
+    known = [CLIENTS[name] for name in libraries if name is not None]
+    return min(one.session_timeout_ms for one in known), max(one.rebalance_timeout_ms for one in known)
+
+
 def _timeout(supposed: int | None, seen: int | None, default: int, what: str, caveats: list[str]) -> int:
     if supposed is not None:
         return supposed
@@ -220,7 +242,7 @@ def _topics(snapshot: GroupSnapshot, caveats: list[str]) -> dict[str, int]:
                 known[name] = 1 + max(max(other.assignment.get(name, ()), default=-1) for other in snapshot.members)
                 assumed = f"{known[name]} partitions are assumed, as many as are assigned"
                 caveats.append(f"topic {name} is not in the snapshot: {assumed}")
-    wanted = {name for member in snapshot.members for name in member.topics}
+    wanted = {name for member in snapshot.members for name in member.known_topics}
     topics = {name: known[name] for name in sorted(known) if name in wanted or not wanted}
     refuse_too_many_partitions(TopicSpec(name=name, partitions=partitions) for name, partitions in topics.items())
     return topics
@@ -237,7 +259,7 @@ def _assignor(snapshot: GroupSnapshot, what_if: WhatIf, protocol: GroupProtocol)
                 hint="take it while the group is Stable, or name an assignor: --assignor range",
                 group_id=snapshot.group_id,
             )
-        return assignor
+        return SAME_ASSIGNOR.get(assignor, assignor)
     supposed = (what_if.assignor or "").removeprefix(SERVER_PREFIX)
     if supposed and supposed not in SERVER_ASSIGNORS:
         known = ", ".join(SERVER_ASSIGNORS)
@@ -254,6 +276,7 @@ def _member(
         instance_id = None
     elif what_if.membership is Membership.STATIC:
         instance_id = member.identity
+    client = library_of(snapshot, member)
     return StartingMember(
         identity=member.member_id if instance_id is None else instance_id,
         member_id=member.member_id,
@@ -264,7 +287,29 @@ def _member(
         topics=_subscribed(member, snapshot, caveats),
         owned=member.assignment,
         listed=_listed(member),
-        library=guess_library(member.client_library, member.client_id, member.member_id),
+        library=played_as(client),
+        client=client,
+        leaves_when_static=client.name in CLIENTS and CLIENTS[client.name].leaves_when_static,
+    )
+
+
+def with_stated_library(snapshot: GroupSnapshot, library: str) -> GroupSnapshot:
+    """The group with a client library that an operator names, for all members and for the leader. Raises UsageError for
+    one that kgm does not know."""
+    if library not in CLIENTS:
+        raise UsageError(f"client library {library!r} is not known", hint=f"known: {', '.join(CLIENTS)}")
+    stated = stated_library(library, "the operator")
+    return replace(
+        snapshot,
+        members=tuple(replace(member, client_library=stated) for member in snapshot.members),
+        leader_library=stated if snapshot.type == "classic" else None,
+    )
+
+
+def library_of(snapshot: GroupSnapshot, member: MemberSnapshot) -> ClientLibrary:
+    """The client library of a member; by its ids if the snapshot says nothing of it."""
+    return member.client_library or recognise_by_ids(
+        snapshot.group_id, member.client_id, member.member_id, member.protocol or snapshot.type
     )
 
 
@@ -279,21 +324,30 @@ def _listed(member: MemberSnapshot) -> Partitions | None:
 
 
 def _subscribed(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: list[str]) -> tuple[str, ...]:
-    """The topics of a member. Of a regular expression, those of which members with the same one own partitions."""
+    """The topics of a member. Of a subscription that cannot be read, those that it owns, or all if it owns none; of a
+    regular expression, those of which members with the same one own partitions."""
+    if member.topics is None and not member.regex:
+        caveats.append(
+            f"the subscription of {member.identity} cannot be read: it is taken as the topics that are assigned now"
+        )
+        every = {topic for other in snapshot.members for topic in (*other.known_topics, *other.assignment)}
+        return tuple(sorted(member.assignment or every))
     if not member.regex:
-        return member.topics or tuple(sorted(member.assignment))
+        return member.known_topics or tuple(sorted(member.assignment))
     caveat = "a subscription by regular expression is taken as the topics that are assigned now"
     if caveat not in caveats:
         caveats.append(caveat)
     alike = [other.assignment for other in snapshot.members if other.regex == member.regex]
     resolved = {topic for assignment in alike for topic, numbers in assignment.items() if numbers}
-    return tuple(sorted({*member.topics, *resolved}))
+    return tuple(sorted({*member.known_topics, *resolved}))
 
 
 def with_assignor_applied(group: StartingGroup) -> StartingGroup:
     """The group after its assignor has run, beginning with what the members own, until the result is the same twice."""
     owned: Assignment = {member.member_id: member.owned for member in group.members}
-    name = group.assignor if group.protocol is GroupProtocol.CLASSIC else SERVER_PREFIX + group.assignor
+    name = group.unknown_assignor or group.assignor
+    if group.protocol is not GroupProtocol.CLASSIC:
+        name = SERVER_PREFIX + group.assignor
     for _ in range(_MAX_ROUNDS):
         assigned: Assignment = assign(name, _assignor_input(group, owned))
         if assigned == owned:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kgm.assignors.contract import TopicSpec, refuse_too_many_partitions
+from kgm.model.client_library import JAVA, stated_library
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.protocol.subscription import PROTOCOL_TYPE
@@ -20,6 +21,7 @@ from kgm.simulation.plan.starting_group import (
 )
 
 _CLIENT_ID = "consumer"
+_JAVA = stated_library(JAVA, "whoever made up the group")
 #: Far more than the largest groups there are.
 MOST_MEMBERS = 20_000
 
@@ -70,6 +72,7 @@ def synthetic_group(
                 group_instance_id=name if is_static else None,
                 client_id=name if is_static else _CLIENT_ID,
                 topics=tuple(topic.name for topic in topics),
+                client_library=_JAVA,
                 listed_at=place if is_classic else None,
             )
             for place, name in enumerate(names)

@@ -293,11 +293,13 @@ class ScriptedClassicMember(ScriptedMember):
 
     @property
     def leaves_when_closed(self) -> bool:
-        """A dynamic member leaves; a static one never says anything (KIP-345). Nor does librdkafka if the last
-        assignment in a cooperative group was empty: it has nothing to give up, after which it would leave."""
+        """A dynamic member leaves; a static one never says anything (KIP-345), except with platformatic. Nor does
+        librdkafka if the last assignment in a cooperative group was empty: it has nothing to give up, after which it
+        would leave."""
         is_silent = self.keeps_while_joining and self.profile.leaves_after_last_revocation
         has_empty_assignment = self.remembered_generation != NO_GENERATION and not self.owned
-        return self.spec.group_instance_id is None and not (is_silent and has_empty_assignment)
+        is_leaver = self.spec.group_instance_id is None or self.spec.leaves_when_static
+        return is_leaver and not (is_silent and has_empty_assignment)
 
     def _close(self, *, leaves: bool) -> None:
         if not leaves:

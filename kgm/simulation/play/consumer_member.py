@@ -212,7 +212,7 @@ class ScriptedConsumerMember(ScriptedMember):
 
     @property
     def leaves_when_closed(self) -> bool:
-        return self.spec.group_instance_id is None
+        return self.spec.group_instance_id is None or self.spec.leaves_when_static
 
     def _close(self, *, leaves: bool) -> None:
         """A dynamic member leaves; a static one says that it will return (epoch -2)."""

@@ -5,6 +5,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from kgm.clients.recognition import recognise_by_ids
 from kgm.coordinator.contract.outcome import Producer
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.assignment import Partitions, count
@@ -12,7 +13,7 @@ from kgm.model.ids import Millis
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.records.record import Record
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Stop
-from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library, guess_library
+from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library, played_as
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.client_profiles import PROFILES, ClientProfile
@@ -176,7 +177,9 @@ class Replay:
 
     def _scripted(self, process: RecordedProcess) -> ScriptedMember:
         spec = _starting_member(process)
-        library = guess_library(None, process.client_id, process.runs[0].member_id)
+        library = played_as(
+            recognise_by_ids(self.world.group.group_id, process.client_id, process.runs[0].member_id, None)
+        )
         if library is None or self.recorded.assignor == STICKY:
             library = Library.JAVA
         is_consumer = self.recorded.protocol is GroupProtocol.CONSUMER

@@ -87,8 +87,9 @@ def is_foreign(snapshot: GroupSnapshot, plan: Plan) -> bool:
 
 
 def assumes_topics(snapshot: GroupSnapshot, group: StartingGroup) -> bool:
-    """Whether partition counts had to be assumed, because the snapshot leaves topics out."""
-    return not group.topics.keys() <= {topic.name for topic in snapshot.topics}
+    """Whether partition counts or subscriptions had to be assumed, because the snapshot leaves them out."""
+    is_read = all(member.topics is not None or member.regex for member in snapshot.members)
+    return not is_read or not group.topics.keys() <= {topic.name for topic in snapshot.topics}
 
 
 def version_caveats(snapshot: GroupSnapshot, plan: Plan, others: Sequence[Draw]) -> tuple[str, ...]:

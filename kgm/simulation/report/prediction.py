@@ -63,10 +63,11 @@ class Prediction:
     """What a plan would do to a group, under the conditions of one scenario.
 
     name: of the scenario; `as-is` is the plan as it stands. typical: the draw that is nearest to the median. exact:
-    whether everything but times is certain. ranges: over all draws, None if the prediction is exact, or rests on one
-    draw only, so that nothing is known of what else may happen. stopped_partition_range_ms: of the time that partitions
-    are without a consumer, which is never certain; `draws` says whether it is more than one number.
-    generation_before: the generation or epoch, None if the snapshot does not contain it (DescribeGroups does not)."""
+    whether everything but times is certain. ranges: over all draws, None if the prediction is exact, or rests on
+    one draw only, so that nothing is known of what else may happen (except of client libraries, whose ranges are
+    their own). stopped_partition_range_ms: of the time that partitions are without a consumer, which is never
+    certain; `draws` says whether it is more than one number. generation_before: the generation or epoch, None if
+    the snapshot does not contain it (DescribeGroups does not)."""
 
     name: str
     assignor: str

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kgm.cli.commands.describe import DescribeView, report
 from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.report import envelope, rendered
+from kgm.model.client_library import CONFIDENCES, ClientLibrary
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.text.sanitize import json_text
 
@@ -17,10 +18,14 @@ TEXT = st.text(max_size=5)
 SOME = st.none() | TEXT
 NUMBER = st.none() | st.integers(0, 2**63 - 1)
 PARTITIONS = st.dictionaries(TEXT, st.lists(st.integers(0, 99), max_size=5), max_size=3)
+LIBRARIES = st.none() | st.builds(
+    ClientLibrary, name=SOME, confidence=st.sampled_from(CONFIDENCES), evidence=st.lists(TEXT, max_size=2).map(tuple),
+    candidates=st.lists(TEXT, max_size=2).map(tuple),
+)  # fmt: skip
 MEMBERS = st.builds(
     MemberSnapshot, member_id=TEXT, group_instance_id=SOME, client_id=TEXT, client_host=TEXT, rack=SOME,
     member_epoch=NUMBER, topics=st.lists(TEXT, max_size=3).map(tuple), regex=SOME, assignment=PARTITIONS,
-    target_assignment=st.none() | PARTITIONS, lag=NUMBER, protocol=SOME, client_library=SOME, listed_at=NUMBER,
+    target_assignment=st.none() | PARTITIONS, lag=NUMBER, protocol=SOME, client_library=LIBRARIES, listed_at=NUMBER,
     listed_target=st.none() | PARTITIONS,
 )  # fmt: skip
 OFFSETS = st.builds(
@@ -35,7 +40,7 @@ GROUPS = st.builds(
     assignor=SOME, coordinator=st.none() | st.builds(CoordinatorNode, id=st.integers(0, 9), host=TEXT, port=st.just(1)),
     generation=NUMBER, group_epoch=NUMBER, session_timeout_ms=NUMBER, topics=st.lists(TOPICS, max_size=3).map(tuple),
     members=st.lists(MEMBERS, max_size=6).map(tuple), offsets=st.lists(OFFSETS, max_size=8).map(tuple),
-    kafka_versions=st.none() | st.just(("4.3",)), leader=SOME,
+    kafka_versions=st.none() | st.just(("4.3",)), leader=SOME, leader_library=LIBRARIES,
 )  # fmt: skip
 
 

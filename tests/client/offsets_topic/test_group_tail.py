@@ -147,7 +147,7 @@ def test_a_record_as_a_snapshot():
         [0, 1],
         "10.0.0.1",
     )
-    assert (second.identity, second.topics, second.assignment) == ("m", (), {})
+    assert (second.identity, second.topics, second.assignment) == ("m", None, {})
     connect_group = as_snapshot("g", GroupMetadataValue(protocol_type="connect", members=[known]))
     assert connect_group.members[0].assignment == {}
     assert as_snapshot("g", GroupMetadataValue(protocol_type="consumer")).state == "Empty"

@@ -31,6 +31,14 @@ def scalar(cls, blob):
             return None, True
         return plain(codec.decode(cls, blob, min(version, 3), offset=2, allow_trailing=True)), False
     except DecodeError:
+        return short(blob) if cls is ConsumerProtocolSubscription and version == 1 else (None, True)
+
+
+def short(blob):
+    """A subscription of version 1 that ends before the owned partitions: version 0 and nothing more."""
+    try:
+        return plain(codec.decode(ConsumerProtocolSubscription, blob, 0, offset=2)), False
+    except DecodeError:
         return None, True
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kgm.model.client_library import stated_library
 from kgm.operations.removal.leader import possible_leaders
 from kgm.operations.removal.preview import preview_moves
 from kgm.simulation.bounce import simulate
@@ -17,7 +18,7 @@ def mixed(*libraries, assignor="cooperative-sticky", partitions=13):
     """Static members of these libraries, the last of which is to be removed."""
     group = made_up(len(libraries), partitions, assignor=assignor)
     members = zip(group.members, libraries, strict=True)
-    return replace(group, members=tuple(replace(m, client_library=library) for m, library in members))
+    return replace(group, members=tuple(replace(m, client_library=stated_library(library)) for m, library in members))
 
 
 def last(group):

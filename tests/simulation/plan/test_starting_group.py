@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from kgm.model.client_library import stated_library
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.simulation.plan.bounce_plan import Membership, WhatIf
@@ -17,7 +18,7 @@ def group(*members, **more):
 
 def test_a_starting_group_is_as_described():
     seen = group(
-        member("a", assignment={"t": (0, 3)}, client_library="librdkafka"), member("b", static=False), generation=7,
+        member("a", assignment={"t": (0, 3)}, client_library=stated_library("librdkafka")), member("b", static=False, client_library=None), generation=7,
         session_timeout_ms=10_000, rebalance_timeout_ms=60_000,
     )  # fmt: skip
     origin = starting_group_of(seen, WhatIf())
@@ -128,9 +129,10 @@ def test_racks_are_ignored_with_a_caveat():
     [
         ("librdkafka", "x", "x-1", Library.LIBRDKAFKA), (None, "rdkafka", "rdkafka-1", Library.LIBRDKAFKA),
         ("java", "x", "x-1", Library.JAVA), (None, "consumer-g-1", "consumer-g-1-u", Library.JAVA),
+        (None, "consumer-other-1", "consumer-other-1-u", None),
         (None, "x", "x-1", None), ("aiokafka", "aiokafka-0.14", "a-1", None),
     ],
 )  # fmt: skip
 def test_the_library_is_guessed_from_ids(said, client_id, member_id, expected):
-    one = replace(member("a"), client_library=said, client_id=client_id, member_id=member_id)
+    one = replace(member("a"), client_library=stated_library(said), client_id=client_id, member_id=member_id)
     assert starting_group_of(group(one), WhatIf()).members[0].library is expected

@@ -6,6 +6,7 @@ from statistics import median_low, quantiles
 
 import pytest
 
+from kgm.model.client_library import stated_library
 from kgm.simulation.bounce import Simulation, simulate
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, WhatIf
 from kgm.simulation.play.timing import (
@@ -56,7 +57,9 @@ def test_an_exact_prediction_has_the_times_of_most_runs(migrate):
 
 def of_both_libraries(group):
     libraries = ("java", "librdkafka")
-    members = (replace(member, client_library=libraries[n % 2]) for n, member in enumerate(group.members))
+    members = (
+        replace(member, client_library=stated_library(libraries[n % 2])) for n, member in enumerate(group.members)
+    )
     return replace(group, members=tuple(members))
 
 

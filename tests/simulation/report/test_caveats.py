@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from kgm.model.client_library import stated_library
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Stop, WhatIf
@@ -63,5 +64,7 @@ def test_a_member_that_stays_a_ghost_is_named_as_such():
     assert 17_000 <= expired[0].at_ms <= 20_200
     (text,) = (caveat for caveat in scenario.caveats if "do not leave" in caveat)
     assert "up to 20 s" in text
-    java = replace(group, members=tuple(replace(member, client_library="java") for member in group.members))
+    java = replace(
+        group, members=tuple(replace(member, client_library=stated_library("java")) for member in group.members)
+    )
     assert not any("do not leave" in caveat for caveat in simulate(java, plan, draws=10).caveats)

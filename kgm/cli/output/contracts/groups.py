@@ -13,10 +13,16 @@ if TYPE_CHECKING:
 
 PARTITIONS: Final = {"*": ["int"]}
 COORDINATOR: Final = ({"id": "int", "host": "str", "port": "int"}, None)
-SUBSCRIPTION: Final[dict[str, Any]] = {"topics": ["str"], "regex": "str?"}
+SUBSCRIPTION: Final[dict[str, Any]] = {"topics": (["str"], None), "regex": "str?"}
 MOVE: Final[dict[str, Any]] = {"topic": "str", "partition": "int", "from": "str?", "to": "str?"}
 #: A value before or after a change.
 VALUE: Final = ("str", "int", None)
+CLIENT_LIBRARY: Final[dict[str, Any]] = {
+    "name": "str?",
+    "confidence": "=certain|likely|unknown",
+    "evidence": ["str"],
+    "candidates": ["str"],
+}
 MEMBER: Final[dict[str, Any]] = {
     "group_instance_id": "str?",
     "member_id": "str",
@@ -30,7 +36,7 @@ MEMBER: Final[dict[str, Any]] = {
     "target_assignment": (PARTITIONS, None),
     "lag": "int?",
     "protocol": "str?",
-    "client_library": "str?",
+    "client_library": CLIENT_LIBRARY,
     "listed_at": "int?",
     "listed_target": ([{"topic": "str", "partitions": ["int"]}], None),
     "is_readable": "bool",
@@ -63,6 +69,7 @@ GROUP: Final[dict[str, Any]] = {
     "offsets": [_OFFSET],
     "kafka_versions": (["str"], None),
     "leader": "str?",
+    "leader_library": (CLIENT_LIBRARY, None),
     "deleted_topics": ["str"],
     "may_lack_offsets": "bool",
 }

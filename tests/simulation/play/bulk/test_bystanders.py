@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.coordinator.groups.consumer_member import MemberState
+from kgm.model.client_library import stated_library
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import Simulation
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
@@ -40,7 +41,7 @@ VERSIONS = [BrokerVersion.parse(version) for version in ("4.0.0", "4.1.0", "4.2.
 def consumers(members, partitions, membership=DYNAMIC, assignor="uniform", *, library="java"):
     topics = [TopicSnapshot(name="t", partitions=partitions)]
     group = synthetic_group(members, topics, membership, assignor, GroupProtocol.CONSUMER)
-    return replace(group, members=tuple(replace(m, client_library=library) for m in group.members))
+    return replace(group, members=tuple(replace(m, client_library=stated_library(library)) for m in group.members))
 
 
 def make_messages_slow(monkeypatch):
@@ -62,7 +63,9 @@ def situations(draw):
     rows = []
     for number, member in enumerate(snapshot.members):
         name = f"static-{number}" if number < static else None
-        rows.append(replace(member, group_instance_id=name, client_library=draw(st.sampled_from(LIBRARIES))))
+        rows.append(
+            replace(member, group_instance_id=name, client_library=stated_library(draw(st.sampled_from(LIBRARIES))))
+        )
     broker = {INTERVAL: draw(st.sampled_from(["5000", "5000", "5000", "10000"]))}
     version = draw(st.sampled_from(VERSIONS))
     if version >= BrokerVersion.parse("4.3.0"):
@@ -116,7 +119,9 @@ def test_epochs_that_begin_while_members_reconcile(seed, monkeypatch):
         make_messages_slow(monkeypatch)
     topics = [TopicSnapshot(name=name, partitions=r.choice([20, 41, 90])) for name in "tuv"[: r.choice([1, 1, 2, 3])]]
     group = synthetic_group(r.choice([16, 30]), topics, DYNAMIC, r.choice(["range", "uniform"]), GroupProtocol.CONSUMER)
-    group = replace(group, members=tuple(replace(m, client_library=r.choice(LIBRARIES)) for m in group.members))
+    group = replace(
+        group, members=tuple(replace(m, client_library=stated_library(r.choice(LIBRARIES))) for m in group.members)
+    )
     assigned_every = r.choice([{}, {ASSIGNED_EVERY: r.choice(["0", "1000", "2500", "4990"])}])
     plan = Plan(
         bounce=ids(group)[: r.choice([6, 14])], rolling=Rolling(max_unavailable=r.choice([2, 3, 6])),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgm.model.client_library import stated_library
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop, WhatIf
 from kgm.simulation.plan.synthetic_group import synthetic_group
@@ -35,7 +36,9 @@ def situations(draw, statics=(0, 0, 0, 1, ALL)):
         name = f"static-{number}" if number < static else None
         member_id = f"{name}-{member.member_id}" if name else member.member_id
         library = draw(st.sampled_from(LIBRARIES))
-        rows.append(replace(member, group_instance_id=name, member_id=member_id, client_library=library))
+        rows.append(
+            replace(member, group_instance_id=name, member_id=member_id, client_library=stated_library(library))
+        )
     return with_a_plan(
         draw, replace(snapshot, members=tuple(rows)), [0, 0, 0, 1],
         heartbeat_interval_ms=draw(st.sampled_from([None, None, 3_000, 1_000, 300])),
@@ -97,7 +100,7 @@ def test_a_rolling_bounce_of_dynamic_members_is_played_in_bulk(assignor, library
     hand in heartbeats."""
     group = made_up(40, 95, DYNAMIC, assignor, library="java" if library == "both" else library)
     if library == "both":
-        rows = (replace(m, client_library=LIBRARIES[1 + n % 2]) for n, m in enumerate(group.members))
+        rows = (replace(m, client_library=stated_library(LIBRARIES[1 + n % 2])) for n, m in enumerate(group.members))
         group = replace(group, members=tuple(rows))
     runner = assert_equal(group, Plan(bounce=ids(group)[:12], rolling=Rolling(), restart_time_ms=restart_time_ms))
     assert runner.world.rebalances == 24
@@ -115,7 +118,7 @@ def test_the_rebalances_that_follow_in_a_cooperative_group_are_played_in_bulk(
     """Members give up partitions and join again while others have not been assigned yet."""
     group = made_up(40, 95, DYNAMIC, "cooperative-sticky", library="java" if library == "both" else library)
     if library == "both":
-        rows = (replace(m, client_library=LIBRARIES[1 + n % 2]) for n, m in enumerate(group.members))
+        rows = (replace(m, client_library=stated_library(LIBRARIES[1 + n % 2])) for n, m in enumerate(group.members))
         group = replace(group, members=tuple(rows))
     plan = Plan(
         bounce=ids(group)[:12], rolling=Rolling(), restart_time_ms=restart_time_ms,

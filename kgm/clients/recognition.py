@@ -1,0 +1,327 @@
+"""From what a member has sent to the library that it runs on, with the evidence.
+
+What a member's own bytes show comes first. Where several libraries write the same bytes, three things that prove less
+may leave one of them: what the leader of the group has written into the assignments, default timeouts, and a default
+client id. If these contradict each other, all libraries that the bytes allow remain."""
+
+from __future__ import annotations
+
+from kgm.clients.table import (
+    CLIENTS,
+    EMPTY,
+    GENERATION,
+    KNOWN_ASSIGNORS,
+    LIBRARIES,
+    MARKED,
+    NOTHING,
+    NULL,
+    OTHER,
+    PADDED,
+    PLAIN,
+    STICKY,
+    URL_SAFE,
+    UUID,
+)
+from kgm.model.client_library import CERTAIN, JAVA, KAFKA_GO, LIKELY, ClientLibrary
+from kgm.model.errors import DecodeError
+from kgm.model.record import record
+from kgm.protocol.subscription import PROTOCOL_TYPE, decode_assignment, decode_subscription
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+    from typing import Any, Final, TypeVar
+
+    from kgm.clients.table import ClientTraits, SubscriptionForm
+    from kgm.protocol.subscription import MemberAssignment, Subscription
+
+    T = TypeVar("T")
+
+CLASSIC: Final = "classic"
+_MARK: Final = b"\0\1"
+_UUID_LETTERS = 36
+_RACK_VERSION = 3
+
+
+@record
+class MemberEvidence:
+    """What is known of a member. protocol: `classic` or `consumer`. assignment: as the leader has written it.
+    subscription, assignment: None if they are not known, or cannot be read. session_timeout_ms, rebalance_timeout_ms:
+    only the group's records have them; None if they are not known. partly: the libraries that fit what is known of a
+    subscription that is not known as it was written."""
+
+    member_id: str
+    client_id: str = ""
+    protocol: str = CLASSIC
+    subscription: Subscription | None = None
+    assignment: MemberAssignment | None = None
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    partly: tuple[str, ...] = LIBRARIES
+
+
+@record
+class RecognisedGroup:
+    """members: as they were given. leader: of the leader that has written the assignments; None where they are not
+    known."""
+
+    members: tuple[ClientLibrary, ...]
+    leader: ClientLibrary | None
+
+
+def recognise(group_id: str, assignor: str | None, members: Sequence[MemberEvidence]) -> RecognisedGroup:
+    """The libraries of a group. assignor: None if it is not known."""
+    by_bytes = _FittingLibraries(assignor)
+    fits = [by_bytes.of(member) for member in members]
+    written = _written(members)
+    leads = _leads(written)
+    alike = len({fit[0] for fit in fits}) == 1
+    possible_leaders = [bool(leads) and not leads.isdisjoint(names) for names, _ in fits]
+    verdicts: dict[tuple[object, ...], ClientLibrary] = {}
+    found = []
+    for member, (names, sentence), may_lead in zip(members, fits, possible_leaders, strict=True):
+        hint = _by_client_id(group_id, member)
+        is_leader = may_lead and (alike or sum(possible_leaders) == 1)
+        timeouts = member.session_timeout_ms, member.rebalance_timeout_ms
+        key = (names, sentence, hint, timeouts, is_leader)
+        if key not in verdicts:
+            hints = [(hint, f"its client id is a default of {hint}")] if hint is not None else []
+            verdicts[key] = _verdict(
+                names, sentence, by_id=hints, by_timeouts=_by_timeouts(*timeouts), leads=leads if is_leader else None
+            )
+        found.append(verdicts[key])
+    return RecognisedGroup(members=tuple(found), leader=_leader(written, leads, found))
+
+
+def recognise_by_ids(group_id: str, client_id: str, member_id: str, protocol: str | None) -> ClientLibrary:
+    """Of a member of which nothing but its ids is known."""
+    member = MemberEvidence(member_id=member_id, client_id=client_id, protocol=protocol or CLASSIC)
+    return recognise(group_id, None, [member]).members[0]
+
+
+def recognise_record(group_id: str, value: Any) -> RecognisedGroup | None:
+    """The libraries of a group by the record of its last rebalance (Kafka: GroupMetadataValue), which has the timeouts
+    too. None for a group that is no consumer group."""
+    if value.protocol_type != PROTOCOL_TYPE:
+        return None
+    return recognise(
+        group_id,
+        value.protocol or None,
+        [
+            MemberEvidence(
+                member_id=member.member_id,
+                client_id=member.client_id,
+                subscription=_read(decode_subscription, member.subscription),
+                assignment=_read(decode_assignment, member.assignment),
+                session_timeout_ms=member.session_timeout,
+                rebalance_timeout_ms=member.rebalance_timeout,
+            )
+            for member in value.members
+        ],
+    )
+
+
+def partly_known(rack_id: str | None, generation: int | None) -> tuple[str, ...]:
+    """The libraries that send this rack and generation (-1 or None for none)."""
+    if rack_id == "":
+        return tuple(name for name in LIBRARIES if any(form.no_rack == "" for form in CLIENTS[name].subscriptions))
+    # Version 2 brought the generation, and version 3 the rack.
+    newest = 3 if rack_id else 2 if generation is not None and generation >= 0 else 0
+    return tuple(
+        name
+        for name in LIBRARIES
+        if any(
+            max(form.versions) >= newest and (rack_id or form.no_rack is None) for form in CLIENTS[name].subscriptions
+        )
+        or not newest
+    )
+
+
+def _read(decode: Callable[[bytes], T], blob: bytes | None) -> T | None:
+    try:
+        return decode(blob or b"")
+    except DecodeError:
+        return None
+
+
+def kind_of_user_data(data: bytes | None) -> str:
+    """The kind of user data: none, no bytes, a generation (Java's cooperative assignor), owned partitions (the sticky
+    assignors) or a count of 0 of them (franz-go), kafka-python's version before them, or something else."""
+    if data is None:
+        return NULL
+    if not data:
+        return EMPTY
+    if len(data) == 4:
+        # No generation is 0.
+        return NOTHING if data == bytes(4) else GENERATION
+    if len(data) < 8:
+        return OTHER
+    # Owned partitions begin with a count of topics: with fewer than 65,536 of them the first two bytes are 0.
+    return MARKED if data.startswith(_MARK) else STICKY if data.startswith(b"\0\0") else OTHER
+
+
+class _FittingLibraries:
+    """Which libraries write what a member has sent: subscriptions are the same over and over."""
+
+    def __init__(self, assignor: str | None) -> None:
+        self._assignor = assignor
+        self._known: dict[tuple[object, ...], tuple[tuple[str, ...], str]] = {}
+
+    def of(self, member: MemberEvidence) -> tuple[tuple[str, ...], str]:
+        """(libraries, a sentence of evidence)."""
+        if member.protocol != CLASSIC:
+            form = _form_of_id(member.member_id)
+            return self._cached((form,), lambda: _by_member_id(form))
+        one = member.subscription
+        if one is None:
+            what = (
+                "not known" if member.partly == LIBRARIES else f"known in parts, as {_listed(member.partly)} sends it"
+            )
+            return member.partly, f"its subscription is {what}"
+        kind = kind_of_user_data(one.user_data)
+        rack = one.rack_id and "named"
+        key = (one.version, kind, rack, one.says_owned)
+        return self._cached(key, lambda: self._by_subscription(one, kind))
+
+    def _cached(
+        self, key: tuple[object, ...], find: Callable[[], tuple[tuple[str, ...], str]]
+    ) -> tuple[tuple[str, ...], str]:
+        if key not in self._known:
+            self._known[key] = find()
+        return self._known[key]
+
+    def _by_subscription(self, one: Subscription, kind: str) -> tuple[tuple[str, ...], str]:
+        names = tuple(
+            name
+            for name, traits in CLIENTS.items()
+            if self._has_assignor(traits) and any(self._fits(form, one, kind) for form in traits.subscriptions)
+        )
+        parts = [f"version {one.version}", f"user data: {kind}"]
+        if one.version >= _RACK_VERSION:
+            parts.append("rack: null" if one.rack_id is None else "rack: empty" if not one.rack_id else "a rack")
+        if not one.says_owned:
+            parts.append("no owned partitions")
+        if self._assignor is not None and self._assignor not in ("range", "roundrobin"):
+            parts.append(f"assignor {self._assignor}")
+        return names, f"its subscription ({', '.join(parts)}) is what {_listed(names)} sends"
+
+    def _has_assignor(self, traits: ClientTraits) -> bool:
+        """Whether no other library alone has the assignor of the group."""
+        owners = [name for name, other in CLIENTS.items() if self._assignor in other.protocols]
+        return not owners or traits.name in owners
+
+    def _fits(self, form: SubscriptionForm, one: Subscription, kind: str) -> bool:
+        # What an assignor that kgm does not know writes into its user data says nothing.
+        is_known = self._assignor in KNOWN_ASSIGNORS
+        if is_known and form.assignors and self._assignor not in form.assignors:
+            return False
+        if is_known and kind not in form.user_data:
+            return False
+        has_rack = one.version >= _RACK_VERSION and not one.rack_id
+        rack_fits = not has_rack or one.rack_id == form.no_rack
+        return one.version in form.versions and one.says_owned == form.says_owned and rack_fits
+
+
+def _by_member_id(form: str | None) -> tuple[tuple[str, ...], str]:
+    names = tuple(
+        name
+        for name, traits in CLIENTS.items()
+        if form in traits.member_ids or (form is None and {URL_SAFE, PLAIN} & {*traits.member_ids})
+    )
+    what = f"{URL_SAFE} or {PLAIN}" if form is None else form
+    return names, f"its member id is {what}, as {_listed(names)} makes it"
+
+
+def _form_of_id(member_id: str) -> str | None:
+    """The form of a member id that a consumer of the consumer protocol has chosen; None if it may be either base64
+    without padding."""
+    if len(member_id) == _UUID_LETTERS and [len(part) for part in member_id.split("-")] == [8, 4, 4, 4, 12]:
+        return UUID
+    if member_id.endswith("="):
+        return PADDED
+    if "+" in member_id or "/" in member_id:
+        return PLAIN
+    return URL_SAFE if "-" in member_id or "_" in member_id else None
+
+
+def _written(members: Iterable[MemberEvidence]) -> tuple[int, str] | None:
+    """The form of the assignments: those of one round come from one leader. None if they are not known, or differ."""
+    forms = {
+        (member.assignment.version, kind_of_user_data(member.assignment.user_data))
+        for member in members
+        if member.protocol == CLASSIC and member.assignment is not None and member.assignment.partitions
+    }
+    return forms.pop() if len(forms) == 1 else None
+
+
+def _leads(written: tuple[int, str] | None) -> frozenset[str]:
+    return frozenset(name for name, traits in CLIENTS.items() if written in traits.assignments)
+
+
+def _leader(
+    written: tuple[int, str] | None, leads: frozenset[str], members: Sequence[ClientLibrary]
+) -> ClientLibrary | None:
+    """The library that has written the assignments; as far as it can be told, one of the members' libraries."""
+    if written is None:
+        return None
+    among = {name for member in members for name in ((member.name,) if member.name else member.candidates)}
+    candidates = tuple(name for name in LIBRARIES if name in leads and name in among)
+    kept = candidates or tuple(name for name in LIBRARIES if name in leads)
+    evidence = [f"the assignments (version {written[0]}, user data: {written[1]}) are what {_listed(kept)} writes"]
+    if candidates and len(candidates) < len(leads):
+        evidence.append("members of other libraries that write the same are not in the group")
+    confidence = CERTAIN if len(leads) == 1 else LIKELY
+    if len(kept) != 1:
+        return ClientLibrary(evidence=tuple(evidence), candidates=kept)
+    return ClientLibrary(name=kept[0], confidence=confidence, evidence=tuple(evidence), candidates=kept)
+
+
+def _verdict(
+    names: tuple[str, ...], sentence: str, *, by_id: Sequence[tuple[str, str]],
+    by_timeouts: Sequence[tuple[str, str]], leads: Collection[str] | None,
+) -> ClientLibrary:  # fmt: skip
+    evidence = [sentence]
+    if len(names) == 1 and len(names) < len(LIBRARIES):
+        return ClientLibrary(name=names[0], confidence=CERTAIN, evidence=(sentence,), candidates=names)
+    left = set(names)
+    for hints in (by_id, by_timeouts):
+        fitting = {name for name, _ in hints if name in names}
+        if fitting:
+            left &= fitting
+            evidence += [text for name, text in hints if name in fitting]
+    if leads is not None:
+        fitting = {name for name in names if name in leads}
+        left &= fitting
+        evidence.append(f"the leader has written assignments as {_listed(sorted(fitting))} does")
+    if len(left) == 1:
+        (name,) = left
+        return ClientLibrary(name=name, confidence=LIKELY, evidence=tuple(evidence), candidates=(name,))
+    return ClientLibrary(evidence=tuple(evidence), candidates=tuple(name for name in names if name in (left or names)))
+
+
+def _by_client_id(group_id: str, member: MemberEvidence) -> str | None:
+    """The library of which the client id is a default."""
+    client_id = member.client_id
+    for name, traits in CLIENTS.items():
+        for default in traits.client_ids:
+            if client_id == default or (default.endswith("-") and client_id.startswith(default)):
+                return name
+    # Java's default client.id is consumer-GROUP-N, and Streams' APP-UUID-StreamThread-N-consumer; kafka-go's is
+    # PROGRAM@HOST and its address.
+    is_default = client_id.startswith(f"consumer-{group_id}-") and client_id.rpartition("-")[2].isdigit()
+    if is_default or ("-StreamThread-" in client_id and client_id.endswith("-consumer")):
+        return JAVA
+    return KAFKA_GO if client_id.endswith("(github.com/segmentio/kafka-go)") else None
+
+
+def _by_timeouts(session_ms: int | None, rebalance_ms: int | None) -> list[tuple[str, str]]:
+    """The libraries that have these timeouts by default."""
+    return [
+        (name, f"session and rebalance timeout are the defaults of {name}")
+        for name, traits in CLIENTS.items()
+        if (traits.session_timeout_ms, traits.rebalance_timeout_ms) == (session_ms, rebalance_ms)
+    ]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " or ".join(names) or "no library that kgm knows"

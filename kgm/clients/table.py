@@ -1,0 +1,214 @@
+"""What each client library sends and does, as far as kgm tells them apart by it.
+
+Recorded from sarama 1.61.1, franz-go 1.22.3, segmentio kafka-go 0.4.51, kafkajs 2.2.4, @platformatic/kafka 1.35.0,
+kafka-python 3.0.12, aiokafka 0.14.0 and librdkafka 2.0.2, 2.3.0 and 2.16.1 (their bytes: tests/data/client_bytes.json),
+and from Java 4.3.0. Java from 2.4 on and librdkafka from 1.4 on write older versions, as their sources say."""
+
+from __future__ import annotations
+
+from kgm.model.client_library import (
+    AIOKAFKA,
+    FRANZ_GO,
+    JAVA,
+    KAFKA_GO,
+    KAFKA_PYTHON,
+    KAFKAJS,
+    LIBRDKAFKA,
+    PLATFORMATIC,
+    SARAMA,
+)
+from kgm.model.record import field, record
+
+TYPE_CHECKING = False  # as in kgm/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Final
+
+#: Kinds of user data, see `recognition.kind_of_user_data`.
+NULL, EMPTY, GENERATION, NOTHING = "null", "empty", "generation", "no partitions"
+STICKY, MARKED, OTHER = "partitions", "marked", "other"
+#: Groups of assignors by what they write into their user data.
+STATELESS: Final = ("range", "roundrobin")
+STICKY_ONLY, COOPERATIVE = ("sticky",), ("cooperative-sticky",)
+#: Forms of the member ids that consumers of the consumer protocol (KIP-848) choose.
+URL_SAFE, PLAIN, PADDED, UUID = "URL-safe base64", "plain base64", "padded URL-safe base64", "a UUID with hyphens"
+
+
+@record
+class SubscriptionForm:
+    """A form in which a library writes subscriptions. assignors: with which, none for any. user_data: kinds of it.
+    racks: whether a member without a rack writes an empty one ("") or null (None). says_owned: whether version 1 has
+    owned partitions."""
+
+    versions: tuple[int, ...]
+    user_data: tuple[str, ...]
+    assignors: tuple[str, ...] = ()
+    no_rack: str | None = None
+    says_owned: bool = True
+
+
+@record
+class ClientTraits:
+    """One library.
+
+    assignments: (version, kind of user data) in the assignments that a leader writes. protocols: names of assignors
+    that only this library has, and the usual name of the same assignor. session_timeout_ms, rebalance_timeout_ms: the
+    defaults. client_ids: how default client ids begin. member_ids: forms of the ids of
+    KIP-848, none if it has no such consumers. like_java: assignors with which the library assigns what Java does, and
+    its members do in a restart what Java's do. has_static_members: whether it knows group instance ids
+    (KIP-345). leaves_when_static: whether a static member that is closed leaves.
+    differences: what it does otherwise, for people."""
+
+    name: str
+    subscriptions: tuple[SubscriptionForm, ...]
+    assignments: tuple[tuple[int, str], ...]
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    client_ids: tuple[str, ...]
+    protocols: Mapping[str, str] = field(default_factory=dict)
+    member_ids: tuple[str, ...] = ()
+    like_java: tuple[str, ...] = ()
+    has_static_members: bool = True
+    leaves_when_static: bool = False
+    differences: tuple[str, ...] = ()
+
+
+_TABLE: Final = (
+    ClientTraits(
+        name=JAVA,
+        subscriptions=(
+            SubscriptionForm(versions=(1, 2, 3), assignors=STATELESS, user_data=(NULL,)),
+            SubscriptionForm(versions=(1, 2, 3), assignors=STICKY_ONLY, user_data=(NULL, STICKY)),
+            SubscriptionForm(versions=(1, 2, 3), assignors=COOPERATIVE, user_data=(GENERATION,)),
+            SubscriptionForm(versions=(1,), assignors=COOPERATIVE, user_data=(NULL,)),
+        ),
+        assignments=((1, NULL), (2, NULL), (3, NULL)),
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=300_000,
+        client_ids=("console-consumer",),
+        protocols={"stream": "stream"},
+        member_ids=(URL_SAFE,),
+        like_java=("range", "roundrobin", "sticky", "cooperative-sticky"),
+    ),
+    ClientTraits(
+        name=LIBRDKAFKA,
+        subscriptions=(
+            SubscriptionForm(versions=(0, 1, 2, 3), assignors=STATELESS, user_data=(EMPTY,), no_rack=""),
+            SubscriptionForm(versions=(0, 1, 2, 3), assignors=COOPERATIVE, user_data=(EMPTY, STICKY), no_rack=""),
+        ),
+        assignments=((0, EMPTY), (0, STICKY)),
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=300_000,
+        client_ids=("rdkafka",),
+        member_ids=(PLAIN,),
+    ),
+    ClientTraits(
+        name=FRANZ_GO,
+        subscriptions=(
+            SubscriptionForm(versions=(3,), assignors=STATELESS, user_data=(NULL,)),
+            # Unless it is cooperative, it joins as if it owned nothing.
+            SubscriptionForm(versions=(3,), assignors=STICKY_ONLY, user_data=(EMPTY, NOTHING, STICKY)),
+            SubscriptionForm(versions=(3,), assignors=COOPERATIVE, user_data=(NOTHING, STICKY)),
+        ),
+        assignments=((0, NULL),),
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=60_000,
+        client_ids=("kgo",),
+        member_ids=(PADDED,),
+        like_java=("range", "roundrobin"),
+        differences=(
+            "a static leader that restarts may compute the assignment again, and rejoin (one more rebalance)",
+            "a static member of a consumer group (KIP-848) frees nothing when it is closed",
+        ),
+    ),
+    ClientTraits(
+        name=SARAMA,
+        subscriptions=(
+            SubscriptionForm(versions=(1,), assignors=STATELESS, user_data=(NULL,)),
+            SubscriptionForm(versions=(1,), assignors=STICKY_ONLY, user_data=(NULL, STICKY)),
+        ),
+        assignments=((0, NULL), (0, STICKY)),
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        client_ids=("sarama",),
+        like_java=("range",),
+        differences=(
+            "its roundrobin sorts the text topic-partition: orders-10 comes before orders-2",
+            "its sticky assignor differs from run to run",
+        ),
+    ),
+    ClientTraits(
+        name=KAFKA_GO,
+        subscriptions=(SubscriptionForm(versions=(1,), user_data=(NULL,), says_owned=False),),
+        assignments=((1, NULL),),
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        client_ids=(),
+        has_static_members=False,
+        differences=(
+            "its range assignor gives member i the partitions from i*P/M to (i+1)*P/M",
+            "its roundrobin assignor begins again with each topic",
+            "it leaves 3 to 5 s after it was stopped, so that stop and return may share one rebalance",
+        ),
+    ),
+    ClientTraits(
+        name=KAFKAJS,
+        subscriptions=(SubscriptionForm(versions=(0,), assignors=("RoundRobinAssigner",), user_data=(EMPTY,)),),
+        assignments=((0, EMPTY),),
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=60_000,
+        client_ids=("kafkajs",),
+        protocols={"RoundRobinAssigner": "roundrobin"},
+        has_static_members=False,
+        differences=("it sends heartbeats between fetches only, up to 5 s late",),
+    ),
+    ClientTraits(
+        name=PLATFORMATIC,
+        subscriptions=(SubscriptionForm(versions=(1,), user_data=(NULL,), says_owned=False),),
+        assignments=((0, EMPTY),),
+        session_timeout_ms=60_000,
+        rebalance_timeout_ms=102_000,
+        client_ids=(),
+        member_ids=(UUID,),
+        leaves_when_static=True,
+        differences=(
+            "static members leave when they are closed: a restart is two rebalances",
+            "its roundrobin takes members in the broker's order",
+        ),
+    ),
+    ClientTraits(
+        name=KAFKA_PYTHON,
+        subscriptions=(
+            SubscriptionForm(versions=(0,), assignors=STATELESS, user_data=(EMPTY,)),
+            SubscriptionForm(versions=(0,), assignors=STICKY_ONLY, user_data=(EMPTY, MARKED)),
+            SubscriptionForm(versions=(1,), assignors=COOPERATIVE, user_data=(EMPTY,)),
+        ),
+        assignments=((0, EMPTY), (1, EMPTY)),
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=300_000,
+        client_ids=("kafka-python-",),
+        like_java=("range", "roundrobin", "sticky", "cooperative-sticky"),
+    ),
+    ClientTraits(
+        name=AIOKAFKA,
+        subscriptions=(
+            SubscriptionForm(versions=(0,), assignors=STATELESS, user_data=(EMPTY,)),
+            SubscriptionForm(versions=(0,), assignors=STICKY_ONLY, user_data=(EMPTY, STICKY)),
+        ),
+        assignments=((0, EMPTY),),
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        client_ids=("aiokafka-",),
+        like_java=("range", "roundrobin"),
+        differences=("its sticky assignor depends on the order of topics in the subscriptions",),
+    ),
+)
+#: Each library by name, the most usual first.
+CLIENTS: Final = {traits.name: traits for traits in _TABLE}
+LIBRARIES: Final = tuple(CLIENTS)
+#: Assignors by another library's name for them.
+SAME_ASSIGNOR: Final = {theirs: usual for traits in _TABLE for theirs, usual in traits.protocols.items()}
+#: Assignors that forms of subscriptions name.
+KNOWN_ASSIGNORS: Final = frozenset(
+    name for traits in _TABLE for form in traits.subscriptions for name in form.assignors
+)

@@ -1,0 +1,205 @@
+"""What a prediction owes to client libraries that kgm does not play: where it depends on them it is not exact, and its
+ranges include what they are known to do otherwise."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kgm.clients.table import CLIENTS, LIBRARIES
+from kgm.model.client_library import FRANZ_GO, KAFKA_GO, KAFKAJS, PLAYED, ClientLibrary
+from kgm.model.snapshot import GroupSnapshot
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
+from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
+from kgm.simulation.play.draw import Draw
+from kgm.simulation.report.prediction import Range, Ranges, TimeRange
+from kgm.simulation.report.self_check import unexplained
+from kgm.text.wording import many, some
+
+#: Those whose members stop and return within one rebalance, and stay without partitions for a longer time: kafka-go
+#: leaves some 3 to 5 s after it was stopped, and kafkajs sends heartbeats between fetches only.
+_SLOW = frozenset((KAFKA_GO, KAFKAJS))
+#: How many times longer than Java's members theirs were seen without partitions (kafka-go: 3 to 9 times).
+_SLOWER = 9
+_STATELESS = ("range", "roundrobin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryDoubts:
+    """depends: whether the answer depends on a library that kgm does not play. misfit: why the assignor is not the one
+    that kgm knows; None if it is, or if nothing needs an assignment. is_slow, rejoins: what the libraries may do
+    otherwise. total: how many partitions may move; freed: how many must."""
+
+    depends: bool = False
+    misfit: str | None = None
+    moves_are_open: bool = False
+    is_slow: bool = False
+    rejoins: bool = False
+    total: int = 0
+    freed: int = 0
+    caveats: tuple[str, ...] = ()
+
+    @property
+    def is_exact(self) -> bool:
+        return not self.depends and self.misfit is None and not self.moves_are_open
+
+    def widened(self, ranges: Ranges) -> Ranges:
+        """The ranges with what is known of the libraries."""
+        generations, rebalances, stopped = ranges.generations, ranges.rebalances, ranges.stopped_partition_ms
+        if self.is_slow:
+            generations, rebalances = _from_half(generations), _from_half(rebalances)
+            stopped = replace(stopped, max=stopped.max * _SLOWER)
+        if self.rejoins:
+            generations = replace(generations, max=generations.max + 1)
+            rebalances = replace(rebalances, max=rebalances.max + 1)
+        moved, handovers = ranges.moved_partitions, ranges.handovers
+        if self.moves_are_open and rebalances.max:
+            moved = replace(moved, min=min(moved.min, self.freed), max=max(moved.max, self.total))
+            most = self.total * rebalances.max
+            handovers = replace(handovers, min=min(handovers.min, self.freed), max=max(handovers.max, most))
+        return replace(
+            ranges, generations=generations, rebalances=rebalances, moved_partitions=moved, handovers=handovers,
+            stopped_partition_ms=stopped,
+        )  # fmt: skip
+
+    def widened_times(self, stopped: TimeRange) -> TimeRange:
+        """The same for the time without a consumer."""
+        return replace(stopped, max=stopped.max * _SLOWER) if self.is_slow else stopped
+
+
+def library_doubts(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, draws: Sequence[Draw]) -> LibraryDoubts:
+    """What of these draws depends on libraries that kgm does not play, and on whether it knows the assignor."""
+    has_rebalances = any(draw.rebalances or draw.generations for draw in draws)
+    unsure = [member for member in group.members if not is_played(member.client)]
+    named = [member for member in unsure if member.identity in plan.named]
+    is_classic = group.protocol is GroupProtocol.CLASSIC
+    if is_classic:
+        depends = bool(unsure) and not _is_settled(snapshot, group, plan, named, has_rebalances=has_rebalances)
+    else:
+        depends = plan.stop is Stop.CLEAN and any(_closes_otherwise(member, plan) for member in named)
+    rejoins = is_classic and depends and group.assignor not in _STATELESS and _may_rejoin(named)
+    misfit = _misfit(snapshot, group, plan) if has_rebalances or rejoins else None
+    knows_assignor = (
+        group.unknown_assignor is None and misfit is None and not _assigns_otherwise(snapshot, group, unsure)
+    )
+    libraries = {name for member in unsure for name in member.client.candidates}
+    texts = [misfit] if misfit else []
+    if group.unknown_assignor is not None and has_rebalances:
+        texts.append(
+            f"kgm does not know the assignor {group.unknown_assignor}: the numbers of rebalances hold for it, whether "
+            "it is cooperative or not; who gets what, and so what moves, is not known (--assignor)"
+        )
+    if depends:
+        texts += _caveats(unsure)
+    return LibraryDoubts(
+        depends=depends,
+        misfit=misfit,
+        moves_are_open=is_classic and (has_rebalances or rejoins) and not knows_assignor,
+        is_slow=is_classic and depends and bool(libraries & _SLOW),
+        rejoins=rejoins,
+        total=sum(group.topics.values()),
+        freed=_freed(group, plan),
+        caveats=tuple(texts),
+    )
+
+
+def is_played(client: ClientLibrary) -> bool:
+    """Whether it is surely of a library whose consumers kgm plays."""
+    names = {client.name} if client.name is not None else {*client.candidates}
+    return bool(names) and names <= PLAYED
+
+
+def may_leave(client: ClientLibrary) -> bool:
+    """Whether a static member may leave when it is closed, because its library does so."""
+    return client.name is None and any(
+        CLIENTS[name].leaves_when_static for name in client.candidates if name in CLIENTS
+    )
+
+
+def _closes_otherwise(member: StartingMember, plan: Plan) -> bool:
+    """Whether a static member of a consumer group may say something else than Java's when it is closed: the broker
+    assigns, and libraries differ in nothing else. franz-go's frees nothing, which matters if it is to return."""
+    names = member.client.candidates
+    may_leave_it = not names or any(name not in CLIENTS or CLIENTS[name].leaves_when_static for name in names)
+    return member.group_instance_id is not None and (may_leave_it or _keeps_all(member, plan))
+
+
+def _keeps_all(member: StartingMember, plan: Plan) -> bool:
+    return FRANZ_GO in member.client.candidates and member.identity in plan.bounce
+
+
+def keeps_all_when_closed(group: StartingGroup, plan: Plan) -> bool:
+    """Whether a static member of a consumer group that bounces may keep its partitions until its session ends, although
+    it was closed: franz-go says that it goes without its instance id, and the broker refuses its next process."""
+    is_static = any(_keeps_all(one, plan) and one.group_instance_id is not None for one in group.members)
+    return group.protocol is GroupProtocol.CONSUMER and plan.stop is Stop.CLEAN and is_static
+
+
+def _is_settled(
+    snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, named: Sequence[StartingMember], *, has_rebalances: bool
+) -> bool:
+    """Whether nothing depends on the library: static members restart within their session, say nothing when they are
+    closed, and the group assigns nothing, or each that may lead it would assign the same again."""
+    if has_rebalances or (named and group.assignor not in _STATELESS):
+        return False
+    return all(_restarts_silently(member, group, plan, leader=snapshot.leader) for member in named)
+
+
+def _restarts_silently(member: StartingMember, group: StartingGroup, plan: Plan, *, leader: str | None) -> bool:
+    client = member.client
+    traits = [CLIENTS[name] for name in client.candidates if name in CLIENTS]
+    # Whether a library that kgm does not know leaves, nobody can say.
+    if plan.stop is Stop.CLEAN and (not traits or any(one.leaves_when_static for one in traits)):
+        return False
+    is_follower = leader is not None and leader != member.member_id
+    return is_follower or (bool(traits) and all(group.assignor in one.like_java for one in traits))
+
+
+def _may_rejoin(named: Sequence[StartingMember]) -> bool:
+    """Whether a static leader may compute the assignment again when it returns, and rejoin."""
+    return any(member.group_instance_id is not None and FRANZ_GO in member.client.candidates for member in named)
+
+
+def _misfit(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan) -> str | None:
+    what_if = plan.what_if
+    is_another = what_if.assignor is not None or group.protocol.value != snapshot.type
+    return None if is_another else unexplained(snapshot)
+
+
+def _assigns_otherwise(snapshot: GroupSnapshot, group: StartingGroup, unsure: Sequence[StartingMember]) -> bool:
+    """Whether one of those that may lead the group has another assignor of this name than Java and librdkafka."""
+    names = {name for member in unsure for name in member.client.candidates or (None,)}
+    if len(unsure) == len(group.members) and snapshot.leader_library is not None and snapshot.leader_library.name:
+        names = {snapshot.leader_library.name}
+    return any(
+        name not in PLAYED and (name not in CLIENTS or group.assignor not in CLIENTS[name].like_java) for name in names
+    )
+
+
+def _freed(group: StartingGroup, plan: Plan) -> int:
+    """How many partitions move in any case: those of members that do not come back, if others are left."""
+    gone = {*plan.scale_in, *plan.remove}
+    if len(gone) >= len(group.members) + plan.scale_out:
+        return 0
+    return sum(len(numbers) for member in group.members if member.identity in gone for numbers in member.owned.values())
+
+
+def _caveats(unsure: Sequence[StartingMember]) -> list[str]:
+    texts = []
+    kinds: dict[str | None, list[StartingMember]] = {}
+    for member in unsure:
+        kinds.setdefault(member.client.name or " or ".join(member.client.candidates), []).append(member)
+    for text, members in kinds.items():
+        who = some(sorted(member.identity for member in members))
+        client = members[0].client
+        if client.name is None:
+            may_be = f" (it may be {text})" if text and len(client.candidates) < len(LIBRARIES) else ""
+            texts.append(f"the client library of {who} is not known{may_be}: they are played as Java consumers")
+            continue
+        differs = "".join(f"; {each}" for each in CLIENTS[client.name].differences) if client.name in CLIENTS else ""
+        texts.append(
+            f"{many(len(members), 'member')} use {client.name}, and are played as Java consumers: {who}{differs}"
+        )
+    return texts
+
+
+def _from_half(counted: Range) -> Range:
+    return replace(counted, min=(counted.min + 1) // 2)

@@ -1,0 +1,203 @@
+"""Whether the assignor that a group names explains the assignment that it has.
+
+A model that does not explain the present cannot predict the future: assignors of the same name differ between client
+libraries, and anybody may write one. So the assignor is run on what the group shows. What history leaves open counts as
+explained: a topic or partitions that came after the last rebalance, a static member that has come back with another
+subscription (the coordinator answers it without a rebalance), racks of partitions, which a snapshot does not have, and
+for sticky assignors any assignment that they would leave as it is."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kgm.assignors import MemberSpec
+from kgm.clients.table import CLIENTS, SAME_ASSIGNOR
+from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
+from kgm.model.assignment import Partitions, count
+from kgm.model.client_library import JAVA, LIBRDKAFKA, PLAYED
+from kgm.model.errors import KgmError
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.simulation.plan.client_library import Library
+from kgm.simulation.play.leader import assigned
+from kgm.text.wording import many
+
+_DETERMINED = ("range", "roundrobin")
+_STICKY = ("sticky", "cooperative-sticky")
+_COOPERATIVE = "cooperative-sticky"
+#: Assignments by member id, without empty topics.
+Owned = Mapping[str, Mapping[str, tuple[int, ...]]]
+
+
+def unexplained(snapshot: GroupSnapshot) -> str | None:
+    """What the named assignor would have assigned otherwise, in words; None if it explains what is there, or if that
+    cannot be checked: the group is not stable, kgm does not know the assignor, or something cannot be read."""
+    assignor = SAME_ASSIGNOR.get(snapshot.assignor or "", snapshot.assignor)
+    if assignor not in (*_DETERMINED, *_STICKY) or not _is_checkable(snapshot):
+        return None
+    present = {member.member_id: _plain(member.assignment) for member in snapshot.members}
+    if assignor == _COOPERATIVE and _has_unowned(snapshot, present):
+        return None  # partitions that were revoked are assigned in the next round
+    other: Owned | None = None
+    for members, topics in _pasts(snapshot, present):
+        for library, has_scala_maps in _leaders(snapshot, assignor):
+            given = _assigned(snapshot, assignor, members, topics, library, has_scala_maps=has_scala_maps)
+            if given is None:
+                continue
+            if _is_explained(snapshot, assignor, library, given, present):
+                return None
+            other = given if other is None else other
+    return None if other is None else _text(snapshot, assignor, other, present)
+
+
+def _is_checkable(snapshot: GroupSnapshot) -> bool:
+    return (
+        snapshot.type == "classic"
+        and snapshot.state == "Stable"
+        and any(count(member.assignment) for member in snapshot.members)
+        and all(member.topics is not None and not member.regex and member.is_readable for member in snapshot.members)
+    )
+
+
+def _plain(partitions: Partitions) -> dict[str, tuple[int, ...]]:
+    return {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items() if numbers}
+
+
+def _has_unowned(snapshot: GroupSnapshot, present: Owned) -> bool:
+    """Whether subscribed partitions have no owner."""
+    owned = {(topic, number) for one in present.values() for topic, numbers in one.items() for number in numbers}
+    wanted = {topic for member in snapshot.members for topic in member.known_topics}
+    counts = {topic.name: topic.partitions for topic in snapshot.topics if topic.name in wanted}
+    return any((topic, number) not in owned for topic, partitions in counts.items() for number in range(partitions))
+
+
+def _pasts(snapshot: GroupSnapshot, present: Owned) -> Iterator[tuple[list[MemberSpec], dict[str, int]]]:
+    """What the leader may have seen: subscriptions and partition counts as they are now, and as the assignment shows
+    them where they may have changed since."""
+    members = snapshot.in_listed_order().members
+    wanted = {topic for member in members for topic in member.known_topics}
+    now = {topic.name: topic.partitions for topic in snapshot.topics if topic.name in wanted}
+    then: dict[str, int] = {}
+    for partitions in present.values():
+        for topic, numbers in partitions.items():
+            then[topic] = max(then.get(topic, 0), numbers[-1] + 1)
+    as_now = [_spec(member, member.known_topics, present) for member in members]
+    as_then = [_spec(member, _former_topics(member, present), present) for member in members]
+    for specs in [as_now] if as_now == as_then else [as_now, as_then]:
+        for topics in [now] if now == then else [now, then]:
+            yield specs, topics
+
+
+def _former_topics(member: MemberSnapshot, present: Owned) -> tuple[str, ...]:
+    """Of a static member those of which it owns partitions: it may have named others since."""
+    owned = tuple(sorted(present[member.member_id]))
+    return member.known_topics if member.group_instance_id is None else owned
+
+
+def _spec(member: MemberSnapshot, topics: tuple[str, ...], present: Owned) -> MemberSpec:
+    return MemberSpec(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        topics=topics,
+        owned=present[member.member_id],
+        generation=1,
+    )
+
+
+def _leaders(snapshot: GroupSnapshot, assignor: str) -> Iterator[tuple[Library, bool]]:
+    """Whose assignor may have run, and whether on a broker with Scala's maps. A library that assigns what Java does is
+    Java; one that does not may still have assigned it."""
+    leader = snapshot.leader_library
+    names = set(PLAYED) if leader is None or not leader.candidates else set(leader.candidates)
+    if names & {JAVA} or any(assignor in CLIENTS[name].like_java for name in names if name in CLIENTS):
+        yield Library.JAVA, False
+    if LIBRDKAFKA in names:
+        yield Library.LIBRDKAFKA, False
+        yield Library.LIBRDKAFKA, True
+    if not names & PLAYED and not any(assignor in CLIENTS[name].like_java for name in names if name in CLIENTS):
+        yield Library.JAVA, False
+
+
+def _assigned(
+    snapshot: GroupSnapshot, assignor: str, members: Sequence[MemberSpec], topics: Mapping[str, int],
+    library: Library, *, has_scala_maps: bool,
+) -> Owned | None:  # fmt: skip
+    capacity = map_capacity([member.member_id for member in members]) or DEFAULT_CAPACITY
+    known = {topic for member in members for topic in member.topics} & topics.keys()
+    try:
+        given = assigned(
+            assignor, members, {name: topics[name] for name in sorted(known)}, library, capacity,
+            has_scala_maps=has_scala_maps,
+        )  # fmt: skip
+    except KgmError:
+        return None  # librdkafka has no `sticky`
+    return {member.member_id: _plain(given.get(member.member_id, {})) for member in snapshot.members}
+
+
+def _is_explained(
+    snapshot: GroupSnapshot, assignor: str, library: Library, given: Owned, present: Owned
+) -> bool:  # fmt: skip
+    if given == present:
+        return True
+    if assignor in _STICKY:
+        # As balanced as what it would do: the last rebalance began with another assignment.
+        return _loads(given) == _loads(present) and _are_subscribed(snapshot)
+    if any(member.rack for member in snapshot.members):
+        # Racks change which partitions of a topic a member gets, and which members get one more than others.
+        return _counts(given) == _counts(present) and _are_subscribed(snapshot)
+    kinds = {member.group_instance_id is None for member in snapshot.members}
+    # librdkafka compares the member ids of static members with those of dynamic ones, and a static member has a new one
+    # after each restart.
+    return library is Library.LIBRDKAFKA and len(kinds) > 1 and _shares(given) == _shares(present)
+
+
+def _loads(owned: Owned) -> list[int]:
+    return sorted(count(partitions) for partitions in owned.values())
+
+
+def _are_subscribed(snapshot: GroupSnapshot) -> bool:
+    return all(
+        member.group_instance_id is not None or {*_plain(member.assignment)} <= {*member.known_topics}
+        for member in snapshot.members
+    )
+
+
+def _counts(owned: Owned) -> dict[str, list[int]]:
+    """How many partitions of each topic its owners have."""
+    counts: dict[str, list[int]] = {}
+    for partitions in owned.values():
+        for topic, numbers in partitions.items():
+            counts.setdefault(topic, []).append(len(numbers))
+    return {topic: sorted(each) for topic, each in counts.items()}
+
+
+def _shares(owned: Owned) -> list[list[tuple[str, tuple[int, ...]]]]:
+    return sorted(sorted(partitions.items()) for partitions in owned.values())
+
+
+def _text(snapshot: GroupSnapshot, assignor: str, given: Owned, present: Owned) -> str:
+    names = {member.member_id: member.identity for member in snapshot.members}
+
+    def owners(owned: Owned) -> dict[tuple[str, int], str]:
+        return {
+            (topic, number): names[member_id]
+            for member_id, partitions in owned.items()
+            for topic, numbers in partitions.items()
+            for number in numbers
+        }
+
+    is_there, would_be = owners(present), owners(given)
+    every = sorted(is_there.keys() | would_be.keys())
+    differ = [place for place in every if is_there.get(place) != would_be.get(place)]
+    # Several members may own the same partition.
+    where = "several members own the same partitions"
+    if differ:
+        (topic, number) = differ[0]
+        where = (
+            f"{len(differ)} of {many(len(every), 'partition')} would have another owner, for example {topic}-{number} "
+            f"{would_be.get((topic, number), 'no member')} and not {is_there.get((topic, number), 'no member')}"
+        )
+    leader = snapshot.leader_library
+    others = [] if leader is None else [name for name in leader.candidates if name not in PLAYED]
+    likely = f"that of {' or '.join(others)}" if others else "a custom one, or that of a library that kgm does not know"
+    return (
+        f"the assignor {assignor} as kgm knows it does not explain the assignment that is there: {where}. It is "
+        f"probably {likely}: what a rebalance moves is not certain"
+    )

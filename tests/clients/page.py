@@ -1,0 +1,108 @@
+"""docs/clients.md, made from the table of client libraries and from what was recorded of them."""
+
+from __future__ import annotations
+
+import pathlib
+
+from kgm.clients.table import CLIENTS, ClientTraits, SubscriptionForm
+from tests.clients.recorded_groups import RECORDED
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "clients.md"
+JAVA_VERSION = "4.3.0"
+_BEFORE = """\
+# Client libraries
+
+The assignments of a classic group are computed by one of its members, the leader, and libraries differ: in what they
+send, in what their assignors of the same name give, and in what a static member does when it is closed. kgm plays the
+consumers of **Java** and **librdkafka** as they are. Members of other libraries are played as Java's, and a prediction
+is exact only where the answer does not depend on that.
+
+## Which library a member runs on
+
+`kgm describe -o json` has `client_library` for each member: `name`, `confidence`, `evidence`, and the `candidates` that
+the evidence leaves. `-o wide` has it in the column CLIENT. `leader_library` of a classic group is that of the leader that
+wrote its assignments.
+
+- `certain`: what the member sent can only be of this library, or an operator has stated it.
+- `likely`: several libraries send that, and something weaker leaves one of them: what the leader wrote, default timeouts
+  (from the group's record, which takes READ on `__consumer_offsets`), a default client id.
+- `unknown`: several are left, or none that kgm knows; `name` is null.
+
+A client id is chosen by whoever configures the client. It never decides against what a member sent.
+
+## When a prediction is exact
+
+1. Of members that surely run on Java or librdkafka, as ever.
+2. Otherwise where the library does not matter: static members restart within their session, the group uses range or
+   roundrobin, and their library says nothing when it is closed.
+3. Never where the assignor that a group names does not explain the assignment that it has: then it is another one of
+   that name, and what a rebalance moves is not known. Nor for an assignor that kgm does not know: the numbers of
+   rebalances are told, with ranges for who gets what.
+
+`kgm simulate-bounce --library NAME` states what you know.
+
+## What each library sends and does
+"""
+_AFTER = """
+*Assigns as Java* are assignors with which the library gave what Java's gives, and its static members could restart as
+Java's do. Subscriptions are (version, user data); of version 3 an empty rack is another one than none (null).
+
+## Teach kgm another library
+
+1. Record it: two members of it in a group of `kgm serve`, with two topics, once with each assignor. Write their member
+   ids, client ids, timeouts, subscriptions and assignments to `tests/data/client_bytes.json`.
+2. Add an entry to `kgm/clients/table.py`: what it sent, its defaults, and what it does otherwise than Java.
+   `tests/clients/test_recognition.py` then asks whether it is told apart from the others, or is one of several
+   candidates.
+3. `tests/simulation/report/test_self_check.py` tells which of its assignors gave what Java's would not: leave these out
+   of `like_java`.
+4. `KGM_WRITE_DOCS=1 python -m pytest tests/clients` writes this page.
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    return _BEFORE + "".join(_section(traits) for traits in CLIENTS.values()) + _AFTER
+
+
+def _section(traits: ClientTraits) -> str:
+    versions = sorted({group["version"] for group in RECORDED if group["library"] == traits.name}) or [JAVA_VERSION]
+    subscriptions = dict.fromkeys(_form(form) for form in traits.subscriptions)
+    rows = [
+        ("versions that were recorded", ", ".join(versions)),
+        ("subscription", "; ".join(subscriptions)),
+        ("assignment, of a leader", "; ".join(f"version {version}, {kind}" for version, kind in traits.assignments)),
+        (
+            "session and rebalance timeout",
+            f"{traits.session_timeout_ms // 1000} s, {traits.rebalance_timeout_ms // 1000} s",
+        ),
+        ("member id (KIP-848)", " or ".join(traits.member_ids) or "-"),
+        (
+            "assigns as Java",
+            "by its own rules, which kgm has" if traits.name == "librdkafka" else ", ".join(traits.like_java) or "-",
+        ),
+        ("a static member that is closed", _close(traits)),
+    ]
+    text = f"\n### {traits.name}\n\n| | |\n|---|---|\n"
+    text += "".join(f"| {name} | {value} |\n" for name, value in rows)
+    if traits.differences:
+        text += "\n" + "".join(f"- {each}\n" for each in traits.differences)
+    return text
+
+
+def _close(traits: ClientTraits) -> str:
+    if not traits.has_static_members:
+        return "it has no static members"
+    return "leaves" if traits.leaves_when_static else "says nothing"
+
+
+def _form(form: SubscriptionForm) -> str:
+    versions = f"version {form.versions[0]}"
+    if len(form.versions) > 1:
+        versions = f"versions {form.versions[0]} to {form.versions[-1]}"
+    parts = [versions, "user data " + " or ".join(form.user_data)]
+    if 3 in form.versions:
+        parts.append("no rack is null" if form.no_rack is None else "no rack is empty")
+    if not form.says_owned:
+        parts.append("no owned partitions")
+    return ", ".join(parts) + (f" ({', '.join(form.assignors)})" if form.assignors else "")

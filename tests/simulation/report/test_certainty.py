@@ -1,0 +1,182 @@
+"""What a prediction says of members whose client library kgm does not play: never exact where it depends on them."""
+
+from dataclasses import replace
+
+import pytest
+
+from kgm.model.client_library import ClientLibrary, stated_library
+from kgm.simulation.bounce import simulate
+from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop
+from tests.clients.recorded_groups import described
+from tests.simulation.groups import made_up
+
+ALL = ("seat-0", "seat-1")
+#: Those whose range assignor gave what Java's gives: 6 partitions of 12 move when the first of three members goes.
+LIKE_JAVA = {"franz-go", "sarama", "kafka-python", "aiokafka"}
+OTHERS = ["franz-go", "sarama", "kafka-go", "platformatic", "kafka-python", "aiokafka"]
+
+
+def played(group, **plan):
+    return simulate(group, Plan(**{"restart_time_ms": 2_000, **plan}), draws=5)
+
+
+def said(prediction, text):
+    return any(text in caveat for caveat in prediction.caveats)
+
+
+def of_library(library, assignor="range", members=3, **more):
+    """A group as Java assigns it, whose members are of this library."""
+    return made_up(members, 12, assignor=assignor, library=library, **more)
+
+
+@pytest.mark.parametrize("library", ["java", "librdkafka"])
+def test_what_kgm_plays_stays_exact(library):
+    assert played(of_library(library), scale_in=("member-1",)).exact
+    assert played(of_library(library), bounce=("member-1",)).exact
+
+
+@pytest.mark.parametrize("library", [*OTHERS, "kafkajs", "mine"])
+def test_a_rebalance_of_another_library_is_never_exact_and_names_it(library):
+    gone = played(of_library(library), scale_in=("member-1",))
+    assert not gone.exact
+    assert said(gone, f"use {library}, and are played as Java consumers: member-1, member-2, member-3")
+    # The partitions of the member that has gone move in any case.
+    assert gone.ranges.moved_partitions.min >= 4
+    assert gone.ranges.moved_partitions.max == (6 if library in LIKE_JAVA else 12)
+
+
+@pytest.mark.parametrize("library", ["sarama", "franz-go", "kafka-python", "aiokafka"])
+def test_a_static_restart_with_range_does_not_depend_on_the_library(library):
+    back = played(described(library), bounce=ALL, rolling=Rolling())
+    assert (back.exact, back.typical.rebalances, back.typical.moved_partitions) == (True, 0, 0)
+
+
+def test_static_members_of_platformatic_leave_when_they_are_closed():
+    """Seen on Kafka 4.3.0: two rebalances for a restart, where those of others are none."""
+    group = described("platformatic", "roundrobin")
+    back = played(group, bounce=("seat-1",))
+    assert (back.exact, back.typical.rebalances) == (False, 2)
+    assert said(back, "static members leave when they are closed")
+    killed = played(group, bounce=("seat-1",), stop=Stop.CRASH)
+    assert killed.typical.rebalances == 0
+
+
+def test_a_library_that_may_leave_has_both_in_its_range():
+    unclear = ClientLibrary(candidates=("kafka-go", "platformatic"))
+    group = made_up(3, 12)
+    group = replace(group, members=tuple(replace(one, client_library=unclear) for one in group.members))
+    back = played(group, bounce=("member-1",))
+    assert not back.exact
+    assert (back.ranges.rebalances.min, back.ranges.rebalances.max) == (0, 2)
+    assert said(back, "it may be kafka-go or platformatic")
+
+
+def test_a_tenth_library_that_nobody_taught():
+    group = made_up(3, 12)
+    unknown = tuple(replace(one, client_library=ClientLibrary(evidence=("odd bytes",))) for one in group.members)
+    group = replace(group, members=unknown)
+    back = played(group, bounce=("member-1",))
+    assert not back.exact  # nobody can say whether it leaves
+    assert said(back, "the client library of member-1, member-2, member-3 is not known")
+    assert played(group, bounce=("member-1",), stop=Stop.CRASH).typical.rebalances == 0
+    mixed = replace(group, members=(*unknown[:1], *made_up(3, 12).members[1:]))
+    assert played(mixed, bounce=("member-2",)).exact  # a Java member restarts, and nothing else happens
+    assert not played(mixed, scale_in=("member-2",)).exact
+
+
+def test_the_static_leader_of_franz_go_may_rejoin():
+    """Seen: with the cooperative assignor the leader's restart costs a generation."""
+    group = of_library("franz-go", "cooperative-sticky")
+    back = played(group, bounce=("member-1",))
+    assert (back.exact, back.typical.rebalances, back.ranges.rebalances.max) == (False, 0, 1)
+    assert played(of_library("franz-go"), bounce=("member-1",)).exact
+
+
+def test_stop_and_return_of_kafka_go_may_share_a_rebalance():
+    """Seen: one generation, where Java's members take two."""
+    back = played(
+        described("kafka-go", "roundrobin", static=False),
+        bounce=(described("kafka-go", "roundrobin", static=False).members[0].member_id,),
+    )
+    assert back.ranges.rebalances.min <= 1
+    assert not back.exact
+
+
+def test_the_library_of_java_with_a_client_id_of_its_own_is_told_by_the_leader():
+    """Only the bytes: version 3 with null, as Java and franz-go send, and assignments as franz-go writes them."""
+    group = described("franz-go", client_id="rdkafka")
+    assert {one.client_library.name for one in group.members} == {"franz-go"}
+    assert not played(group, scale_in=("seat-1",)).exact
+
+
+def test_a_custom_assignor_that_calls_itself_range_makes_nothing_exact():
+    group = made_up(3, 12)
+    swapped = [group.members[1], group.members[0], group.members[2]]
+    odd = tuple(replace(one, assignment=two.assignment) for one, two in zip(group.members, swapped, strict=True))
+    custom = replace(group, members=odd)
+    gone = played(custom, scale_in=("member-3",))
+    assert not gone.exact
+    assert said(gone, "the assignor range as kgm knows it does not explain the assignment that is there")
+    assert (gone.ranges.moved_partitions.min, gone.ranges.moved_partitions.max) == (4, 12)
+    assert played(custom, bounce=("member-1",)).exact  # nothing is assigned
+    # A gate that allows 6 moves must not take one draw for the whole truth.
+    one = simulate(custom, Plan(scale_in=("member-3",)), draws=1, budget_ms=1)
+    assert (one.draws, one.ranges.moved_partitions.max) == (1, 12)
+
+
+def test_the_operator_knows_the_assignor_better():
+    group = made_up(3, 12)
+    shifted = (*group.members[1:], group.members[0])
+    odd = tuple(replace(one, assignment=two.assignment) for one, two in zip(group.members, shifted, strict=True))
+    known = simulate(replace(group, members=odd), Plan(scale_in=("member-3",)), draws=5)
+    assert not known.exact
+
+
+@pytest.mark.parametrize("plan", [{"bounce": ("member-1",), "restart_time_ms": 90_000}, {"scale_in": ("member-1",)}])
+def test_counts_are_told_for_an_assignor_that_kgm_does_not_know(plan):
+    group = replace(made_up(3, 12), assignor="mine")
+    found = played(group, **plan)
+    assert (found.assignor, found.exact) == ("mine", False)
+    assert found.ranges.rebalances.min >= 1
+    assert found.ranges.moved_partitions.max == 12
+    assert said(found, "kgm does not know the assignor mine")
+    assert played(group, bounce=("member-1",)).exact
+
+
+def test_the_round_robin_of_kafkajs_is_known_by_its_name():
+    group = described("kafkajs", "RoundRobinAssigner", static=False)
+    gone = played(group, scale_in=(group.members[0].member_id,))
+    assert (gone.assignor, gone.exact, gone.typical.became_stable) == ("roundrobin", False, True)
+    assert not said(gone, "does not know the assignor")
+    assert {topic: len(numbers) for topic, numbers in next(iter(gone.typical.final_assignment.values())).items()} == {
+        "orders": 12, "pay": 5,
+    }  # fmt: skip
+
+
+def test_a_session_timeout_that_is_not_known_is_the_default_of_the_library():
+    group = replace(described("aiokafka"), session_timeout_ms=None)
+    back = played(group, bounce=("seat-0",), restart_time_ms=20_000)
+    assert back.typical.rebalances > 0
+    assert said(back, "the session timeout is not in the snapshot: 10 s is assumed")
+    assert said(
+        played(replace(group, rebalance_timeout_ms=None), bounce=("seat-0",)), "timeout is not in the snapshot: 10 s"
+    )
+
+
+def test_consumer_groups_depend_on_what_a_static_member_says_when_it_is_closed():
+    group = made_up(3, 12)
+    consumers = replace(
+        group, type="consumer", assignor="uniform", group_epoch=3, assignment_epoch=3, generation=None,
+        members=tuple(
+            replace(one, protocol="consumer", member_epoch=3, client_library=stated_library("franz-go"))
+            for one in group.members
+        ),
+    )  # fmt: skip
+    back = played(consumers, bounce=("member-1",))
+    # Seen on Kafka 4.3.0: away for good, or two epochs.
+    assert (back.exact, back.ranges.generations.min, back.ranges.generations.max) == (False, 0, 2)
+    assert played(consumers, scale_in=("member-1",)).exact
+    java = replace(
+        consumers, members=tuple(replace(one, client_library=stated_library("java")) for one in consumers.members)
+    )
+    assert played(java, bounce=("member-1",)).exact

@@ -1,0 +1,140 @@
+"""Whether the named assignor explains the assignment that is there: on what Kafka's and other libraries' assignors really
+gave, and after what history may have done since."""
+
+import itertools
+import json
+import pathlib
+from dataclasses import replace
+
+import pytest
+
+from kgm.model.client_library import stated_library
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
+from kgm.simulation.report.self_check import unexplained
+from tests.clients.recorded_groups import RECORDED, described
+from tests.selection import sized
+
+VECTORS = pathlib.Path(__file__).parents[2] / "vectors"
+ASSIGNORS = ["range", "roundrobin", "sticky", "cooperative-sticky"]
+
+
+def given(case, *, library):
+    """The group of a case, with the assignment that Kafka or librdkafka gave."""
+    members = tuple(
+        MemberSnapshot(
+            member_id=row["member_id"], group_instance_id=row.get("group_instance_id"), rack=row.get("rack"),
+            topics=tuple(row["topics"]), listed_at=number, client_library=stated_library(library),
+            assignment={topic: tuple(numbers) for topic, numbers in case["expected"][row["member_id"]].items()},
+        )
+        for number, row in enumerate(case["members"])
+    )  # fmt: skip
+    topics = tuple(TopicSnapshot(name=row["name"], partitions=row["partitions"]) for row in case["topics"])
+    return GroupSnapshot(
+        group_id="g", type="classic", state="Stable", assignor=case["assignor"], topics=topics, members=members,
+        leader_library=stated_library(library),
+    )  # fmt: skip
+
+
+def cases(folder, assignor):
+    """Every fourth case; all of them with --long."""
+    lines = (folder / f"{assignor}.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines[:: sized(4, 1)]]
+
+
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+def test_no_assignment_of_java_is_called_different(assignor):
+    every = [given(case, library="java") for case in cases(VECTORS, assignor)]
+    assert len(every) >= 40
+    assert [unexplained(group) for group in every] == [None] * len(every)
+
+
+@pytest.mark.parametrize("assignor", ["range", "roundrobin", "cooperative-sticky"])
+def test_no_assignment_of_librdkafka_is_called_different(assignor):
+    every = [given(case, library="librdkafka") for case in cases(VECTORS / "librdkafka", assignor)]
+    assert len(every) >= 10
+    assert [unexplained(group) for group in every] == [None] * len(every)
+
+
+@pytest.mark.parametrize("assignor", ["range", "roundrobin"])
+def test_what_history_leaves_open_is_explained(assignor):
+    """Kafka's own assignments, and then: partitions and a topic that have come since, static members with new member
+    ids, and one that has returned with another subscription."""
+    for case in cases(VECTORS, assignor):
+        group = given(case, library="java")
+        if any(member.rack for member in group.members) or not any(member.assignment for member in group.members):
+            continue
+        grown = tuple(replace(topic, partitions=topic.partitions + 3) for topic in group.topics)
+        assert unexplained(replace(group, topics=(*grown, TopicSnapshot(name="new", partitions=4)))) is None
+        back = tuple(
+            replace(member, member_id=f"{member.group_instance_id}-again") if member.group_instance_id else member
+            for member in group.members
+        )
+        assert unexplained(replace(group, members=back)) is None
+        if len({member.group_instance_id is None for member in group.members}) == 1 and back[0].group_instance_id:
+            alike = len({frozenset(member.topics) for member in back}) == 1
+            wider = (replace(back[0], topics=(*back[0].topics, "new")), *back[1:])
+            with_topic = (*group.topics, TopicSnapshot(name="new", partitions=4))
+            assert not alike or unexplained(replace(group, members=wider, topics=with_topic)) is None
+
+
+@pytest.mark.parametrize(
+    "group", RECORDED, ids=lambda group: f"{group['library']} {group['version']} {group['assignor']}"
+)
+def test_real_groups_of_nine_libraries(group):
+    """kafka-go's range assignor is the one that gave these two members something else: 2.5 partitions each of 5."""
+    found = unexplained(described(group["library"], group["assignor"], static=False))
+    if (group["library"], group["assignor"]) == ("kafka-go", "range"):
+        assert "kafka-go" in found
+        assert "1 of 17 partitions would have another owner, for example pay-2" in found
+    else:
+        assert found is None
+
+
+def of(assignor, *owned, static=True, topics=("orders",), partitions=12):
+    members = tuple(
+        MemberSnapshot(
+            member_id=f"m-{number}", group_instance_id=f"seat-{number}" if static else None, topics=topics,
+            assignment={topic: tuple(numbers) for topic, numbers in one.items()}, listed_at=number,
+        )
+        for number, one in enumerate(owned)
+    )  # fmt: skip
+    return GroupSnapshot(
+        group_id="g", type="classic", state="Stable", assignor=assignor, members=members,
+        topics=tuple(TopicSnapshot(name=topic, partitions=partitions) for topic in topics),
+    )  # fmt: skip
+
+
+def test_roundrobin_that_sorts_partitions_as_text_is_found():
+    """As sarama does: orders-10 and orders-11 come before orders-2."""
+    text = sorted(range(12), key=str)
+    sarama = of("roundrobin", *({"orders": sorted(text[start::3])} for start in range(3)))
+    assert "does not explain the assignment" in unexplained(sarama)
+
+
+def test_range_over_five_members_as_kafka_go_has_it_is_found():
+    edges = [number * 12 // 5 for number in range(6)]
+    blocks = [{"orders": range(first, end)} for first, end in itertools.pairwise(edges)]
+    assert [len(block["orders"]) for block in blocks] == [2, 2, 3, 2, 3]
+    assert "range" in unexplained(of("range", *blocks))
+
+
+@pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
+def test_an_uneven_assignment_is_none_of_a_sticky_assignor(assignor):
+    assert unexplained(of(assignor, {"orders": range(6)}, {"orders": range(6, 12)})) is None
+    uneven = unexplained(of(assignor, {"orders": range(9)}, {"orders": range(9, 12)}))
+    assert "a custom one" in uneven
+
+
+def test_what_cannot_be_checked_is_not_called_different():
+    wrong = of("range", {"orders": [0, 11]}, {"orders": range(1, 11)})
+    assert unexplained(wrong) is not None
+    first, second = wrong.members
+    for group in (
+        replace(wrong, state="PreparingRebalance"),
+        replace(wrong, assignor="mine"),
+        replace(wrong, type="consumer"),
+        replace(wrong, members=(replace(first, topics=None), second)),
+        replace(wrong, members=(replace(first, is_readable=False), second)),
+        of("cooperative-sticky", {"orders": range(6)}, {"orders": range(6, 10)}),
+    ):
+        assert unexplained(group) is None
