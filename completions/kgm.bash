@@ -213,6 +213,7 @@ _kgm() {
         --fail-if-moves|--fail-if-handovers) _kgm_value '' "$cur"; return ;;
         --fail-if-stopped) _kgm_value '' "$cur"; return ;;
         --report) _kgm_value 'file' "$cur"; return ;;
+        --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
         --draws) _kgm_value '' "$cur"; return ;;
         --seed) _kgm_value '' "$cur"; return ;;
         -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
@@ -223,7 +224,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --host --client-id --rack --match --for-good --restart-time --stop --session-timeout --fail-if-moves --fail-if-handovers --fail-if-stopped --report --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --host --client-id --rack --match --for-good --restart-time --stop --session-timeout --fail-if-moves --fail-if-handovers --fail-if-stopped --report --library --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'plan')
@@ -247,6 +248,7 @@ _kgm() {
         --exec) _kgm_value '' "$cur"; return ;;
         --exec-stop) _kgm_value '' "$cur"; return ;;
         --budget) _kgm_value '' "$cur"; return ;;
+        --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
         --draws) _kgm_value '' "$cur"; return ;;
         --seed) _kgm_value '' "$cur"; return ;;
         -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
@@ -257,7 +259,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match --all --restart-time --restart-times --history --stop --minimise --minimize --max-duration --max-unavailable --keep-consuming --pause --session-timeout --heartbeat-interval --exec --exec-stop --assume-stopped --budget --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match --all --restart-time --restart-times --history --stop --minimise --minimize --max-duration --max-unavailable --keep-consuming --pause --session-timeout --heartbeat-interval --exec --exec-stop --assume-stopped --budget --library --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'rollout')

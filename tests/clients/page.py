@@ -39,7 +39,7 @@ A client id is chosen by whoever configures the client. It never decides against
    that name, and what a rebalance moves is not known. Nor for an assignor that kgm does not know: the numbers of
    rebalances are told, with ranges for who gets what.
 
-`kgm simulate-bounce --library NAME` states what you know.
+`--library NAME` of `kgm simulate-bounce`, `kgm plan` and `kgm drain` states what you know.
 
 ## What each library sends and does
 """

@@ -57,3 +57,18 @@ def test_a_snapshot_keeps_the_verdicts(snapshot):
 def test_old_snapshots_name_a_library_or_nothing(snapshot, library, exact):
     path = snapshot(described("librdkafka", client_id="app"), library)
     assert scenario("--from-file", path, "--scale-in", "seat-1")["exact"] is exact
+
+
+def test_drain_and_plan_take_it_too(snapshot):
+    """Two static members of a group that Java's range assignor explains; platformatic's leave when they are closed."""
+    path = snapshot(described("librdkafka", client_id="app"), "librdkafka")
+    drained = ("drain", "--from-file", path, "--match", "seat-1", "--restart-time", "2s", "-o", "json")
+    planned = ("plan", "--from-file", path, "-i", "seat-1", "--restart-time", "2s", "-o", "json")
+    for arguments, key in ((drained, "groups"), (planned, "plans")):
+        for library, rebalances in (((), 0), (("--library", "platformatic"), 2)):
+            run = kgm(*arguments, *library, "--draws", "5")
+            assert run.code == 0, run
+            scenarios = [row.get("scenario", row) for row in json.loads(run.out)["data"][key]]
+            assert rebalances in {one["rebalances"] for one in scenarios}
+            assert not library or not any(one["exact"] for one in scenarios if one["rebalances"])
+        assert kgm(*arguments, "--library", "nobody").code == 2

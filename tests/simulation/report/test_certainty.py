@@ -6,7 +6,7 @@ import pytest
 
 from kgm.model.client_library import ClientLibrary, stated_library
 from kgm.simulation.bounce import simulate
-from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop
+from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop, WhatIf
 from tests.clients.recorded_groups import described
 from tests.simulation.groups import made_up
 
@@ -130,6 +130,11 @@ def test_the_operator_knows_the_assignor_better():
     odd = tuple(replace(one, assignment=two.assignment) for one, two in zip(group.members, shifted, strict=True))
     known = simulate(replace(group, members=odd), Plan(scale_in=("member-3",)), draws=5)
     assert not known.exact
+    named = simulate(
+        replace(group, members=odd), Plan(scale_in=("member-3",), what_if=WhatIf(assignor="range")), draws=5
+    )  # fmt: skip
+    assert named.exact
+    assert said(named, "the group is assumed to be stable under range")
 
 
 @pytest.mark.parametrize("plan", [{"bounce": ("member-1",), "restart_time_ms": 90_000}, {"scale_in": ("member-1",)}])

@@ -4,15 +4,17 @@ gave, and after what history may have done since."""
 import itertools
 import json
 import pathlib
+import random
 from dataclasses import replace
 
 import pytest
 
+from kgm.assignors import LIBRARIES, GroupSpec, MemberSpec, TopicSpec, assign
 from kgm.model.client_library import stated_library
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 from kgm.simulation.report.self_check import unexplained
 from tests.clients.recorded_groups import RECORDED, described
-from tests.selection import sized
+from tests.selection import first_seed, sized
 
 VECTORS = pathlib.Path(__file__).parents[2] / "vectors"
 ASSIGNORS = ["range", "roundrobin", "sticky", "cooperative-sticky"]
@@ -75,6 +77,65 @@ def test_what_history_leaves_open_is_explained(assignor):
             wider = (replace(back[0], topics=(*back[0].topics, "new")), *back[1:])
             with_topic = (*group.topics, TopicSnapshot(name="new", partitions=4))
             assert not alike or unexplained(replace(group, members=wider, topics=with_topic)) is None
+
+
+def a_member(chance, number, kind, topics):
+    is_static = kind == "static" or (kind == "mixed" and chance.random() < 0.5)
+    chosen = topics if chance.random() < 0.7 else chance.sample(topics, chance.randint(1, len(topics)))
+    return MemberSpec(
+        member_id=f"c-{chance.getrandbits(64):016x}", group_instance_id=f"seat-{number}" if is_static else None,
+        topics=tuple(chosen),
+    )  # fmt: skip
+
+
+def rebalanced(members, topics, assignor, library, generation):
+    """The members after a rebalance: their assignors are held against Kafka's and librdkafka's own (tests/assignors)."""
+    for _ in range(4):
+        given = assign(assignor, GroupSpec(members=tuple(members), topics=tuple(topics)), library)
+        before, members = members, [replace(one, owned=given[one.member_id], generation=generation) for one in members]
+        if assignor != "cooperative-sticky" or [one.owned for one in before] == [one.owned for one in members]:
+            break
+    return members
+
+
+@pytest.mark.parametrize(
+    ("library", "assignor"),
+    [(library, name) for name in ASSIGNORS for library in LIBRARIES if (library, name) != ("librdkafka", "sticky")],
+)
+def test_groups_of_java_and_librdkafka_with_a_history_are_never_called_different(library, assignor):
+    """Members come, go and restart, and topics grow, over several rebalances."""
+    for number in range(sized(12, 600)):
+        chance = random.Random(f"{first_seed() + number}/{library}/{assignor}")
+        topics = [
+            TopicSpec(name=f"t{place}", partitions=chance.randint(1, 12)) for place in range(chance.randint(1, 4))
+        ]
+        names, kind = [topic.name for topic in topics], chance.choice(["static", "dynamic", "mixed"])
+        members = [a_member(chance, place, kind, names) for place in range(chance.randint(1, 7))]
+        for generation in range(1, chance.randint(2, 6)):
+            members = rebalanced(members, topics, assignor, library, generation)
+            shown = []
+            for place, one in enumerate(chance.sample(members, len(members))):
+                restarts = one.group_instance_id is not None and chance.random() < 0.4
+                shown.append(
+                    MemberSnapshot(
+                        member_id=f"c-{chance.getrandbits(64):016x}" if restarts else one.member_id,
+                        topics=one.topics,
+                        group_instance_id=one.group_instance_id,
+                        assignment=one.owned,
+                        listed_at=place,
+                    )
+                )
+            grown = chance.choice([0, 0, 2])
+            group = GroupSnapshot(
+                group_id="g", type="classic", state="Stable", assignor=assignor, members=tuple(shown),
+                topics=tuple(TopicSnapshot(name=each.name, partitions=each.partitions + grown) for each in topics),
+                leader_library=chance.choice([None, stated_library(library)]),
+            )  # fmt: skip
+            assert unexplained(group) is None
+            if chance.random() < 0.4 and len(members) > 1:
+                members.pop(chance.randrange(len(members)))
+            else:
+                members.append(a_member(chance, 100 + generation, kind, names))
 
 
 @pytest.mark.parametrize(

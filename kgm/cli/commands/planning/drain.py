@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.options.plan_words import Draws, FromFile, StopHow
+from kgm.cli.options.plan_words import Draws, FromFile, Library, StopHow
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.model.errors import ConditionNotMet, UsageError
@@ -70,6 +71,7 @@ def drain(
         str | None,
         typer.Option("--report", metavar="FILE.html", help="Also write a page for a change ticket; one HTML file."),
     ] = None,
+    library: Library = None,
     draws: Draws = 20,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same forecast.")] = 1,
     common: RunOptions,
@@ -85,6 +87,7 @@ def drain(
     Options of one kind add up; several kinds narrow down: --host A --host B --client-id 'app-*' are the members on A or
     B whose client id matches. Exits 3 if no group has such a member, and 7 if a group cannot be described, or one of
     the values matches no member. A group that is not predicted fails both gates (exit 8)."""
+    from kgm.operations.bounce.group import of_library
     from kgm.operations.drain.forecast import Drain, DrainGates
     from kgm.operations.drain.target import DrainTarget, with_addresses
     from kgm.text.braces import expand_list
@@ -105,6 +108,7 @@ def drain(
     gates = DrainGates(handovers=fail_if_moves, stopped_ms=_duration(fail_if_stopped, "--fail-if-stopped"))
     names = list(dict.fromkeys([*(groups or ()), *(group or ())]))
     fleet, where = _fleet(target, names, from_file, common)
+    fleet = replace(fleet, affected=tuple(of_library(one, library) for one in fleet.affected))
     foreseen = _forecast(
         fleet, planned, gates, draws=draws, seed=seed, keeps_holdings=report_file is not None, common=common
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgm.cli.invocation import cluster_words
-from kgm.cli.options.plan_words import Draws, FromFile, GroupOption, HeartbeatInterval, RestartTime, StopHow
+from kgm.cli.options.plan_words import Draws, FromFile, GroupOption, HeartbeatInterval, Library, RestartTime, StopHow
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.model.errors import ConditionNotMet, UsageError
@@ -102,6 +102,7 @@ def plan(
     budget: Annotated[
         str, typer.Option("--budget", metavar="DURATION", help="How long one core of a usual machine may search.")
     ] = "30s",
+    library: Library = None,
     draws: Draws = 20,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same plans.")] = 1,
     common: RunOptions,
@@ -137,7 +138,7 @@ def plan(
     objective, budget_ms = _objective(minimise), parse_duration(budget, "--budget")
     longest_ms, percent, pauses_ms = _duration(max_duration, "--max-duration"), _percent(keep_consuming), _pauses(pause)
     how, times_ms = _stop(stop), _restart_times(restart_times, history)
-    bounce_group, where = _group(_name(group, group_option, from_file), from_file, common)
+    bounce_group, where = _group(_name(group, group_option, from_file), from_file, library, common)
     if history is not None:
         times_ms = restart_times_of(history, bounce_group.snapshot.group_id)
     request = BounceRequest(
@@ -263,20 +264,22 @@ def _name(group: str | None, option: str | None, from_file: str | None) -> str |
     return name
 
 
-def _group(group_id: str | None, from_file: str | None, common: RunOptions) -> tuple[BounceGroup, Where]:
+def _group(
+    group_id: str | None, from_file: str | None, library: str | None, common: RunOptions
+) -> tuple[BounceGroup, Where]:  # fmt: skip
     """The group, and the `cluster` of the envelope if it is live."""
-    from kgm.operations.bounce.group import live_group, recorded_group
+    from kgm.operations.bounce.group import live_group, of_library, recorded_group
 
     if from_file is not None:
         from kgm.cli.options.snapshots import read_snapshots
 
-        return recorded_group(read_snapshots(from_file), group_id, path=from_file), None
+        return of_library(recorded_group(read_snapshots(from_file), group_id, path=from_file), library), None
     assert group_id is not None
     from kgm.cli.output.failures import warn_of_unknown_offsets
     from kgm.cli.output.report import cluster_json
 
     with common.cluster(reads_only=True) as connected:
-        live = live_group(connected, group_id)
+        live = of_library(live_group(connected, group_id), library)
         warn_of_unknown_offsets(connected)
         return live, cluster_json(connected)
 
