@@ -17,7 +17,7 @@ from kgm.model.errors import (
     AuthenticationError,
     AuthorizationError,
     KgmError,
-    NotFoundError,
+    MissingFileError,
     UnreachableError,
     UsageError,
 )
@@ -50,7 +50,7 @@ _FAILURES: Final[tuple[tuple[tuple[str, ...], type[KgmError]], ...]] = (
          "authorizationpermissionmismatch", "http status 403", "accesscontrolexception"),
         AuthorizationError,
     ),
-    (("no_such_bucket", "nosuchbucket", "bucket not found", "containernotfound"), NotFoundError),
+    (("no_such_bucket", "nosuchbucket", "bucket not found", "containernotfound"), MissingFileError),
     (
         ("network_connection", "curlcode", "timed out", "timeout", "connection refused", "could not resolve",
          "couldn't resolve", "slow_down", "service_unavailable", "unavailable", "connectexception",
@@ -134,8 +134,8 @@ def put(system: fs.FileSystem, path: str, data: bytes) -> None:
 
 @contextmanager
 def store_errors(path: object) -> Iterator[None]:
-    """Failures of a store as KgmError: AuthenticationError, AuthorizationError, UnreachableError, NotFoundError for a
-    bucket, UsageError where a library is missing. FileNotFoundError stays what it is."""
+    """Failures of a store as KgmError: AuthenticationError, AuthorizationError, UnreachableError, MissingFileError
+    for a bucket, UsageError where a library is missing. FileNotFoundError stays what it is."""
     try:
         yield
     except FileNotFoundError:

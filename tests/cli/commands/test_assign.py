@@ -161,7 +161,7 @@ def test_answers_before_an_invalid_line_are_printed(assign):
 
 
 def test_files_that_cannot_be_read(tmp_path, capsys):
-    assert run(["assign", "--from-file", str(tmp_path / "none")]) == 3
+    assert run(["assign", "--from-file", str(tmp_path / "none")]) == 2
     assert "does not exist" in capsys.readouterr().err
     assert run(["assign", "--from-file", str(tmp_path)]) == 2
     assert "cannot be read" in capsys.readouterr().err

@@ -155,7 +155,7 @@ def test_usage_errors_come_before_anything_else(proxy, arguments):  # noqa: F811
 
 
 def test_a_file_that_is_not_there_is_not_found(proxy, tmp_path):  # noqa: F811
-    assert run(["remove-members", "g", "-b", proxy.bootstrap, "--yes", "--from-file", str(tmp_path / "no")]) == 3
+    assert run(["remove-members", "g", "-b", proxy.bootstrap, "--yes", "--from-file", str(tmp_path / "no")]) == 2
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe\x00")
     assert run(["remove-members", "g", "-b", proxy.bootstrap, "--yes", "--from-file", str(binary)]) == 2

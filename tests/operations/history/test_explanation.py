@@ -3,7 +3,7 @@
 import pytest
 
 from kgm.history.rows import RebalanceRow
-from kgm.model.errors import NotFoundError, RefusedError, UsageError
+from kgm.model.errors import MissingFileError, NotFoundError, RefusedError, UsageError
 from kgm.operations.history import HistorySource, explain, explain_group, open_history
 from kgm.operations.history.churn import rank_churn
 from kgm.operations.history.group_rows import alarms, count_moves, owners, tenures_and_events
@@ -57,7 +57,7 @@ def test_what_is_not_there(history, tmp_path):
         explain_group(history, "billing", 99)
     assert failed.value.facts == ("generations in the history: 1, 2, 3, 4, 5, 6",)
     for source in (tmp_path, f"segments:{tmp_path / 'gone'}"):
-        with pytest.raises(NotFoundError):
+        with pytest.raises(MissingFileError):
             open_history(source)
     with pytest.raises(UsageError):
         open_history(f"segments:{tmp_path}")

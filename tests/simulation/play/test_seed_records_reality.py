@@ -22,11 +22,11 @@ from kgm.simulation.plan.bounce_plan import WhatIf
 from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.play.seed_records import seed_records
 from tests.kafka.heartbeat_group import HeartbeatGroup, prompt_cluster, random_member_ids
-from tests.selection import first_seed, sized
+from tests.selection import first_seed
 from tests.server.wire_client import WireClient
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
-SEEDS = range(first_seed(), first_seed() + sized(6, 60))
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.long]
+SEEDS = range(first_seed(), first_seed() + 60)
 TOPICS = {f"topic-{number:02}": (1, 4, 17, 40, 75)[number % 5] for number in range(25)}
 NOW = Millis(1_000_000)
 
@@ -128,4 +128,6 @@ def test_a_group_goes_on_in_the_engine_as_on_the_broker(cluster, sharing, seed):
         comings, goings = some(7, chance.randint(8, 12)), chance.sample(sorted(group.epochs), chance.randint(0, 3))
         happens(group, comings, goings)
         happens(twin, comings, goings)
-        assert listed(engine, group.group_id) == listed(wire, group.group_id)
+        # Brokers draw topic ids at random: without them a failure cannot be played again.
+        ids = {topic.name: topic.topic_id.hex() for topic in client.describe_group(group.group_id).topics}
+        assert listed(engine, group.group_id) == listed(wire, group.group_id), ids
