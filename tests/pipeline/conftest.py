@@ -7,15 +7,18 @@ import pytest
 
 from tests.pipeline.sparks import FAST, jars, stopped
 
+_HERE = Path(__file__).parent
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.get_closest_marker("spark"):
-            if not item.get_closest_marker("timeout"):
-                # The first to ask for Spark fetches jars and starts a JVM, which a busy machine may be long about.
-                item.add_marker(pytest.mark.timeout(1200))
-            # PySpark leaves its sockets to the garbage collector, which is called while it may complain.
+        if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
+            # The first to ask for Spark fetches jars and starts a JVM, which a busy machine may be long about.
+            item.add_marker(pytest.mark.timeout(1200))
+        # PySpark leaves its sockets to the garbage collector: those of a test are collected while it may complain, and
+        # those of threads that end later, in whatever test of this folder comes next.
+        if _HERE in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
 
 
