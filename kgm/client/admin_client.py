@@ -82,27 +82,33 @@ class AdminClient:
 
     def can_list_all(self) -> bool:
         """Whether a listing has every group: DESCRIBE on the cluster. True where the brokers do not report it."""
-        from kgm.client.authorized_operations import can_list_all, cluster_operations
+        from kgm.client.authorized_operations import can_list_all
+
+        return can_list_all(self._cluster_operations(if_unread=None))
+
+    def hides_all_groups(self, listing: Listing) -> bool:
+        """Whether a listing without groups proves nothing: brokers leave out, without a word, what the principal may
+        not see."""
+        return not listing.groups and not listing.errors and not self.can_list_all()
+
+    def _cluster_operations(self, *, if_unread: int | None) -> int | None:
+        """What the principal may do on the cluster, as bits; None where the brokers do not report it."""
+        from kgm.client.authorized_operations import cluster_operations
 
         deadline = self.deadline
         try:
-            return can_list_all(self.brokers.on_any(lambda one: cluster_operations(one, deadline), deadline))
+            return self.brokers.on_any(lambda one: cluster_operations(one, deadline), deadline)
         except KgmError:
-            return True
+            return if_unread
 
     def _note_incomplete(self, bases: Iterable[GroupSnapshot], committed: Mapping[str, Offsets]) -> None:
         """Remember the groups of which committed offsets may be left out: those whose members do not name the topics,
         to a principal that may not do everything."""
         unnamed = {one.group_id for one in bases if one.group_id in committed and not one.names_topics}
         if unnamed and self._is_limited is None:
-            from kgm.client.authorized_operations import cluster_operations, is_unlimited
+            from kgm.client.authorized_operations import is_unlimited
 
-            deadline = self.deadline
-            try:
-                operations = self.brokers.on_any(lambda one: cluster_operations(one, deadline), deadline)
-            except KgmError:
-                operations = 0
-            self._is_limited = not is_unlimited(operations)
+            self._is_limited = not is_unlimited(self._cluster_operations(if_unread=0))
         self.offsets.incomplete_groups.difference_update(committed)
         if self._is_limited:
             self.offsets.incomplete_groups |= unnamed

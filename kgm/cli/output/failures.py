@@ -36,7 +36,7 @@ def print_warning(text: str) -> None:
 
 def warn_of_unseen_groups(connected: AdminClient, listing: Listing) -> None:
     """Kafka omits groups from a listing that the principal may not see, without a word; an empty listing is suspect."""
-    if not listing.groups and not listing.errors and not connected.can_list_all():
+    if connected.hides_all_groups(listing):
         print_warning(
             "no group is visible: without DESCRIBE on Cluster 'kafka-cluster' a listing omits every group on which the "
             "principal has no DESCRIBE"

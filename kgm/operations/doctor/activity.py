@@ -78,12 +78,7 @@ def full_group(facts: GroupFacts) -> Iterator[Finding]:
 
 def growing_lag(facts: GroupFacts) -> Iterator[Finding]:
     """A group whose members commit, and fall behind all the same."""
-    before, now = facts.earlier, facts.group
-    if before is None or now.state != "Stable" or not facts.window_ms:
-        return
-    old = {(row.topic, row.partition): row for row in before.offsets}
-    pairs = [(old[row.topic, row.partition], row) for row in now.offsets if (row.topic, row.partition) in old]
-    pairs = [(then, row) for then, row in pairs if row.member_id is not None and row.lag is not None]
+    pairs = [(then, row) for then, row in _seen_twice(facts) if then.lag is not None and row.lag is not None]
     arrived = sum((row.end or 0) - (then.end or 0) for then, row in pairs)
     done = sum((row.committed or 0) - (then.committed or 0) for then, row in pairs)
     lag = sum(then.lag or 0 for then, _ in pairs)
@@ -133,16 +128,13 @@ def left_behind(facts: GroupFacts) -> Iterator[Finding]:
 
 def stalled_owners(facts: GroupFacts) -> Iterator[Finding]:
     """Owners that commit nothing while records wait for them."""
-    before, now = facts.earlier, facts.group
-    if before is None or now.state != "Stable" or not facts.window_ms:
-        return
-    old = {(row.topic, row.partition): row for row in before.offsets}
+    now, old = facts.group, dict[tuple[str, int], OffsetSnapshot]()
     by_owner: dict[str, list[OffsetSnapshot]] = {}
-    for row in now.offsets:
-        then = old.get((row.topic, row.partition))
-        if row.member_id is None or then is None or then.member_id != row.member_id or row.committed is None:
-            continue
+    for then, row in _seen_twice(facts):
         owner = row.group_instance_id or row.member_id
+        if owner is None or row.committed is None:
+            continue
+        old[row.topic, row.partition] = then
         by_owner.setdefault(owner, []).append(row)
     stalled = {owner: rows for owner, rows in sorted(by_owner.items()) if _is_stalled(rows, old)}
     if not stalled:
@@ -159,6 +151,16 @@ def stalled_owners(facts: GroupFacts) -> Iterator[Finding]:
         *(f"{_member_name(facts, owner)}: lag {lag[owner]} in {grouped(pairs[owner])}" for owner in list(stalled)[:5]),
         about=stalled, run=("describe", "--offsets"),
     )  # fmt: skip
+
+
+def _seen_twice(facts: GroupFacts) -> list[tuple[OffsetSnapshot, OffsetSnapshot]]:
+    """(then, now) of each partition of a stable group that had the same owner in both descriptions; none of a group
+    that was described once."""
+    if facts.earlier is None or facts.group.state != "Stable" or not facts.window_ms:
+        return []
+    before = {(row.topic, row.partition): row for row in facts.earlier.offsets}
+    pairs = [(before.get((row.topic, row.partition)), row) for row in facts.group.offsets if row.member_id is not None]
+    return [(then, row) for then, row in pairs if then is not None and then.member_id == row.member_id]
 
 
 def _is_stalled(rows: list[OffsetSnapshot], old: dict[tuple[str, int], OffsetSnapshot]) -> bool:

@@ -168,7 +168,7 @@ def diagnose(
         window_ms=window_ms,
         history=None if history is None else history.folder,
         listing=selection.listing,
-        is_blind=selection.listing is not None and not selection.listing.groups and not cluster.can_list_all(),
+        is_blind=selection.listing is not None and cluster.hides_all_groups(selection.listing),
     )
 
 
