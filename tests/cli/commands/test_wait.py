@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
 from tests.cli.forked import forked_command
-from tests.cli.runner import kgm
+from tests.cli.runner import kgm, kgm_in_time
 from tests.kafka.members import RdMembers, wait_settled
 
 pytestmark = pytest.mark.slow
@@ -72,19 +72,24 @@ def test_what_was_seen_last_is_printed(cluster):
     group = f"g-{uuid.uuid4().hex[:8]}"
     with RdMembers(bootstrap) as members:
         wait_settled([members.start(group=group, topics=[topic], session_timeout_ms=30_000)], 4)
-        late = kgm(
-            "wait", group, "-b", bootstrap, "--for", "stable", "--for", "members>=3", "--timeout", "1s", "-o", "json"
-        )
+        late = kgm_in_time(
+            lambda run: "1 member" in run.err,
+            "wait", group, "-b", bootstrap, "--for", "stable", "--for", "members>=3", "-o", "json",
+        )  # fmt: skip
         assert late.code == 8
         document = json.loads(late.out)
         assert document["errors"][0]["code"] == "CONDITION_NOT_MET"
         assert [(one["condition"], one["met"], one["seen"]) for one in document["data"]["conditions"]] == [
             ("stable", True, "Stable"), ("members>=3", False, "1 member"),
         ]  # fmt: skip
-        assert f"error: group {group!r}: not met within 1s: members>=3\n  members>=3: 1 member\n" in late.err
-        restless = kgm("wait", group, "-b", bootstrap, "--for", "stable", "--settle", "1m", "--timeout", "1s")
+        assert f"error: group {group!r}: not met within " in late.err
+        assert "s: members>=3\n  members>=3: 1 member\n" in late.err
+        why = "met at the last poll, but not for 1m"
+        restless = kgm_in_time(
+            lambda run: why in run.err, "wait", group, "-b", bootstrap, "--for", "stable", "--settle", "1m"
+        )
         assert restless.code == 8
-        assert "met at the last poll, but not for 1m" in restless.err
+        assert why in restless.err
         table = kgm("wait", group, "-b", bootstrap, "--for", "stable")
         assert (table.code, table.out.split()) == (
             0,
@@ -101,9 +106,10 @@ def test_lag_is_waited_for(kafka):
     with RdMembers(kafka.bootstrap) as members:
         member = members.start(group=group, topics=[topic], session_timeout_ms=30_000)
         member.wait_assigned(2)
-        unknown = kgm("wait", group, "-b", kafka.bootstrap, "--for", "lag<=100", "--timeout", "2s")
+        why = "no committed offset for"
+        unknown = kgm_in_time(lambda run: why in run.err, "wait", group, "-b", kafka.bootstrap, "--for", "lag<=100")
         assert unknown.code == 8
-        assert "no committed offset for" in unknown.err
+        assert why in unknown.err
         waiting = Waiting(group, "-b", kafka.bootstrap, "--for", "lag<=0", *PATIENCE)
         member.wait_for(lambda: sum(event.data["count"] for event in member.of_kind("polled")) == 40, "all records")
         assert member.commit().kind == "committed"
@@ -119,9 +125,9 @@ def test_a_committed_offset_past_the_end_is_no_lag_of_zero():
         consumer.close()
         assert [one.error for one in committed] == [None, None]
         where = ("g", "-b", server.bootstrap)
-        late = kgm("wait", *where, "--for", "lag=0", "--timeout", "1s", "--interval", "200ms")
-        assert late.code == 8
         why = "1 committed offset is past the end: topic recreated or records lost"
+        late = kgm_in_time(lambda run: why in run.err, "wait", *where, "--for", "lag=0", "--interval", "200ms")
+        assert late.code == 8
         assert f"lag=0: unknown lag, because {why} (t[1])" in late.err
         for view in ("--members", "--offsets", "--state"):
             assert f"{why}: t[1]" in kgm("describe", *where, view).out
@@ -136,9 +142,10 @@ def test_a_committed_offset_past_the_end_is_no_lag_of_zero():
 
 def test_a_group_that_does_not_exist():
     with serve_in_thread(topics={"t": 1}) as server:
-        late = kgm("wait", "nobody", "-b", server.bootstrap, "--for", "empty", "--timeout", "1500ms")
-        assert late.code == 8  # a name that was mistyped is not an empty group
-        assert "empty: the group does not exist" in late.err
+        why = "empty: the group does not exist"  # a name that was mistyped is not an empty group
+        late = kgm_in_time(lambda run: why in run.err, "wait", "nobody", "-b", server.bootstrap, "--for", "empty")
+        assert late.code == 8
+        assert why in late.err
         missing = kgm("wait", "nobody", "-b", server.bootstrap, "--for", "stable", "--must-exist")
         assert missing.code == 3
         assert missing.seconds < 25

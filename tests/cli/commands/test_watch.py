@@ -24,7 +24,7 @@ from kgm.server import serve_in_thread
 from tests import KGM
 from tests.cli.environment import bare
 from tests.cli.forked import forked_command
-from tests.cli.runner import kgm
+from tests.cli.runner import kgm, kgm_in_time
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
 from tests.needs import needs
 from tests.server.served import ServedProcess
@@ -332,7 +332,10 @@ def test_time_and_polls_are_limits(quiet):
     bootstrap, group = quiet
     assert kgm("watch", group, "-b", bootstrap, "--count", "2", "--interval", "100ms").code == 0
     assert kgm("watch", group, "-b", bootstrap, "--timeout", "1s").code == 0
-    late = kgm("watch", group, "-b", bootstrap, "--timeout", "1s", "--until", "bounced", "--interval", "100ms")
+    late = kgm_in_time(
+        lambda run: "seat-0 has not been restarted" in run.err,
+        "watch", group, "-b", bootstrap, "--until", "bounced", "--interval", "100ms",
+    )  # fmt: skip
     assert late.code == 8
     assert f"group {group!r}: not bounced within" in late.err
     assert "seat-0 has not been restarted" in late.err
