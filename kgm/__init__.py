@@ -16,14 +16,12 @@ Nothing is imported before it is used."""
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
 from kgm.version import __version__
 
-# Type checkers take this name for true. `typing` has one, too, but its import takes a third of the time of
-# `kgm --help`: modules that every command imports do without it.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Final
-
     from kgm.assignors import assign
     from kgm.client import connect
     from kgm.model.errors import KgmError
@@ -65,8 +63,6 @@ _MODULES: Final = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
     value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
     return value
 

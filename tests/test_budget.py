@@ -37,7 +37,7 @@ def best(function, rounds):
 
 @pytest.mark.slow
 def test_the_overview_stays_far_below_a_quarter_of_a_second_of_cpu():
-    """Measured: 0.03 s. What it may not import is in tests/cli/test_plain_line.py."""
+    """Measured: 0.1 s."""
     least = float("inf")
     for _ in range(3):
         start = cpu_of_children()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from kgm.text.shell import shell_line
+from collections.abc import Iterator, Sequence
 
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from kgm.text.shell import shell_line
 
 _words: tuple[str, ...] = ()
 _changed = False
-_by_click = False
 #: Options that say which cluster is meant, as they may be typed. `-bHOST:PORT` and `--profile=NAME` are words too.
 _SHORT = ("-b", "-X")
 _LONG = ("--bootstrap-server", "--bootstrap-servers", "--brokers", "--command-config", "--profile")
@@ -34,8 +31,8 @@ class Ended(Exception):  # noqa: N818  (no error: everything has been printed)
 
 def remember(words: Sequence[str]) -> None:
     """Called once for each run, with everything behind `kgm`."""
-    global _words, _changed, _by_click
-    _words, _changed, _by_click = tuple(words), False, False
+    global _words, _changed
+    _words, _changed = tuple(words), False
 
 
 def mark_changed() -> None:
@@ -46,17 +43,6 @@ def mark_changed() -> None:
 
 def has_changed() -> bool:
     return _changed
-
-
-def mark_click() -> None:
-    """Called when click runs the line: its command may have processes and files that only the end of Python closes."""
-    global _by_click  # noqa: PLW0603  (as above)
-    _by_click = True
-
-
-def leaves_nothing() -> bool:
-    """Whether the process may end without Python's own end: a line that only reads, and was run without click."""
-    return not _by_click
 
 
 def again_with(*added: str) -> str:

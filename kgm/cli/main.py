@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from typing import NoReturn
 
 from kgm.cli import invocation
 from kgm.cli.options.word_order import in_order
@@ -17,14 +19,9 @@ from kgm.cli.output.streams import (
     write_stdout,
 )
 from kgm.cli.overview import COMMANDS, GROUPS
-from kgm.cli.plain_line import run_plainly
+from kgm.cli.tree import run_tree
 from kgm.model.errors import KgmError, OutputError, PartialError
 from kgm.text.sanitize import clean, clean_lines
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import NoReturn
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -34,13 +31,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     invocation.remember(arguments)
     try:
         arguments = in_order(arguments, GROUPS)
-        code = run_plainly(arguments)
-        if code is None:
-            from kgm.cli.tree import run_tree
-
-            invocation.mark_click()
-            code = run_tree(arguments)
-        return code
+        return run_tree(arguments)
     except KgmError as error:
         if debug:
             _print_traceback()
@@ -148,12 +139,7 @@ def finish(code: int) -> int:
 def main() -> NoReturn:
     """The `kgm` console script."""
     prepare()
-    code = finish(run())
-    if invocation.leaves_nothing():
-        # Everything is written, and nothing waits for the end of the process. Without this Python would destroy every
-        # object before it ends, which takes as long as describing a group.
-        os._exit(code)
-    sys.exit(code)
+    sys.exit(finish(run()))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,6 @@
-"""All commands with the first line of their help, and `kgm --help`.
-
-The overview is written here as click writes it, because click and typer take longer to import than all the rest of it.
-Where a line would be broken in a way that is not obvious, click does it."""
+"""All commands with the first line of their help: the help of kgm imports none of them."""
 
 from __future__ import annotations
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PURPOSE = "Consumer-group membership of Apache Kafka: see it, simulate changes, and change it safely."
 EPILOG = "The options that every command takes, such as --profile and -o, can also stand before the command."
@@ -15,7 +8,6 @@ USAGE = "COMMAND [ARGS]..."
 VERSION_HELP = "Show the version and exit."
 #: No line of a help is longer, however wide the terminal is.
 MOST_COLUMNS = 110
-_LEAST_COLUMNS = 50
 
 #: name: (module, function, first line of its help), in the order of the help.
 COMMANDS = {
@@ -44,45 +36,3 @@ COMMANDS = {
 }
 #: Commands that have commands of their own.
 GROUPS = [name for name, (_, function, _) in COMMANDS.items() if function == "app"]
-
-
-def help_text(columns: int) -> str | None:
-    """What `kgm --help` shows on a terminal of this width. None where a word would have to be broken."""
-    width = max(min(columns, MOST_COLUMNS) - 2, _LEAST_COLUMNS)
-    blocks = [
-        ["Usage: kgm [OPTIONS] " + USAGE],
-        _wrapped(PURPOSE, width, "  "),
-        _definitions("Options", {"--version": VERSION_HELP, "-h, --help": "Show this message and exit."}, width),
-        _definitions("Commands", {name: purpose for name, (_, _, purpose) in COMMANDS.items()}, width),
-        _wrapped(EPILOG, width, "  "),
-    ]
-    if not all(blocks):
-        return None
-    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
-
-
-def _definitions(title: str, rows: dict[str, str], width: int) -> list[str]:
-    """A heading and two columns; empty where a word would have to be broken."""
-    first = max(map(len, rows)) + 2
-    lines = [f"{title}:"]
-    for name, text in rows.items():
-        broken = _wrapped(text, width, " " * (first + 2))
-        if not broken:
-            return []
-        lines += ["  " + name.ljust(first) + broken[0].lstrip(" "), *broken[1:]]
-    return lines
-
-
-def _wrapped(text: str, width: int, indent: str) -> Sequence[str]:
-    """Lines of at most so many columns. Empty where a word with a hyphen, or a long one, does not fit on its line."""
-    lines, line = [], ""
-    for word in text.split(" "):
-        longer = f"{line} {word}" if line else indent + word
-        if len(longer) <= width:
-            line = longer
-            continue
-        if "-" in word.strip("-") or len(indent) + len(word) > width:
-            return []
-        lines.append(line)
-        line = indent + word
-    return [*lines, line]

@@ -1,4 +1,4 @@
-"""The command tree of typer. Lines that `kgm.cli.plain_line` understands run without it."""
+"""The command tree of typer."""
 
 from collections.abc import Sequence
 from typing import Annotated

@@ -6,9 +6,15 @@ results. What changes a group (`leave_group`) is one attempt: the caller decides
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
 
 from kgm.client import requests
 from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongProtocolError
+from kgm.client.group_listing import ListedGroup, Listing
+from kgm.client.leave_group import LeaveAnswer, MemberToRemove
 from kgm.client.offset_reader import OffsetReader
 from kgm.client.requests import GroupDescription, Offsets
 from kgm.client.snapshots import group_without_offsets, roster, snapshot, used_topics
@@ -17,20 +23,10 @@ from kgm.client.transport.brokers import TAKEOVER_S, BrokerNode, Brokers
 from kgm.client.transport.connection import BrokerConnection, Plaintext, Security
 from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import run_parallel
+from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.model.errors import AuthorizationError, BrokerError, DecodeError, KgmError, UnreachableError
-from kgm.model.record import replace
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.apis import ApiKey
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:  # imported where they are used: most commands need neither
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
-    from typing import Self
-
-    from kgm.client.group_listing import ListedGroup, Listing
-    from kgm.client.leave_group import LeaveAnswer, MemberToRemove
-    from kgm.coordinator.contract.broker_version import BrokerVersion
 
 #: The share of the budget that offsets may use: a dead partition leader must not cost the whole result.
 _OFFSETS_SHARE = 0.6

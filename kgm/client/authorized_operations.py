@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.metadata_request import MetadataRequest
 from kgm.protocol.messages.metadata_response import MetadataResponse
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from typing import Final
 
 #: AclOperation.READ and AclOperation.DESCRIBE.
 READ: Final = 3

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kgm.client.failures import from_code
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import KgmError
-from kgm.model.record import record
 from kgm.protocol.apis import ApiKey
 
 _STATE_FILTER, _TYPE_FILTER = 4, 5
@@ -19,7 +20,7 @@ _STATES = {
 }  # fmt: skip
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListedGroup:
     """One row of a listing. state needs Kafka 2.6 (KIP-518), type 4.0 (KIP-848); None before."""
 
@@ -29,7 +30,7 @@ class ListedGroup:
     type: str | None
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
     """The groups that this principal may see, by id, and the errors of single brokers."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
 from kgm.client import requests
 from kgm.client.failures import from_code
 from kgm.client.requests import GroupDescription, Offsets
@@ -11,10 +13,6 @@ from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import run_parallel
 from kgm.model.errors import ErrorCode, KgmError
 from kgm.model.snapshot import TopicSnapshot
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 #: What brokers answer for topics that they know, and for those that do not exist.
 _DESCRIBED = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)

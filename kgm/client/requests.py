@@ -5,11 +5,14 @@ nothing is remembered. A described group is a `GroupDescription`: the type of gr
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
 from kgm.client.failures import from_code, not_found
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import ErrorCode, KgmError, UnsupportedError
-from kgm.model.record import record
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kgm.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse
@@ -19,11 +22,6 @@ from kgm.protocol.messages.describe_groups_response import DescribedGroup as Cla
 from kgm.protocol.messages.describe_groups_response import DescribeGroupsResponse
 from kgm.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from kgm.protocol.messages.offset_fetch_response import OffsetFetchResponse
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
-    from typing import Any, Final, TypeAlias
 
 #: Offsets by (topic, partition).
 Offsets: TypeAlias = dict[tuple[str, int], int]
@@ -42,7 +40,7 @@ _STATIC_HEARTBEAT = 3
 _NEWEST_FETCH = 9
 
 
-@record(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class GroupDescription:
     """A group as the broker described it. kind: classic, consumer, share or streams; raw: that API's group struct."""
 

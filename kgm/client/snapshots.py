@@ -6,13 +6,16 @@ timeouts; a consumer group (KIP-848) with epochs, targets and regexes. Metadata 
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import repeat
+from typing import Any, Final
 
 from kgm.client.failures import BadAnswerError
 from kgm.client.requests import GroupDescription, Offsets
 from kgm.clients.recognition import MemberEvidence, recognise, recognise_by_ids
+from kgm.model.client_library import ClientLibrary
 from kgm.model.errors import DecodeError
-from kgm.model.record import replace
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.protocol.subscription import (
     PROTOCOL_TYPE,
@@ -21,13 +24,6 @@ from kgm.protocol.subscription import (
     decode_assignment,
     decode_subscription,
 )
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
-    from typing import Any, Final
-
-    from kgm.model.client_library import ClientLibrary
 
 #: Member epoch of a static member that left and is expected back (KIP-848).
 AWAY_EPOCH = -2

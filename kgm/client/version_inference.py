@@ -6,6 +6,10 @@ of 3.7 to 3.9. A broker whose APIs are those of no release is no Apache Kafka, o
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final, TypeAlias
+
 from kgm.coordinator.contract.broker_version import (
     FIRST_WITH_JAVA,
     LAST_WITH_SCALA,
@@ -14,18 +18,12 @@ from kgm.coordinator.contract.broker_version import (
     PLAYED_VERSION_FEATURE,
     BrokerVersion,
 )
-from kgm.model.record import replace
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.released_apis import API_VERSIONS, SUPPORTED_FEATURES
 
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Final, TypeAlias
-
-    #: API key: (lowest version, highest version).
-    ApiVersions: TypeAlias = Mapping[int, tuple[int, int]]
+#: API key: (lowest version, highest version).
+ApiVersions: TypeAlias = Mapping[int, tuple[int, int]]
 
 #: The feature whose highest level is another one in each release, where brokers run without ZooKeeper.
 _METADATA_VERSION: Final = "metadata.version"

@@ -6,6 +6,10 @@ client id. If these contradict each other, all libraries that the bytes allow re
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
 from kgm.clients.table import (
     CLIENTS,
     EMPTY,
@@ -21,21 +25,20 @@ from kgm.clients.table import (
     STICKY,
     URL_SAFE,
     UUID,
+    ClientTraits,
+    SubscriptionForm,
 )
 from kgm.model.client_library import CERTAIN, JAVA, KAFKA_GO, LIKELY, ClientLibrary
 from kgm.model.errors import DecodeError
-from kgm.model.record import record
-from kgm.protocol.subscription import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from kgm.protocol.subscription import (
+    PROTOCOL_TYPE,
+    MemberAssignment,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+)
 
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
-    from typing import Any, Final, TypeVar
-
-    from kgm.clients.table import ClientTraits, SubscriptionForm
-    from kgm.protocol.subscription import MemberAssignment, Subscription
-
-    T = TypeVar("T")
+T = TypeVar("T")
 
 CLASSIC: Final = "classic"
 _MARK: Final = b"\0\1"
@@ -43,7 +46,7 @@ _UUID_LETTERS = 36
 _RACK_VERSION = 3
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemberEvidence:
     """What is known of a member. protocol: `classic` or `consumer`. assignment: as the leader has written it.
     subscription, assignment: None if they are not known, or cannot be read. session_timeout_ms, rebalance_timeout_ms:
@@ -60,7 +63,7 @@ class MemberEvidence:
     partly: tuple[str, ...] = LIBRARIES
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecognisedGroup:
     """members: as they were given. leader: of the leader that has written the assignments; None where they are not
     known."""

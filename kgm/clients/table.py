@@ -6,6 +6,10 @@ and from Java 4.3.0. Java from 2.4 on and librdkafka from 1.4 on write older ver
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
 from kgm.model.client_library import (
     AIOKAFKA,
     FRANZ_GO,
@@ -17,12 +21,6 @@ from kgm.model.client_library import (
     PLATFORMATIC,
     SARAMA,
 )
-from kgm.model.record import field, record
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Final
 
 #: Kinds of user data, see `recognition.kind_of_user_data`.
 NULL, EMPTY, GENERATION, NOTHING = "null", "empty", "generation", "no partitions"
@@ -34,7 +32,7 @@ STICKY_ONLY, COOPERATIVE = ("sticky",), ("cooperative-sticky",)
 URL_SAFE, PLAIN, PADDED, UUID = "URL-safe base64", "plain base64", "padded URL-safe base64", "a UUID with hyphens"
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionForm:
     """A form in which a library writes subscriptions. assignors: with which, none for any. user_data: kinds of it.
     racks: whether a member without a rack writes an empty one ("") or null (None). says_owned: whether version 1 has
@@ -47,7 +45,7 @@ class SubscriptionForm:
     says_owned: bool = True
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientTraits:
     """One library.
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from _collections_abc import Mapping, Sequence  # `collections.abc`, without all of `collections`
-
-from kgm.model.record import record
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 #: Partitions by topic.
 Partitions = Mapping[str, Sequence[int]]
@@ -16,7 +11,7 @@ Partitions = Mapping[str, Sequence[int]]
 Assignment = Mapping[str, Partitions]
 
 
-@record(order=True)
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Move:
     """A partition whose owner has changed. None: it had no owner, or has none now."""
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from kgm.model.record import record
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 JAVA, LIBRDKAFKA = "java", "librdkafka"
 FRANZ_GO, SARAMA, KAFKA_GO = "franz-go", "sarama", "kafka-go"
@@ -17,7 +14,7 @@ PLAYED: Final = frozenset((JAVA, LIBRDKAFKA))
 CERTAIN, LIKELY, UNKNOWN = CONFIDENCES = ("certain", "likely", "unknown")
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLibrary:
     """name: None unless the confidence is `certain` or `likely`.
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from enum import IntEnum
-else:
-    from kgm.model.enumeration import IntEnum
+from enum import IntEnum
 
 
 class ErrorCode(IntEnum):

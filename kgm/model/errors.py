@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from kgm.model.error_code import ErrorCode, error_name
+from collections.abc import Sequence
+from typing import ClassVar
 
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import ClassVar
+from kgm.model.error_code import ErrorCode, error_name
 
 __all__ = [
     "AuthenticationError", "AuthorizationError", "BrokerError", "ConditionNotMet", "DecodeError",

@@ -5,25 +5,20 @@ uses, and ignores keys that a later version adds."""
 
 from __future__ import annotations
 
-from _collections_abc import Mapping  # as in kgm/model/assignment.py
-from _operator import itemgetter  # as `operator` has it
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from kgm.model.assignment import Partitions
 from kgm.model.client_library import CONFIDENCES, ClientLibrary, library_json, stated_library
 from kgm.model.errors import UsageError
-from kgm.model.record import field, record, replace
 from kgm.model.uuids import uuid_of, uuid_text
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from typing import Any, NamedTuple
-else:
-    from kgm.model.named_tuple import NamedTuple
 
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorNode:
     """The broker that coordinates a group."""
 
@@ -32,7 +27,7 @@ class CoordinatorNode:
     port: int
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSnapshot:
     """A topic that the group subscribes to or has committed offsets for. topic_id: 16 bytes; in JSON Kafka's text for
     them. The order in which the broker's assignors (KIP-848) process topics depends on it."""
@@ -46,7 +41,7 @@ class TopicSnapshot:
         return {"name": self.name, "partitions": self.partitions, "topic_id": written}
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSnapshot:
     """One member. Its *identity* is its group instance id, or its member id if it is dynamic.
 
@@ -140,7 +135,7 @@ OFFSET_KEYS = OffsetSnapshot._fields
 _PLACE = itemgetter(OFFSET_KEYS.index("topic"), OFFSET_KEYS.index("partition"))
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSnapshot:
     """One group at the time of the snapshot. Times are in milliseconds.
 

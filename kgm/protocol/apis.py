@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import IntEnum
+
 from kgm.model.errors import DecodeError
-from kgm.model.record import record
 from kgm.protocol.api_table import KAFKA_RELEASE, TABLE
 from kgm.protocol.struct import Message
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from enum import IntEnum
-else:
-    from kgm.model.enumeration import IntEnum
 
 __all__ = ["API", "KAFKA_RELEASE", "ApiInfo", "ApiKey", "request_class", "response_class"]
 
 
-@record(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class ApiInfo:
     """An API. Versions are inclusive; from `flexible_from` on, messages have compact lengths and tags (KIP-482)."""
 

@@ -1,5 +1,4 @@
-"""Encodes and decodes messages. Codecs are compiled on first use, about a millisecond for each message and version,
-except for those that are written (`kgm.protocol.written`).
+"""Encodes and decodes messages. Codecs are compiled on first use, about a millisecond for each message and version.
 
 Errors: `DecodeError` for bytes that are not such a message, `EncodeError` for a message that cannot be encoded. Every
 low-level error becomes one of these two."""
@@ -7,16 +6,13 @@ low-level error becomes one of these two."""
 from __future__ import annotations
 
 import struct
+from typing import Any, TypeVar
 
 from kgm.model.errors import DecodeError, EncodeError
+from kgm.protocol.compiler import compile_decoder, compile_encoder
 from kgm.protocol.struct import Message
-from kgm.protocol.written import written_codec
 
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from typing import Any, TypeVar
-
-    M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound=Message)
 #: What compiled code raises for malformed bytes (UnicodeDecodeError and Malformed are ValueErrors).
 LOW_LEVEL = (struct.error, IndexError, ValueError, OverflowError, MemoryError)
 _decoders: dict[tuple[type[Message], int], Any] = {}
@@ -30,7 +26,7 @@ def encode(message: Message, version: int) -> bytes:
     encoder = _encoders.get((cls, version))
     if encoder is None:
         _check_version(cls, version, EncodeError)
-        encoder = _encoders[cls, version] = _made("encode", cls, version)
+        encoder = _encoders[cls, version] = compile_encoder(cls, version)
     parts: list[bytes] = []
     try:
         encoder(message, parts.append)
@@ -59,17 +55,8 @@ def decoder(cls: type[Message], version: int) -> Any:
     compiled = _decoders.get((cls, version))
     if compiled is None:
         _check_version(cls, version, DecodeError)
-        compiled = _decoders[cls, version] = _made("decode", cls, version)
+        compiled = _decoders[cls, version] = compile_decoder(cls, version)
     return compiled
-
-
-def _made(function: str, cls: type[Message], version: int) -> Any:
-    codec = written_codec(function, cls, version)
-    if codec is None:
-        from kgm.protocol.compiler import compile_decoder, compile_encoder  # most commands need none
-
-        codec = (compile_decoder if function == "decode" else compile_encoder)(cls, version)
-    return codec
 
 
 def _check_version(cls: type[Message], version: int, error: type[Exception]) -> None:

@@ -385,13 +385,6 @@ class _Encoder(_Plan):
             self.value(depth, value, row.kind, w, nullable)
 
 
-def codec_source(function: str, cls: type[Message], version: int) -> tuple[str, dict[str, Any]]:
-    """(the source of `decode` or `encode`, the names that it uses and what they are)."""
-    plan = (_Decoder if function == _Decoder.function else _Encoder)(cls, version)
-    plan.emit()
-    return "\n".join(plan.lines), plan.scope
-
-
 def compile_decoder(cls: type[Message], version: int) -> Any:
     """A function (bytes, position, end) -> (message, next position)."""
     return _Decoder(cls, version).build()

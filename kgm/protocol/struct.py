@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from typing import Any, ClassVar, NamedTuple
-else:
-    from kgm.model.named_tuple import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 #: Stands for "Kafka's default, an empty list" in constructors; never stored.
 EMPTY: list[Any] = []

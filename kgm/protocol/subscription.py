@@ -6,18 +6,15 @@ rack (KIP-881). Of a newer version the known prefix is read (ConsumerProtocol.de
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kgm.model.errors import DecodeError
-from kgm.model.record import field, record
 from kgm.protocol import codec
 from kgm.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from kgm.protocol.messages.consumer_protocol_assignment import TopicPartition as AssignedTopic
 from kgm.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kgm.protocol.messages.consumer_protocol_subscription import TopicPartition as OwnedTopic
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 PROTOCOL_TYPE = "consumer"
 NEWEST = 3
@@ -27,7 +24,7 @@ _OWNED_VERSION = 1
 _VERSION = struct.Struct(">h")
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
     """The subscription of a member in JoinGroup.
 
@@ -43,7 +40,7 @@ class Subscription:
     says_owned: bool = True
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemberAssignment:
     """The assignment of a member: partitions by topic. A topic that occurs twice is merged (librdkafka writes such)."""
 

@@ -6,21 +6,16 @@ always have header v0, because the client does not know yet what the broker supp
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 from kgm.model.errors import DecodeError
-from kgm.model.record import record
 from kgm.protocol import codec
 from kgm.protocol.apis import API, ApiKey, request_class
 from kgm.protocol.primitives import read_tags
 from kgm.protocol.struct import Message
 
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from typing import NamedTuple, TypeVar
-
-    M = TypeVar("M", bound=Message)
-else:
-    from kgm.model.named_tuple import NamedTuple
+M = TypeVar("M", bound=Message)
 
 _REQUEST = struct.Struct(">hhih")
 _LENGTH = struct.Struct(">i")
@@ -38,7 +33,7 @@ class RequestHeader(NamedTuple):
     body_at: int
 
 
-@record(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class RequestFrame:
     """A decoded request with its header."""
 

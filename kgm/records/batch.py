@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
 from kgm.model.errors import DecodeError
-from kgm.model.record import record
 from kgm.records.compression import CODECS, Compression, decompress
 
 #: base offset, length, leader epoch, magic, crc, attributes, last offset delta, base timestamp, max timestamp,
@@ -64,7 +64,7 @@ class RawRecord(NamedTuple):
     headers: Headers = ()
 
 
-@record(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class ProducerInfo:
     """The transactional producer for which a batch is written."""
 
@@ -72,7 +72,7 @@ class ProducerInfo:
     producer_epoch: int
 
 
-@record(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Marker:
     """The end of a transaction, from a control batch."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import importlib
 import re
 import struct
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from kgm.model.errors import DecodeError
-from kgm.model.record import record
 from kgm.protocol import codec
 from kgm.protocol.struct import Message
 from kgm.records.record_types import TYPES, RecordType
@@ -25,7 +25,7 @@ _decoders: dict[tuple[bytes, bytes | None], tuple[Any, Any]] = {}
 WRITTEN_VERSIONS = {RecordType.OFFSET_COMMIT.value: 4, RecordType.GROUP_METADATA.value: 3}
 
 
-@record(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Record:
     """A record; `value` None is a tombstone."""
 

@@ -8,10 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from typing import BinaryIO, Final
+from typing import BinaryIO, Final
 
 #: Snapshots, cases and lists, in bytes. A group of 200,000 partitions has 40 MB.
 MOST_BYTES: Final = 256 << 20

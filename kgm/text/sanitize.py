@@ -6,9 +6,7 @@ that a terminal acts on from a JSON document without changing its value."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    import re
+import re
 
 #: Categories of invisible characters that change what a terminal shows: controls, formats (bidi marks, zero width),
 #: surrogates, private use, unassigned, line and paragraph separators, and every space but U+0020.

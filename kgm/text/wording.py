@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from kgm.model.assignment import Move, Partitions, as_ranges, count
 from kgm.text.shell import shell_word
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _MOST_HANDOVERS = 8
 _MOST_NAMES = 5

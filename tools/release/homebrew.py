@@ -25,7 +25,7 @@ PYTHON = "3.13"
 EXTRAS = ("demo",)
 #: What compiled distributions are built with, beside a C compiler: of Homebrew's names, those that are needed to build
 #: only, and those that are needed to run too. One that is not listed is an error.
-BUILD_NEEDS = {"fastcrc": ("rust",), "google-re2": ("pybind11",), "confluent-kafka": (), "xxhash": ()}
+BUILD_NEEDS = {"fastcrc": ("rust",), "google-re2": ("pybind11",), "confluent-kafka": (), "msgspec": (), "xxhash": ()}
 RUN_NEEDS = {"google-re2": ("abseil", "re2"), "confluent-kafka": ("librdkafka",)}
 _PLATFORMS = (
     {"sys_platform": "darwin", "platform_system": "Darwin"},

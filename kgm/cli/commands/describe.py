@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from kgm.cli.options.declarations import Annotated, Argument, Option
+from collections.abc import Sequence
+from enum import Enum
+from typing import Annotated
+
+import typer
+
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.group_tables import members_table, offsets_table, state_table
 from kgm.cli.output.report import Report, Table, cluster_json, emit
 from kgm.model.errors import KgmError, NotFoundError, UsageError
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from enum import Enum
-
-    from kgm.model.snapshot import GroupSnapshot
-    from kgm.operations.groups.unread import Unread
-else:
-    from kgm.model.enumeration import Enum
+from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.groups.unread import Unread
 
 SCHEMA = "kgm.describe/v1"
 #: Of more groups the coordinators' logs are not read, which takes time and bytes for each.
@@ -34,17 +31,17 @@ class DescribeView(Enum):
 
 @cluster_options
 def describe(
-    groups: Annotated[list[str] | None, Argument(metavar="[GROUP]...", help="Groups to describe.")] = None,
+    groups: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...", help="Groups to describe.")] = None,
     *,
-    group: Annotated[list[str] | None, Option("-g", "--group", help="A group; repeatable.")] = None,
-    match: Annotated[str | None, Option("--match", metavar="GLOB", help="Groups whose id matches.")] = None,
-    all_groups: Annotated[bool, Option("--all-groups", help="All visible groups.")] = False,
-    members: Annotated[bool, Option("--members", help="Show members and what they own (the default).")] = False,
-    offsets: Annotated[bool, Option("--offsets", help="Show committed and end offsets, lag, owner.")] = False,
+    group: Annotated[list[str] | None, typer.Option("-g", "--group", help="A group; repeatable.")] = None,
+    match: Annotated[str | None, typer.Option("--match", metavar="GLOB", help="Groups whose id matches.")] = None,
+    all_groups: Annotated[bool, typer.Option("--all-groups", help="All visible groups.")] = False,
+    members: Annotated[bool, typer.Option("--members", help="Show members and what they own (the default).")] = False,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Show committed and end offsets, lag, owner.")] = False,
     state: Annotated[
-        bool, Option("--state", help="Show one line for each group: state, assignor, coordinator.")
+        bool, typer.Option("--state", help="Show one line for each group: state, assignor, coordinator.")
     ] = False,
-    verbose: Annotated[bool, Option("--verbose", help="Show everything that is known of each member.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show everything that is known of each member.")] = False,
     options: RunOptions,
 ) -> None:
     """Describe groups: members with instance ids, assignments, lag."""

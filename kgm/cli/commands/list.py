@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from kgm.cli.options.declarations import Annotated, Option
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
 from kgm.model.errors import UsageError
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kgm.operations.groups.listing import GroupRow
+from kgm.operations.groups.listing import GroupRow
 
 SCHEMA = "kgm.list/v1"
 
@@ -21,19 +20,21 @@ SCHEMA = "kgm.list/v1"
 def list_groups(
     *,
     state: Annotated[
-        list[str] | None, Option("--state", help="Only groups in this state, in any case; repeatable or a,b.")
+        list[str] | None, typer.Option("--state", help="Only groups in this state, in any case; repeatable or a,b.")
     ] = None,
     kind: Annotated[
         list[str] | None,
-        Option("--type", metavar="TYPE", help="classic, consumer, share or streams; repeatable or a,b."),
+        typer.Option("--type", metavar="TYPE", help="classic, consumer, share or streams; repeatable or a,b."),
     ] = None,
-    match: Annotated[str | None, Option("--match", metavar="GLOB", help="Only groups whose id matches.")] = None,
+    match: Annotated[str | None, typer.Option("--match", metavar="GLOB", help="Only groups whose id matches.")] = None,
     topic: Annotated[
         list[str] | None,
-        Option("--topic", metavar="TOPIC", help="Only groups with members or offsets on it; repeatable or a,b."),
+        typer.Option("--topic", metavar="TOPIC", help="Only groups with members or offsets on it; repeatable or a,b."),
     ] = None,
-    lag: Annotated[bool, Option("--lag", help="Show the lag; reads the offsets of every group.")] = False,
-    sort: Annotated[str, Option("--sort", metavar="COLUMN", help="group | type | state | members | lag")] = "group",
+    lag: Annotated[bool, typer.Option("--lag", help="Show the lag; reads the offsets of every group.")] = False,
+    sort: Annotated[
+        str, typer.Option("--sort", metavar="COLUMN", help="group | type | state | members | lag")
+    ] = "group",
     options: RunOptions,
 ) -> None:
     """List the visible groups: id, type, state, members.

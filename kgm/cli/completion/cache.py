@@ -13,15 +13,12 @@ break."""
 
 from __future__ import annotations
 
-import importlib
+import hashlib
 import os
-import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
-
+if TYPE_CHECKING:  # completing a word must be quick, and needs neither
     from kgm.cli.options.run_options import RunOptions
     from kgm.model.snapshot import GroupSnapshot
 
@@ -45,18 +42,7 @@ def folder(environment: Mapping[str, str]) -> str:
 def file_of(bootstrap: str, profile: str | None, environment: Mapping[str, str]) -> str:
     """The file for a cluster and a profile."""
     key = "\0".join([",".join(sorted(part.strip() for part in bootstrap.split(","))), profile or ""])
-    return f"{folder(environment)}/{_sha256(key.encode('utf-8', 'surrogatepass'))[:32]}.names"
-
-
-def _sha256(data: bytes) -> str:
-    """In hexadecimal digits. Python's own, where it has one: hashlib loads OpenSSL, which costs milliseconds."""
-    own: Any
-    try:
-        own = importlib.import_module("_sha256" if sys.version_info < (3, 12) else "_sha2")
-    except ImportError:
-        own = importlib.import_module("hashlib")
-    text: str = own.sha256(data).hexdigest()
-    return text
+    return f"{folder(environment)}/{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.names"
 
 
 def read(path: str) -> dict[str, dict[str, list[str]]]:

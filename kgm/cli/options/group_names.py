@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from kgm.model.errors import UsageError
+from collections.abc import Mapping
+from typing import Any
 
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+from kgm.model.errors import UsageError
 
 #: Parameters of commands that name groups, or select them.
 _NAMES = ("group", "groups", "group_option")

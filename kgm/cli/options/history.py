@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgm.cli.options.declarations import widened
 from kgm.cli.options.group_names import check_group_name, check_group_names
 from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import widened, with_signature
 from kgm.history.places.remote_path import Place, place
 from kgm.model.errors import RefusedError, UsageError
 from kgm.text.durations import parse_duration
@@ -199,9 +199,7 @@ def history_options(command: Callable[..., None]) -> Callable[..., None]:
         check_group_names(values)
         command(**values, options=_checked(**taken))
 
-    run.__signature__ = signature  # type: ignore[attr-defined]
-    run.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
-    return run
+    return with_signature(run, signature)
 
 
 def one_group(group: str | None, option: str | None) -> str:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from kgm.cli.output.output_options import COLORS, FORMATS, OutputOptions
+from kgm.client import AdminClient, Security
 from kgm.model.errors import RefusedError, UsageError
-from kgm.model.record import field, record, replace
+from kgm.operations.settings.loading import LoadedSettings, Setting
 from kgm.text.durations import parse_duration
 
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
 
-    from kgm.client import AdminClient, Security
-    from kgm.operations.settings.loading import LoadedSettings, Setting
-
-
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions(OutputOptions):
     """What every command takes, and where the cluster is."""
 

@@ -6,14 +6,20 @@ The decorators add the options to the command's signature, where typer looks for
 
 from __future__ import annotations
 
-from kgm.cli.invocation import Ended
-from kgm.cli.options.declarations import Annotated, Command, Option
-from kgm.cli.output.output_options import FORMATS
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any
 
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+import click
+import typer
+from click.core import ParameterSource
+
+from kgm.cli.invocation import Ended
+from kgm.cli.options.group_names import check_group_names
+from kgm.cli.options.run_options import RunOptions, run_options
+from kgm.cli.output.output_options import FORMATS
+from kgm.cli.output.schema import print_schema
 
 
 def _print_schema(value: str) -> str:
@@ -22,10 +28,6 @@ def _print_schema(value: str) -> str:
     `-o=json` is what other tools accept; the parser takes the = for a part of the format."""
     value = value.removeprefix("=")
     if value == "schema":
-        import click
-
-        from kgm.cli.output.schema import print_schema
-
         context = click.get_current_context()
         if not context.resilient_parsing:
             print_schema(context.command_path)
@@ -35,34 +37,33 @@ def _print_schema(value: str) -> str:
 
 Output = Annotated[
     str,
-    Option("-o", "--output", envvar="KGM_OUTPUT", metavar="FORMAT", help=" | ".join(FORMATS),
-                 is_eager=True, callback=_print_schema,
-           plain=frozenset(FORMATS) - {"schema"}),
+    typer.Option("-o", "--output", envvar="KGM_OUTPUT", metavar="FORMAT", help=" | ".join(FORMATS),
+                 is_eager=True, callback=_print_schema),
 ]  # fmt: skip
-NoHeaders = Annotated[bool, Option("--no-headers", envvar="KGM_NO_HEADERS", help="Omit the header line.")]
-Color = Annotated[str, Option("--color", envvar="KGM_COLOR", metavar="WHEN", help="auto | always | never")]
-Debug = Annotated[bool, Option("--debug", envvar="KGM_DEBUG", help="Show tracebacks.")]
+NoHeaders = Annotated[bool, typer.Option("--no-headers", envvar="KGM_NO_HEADERS", help="Omit the header line.")]
+Color = Annotated[str, typer.Option("--color", envvar="KGM_COLOR", metavar="WHEN", help="auto | always | never")]
+Debug = Annotated[bool, typer.Option("--debug", envvar="KGM_DEBUG", help="Show tracebacks.")]
 Bootstrap = Annotated[
     str | None,
-    Option("-b", "--bootstrap-server", "--bootstrap-servers", metavar="HOST:PORT[,...]",
+    typer.Option("-b", "--bootstrap-server", "--bootstrap-servers", metavar="HOST:PORT[,...]",
                  help="Brokers to connect to first. "
                  "[env: KGM_BOOTSTRAP_SERVER; for reads also KAFKA_BOOTSTRAP_SERVERS]"),
 ]  # fmt: skip
-Brokers = Annotated[str | None, Option("--brokers", hidden=True)]
+Brokers = Annotated[str | None, typer.Option("--brokers", hidden=True)]
 CommandConfig = Annotated[
     str | None,
-    Option("--command-config", envvar="KGM_COMMAND_CONFIG", metavar="FILE", help="A Java client.properties."),
+    typer.Option("--command-config", envvar="KGM_COMMAND_CONFIG", metavar="FILE", help="A Java client.properties."),
 ]
 Profile = Annotated[
     str | None,
-    Option("--profile", envvar="KGM_PROFILE", metavar="NAME", help="A profile of kgm/config.toml."),
+    typer.Option("--profile", envvar="KGM_PROFILE", metavar="NAME", help="A profile of kgm/config.toml."),
 ]
 Extra = Annotated[
-    list[str] | None, Option("-X", metavar="KEY=VALUE", help="A setting of client.properties; repeatable.")
+    list[str] | None, typer.Option("-X", metavar="KEY=VALUE", help="A setting of client.properties; repeatable.")
 ]
 Timeout = Annotated[
     str,
-    Option(
+    typer.Option(
         "--timeout", envvar="KGM_TIMEOUT", metavar="DURATION", help="Time limit of the whole command: 500ms, 5s, 2m."
     ),
 ]
@@ -88,27 +89,64 @@ def takes_value(word: str) -> bool | None:
     name, equals, _ = word.partition("=")
     for annotation, default in {**_CLUSTER, **_OUTPUT}.values():
         (option,) = annotation.__metadata__
-        if name in option.names and name.startswith("--"):
+        names = (option.default, *option.param_decls)  # typer takes the first for a default, until it reads a command
+        if name in names and name.startswith("--"):
             return not equals and default is not False
-        if any(len(short) == 2 and word.startswith(short) for short in option.names):
+        if any(len(short) == 2 and word.startswith(short) for short in names):
             return len(word) == 2
     return None
 
 
-def output_options(command: Callable[..., None]) -> Command:
+def output_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the output options."""
-    return Command(command, _OUTPUT)
+    return _with_options(command, _OUTPUT)
 
 
-def output_options_with(output: str) -> Callable[[Callable[..., None]], Command]:
+def output_options_with(output: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the output options, with this default of `-o`."""
-
-    def decorate(command: Callable[..., None]) -> Command:
-        return Command(command, {**_OUTPUT, "output": (Output, output)})
-
-    return decorate
+    return functools.partial(_with_options, added={**_OUTPUT, "output": (Output, output)})
 
 
-def cluster_options(command: Callable[..., None]) -> Command:
+def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the cluster options and the output options."""
-    return Command(command, {**_CLUSTER, **_OUTPUT})
+    return _with_options(command, {**_CLUSTER, **_OUTPUT})
+
+
+def _with_options(command: Callable[..., None], added: Mapping[str, tuple[Any, Any]]) -> Callable[..., None]:
+    """The command with options in place of the parameter that is annotated `RunOptions`. added: {name: (annotation,
+    default)}."""
+    (taker,) = (name for name, each in command.__annotations__.items() if each in (RunOptions, "RunOptions"))
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        taken = {name: values.pop(name) for name in added}
+        check_group_names(values)
+        command(**values, **{taker: run_options(taken, _sources(added))})
+
+    return with_signature(run, widened(command, taker, added))
+
+
+def widened(command: Callable[..., None], taker: str, added: Mapping[str, tuple[Any, Any]]) -> inspect.Signature:
+    """The signature of a command, all by keyword, with {name: (annotation, default)} in place of `taker`."""
+    signature = inspect.signature(command, eval_str=True)
+    own = [each for name, each in signature.parameters.items() if name != taker]
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, (annotation, default) in added.items()
+    ]
+    return signature.replace(parameters=[each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *more)])
+
+
+def with_signature(command: Callable[..., None], signature: inspect.Signature) -> Callable[..., None]:
+    """The command, with the signature in both places where typer looks for it."""
+    command.__signature__ = signature  # type: ignore[attr-defined]
+    command.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
+    return command
+
+
+def _sources(names: Iterable[str]) -> dict[str, str]:
+    """`flag` or `environment` for each parameter of the running command that was given."""
+    kinds = {ParameterSource.COMMANDLINE: "flag", ParameterSource.ENVIRONMENT: "environment"}
+    context = click.get_current_context()
+    sources = ((name, context.get_parameter_source(name)) for name in names)
+    return {name: kinds[source] for name, source in sources if source in kinds}

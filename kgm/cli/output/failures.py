@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from kgm.cli.invocation import Ended, with_cluster
 from kgm.cli.output.streams import write_stderr
+from kgm.client import AdminClient
+from kgm.client.group_listing import Listing
 from kgm.model.errors import KgmError
+from kgm.operations.groups.unread import Unread
 from kgm.text.sanitize import clean
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from kgm.client import AdminClient
-    from kgm.client.group_listing import Listing
-    from kgm.operations.groups.unread import Unread
 
 
 def print_error(error: KgmError) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kgm.cli.output.report import Cell, Column, Table
 from kgm.model.assignment import count
+from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot
 from kgm.text.durations import show_duration
 from kgm.text.wording import lost_text, many, partitions_text, past_end_text, some
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot
 
 
 def heading(snapshot: GroupSnapshot) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kgm.model.record import record
+from dataclasses import dataclass
 
 FORMATS = ("table", "wide", "json", "yaml", "csv", "tsv", "name", "ndjson", "markdown", "schema")
 COLORS = ("auto", "always", "never")
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutputOptions:
     """output: one of FORMATS. color: one of COLORS."""
 

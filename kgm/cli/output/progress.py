@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
-from _thread import allocate_lock, start_new_thread  # `threading` takes milliseconds to import
+from typing import Self
 
+from kgm.cli.output.output_options import OutputOptions
 from kgm.text.sanitize import clean
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from typing import Self
-
-    from kgm.cli.output.output_options import OutputOptions
 
 #: What takes less time than this, in seconds, shows no line.
 PATIENCE_S = 0.7
@@ -37,9 +33,8 @@ class ProgressLine:
         self.text, self.note, self.started = clean(text), "", time.monotonic()
         self._is_shown = is_shown
         self._done: tuple[int, int] | None = None
-        self._drawn, self._is_over, self._lock = False, False, allocate_lock()
-        #: Held while the block runs, and while the thread does.
-        self._block, self._thread = allocate_lock(), allocate_lock()
+        self._drawn, self._lock, self._over = False, threading.Lock(), threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
     def count(self, done: int, total: int | None = None) -> None:
         self.note = f" {done}" if total is None else f" {done} of {total}"
@@ -55,30 +50,24 @@ class ProgressLine:
     def __enter__(self) -> Self:
         if self._is_shown:
             _open_lines.append(self)
-            self._block.acquire()
-            self._thread.acquire()
-            start_new_thread(self._run, ())
+            self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if not self._is_shown:
             return
-        self._is_over = True
-        self._block.release()
-        self._thread.acquire()
+        self._over.set()
+        self._thread.join()
         self.hide()
         _open_lines.remove(self)
 
     def _run(self) -> None:
         pause = PATIENCE_S
-        try:
-            while not self._block.acquire(timeout=pause):
-                pause = _EVERY_S
-                with self._lock:
-                    if not self._is_over:
-                        self._draw()
-        finally:
-            self._thread.release()
+        while not self._over.wait(pause):
+            pause = _EVERY_S
+            with self._lock:
+                if not self._over.is_set():
+                    self._draw()
 
     def _draw(self) -> None:
         took_s = time.monotonic() - self.started

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TextIO
 
 from kgm.model.errors import OutputError
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from typing import TextIO
 
 #: Streams that could not be written, and why: they lead to /dev/null since, so later writes would seem to work.
 _broken: dict[str, tuple[TextIO, Exception]] = {}

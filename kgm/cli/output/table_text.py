@@ -7,15 +7,10 @@ terminal nothing is folded. Cells are cleaned before they come here."""
 from __future__ import annotations
 
 import unicodedata
-from _collections_abc import Sequence  # as in kgm/model/assignment.py
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import repeat
-
-from kgm.model.record import record
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import TypeAlias
+from typing import TypeAlias
 
 #: The cells of a row.
 _Row: TypeAlias = Sequence[str]
@@ -33,7 +28,7 @@ STYLES = {
 }  # fmt: skip
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableStyle:
     """How tables are printed. width: of the terminal in cells; None is no terminal."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -19,12 +20,8 @@ from kgm.client.offsets_topic import partition_log
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import KgmError
-from kgm.model.record import replace
 from kgm.model.snapshot import GroupSnapshot
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from kgm.records.messages.group_metadata_value import GroupMetadataValue
+from kgm.records.messages.group_metadata_value import GroupMetadataValue
 
 #: Bytes that are read for one group at most, plus one fetch.
 MAX_BYTES: Final = 16 << 20

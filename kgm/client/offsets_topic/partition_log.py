@@ -5,6 +5,7 @@ Reading takes READ on the topic. Everything here raises KgmError for what cannot
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kgm.client.transport.connection import BrokerConnection
@@ -18,7 +19,6 @@ from kgm.model.errors import (
     UnreachableError,
     error_name,
 )
-from kgm.model.record import record
 from kgm.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _EARLIEST, _LATEST = -2, -1
 _NEWEST_FETCH = 12
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedRecords:
     """The result of one fetch. records: (key, value, timestamp in ms), oldest first; next_offset: of the next fetch."""
 
@@ -46,7 +46,7 @@ class FetchedRecords:
     records: list[tuple[bytes | None, bytes | None, int]]
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLeader:
     """epoch: the leader epoch, -1 where a broker does not tell it."""
 
@@ -54,7 +54,7 @@ class PartitionLeader:
     epoch: int
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsTopic:
     """partition_count: of the topic; leaders: by partition, without the partitions that have none now."""
 

@@ -11,18 +11,14 @@ Secrets are in no `repr`, no message, and no file that is kept.
 
 from __future__ import annotations
 
-from kgm.client.transport.connection import Plaintext, Security
+import socket
+from collections.abc import Mapping
+
+from kgm.client.security.sasl import Mechanism
+from kgm.client.security.tls import Tls
+from kgm.client.transport.connection import BrokerConnection, Plaintext, Security
+from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import KgmError, UsageError
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Mapping
-
-    from kgm.client.security.sasl import Mechanism
-    from kgm.client.security.tls import Tls
-    from kgm.client.transport.connection import BrokerConnection
-    from kgm.client.transport.deadline import Deadline
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kgm.model.errors import UsageError
-from kgm.model.record import record
 
 DEFAULT_PORT = 9092
 
 
-@record(kw_only=False, order=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Address:
     """A host (a name, or a literal IPv4 or IPv6 address without brackets) and a port."""
 

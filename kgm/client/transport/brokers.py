@@ -5,16 +5,18 @@ coordinator moves, loads or is down, until the deadline, and asks different brok
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 from kgm.client.failures import MOVED, RETRIABLE, ConnectError, LostError, OtherClusterError, from_code, not_mentioned
 from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.connection import BrokerConnection, Security
 from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import first_of, run_parallel
-from kgm.client.transport.threads import new_lock
 from kgm.model.errors import AuthenticationError, ErrorCode, KgmError, UnreachableError
-from kgm.model.record import record
 from kgm.model.snapshot import CoordinatorNode
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -22,12 +24,7 @@ from kgm.protocol.messages.find_coordinator_response import FindCoordinatorRespo
 from kgm.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from kgm.protocol.messages.metadata_response import MetadataResponse
 
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Sequence
-    from typing import TypeVar
-
-    T = TypeVar("T")
+T = TypeVar("T")
 
 #: Seconds after which the next bootstrap address is tried in parallel with one that has not answered yet.
 STAGGER_S = 0.25
@@ -42,7 +39,7 @@ _CHUNK = 500
 _FIND_BATCHED = 4
 
 
-@record(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class BrokerNode:
     """A broker as the cluster advertises it."""
 
@@ -65,7 +62,7 @@ class Brokers:
         self.bootstrap = tuple(bootstrap)
         self.cluster_id: str | None = None
         self._security = security
-        self._lock = new_lock()
+        self._lock = threading.Lock()
         self._connections: dict[Address, BrokerConnection] = {}
         self._brokers: dict[int, BrokerNode] = {}
         self._coordinators: dict[str, BrokerNode] = {}

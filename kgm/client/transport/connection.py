@@ -7,13 +7,17 @@ bytes cannot be attributed to a request."""
 
 from __future__ import annotations
 
-import sys
+import socket
+import threading
 import time
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Protocol, TypeVar
 
 from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongProtocolError, from_code
 from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.deadline import Deadline
-from kgm.client.transport.threads import NestedLock, finish_by
+from kgm.client.transport.parallel import finish_by
 from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnsupportedError
 from kgm.protocol import wire
 from kgm.protocol.apis import API, ApiKey
@@ -22,18 +26,7 @@ from kgm.protocol.messages.api_versions_response import ApiVersionsResponse
 from kgm.protocol.struct import Message
 from kgm.version import __version__
 
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable
-    from enum import StrEnum
-    from typing import Any, Protocol, TypeVar
-
-    M = TypeVar("M", bound=Message)
-else:
-    from kgm.model.enumeration import StrEnum
-
-    Protocol = object
+M = TypeVar("M", bound=Message)
 
 #: Kafka's own ceiling for a frame (socket.request.max.bytes, and librdkafka's receive.message.max.bytes).
 MAX_FRAME_BYTES = 100 * 1024 * 1024
@@ -98,19 +91,18 @@ def resolve(address: Address, deadline: Deadline) -> list[tuple[int, tuple[str, 
     """(family, socket address) of a host, in the system's order. A resolver that hangs is abandoned at the deadline.
 
     Raises ConnectError."""
-    sockets = _sockets()
     targets: list[tuple[int, tuple[str, int]]] = []
     failed: list[OSError] = []
 
     def look_up() -> None:
         try:
-            rows = sockets.getaddrinfo(_spelled(address.host), address.port, type=sockets.SOCK_STREAM)
+            rows = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:  # UnicodeError: a label that IDNA cannot write
             failed.append(error if isinstance(error, OSError) else OSError(str(error)))
         else:
-            targets.extend((row[0], row[4]) for row in rows)
+            targets.extend((family, where) for family, _, _, _, where in rows)  # type: ignore[misc]  # IP only
 
-    if not deadline.expired and _is_literal(address.host, sockets):
+    if not deadline.expired and _is_literal(address.host):
         look_up()  # which asks nobody
     else:
         finish_by(deadline, look_up)  # getaddrinfo has no timeout
@@ -121,30 +113,15 @@ def resolve(address: Address, deadline: Deadline) -> list[tuple[int, tuple[str, 
     return targets
 
 
-def _sockets() -> Any:
-    """The module `socket` where the process has it, as it has with TLS. Otherwise `_socket`, which is what makes its
-    sockets: `socket` also makes enumerations of all constants, which takes as long as ten requests."""
-    if "socket" in sys.modules:
-        return sys.modules["socket"]
-    import _socket
-
-    return _socket
-
-
-def _is_literal(host: str, sockets: Any) -> bool:
+def _is_literal(host: str) -> bool:
     """Whether a host is an IP address."""
-    for family in (sockets.AF_INET, sockets.AF_INET6):
+    for family in (socket.AF_INET, socket.AF_INET6):
         try:
-            sockets.inet_pton(family, host)
+            socket.inet_pton(family, host)
         except (OSError, UnicodeError, ValueError):
             continue
         return True
     return False
-
-
-def _spelled(host: str) -> str | bytes:
-    """The name for getaddrinfo. As bytes, where the codec for IDNA would return it unchanged: its import takes time."""
-    return host.encode() if host.isascii() and all(0 < len(label) < 64 for label in host.split(".")) else host
 
 
 def _budget(deadline: Deadline) -> str:
@@ -156,16 +133,15 @@ def _open_socket(address: Address, deadline: Deadline, on_step: Callable[[Connec
     on_step(ConnectStep.NAME)
     targets = resolve(address, deadline)
     on_step(ConnectStep.CONNECT)
-    sockets = _sockets()
     why = ""
     for index, (family, target) in enumerate(targets):
         # A silent first address must leave time for the others.
         share = deadline.part(1 / (len(targets) - index))
-        sock: socket.socket = sockets.socket(family, sockets.SOCK_STREAM)
+        sock: socket.socket = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.settimeout(max(share.remaining(), 0.001))
             sock.connect(target)
-            sock.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return sock
         except TimeoutError:
             sock.close()
@@ -198,7 +174,7 @@ class BrokerConnection:
         self._socket = sock
         self._peer: tuple[str, int] | None = None
         self._correlation_id = 0
-        self._lock = NestedLock()  # a login in the middle of a session is calls within a call
+        self._lock = threading.RLock()  # a login in the middle of a session is calls within a call
         self._muted_until = 0.0
         self._security: Security = Plaintext()
         self._log_in_at = float("inf")
@@ -240,7 +216,7 @@ class BrokerConnection:
         """Close; more than once is fine. A thread that waits in `call` gets LostError."""
         self.closed = True
         try:  # noqa: SIM105  (importing contextlib takes a millisecond)
-            self._socket.shutdown(_sockets().SHUT_RDWR)
+            self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass  # never connected, or already closed by the broker
         self._socket.close()

@@ -6,16 +6,13 @@ mended, and no time limit helps."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from kgm.client.transport.deadline import Deadline
 from kgm.java.partitions import partition_for
 from kgm.model.errors import ErrorCode, KgmError, UnreachableError, error_name
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Final
-
-    from kgm.client.transport.deadline import Deadline
-    from kgm.protocol.messages.metadata_response import MetadataResponse
+from kgm.protocol.messages.metadata_response import MetadataResponse
 
 TOPIC: Final = "__consumer_offsets"
 _LOOK: Final = f"kafka-topics.sh --describe --topic {TOPIC} --bootstrap-server HOST:PORT"

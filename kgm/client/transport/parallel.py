@@ -1,23 +1,19 @@
 """Several things at once, in threads that are not waited for after the deadline.
 
-Plain daemon threads: `concurrent.futures` would cost start-up time and join its threads at exit, also one that hangs
-in a name resolver."""
+Plain daemon threads: `concurrent.futures` joins its threads at exit, also one that hangs in a name resolver."""
 
 from __future__ import annotations
 
-from _queue import Empty, SimpleQueue  # as `queue` has them, whose import takes milliseconds
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
 
 from kgm.client.transport.deadline import Deadline
-from kgm.client.transport.threads import new_lock, start
 from kgm.model.errors import KgmError, UnreachableError
 
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
-    from typing import Any, TypeVar
-
-    K = TypeVar("K", bound=Hashable)
-    T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
 
 
 def run_parallel(tasks: Mapping[K, Callable[[], T]], deadline: Deadline, what: str) -> dict[K, T | KgmError]:
@@ -27,7 +23,7 @@ def run_parallel(tasks: Mapping[K, Callable[[], T]], deadline: Deadline, what: s
         return {key: _result_of(task)}
     results: SimpleQueue[tuple[K, T | KgmError | BaseException]] = SimpleQueue()
     for key, task in tasks.items():
-        start(_putting_result(key, task, results))
+        _start(_putting_result(key, task, results))
     finished: dict[K, T | KgmError] = {}
     while len(finished) < len(tasks):
         try:
@@ -51,7 +47,7 @@ def first_of(
     try:
         while len(failures) < len(tasks):
             if started < len(tasks):
-                start(race.runner(tasks[started]))
+                _start(race.runner(tasks[started]))
                 started += 1
             wait = deadline.remaining() + 0.05 if started == len(tasks) else min(stagger, deadline.remaining())
             try:
@@ -67,6 +63,17 @@ def first_of(
     finally:
         race.end()
     return failures
+
+
+def finish_by(deadline: Deadline, function: Callable[[], None]) -> None:
+    """Run it in a thread, and wait for its end, but not after the deadline. It must not raise."""
+    _start(function).join(deadline.remaining())
+
+
+def _start(function: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=function, daemon=True)
+    thread.start()
+    return thread
 
 
 def _result_of(task: Callable[[], T]) -> T | KgmError:
@@ -94,7 +101,7 @@ class _Race:
     def __init__(self, discard: Callable[[Any], None]) -> None:
         self.results: SimpleQueue[Any] = SimpleQueue()
         self._discard = discard
-        self._lock = new_lock()
+        self._lock = threading.Lock()
         self._ended = False
 
     def runner(self, task: Callable[[], Any]) -> Callable[[], None]:

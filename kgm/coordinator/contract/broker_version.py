@@ -5,15 +5,11 @@ one; from 4.0 on there is only the one in Java (`org.apache.kafka.coordinator.gr
 
 from __future__ import annotations
 
-from kgm.model.errors import UsageError
-from kgm.model.record import record
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, NamedTuple
-else:
-    from kgm.model.named_tuple import NamedTuple
+from kgm.model.errors import UsageError
 
 #: 3.7 to 3.9 have both coordinators.
 LAST_WITH_SCALA = (3, 9)
@@ -83,7 +79,7 @@ def releases_in_words(versions: Sequence[BrokerVersion]) -> str:
     return first if oldest.release == newest.release else f"{first} to {newest.major}.{newest.minor}"
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorBehavior:
     """Where coordinators differ. The defaults are those of `REFERENCE`. Classes in parentheses are Kafka's, in
     `kafka.coordinator.group`, or for consumer groups in `org.apache.kafka.coordinator.group`."""

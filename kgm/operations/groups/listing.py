@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kgm.client import AdminClient
+from kgm.client.group_listing import ListedGroup, Listing
 from kgm.model.errors import KgmError, NotFoundError
-from kgm.model.record import record
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-    from enum import StrEnum
-
-    from kgm.client import AdminClient
-    from kgm.client.group_listing import ListedGroup, Listing
-    from kgm.model.snapshot import CoordinatorNode, GroupSnapshot
-else:
-    from kgm.model.enumeration import StrEnum
+from kgm.model.snapshot import CoordinatorNode, GroupSnapshot
 
 #: States and types of groups as Kafka names them.
 STATES = (
@@ -34,7 +29,7 @@ class GroupOrder(StrEnum):
     LAG = "lag"
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
     """One group. members and coordinator are None where the group could not be described; lag, in records, is None too
     where it was not asked for."""
@@ -48,7 +43,7 @@ class GroupRow:
     lag: int | None = None
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTable:
     """snapshots: of those groups that could be described, without offsets and assignments unless lag or topics were
     asked for. undescribed: why groups could not be described, by id; with topics they are not in the rows. Groups that

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kgm.client import AdminClient
+from kgm.client.group_listing import Listing
 from kgm.model.errors import KgmError, NotFoundError
-from kgm.model.record import record
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kgm.client import AdminClient
-    from kgm.client.group_listing import Listing
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSelection:
     """group_ids: each once, those that were named first. listing: None if it was not needed."""
 

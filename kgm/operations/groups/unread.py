@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from kgm.model.record import record
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from kgm.client import AdminClient
+from kgm.model.errors import KgmError
 from kgm.text.wording import some
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from enum import Enum
-
-    from kgm.client import AdminClient
-    from kgm.model.errors import KgmError
-else:
-    from kgm.model.enumeration import Enum
 
 
 class UnreadKind(Enum):
@@ -25,7 +20,7 @@ class UnreadKind(Enum):
     END = "end"
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unread:
     """text: what could not be read, and why. consequence: what is unknown therefore."""
 

@@ -6,20 +6,15 @@ Secrets come from files or the environment. `ClientSettings` does not show value
 from __future__ import annotations
 
 import os
+import pathlib
 import stat
-from _collections_abc import Mapping  # as in kgm/model/assignment.py
-
-from kgm.model.record import record
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    import pathlib
-    from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 _BOOTSTRAP = "bootstrap.servers"
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """One setting and where it came from. lines: the numbers of those of a properties file; None elsewhere."""
 
@@ -65,7 +60,7 @@ class ClientSettings(Mapping[str, str]):
         return self._settings[key]
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSettings:
     """What the sources have. profile: its name; profile_options: kgm's own options in it, by name.
 

@@ -1,6 +1,8 @@
 """A group of the embedded coordinator as a `GroupSnapshot`: what `kgm describe` shows of it, without a request. Of a
 classic group it also has the generation and the timeouts, which no response has."""
 
+from dataclasses import replace
+
 from kgm.clients.recognition import MemberEvidence, recognise
 from kgm.coordinator.admin.view import ConsumerMemberView, GroupView, MemberView
 from kgm.coordinator.contract.settings import GroupConfig
@@ -8,7 +10,6 @@ from kgm.model.assignment import Partitions
 from kgm.model.changes import REBALANCING
 from kgm.model.client_library import ClientLibrary
 from kgm.model.errors import DecodeError
-from kgm.model.record import replace
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.protocol.subscription import (
     PROTOCOL_TYPE,

@@ -87,6 +87,13 @@ def test_json_stays_exact(text, text_format):
     assert hidden(found) == []
 
 
+def test_json_of_words_that_are_no_utf_8():
+    """As Python has them from a command line."""
+    found = rendered(Report(schema="kgm.test/v1", data={"id": "\udcff", "ids": []}), RunOptions(output="json"))
+    assert json.loads(found)["data"] == {"id": "\udcff", "ids": []}
+    assert '"ids": []' in found.splitlines()[-4]
+
+
 def test_columns_are_two_spaces_apart():
     assert shown("table", ["a", "consumer-1", 5, "x"], ["größe", None, 12, None]) == (
         "INSTANCE-ID  MEMBER-ID   LAG\na            consumer-1    5\ngröße        -            12\n"

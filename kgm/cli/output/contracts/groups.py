@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any, Final
 
-    from kgm.model.assignment import Move
-    from kgm.model.snapshot import CoordinatorNode
-    from kgm.operations.groups.unread import Unread
+from kgm.model.assignment import Move
+from kgm.model.snapshot import CoordinatorNode
+from kgm.operations.groups.unread import Unread
 
 PARTITIONS: Final = {"*": ["int"]}
 COORDINATOR: Final = ({"id": "int", "host": "str", "port": "int"}, None)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from kgm.cli.output.contracts.groups import COORDINATOR, UNREAD, coordinator_json
-
-TYPE_CHECKING = False  # as in kgm/__init__.py
-if TYPE_CHECKING:
-    from typing import Any, Final
-
-    from kgm.operations.groups.listing import GroupRow
+from kgm.operations.groups.listing import GroupRow
 
 FORMS: Final[dict[str, dict[str, Any]]] = {
     "list": {

@@ -60,7 +60,7 @@ def test_for_people():
 
 def test_packages_that_are_not_installed(tmp_path):
     """Without the site-packages of this environment but with what the command line needs."""
-    for package in ("typer", "click", "kafka_kgm", "annotated_doc", "typing_extensions", "shellingham"):
+    for package in ("typer", "click", "kafka_kgm", "annotated_doc", "typing_extensions", "shellingham", "msgspec"):
         for path in importlib.metadata.distribution(package.replace("_", "-"))._path.parent.glob(f"{package}*"):
             (tmp_path / path.name).symlink_to(path)
     code = (
