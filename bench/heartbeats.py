@@ -33,7 +33,8 @@ SESSION_MS = 1_800_000
 REBALANCE_MS = 300_000
 GOOD = struct.pack(">iiBihB", 12, 7, 0, 0, 0, 0)
 """A Heartbeat v4 response to correlation id 7 without error and throttling, with its length."""
-LOADING = 14
+#: COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR: of a broker that has just started, on a busy machine.
+NOT_READY = (14, 16)
 TICKS = os.sysconf("SC_CLK_TCK")
 BLOB = encode_subscription(Subscription(topics=("orders",)))
 
@@ -108,7 +109,7 @@ def form(members):
         member.join()
     for member in members:
         reply = receive(member.connection, JoinGroupResponse, 9)
-        while reply.error_code == LOADING:  # of a broker that has just started, on a busy machine
+        while reply.error_code in NOT_READY:
             time.sleep(0.1)
             member.join()
             reply = receive(member.connection, JoinGroupResponse, 9)
