@@ -90,6 +90,7 @@ class PlanRunner:
         self._gathers_calm = plan.rolling is not None and len(self.members) >= calm_from
         everybody = [*self.members, *self.new_members]
         self.bulk: Bulk | None = None if is_small or plan.migrate else bulk_of(self.world, everybody, settings)
+        self.world.watcher = self.bulk
 
     def _scripted(self, member: StartingMember) -> ScriptedMember:
         """A member of an unknown library is taken for a Java consumer; librdkafka does not have `sticky`."""
@@ -374,22 +375,6 @@ class PlanRunner:
             return
         for member in self.members:
             member.resume_heartbeats()
-
-    def coordinator_acts(self) -> None:
-        if self.bulk is not None:
-            self.bulk.coordinator_acts()
-
-    def epoch_changes(self) -> None:
-        if self.bulk is not None:
-            self.bulk.epoch_changes()
-
-    def target_changed(self, member_id: str) -> None:
-        if self.bulk is not None:
-            self.bulk.target_changed(member_id)
-
-    def ownership_changes(self) -> None:
-        if self.bulk is not None:
-            self.bulk.ownership_changes()
 
     def start_refused(self, member: Client) -> None:
         """A supervisor starts the process again, if the plan says so."""

@@ -20,6 +20,14 @@ from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind, sessio
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import ConsumerMember, MemberState
+from kgm.records.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
+from kgm.records.messages.consumer_group_target_assignment_member_key import (
+    ConsumerGroupTargetAssignmentMemberKey as TargetKey,
+)
+from kgm.records.messages.consumer_group_target_assignment_metadata_value import (
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from kgm.records.record import Record
 from kgm.simulation.play.bulk.costs import COST_OF_CATCHING_UP, cost_of_epoch, cost_of_gathering, cost_of_reconciling
 from kgm.simulation.play.bulk.heartbeats import ANSWERED, BEHIND, CALM, HeartbeatArrays
 from kgm.simulation.play.bulk.reconcilers import Reconciler, Reconcilers
@@ -31,6 +39,8 @@ from kgm.simulation.play.timing import LONGEST_TRIP_MS
 from kgm.simulation.play.virtual_clock import ScheduledCall
 from kgm.simulation.play.world import World
 
+#: Records of the epochs of a group.
+_EPOCHS: Final = (ConsumerGroupMetadataValue, ConsumerGroupTargetAssignmentMetadataValue)
 #: For a session so many heartbeats have to be in time.
 _BEATS_PER_SESSION: Final = 3
 
@@ -85,13 +95,13 @@ class Bystanders(HeartbeatArrays):
             # Somebody is about to give up. When, that depends on events.
             self.disperse()
             self._is_closed = True
+        self._reconcilers.run(self._world.next_event_ms())
         return False
 
     def batch_begins(self) -> None: ...
 
     def coordinator_acts(self) -> None:
         now_ms = self._world.clock.now_ms
-        self._reconcilers.run()
         if now_ms >= self._next_ms or self._reconcilers.touched:
             self._turns.coordinator_acts()
             if now_ms >= self._overdue_ms:
@@ -107,18 +117,15 @@ class Bystanders(HeartbeatArrays):
             for timer in self._timers(slot, reconciling[slot].known if slot in reconciling else None)
         ]
 
-    def epoch_changes(self) -> None:
-        # What these heartbeats do depends on the epochs of the group, which has not got the new ones yet.
-        self.catch_up()
-        self._is_changed = True
-
-    def target_changed(self, member_id: str) -> None:
-        # The coordinator is in the middle of an outcome, and must not be told anything else.
-        self._concerned.append(member_id)
-        self._is_changed = True
-
-    def ownership_changes(self) -> None:
-        self._reconcilers.run()
+    def coordinator_writes(self, records: Sequence[Record]) -> None:
+        if any(isinstance(record.value, _EPOCHS) for record in records):
+            # What these heartbeats do depends on the epochs of the group, which has not got the new ones yet.
+            self.catch_up()
+            self._is_changed = True
+        concerned = [record.key.member_id for record in records if isinstance(record.key, TargetKey)]
+        if concerned:
+            self._concerned += concerned
+            self._is_changed = True
 
     def disperse(self) -> None:
         self.catch_up(with_turns=True)
@@ -141,7 +148,7 @@ class Bystanders(HeartbeatArrays):
         """Carry out what members have done by now. with_turns: and see to it that the timers of all have their turns,
         also if bystanders have done nothing."""
         now_ms, reconcilers = self._world.clock.now_ms, self._reconcilers
-        reconcilers.run()
+        reconcilers.run(now_ms)
         if now_ms < self._next_ms and not (with_turns and reconcilers.touched):
             return
         due_ms, group = self.due_ms, self._group()
@@ -409,7 +416,7 @@ class Bystanders(HeartbeatArrays):
         if self._behind and answered_ms <= self._world.clock.now_ms:
             self.catch_up()
             answered_ms = self._last_answer_ms()
-        self._reconcilers.run()
+        self._reconcilers.run(self._world.clock.now_ms)
         return max(answered_ms, self._reconcilers.settled_from_ms())
 
     def _look(self) -> None:

@@ -10,7 +10,7 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
 from kgm.simulation.play.scripted_member import ScriptedMember
-from kgm.simulation.play.world import World
+from kgm.simulation.play.world import CoordinatorWatcher, World
 
 #: Groups of so many members are played in bulk: below, arrays cost more than they save.
 BULK_FROM = {GroupProtocol.CLASSIC: 24, GroupProtocol.CONSUMER: 60}
@@ -20,7 +20,7 @@ CALM_FROM = 200
 MOST_IN_CHAIN = 12
 
 
-class Bulk(Protocol):
+class Bulk(CoordinatorWatcher, Protocol):
     """Plays what members do in bulk, as long as they do what is expected of them.
 
     saved: how many requests more it has handled than it cost (`costs`)."""
@@ -38,24 +38,13 @@ class Bulk(Protocol):
         """A rebalance began, or an epoch, with the event that is handled now."""
 
     def plays_next(self, until_ms: float, *, is_undisturbed: bool) -> bool:
-        """Asked before each event: whether time has advanced in bulk, instead of to that event; before this time.
+        """Asked before each event: whether time has advanced in bulk, instead of to that event; before this time. If
+        not, members have done what they do until that event, as far as others depend on it.
 
         is_undisturbed: whether the group has only members whose processes run."""
 
     def batch_begins(self) -> None:
         """The group is stable, and members are about to stop, one batch after the other."""
-
-    def coordinator_acts(self) -> None:
-        """The coordinator is about to handle a request or a timer: tell it what it should know by then."""
-
-    def epoch_changes(self) -> None:
-        """The coordinator is about to raise the group epoch, or the assignment epoch, of a consumer group."""
-
-    def target_changed(self, member_id: str) -> None:
-        """A member of a consumer group has another target assignment."""
-
-    def ownership_changes(self) -> None:
-        """A member of a consumer group that is played by events is about to stop consuming partitions, or to begin."""
 
     def release(self, member: ScriptedMember) -> None:
         """The member is about to stop: play it by events."""

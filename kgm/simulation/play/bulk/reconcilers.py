@@ -132,13 +132,13 @@ class Reconcilers:
 
     # -- what they do
 
-    def run(self) -> None:
-        """Carry out what members have done by now."""
-        heap, now_ms = self._heap, self._world.clock.now_ms
-        if not heap or heap[0][0] > now_ms:
+    def run(self, until_ms: float) -> None:
+        """Carry out what members have done by then: not later than the next event."""
+        heap = self._heap
+        if not heap or heap[0][0] > until_ms:
             return
         group = self._group()
-        while heap and heap[0][0] <= now_ms:
+        while heap and heap[0][0] <= until_ms:
             due_ms, slot = heap[0]
             one = self.members.get(slot)
             if one is None or one.due_ms != due_ms:

@@ -16,6 +16,7 @@ from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.protocol.subscription import NO_GENERATION
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
+from kgm.records.record import Record
 from kgm.simulation.plan.client_library import Library
 from kgm.simulation.play.bulk.chain import Chain
 from kgm.simulation.play.bulk.claims import StickyAssignment
@@ -139,10 +140,6 @@ class Rounds:
             return False
         return bool(next_at < beats_after(crowd, crowd.places(), world.now_ms).min() - _SAME_TIME_MS)
 
-    def target_changed(self, member_id: str) -> None: ...
-
-    def ownership_changes(self) -> None: ...
-
     def batch_begins(self) -> None:
         crowd, world = self.crowd, self._world
         group = world.engine.classic_group(self._group_id)
@@ -156,7 +153,7 @@ class Rounds:
     def coordinator_acts(self) -> None:
         self.catch_up()
 
-    def epoch_changes(self) -> None: ...
+    def coordinator_writes(self, records: Sequence[Record]) -> None: ...
 
     def catch_up(self) -> None:
         """Hand in the heartbeats of calm members that are due by now."""
