@@ -19,7 +19,7 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop, with_vers
 from kgm.simulation.plan.client_library import Library, usual_heartbeat_interval_ms
 from kgm.simulation.plan.played_settings import broker_settings_of
 from kgm.simulation.plan.starting_group import StartingGroup, starting_group_of
-from kgm.simulation.play.bulk.coverage import BULK_FROM
+from kgm.simulation.play.bulk import BULK_FROM
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.play.plan_runner import PlanRunner

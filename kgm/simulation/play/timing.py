@@ -245,7 +245,7 @@ def heartbeat_period_ms(profile: ClientProfile, interval_ms: int, chance: Random
 
 
 def promptly(share: float) -> float:
-    """The share to the power of PROMPTNESS, by products, which come to the same in arrays (`bulk.streams`)."""
+    """The share to the power of PROMPTNESS, by products, which come to the same in arrays (`bulk.arrays`)."""
     square = share * share
     fourth = square * square
     return fourth * fourth

@@ -47,10 +47,10 @@ def timers_of(runner):
         runner.bulk.catch_up()
     timers = [(deadline, world.runtime.turn_of(key), key) for key, deadline in world.engine.deadlines.items()]
     if isinstance(runner.bulk, Rounds):
-        crowd, group_id = runner.bulk.crowd, world.group.group_id
+        arrays, group_id = runner.bulk.arrays, world.group.group_id
         timers += [
-            (int(crowd.deadline_ms[slot]), int(crowd.turn[slot]), session_key(group_id, member_id))
-            for member_id, slot in crowd.slots.items()
+            (int(arrays.deadline_ms[slot]), int(arrays.turn[slot]), session_key(group_id, member_id))
+            for member_id, slot in arrays.slots.items()
         ]
     elif runner.bulk is not None:
         timers += [(deadline, turn, key) for key, deadline, turn in runner.bulk.suspended_timers()]
