@@ -225,7 +225,7 @@ class RejoinsBeforeItStops(AllAtOnce):
 
 
 #: Each of them is played several times.
-DIRECTED = (AllAtOnce, OneByOne, SlowestLast, OneLibraryLast, RejoinsBeforeItStops)
+EXTREME_TIMINGS = (AllAtOnce, OneByOne, SlowestLast, OneLibraryLast, RejoinsBeforeItStops)
 #: The same where several processes stop or start at about the same time, while other members look on.
 NOTICED = (NoticedInBetween, NoticedLastFirst)
 

@@ -13,7 +13,7 @@ from kgm.simulation.bounce import Simulation
 from kgm.simulation.plan.bounce_plan import MemberOrder, Plan, Rolling, Stop
 from kgm.simulation.play.bulk.rounds import Rounds
 from kgm.simulation.play.plan_runner import PlanRunner
-from kgm.simulation.play.timing import DIRECTED, DrawTiming
+from kgm.simulation.play.timing import EXTREME_TIMINGS, DrawTiming
 from tests.simulation.groups import ids
 
 NEVER = 10**9
@@ -98,4 +98,4 @@ def with_a_plan(draw, snapshot, joining, **more):
         restart_time_ms=draw(st.sampled_from([0, 1_000, 5_000, 5_000, 20_000, 100_000])),
         remove_first=rolling is not None and draw(st.integers(0, 9)) == 0, **more,
     )  # fmt: skip
-    return snapshot, plan, f"seed {draw(st.integers(0, 1_000))}", draw(st.sampled_from([DrawTiming, *DIRECTED]))
+    return snapshot, plan, f"seed {draw(st.integers(0, 1_000))}", draw(st.sampled_from([DrawTiming, *EXTREME_TIMINGS]))

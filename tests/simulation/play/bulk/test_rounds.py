@@ -12,7 +12,7 @@ from kgm.model.client_library import stated_library
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop, WhatIf
 from kgm.simulation.plan.synthetic_group import synthetic_group
-from kgm.simulation.play.timing import DIRECTED, DrawTiming, OneByOne
+from kgm.simulation.play.timing import EXTREME_TIMINGS, DrawTiming, OneByOne
 from tests.selection import sized
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up
 from tests.simulation.play.bulk.both_ways import assert_equal, play, with_a_plan
@@ -149,7 +149,7 @@ def test_a_cooperative_group_with_messages_that_are_slow(seed):
     and another rebalance follows."""
     group = made_up(60, 400, DYNAMIC, "cooperative-sticky", library=LIBRARIES[1 + seed % 2])
     plan = Plan(bounce=ids(group)[:6], scale_out=seed % 3, rolling=Rolling(), restart_time_ms=20_000)
-    timing = [DrawTiming, *DIRECTED][seed % (1 + len(DIRECTED))]
+    timing = [DrawTiming, *EXTREME_TIMINGS][seed % (1 + len(EXTREME_TIMINGS))]
     runner = assert_equal(group, plan, seed=f"slow {seed}", timing=timing)
     assert runner.bulk is not None
     assert runner.bulk.played

@@ -23,7 +23,7 @@ from kgm.simulation.play.bulk import arrays
 from kgm.simulation.play.bulk.consumer_heartbeats import ReconcilingMembers
 from kgm.simulation.play.bulk.unaffected_members import UnaffectedMembers
 from kgm.simulation.play.plan_runner import PlanRunner
-from kgm.simulation.play.timing import DIRECTED, DrawTiming
+from kgm.simulation.play.timing import EXTREME_TIMINGS, DrawTiming
 from kgm.simulation.play.world import World
 from tests.selection import sized
 from tests.simulation.groups import DYNAMIC, STATIC, ids
@@ -129,7 +129,7 @@ def test_epochs_that_begin_while_members_reconcile(seed, monkeypatch):
         settings=assigned_every, kafka_version=r.choice(VERSIONS[-2:] if assigned_every else VERSIONS),
         scale_out=r.choice([0, 2]),
     )  # fmt: skip
-    runner = assert_equal(group, plan, seed=f"epochs {seed}", timing=r.choice([DrawTiming, *DIRECTED]))
+    runner = assert_equal(group, plan, seed=f"epochs {seed}", timing=r.choice([DrawTiming, *EXTREME_TIMINGS]))
     assert isinstance(runner.bulk, UnaffectedMembers)
     assert runner.bulk.heartbeats_applied > 0
 
@@ -256,7 +256,7 @@ def test_processes_that_are_killed_are_missed(membership):
 
 
 @pytest.mark.parametrize("seed", range(sized(1, 8)))
-@pytest.mark.parametrize("kind", DIRECTED)
+@pytest.mark.parametrize("kind", EXTREME_TIMINGS)
 def test_unusual_timings(kind, seed):
     """Everybody in step, or as far apart as can be; some messages are slow."""
     group = consumers(50, 120, library=LIBRARIES[1 + seed % 2])
@@ -283,7 +283,7 @@ def test_slow_messages_between_frequent_heartbeats(seed, assignor, monkeypatch):
         restart_time_ms=r.choice([0, 2_000, 7_000]), stop=r.choice([Stop.CLEAN, Stop.CLEAN, Stop.CRASH]),
         settings=broker, kafka_version=BrokerVersion.parse("4.3.0"),
     )  # fmt: skip
-    assert_equal(group, plan, seed=f"slow {seed}", timing=r.choice([DrawTiming, *DIRECTED]))
+    assert_equal(group, plan, seed=f"slow {seed}", timing=r.choice([DrawTiming, *EXTREME_TIMINGS]))
 
 
 @pytest.mark.parametrize("patience_ms", range(30_000, 58_000, sized(16_000, 4_000)))
