@@ -20,11 +20,11 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from kgm.protocol import wire
+from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from kgm.protocol.messages.describe_groups_response import DescribeGroupsResponse
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from kgm.protocol.messages.join_group_response import JoinGroupResponse
-from kgm.protocol.messages.list_groups_request import ListGroupsRequest
-from kgm.protocol.messages.list_groups_response import ListGroupsResponse
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from kgm.protocol.messages.sync_group_response import SyncGroupResponse
 from kgm.protocol.subscription import Subscription, encode_subscription
@@ -33,7 +33,6 @@ SESSION_MS = 1_800_000
 REBALANCE_MS = 300_000
 GOOD = struct.pack(">iiBihB", 12, 7, 0, 0, 0, 0)
 """A Heartbeat v4 response to correlation id 7 without error and throttling, with its length."""
-LOADING = 14
 TICKS = os.sysconf("SC_CLK_TCK")
 BLOB = encode_subscription(Subscription(topics=("orders",)))
 
@@ -102,17 +101,26 @@ def connect(address):
     return connection
 
 
+def await_coordinator(address, groups):
+    """A broker that has just created `__consumer_offsets` coordinates groups a little later, on a busy machine one
+    partition after the other."""
+    request = DescribeGroupsRequest(groups=groups)
+    with connect(address) as connection:
+        while True:
+            connection.sendall(
+                wire.framed(wire.encode_request(request, version=5, correlation_id=7, client_id="bench"))
+            )
+            if not any(group.error_code for group in receive(connection, DescribeGroupsResponse, 5).groups):
+                return
+            time.sleep(0.1)
+
+
 def form(members):
     """Let members join and sync, each on its own connection; all groups are in their first generation then."""
     for member in members:
         member.join()
     for member in members:
-        reply = receive(member.connection, JoinGroupResponse, 9)
-        while reply.error_code == LOADING:  # of a broker that has just started, on a busy machine
-            time.sleep(0.1)
-            member.join()
-            reply = receive(member.connection, JoinGroupResponse, 9)
-        member.joined(reply)
+        member.joined(receive(member.connection, JoinGroupResponse, 9))
     assert {member.generation for member in members} == {1}, "raise group.initial.rebalance.delay.ms"
     for member in members:
         member.sync()
@@ -215,12 +223,10 @@ def measured(pid, act):
 def main():
     plan = json.loads(sys.argv[1])
     address, pid = plan["address"], plan["server_pid"]
-    first = connect(address)
-    answer = None
-    while answer is None or answer.error_code:  # a broker that has just created its log is not ready at once
-        first.sendall(wire.framed(wire.encode_request(ListGroupsRequest(), version=5, correlation_id=7, client_id="b")))
-        answer = receive(first, ListGroupsResponse, 5)
-        time.sleep(0.05)
+    forming = [f"large-{run}" for run in range(plan.get("runs", 0))]
+    await_coordinator(
+        address, [*forming, *(f"g-{group}" for group in range(plan.get("members", 0) // plan.get("group_size", 1)))]
+    )
     results = {}
     if "forming" in plan:
         rows = []

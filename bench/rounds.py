@@ -35,7 +35,7 @@ from kgm.simulation.bounce import Simulation
 from kgm.simulation.draws.budget import affordable, cost_of
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Rolling
 from kgm.simulation.plan.synthetic_group import synthetic_group
-from kgm.simulation.play.bulk.bystanders import Bystanders
+from kgm.simulation.play.bulk.unaffected_members import UnaffectedMembers
 from kgm.simulation.play.plan_runner import PlanRunner
 from kgm.simulation.play.timing import DrawTiming, UsualTiming
 
@@ -74,10 +74,8 @@ def played(members, assignor, bulk_from, number=0, at_once=1):
     match runner.bulk:
         case None:
             share = 0.0
-        case Bystanders() as bystanders:
-            share = bystanders.caught_up / draw.requests
-        case rounds if not draw.rebalances:
-            share = rounds.handed_in / draw.requests
+        case bulk if isinstance(bulk, UnaffectedMembers) or not draw.rebalances:
+            share = bulk.heartbeats_applied / draw.requests
         case rounds:
             share = rounds.played / draw.rebalances
     return took, draw, share

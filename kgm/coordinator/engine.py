@@ -8,7 +8,6 @@ from kgm.coordinator import append_failure
 from kgm.coordinator.admin.held_bytes import held_bytes
 from kgm.coordinator.admin.view import GroupView, view_of
 from kgm.coordinator.classic import rebalance, standby
-from kgm.coordinator.classic.heartbeat import member_kept_alive, plain_heartbeat
 from kgm.coordinator.consumer import timers
 from kgm.coordinator.contract.error_responses import append_error
 from kgm.coordinator.contract.outcome import (
@@ -17,10 +16,8 @@ from kgm.coordinator.contract.outcome import (
     Outcome,
     Producer,
     Request,
-    SetTimer,
     Ticket,
     TimerKey,
-    session_key,
 )
 from kgm.coordinator.contract.scale_out_plan import NO_PLANS
 from kgm.coordinator.contract.settings import BrokerSettings, GroupConfig
@@ -34,7 +31,6 @@ from kgm.coordinator.groups.foreign_group import ForeignGroup
 from kgm.coordinator.offsets.store import Offsets
 from kgm.coordinator.state import CoordinatorState
 from kgm.model.errors import ErrorCode
-from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.records.record import Record
 
 
@@ -78,39 +74,9 @@ class Coordinator:
         """A request has arrived. If the outcome has records, `replay` each of them, or `abort`, before anything else.
 
         Raises TypeError for a message that is not a request to a group coordinator."""
-        message = request.message
-        if type(message) is HeartbeatRequest:
-            group = self._state.groups.get(message.group_id)
-            if type(group) is ClassicGroup:
-                outcome = plain_heartbeat(message, ticket, group, self._behavior, now)
-                if outcome is not None:
-                    return self._only_timers(outcome)
         event = self._event(now, request=request, ticket=ticket)
         self._dispatcher.handle(request, event)
         return self._finish(event)
-
-    def keep_alive(
-        self, group_id: str, generation_id: int, member_id: str, group_instance_id: str | None, now: Millis
-    ) -> TimerKey | None:
-        """A Heartbeat has arrived, with these fields. If all that it comes to is that the session of a member of a
-        Stable classic group ends later, that is done, its answer is NONE, and its timer is returned. If not, nothing is
-        done: it is to be handed to `handle`, of which this is a short form. A session may also end earlier from now on,
-        if the member has joined with a shorter timeout since its last Heartbeat."""
-        group = self._state.groups.get(group_id)
-        if type(group) is not ClassicGroup or not group_id:
-            return None
-        member = member_kept_alive(group, generation_id, member_id, group_instance_id)
-        if member is None:
-            return None
-        assert self._in_flight is None, "the outcome before this one is neither replayed nor aborted"
-        key = session_key(group_id, member_id)
-        deadlines, deadline = self._deadlines, Millis(now + member.session_timeout_ms)
-        before = deadlines.get(key)
-        if before is None or deadline < before:
-            return None
-        del deadlines[key]
-        deadlines[key] = deadline
-        return key
 
     def expire(self, key: TimerKey, *, now: Millis) -> Outcome:
         """A timer has fired. It is ignored if it was moved, cancelled or never set."""
@@ -357,16 +323,6 @@ class Coordinator:
         else:
             self._take_effect(event)
         return event.outcome()
-
-    def _only_timers(self, outcome: Outcome) -> Outcome:
-        """Let an outcome take effect that sets timers and has no records."""
-        assert self._in_flight is None, "the outcome before this one is neither replayed nor aborted"
-        deadlines = self._deadlines
-        for timer in outcome.timers:
-            assert isinstance(timer, SetTimer)
-            deadlines.pop(timer.key, None)
-            deadlines[timer.key] = timer.deadline_ms
-        return outcome
 
     def _take_effect(self, event: EventDraft) -> None:
         if event.groups:

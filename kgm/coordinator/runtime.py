@@ -62,22 +62,6 @@ class Runtime:
         before = self.advance(now) if heap and heap[0][0] <= now else ()
         return before + self._execute(self.engine.handle(request, ticket=ticket, now=now), now)
 
-    def keep_alive(
-        self, group_id: str, generation_id: int, member_id: str, group_instance_id: str | None, now: Millis
-    ) -> bool:
-        """Handle a Heartbeat that only extends a session (`Coordinator.keep_alive`): its answer is NONE, and no timer
-        fires earlier than before. False if it may do more, or if timers may be due: then nothing was done, and it is to
-        be handed to `handle`."""
-        heap = self._heap
-        if heap and heap[0][0] <= now:
-            return False
-        key = self.engine.keep_alive(group_id, generation_id, member_id, group_instance_id, now)
-        if key is None:
-            return False
-        self._sequence = turn = self._sequence + 1
-        self._turns[key] = turn  # its entry is at the deadline that it had, or before
-        return True
-
     def advance(self, now: Millis) -> tuple[Reply, ...]:
         """Fire every timer due at `now` or before, each at its own deadline, in the order of deadlines; of equal
         deadlines in the order in which they were set. Timers that are set meanwhile are fired too if they are due."""

@@ -8,7 +8,6 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.errors import DecodeError
 from kgm.protocol import codec
 from kgm.protocol.apis import API, ApiKey, request_class
-from kgm.protocol.heartbeat_frame import HeartbeatFrame
 from kgm.protocol.struct import Message, Struct
 from kgm.protocol.wire import RequestHeader, decode_request_header, encode_response
 from kgm.server.apis.connection.api_versions import unsupported_version
@@ -39,22 +38,11 @@ class EmbeddedBroker:
         self.node_id = node_id
         self.cluster = cluster
         self._max_items = cluster.limits.max_items
-        self._shards = cluster.shards
         self._handlers: dict[int, Handler] = {int(key): handler for key, handler in HANDLERS.items()}
         self._served = {
             key: (lowest, highest_version(ApiKey(key), cluster.settings), cls)
             for key, (lowest, _, cls) in _SERVED.items()
         }
-
-    def answer_heartbeat(self, heartbeat: HeartbeatFrame, now: Millis) -> bytes | None:
-        """The response, with its length in front, to a Heartbeat that only extends a session. None for any other: then
-        nothing was done, and its frame is to be handed to `receive`, of which this is a short form. The cluster must be
-        quiet (`EmbeddedCluster.is_quiet`)."""
-        group_id, generation_id, member_id, group_instance_id, response = heartbeat
-        shard = self._shards.known(group_id)
-        if shard is None or shard.active_on != self.node_id:
-            return None
-        return response if shard.keep_alive(group_id, generation_id, member_id, group_instance_id, now) else None
 
     def receive(
         self, frame: bytes, *, ticket: Ticket, endpoints: Endpoints, now: Millis

@@ -12,18 +12,18 @@ from kgm.java.scala_map import scala_map_capacity
 from kgm.model.errors import NotFoundError, TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.draws import budget
-from kgm.simulation.draws.players import HERE, Players
+from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.draws.shuffle import shuffled
 from kgm.simulation.draws.task import DrawTask
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop, with_versions_of
 from kgm.simulation.plan.client_library import Library, usual_heartbeat_interval_ms
 from kgm.simulation.plan.played_settings import broker_settings_of
 from kgm.simulation.plan.starting_group import StartingGroup, starting_group_of
-from kgm.simulation.play.bulk.coverage import BULK_FROM
+from kgm.simulation.play.bulk import BULK_FROM
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.play.plan_runner import PlanRunner
-from kgm.simulation.play.timing import DIRECTED, NOTICED, DrawTiming, UsualTiming
+from kgm.simulation.play.timing import EXTREME_TIMINGS, NOTICED, DrawTiming, UsualTiming
 from kgm.simulation.report.caveats import (
     INITIAL_DELAY,
     assumes_topics,
@@ -82,27 +82,27 @@ def _never() -> bool:
 def simulate(
     snapshot: GroupSnapshot, plan: Plan, *, name: str = "as-is", draws: int = DRAWS, seed: int = SEED,
     keeps_holdings: bool = False, is_out_of_time: Callable[[], bool] = _never, budget_ms: int | None = None,
-    players: Players = HERE,
+    executor: DrawExecutor = HERE,
 ) -> Prediction:  # fmt: skip
     """Predict what the plan does to the group.
 
     draws: how often to play what is left to chance, at most. The same seed gives the same prediction. keeps_holdings:
     record `holdings` in the typical draw. is_out_of_time: asked now and then, and if so there are fewer draws.
     budget_ms: what the random draws may cost (`draws.budget`), and then even one draw may be all of them; None:
-    BUDGET_MS, and at least three. players: who plays the draws; that makes no difference to the prediction.
+    BUDGET_MS, and at least three. executor: plays the draws; that makes no difference to the prediction.
     Raises NotFoundError for a member or group that does not exist, RefusedError for a group that cannot be simulated,
     UsageError for a plan that does not fit the group, TimedOutError if the time is not enough for one draw."""
     simulation = replace(
-        Simulation.of(snapshot, plan, seed), is_out_of_time=is_out_of_time, budget_ms=budget_ms, players=players
+        Simulation.of(snapshot, plan, seed), is_out_of_time=is_out_of_time, budget_ms=budget_ms, executor=executor
     )
     drawn = simulation.play(draws)
-    directed = simulation.play_directed(len(drawn))
-    directed += simulation.play_rare(drawn, directed)
+    extreme = simulation.play_extreme(len(drawn))
+    extreme += simulation.play_rare(drawn, extreme)
     shorter = _with_shorter_session(snapshot, simulation, drawn)
     led = _led_by_each(simulation, drawn)
-    deleted = _when_deleted(simulation, (*drawn, *directed))
+    deleted = _when_deleted(simulation, (*drawn, *extreme))
     others = _of_other_versions(snapshot, plan, simulation, drawn)
-    extremes = (*directed, *shorter, *led, *deleted, *others, *_of_other_clients(simulation, drawn))
+    extremes = (*extreme, *shorter, *led, *deleted, *others, *_of_other_clients(simulation, drawn))
     every = (*drawn, *extremes)
     is_certain = simulation.is_certain(drawn[0])
     doubts = library_doubts(snapshot, simulation.group, simulation.plan, every)
@@ -133,7 +133,7 @@ def simulate(
             *doubts.caveats,
             *session_caveats(shorter, SHORTEST_SESSION_MS),
             *version_caveats(snapshot, simulation.plan, others),
-            *caveats(group, simulation.plan, simulation.settings, (*drawn, *directed), is_certain=is_certain),
+            *caveats(group, simulation.plan, simulation.settings, (*drawn, *extreme), is_certain=is_certain),
             *((_FEWER_DRAWS,) if is_out_of_time() else ()),
             *((_ONE_DRAW,) if len(every) == 1 and not exact else ()),
         ),
@@ -147,7 +147,7 @@ def simulate(
 class Simulation:
     """What is played in each draw: a group, a plan in the identities of its members, and the broker's settings.
 
-    budget_ms, players: as in `simulate`."""
+    budget_ms, executor: as in `simulate`."""
 
     group: StartingGroup
     plan: Plan
@@ -155,7 +155,7 @@ class Simulation:
     seed: int
     is_out_of_time: Callable[[], bool] = _never
     budget_ms: int | None = None
-    players: Players = HERE
+    executor: DrawExecutor = HERE
 
     @classmethod
     def of(cls, snapshot: GroupSnapshot, plan: Plan, seed: int = SEED) -> "Simulation":
@@ -197,7 +197,7 @@ class Simulation:
 
     def _played(self, tasks: Sequence[DrawTask]) -> Generator[Draw]:
         """The draws of these tasks, in order."""
-        yield from self.players.play(self, tasks, self.is_out_of_time)
+        yield from self.executor.play(self, tasks, self.is_out_of_time)
 
     def is_certain(self, draw: Draw) -> bool:
         """Whether other draws can differ from this one in times only: static members are all back well within their
@@ -214,8 +214,8 @@ class Simulation:
         )
 
     def like(self, other: "Simulation") -> "Simulation":
-        """The other one, with the players and limits of this one."""
-        return replace(other, is_out_of_time=self.is_out_of_time, budget_ms=self.budget_ms, players=self.players)
+        """The other one, with the executor and limits of this one."""
+        return replace(other, is_out_of_time=self.is_out_of_time, budget_ms=self.budget_ms, executor=self.executor)
 
     def in_process(self, parent_pid: int) -> "Simulation":
         """The same, for a process that has this parent and ends when it does."""
@@ -242,9 +242,9 @@ class Simulation:
                 self.group, self.plan, self.settings, f"{self.seed}/deleted", timing=UsualTiming,
                 is_out_of_time=self.is_out_of_time, is_deleted_when_empty=True,
             )  # fmt: skip
-        if task.directed is not None:
-            name = f"{self.seed}/{task.directed.__name__}/{task.number}"
-            return self._shuffled_runner(name, task.directed, has_no_delay=task.number % 2 == 0)
+        if task.extreme is not None:
+            name = f"{self.seed}/{task.extreme.__name__}/{task.number}"
+            return self._shuffled_runner(name, task.extreme, has_no_delay=task.number % 2 == 0)
         return self._random_runner(task.number, DrawTiming, keeps_holdings=task.keeps_holdings)
 
     def _random_runner(self, number: int, timing: type[DrawTiming], *, keeps_holdings: bool = False) -> PlanRunner:
@@ -271,7 +271,7 @@ class Simulation:
             keeps_holdings=keeps_holdings, timing=timing, is_out_of_time=self.is_out_of_time,
         )  # fmt: skip
 
-    def play_rare(self, drawn: Sequence[Draw], directed: Sequence[Draw]) -> list[Draw]:
+    def play_rare(self, drawn: Sequence[Draw], extreme: Sequence[Draw]) -> list[Draw]:
         """More random draws, as long as the least or the most of anything has been drawn only once: what is just
         beyond it is about as likely then. None for plans of which few draws are played."""
         more: list[Draw] = []
@@ -280,7 +280,7 @@ class Simulation:
             while (
                 _DRAWS_PER_ROUND <= len(drawn) > len(more) // _MOST_MORE
                 and budget.cost_of((*drawn, *more)) < most_cost
-                and has_rare_extreme((*drawn, *directed, *more))
+                and has_rare_extreme((*drawn, *extreme, *more))
             ):
                 first = len(drawn) + len(more)
                 most = min(_DRAWS_PER_ROUND, len(drawn) * _MOST_MORE - len(more))
@@ -288,19 +288,17 @@ class Simulation:
                     more.append(draw)  # noqa: PERF402  (draws from before the end of the time count)
         return more
 
-    def play_directed(self, draws: int) -> list[Draw]:
+    def play_extreme(self, draws: int) -> list[Draw]:
         """Draws of what happens too rarely to be among so many random ones."""
         rounds = min(draws // _DRAWS_PER_ROUND, _MOST_ROUNDS)
-        directed: list[Draw] = []
-        tasks = [DrawTask(number=number, directed=timing) for number in range(rounds) for timing in DIRECTED]
+        extreme: list[Draw] = []
+        tasks = [DrawTask(number=number, extreme=timing) for number in range(rounds) for timing in EXTREME_TIMINGS]
         if draws > 1 and self.is_small and self.may_be_noticed_in_between:
-            tasks += [
-                DrawTask(number=number, directed=timing) for number in range(max(rounds, 1)) for timing in NOTICED
-            ]
+            tasks += [DrawTask(number=number, extreme=timing) for number in range(max(rounds, 1)) for timing in NOTICED]
         with contextlib.suppress(TimedOutError):
             for draw in self._played(tasks):
-                directed.append(draw)  # noqa: PERF402  (as above)
-        return directed
+                extreme.append(draw)  # noqa: PERF402  (as above)
+        return extreme
 
     @property
     def may_be_noticed_in_between(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TypedDict, Unpack
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.bounce import simulate
-from kgm.simulation.draws.players import Players
+from kgm.simulation.draws.executor import DrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, WhatIf
 from kgm.simulation.report.prediction import Prediction
 
@@ -22,7 +22,7 @@ class PlayOptions(TypedDict, total=False):
     keeps_holdings: bool
     is_out_of_time: Callable[[], bool]
     budget_ms: int | None
-    players: Players
+    executor: DrawExecutor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

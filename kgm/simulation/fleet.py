@@ -21,7 +21,7 @@ from kgm.model.assignment import count
 from kgm.model.errors import KgmError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, snapshot_from_json
 from kgm.simulation.bounce import SEED, simulate
-from kgm.simulation.draws.players import HERE, Players
+from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, WhatIf
 from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.report.prediction import Prediction, Range
@@ -82,7 +82,7 @@ class FleetPlan:
                 raise UsageError(f"--scenario: {name!r} is not one of {', '.join(SCENARIOS)}")
 
 
-def cost_rows(group: Mapping[str, Any], plan: FleetPlan, players: Players = HERE) -> Iterator[Row]:
+def cost_rows(group: Mapping[str, Any], plan: FleetPlan, executor: DrawExecutor = HERE) -> Iterator[Row]:
     """A row for each scenario, without a drain of a group that has no member of the target. An error is the `reason` of
     a row and is not raised.
 
@@ -98,7 +98,7 @@ def cost_rows(group: Mapping[str, Any], plan: FleetPlan, players: Players = HERE
             row |= _described(snapshot)
             if row["reason"] is None:
                 starting_group_of(snapshot, WhatIf())  # refuses what cannot be simulated
-                row |= _as_far_as_listed(snapshot, _costs(snapshot, scenario, plan, players))
+                row |= _as_far_as_listed(snapshot, _costs(snapshot, scenario, plan, executor))
         except KgmError as error:
             row["reason"] = error.message
         except Exception as error:  # noqa: BLE001  (one group of a fleet must not end the job for the others)
@@ -132,9 +132,9 @@ def _described(snapshot: GroupSnapshot) -> Row:
     }
 
 
-def _costs(snapshot: GroupSnapshot, scenario: str, plan: FleetPlan, players: Players) -> Row:
+def _costs(snapshot: GroupSnapshot, scenario: str, plan: FleetPlan, executor: DrawExecutor) -> Row:
     """Raises KgmError for a group that cannot be simulated."""
-    play = partial(simulate, snapshot, draws=plan.draws, seed=plan.seed, players=players)
+    play = partial(simulate, snapshot, draws=plan.draws, seed=plan.seed, executor=executor)
     identities = [member.identity for member in snapshot.members]
     if not identities:
         return {"reason": "the group has no members"}

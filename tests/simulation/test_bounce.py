@@ -13,7 +13,7 @@ from kgm.model.errors import NotFoundError, RefusedError, TimedOutError, UsageEr
 from kgm.model.snapshot import OffsetSnapshot, TopicSnapshot, snapshot_from_json
 from kgm.simulation.bounce import Simulation, simulate
 from kgm.simulation.compare import compare
-from kgm.simulation.draws.players import ParallelPlayers
+from kgm.simulation.draws.executor import ParallelDrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
 from kgm.simulation.plan.synthetic_group import synthetic_group
 from kgm.simulation.play.classic_member import ScriptedClassicMember
@@ -65,7 +65,7 @@ def test_a_budget_pays_for_more_draws_in_bulk(restarts_of_thirty, monkeypatch):
     """And what is drawn is the same, as far as it goes."""
     simulation = replace(Simulation.of(*restarts_of_thirty), budget_ms=BUDGET_MS)
     in_bulk = simulation.play(100)
-    monkeypatch.setitem(__import__("sys").modules, "kgm.simulation.play.bulk.rounds", None)
+    monkeypatch.setitem(__import__("sys").modules, "numpy", None)
     by_events = simulation.play(100)
     assert (len(in_bulk), len(by_events)) == (19, 2)
     assert in_bulk[:2] == by_events
@@ -77,8 +77,8 @@ def test_a_budget_pays_for_more_draws_in_bulk(restarts_of_thirty, monkeypatch):
 def test_a_budget_pays_for_the_same_draws_on_any_number_of_cores(restarts_of_thirty):
     expected = simulate(*restarts_of_thirty, budget_ms=BUDGET_MS)
     for processes in (1, 2, 3):
-        with ParallelPlayers(processes, worth_s=0) as players:
-            found = simulate(*restarts_of_thirty, budget_ms=BUDGET_MS, players=players)
+        with ParallelDrawExecutor(processes, worth_s=0) as executor:
+            found = simulate(*restarts_of_thirty, budget_ms=BUDGET_MS, executor=executor)
         assert found == expected
         assert found.typical.cost == expected.typical.cost
 
@@ -453,9 +453,9 @@ def test_a_typical_draw_lies_within_the_ranges():
         assert found.min <= getattr(scenario.typical, name) <= found.max
         assert found.min <= found.median <= found.max
     simulation = Simulation.of(group, plan)
-    drawn, directed = simulation.play(30), simulation.play_directed(30)
-    assert (len(drawn), len(directed)) == (30, 15)
-    assert scenario.ranges.draws == 30 + 15 + len(simulation.play_rare(drawn, directed))
+    drawn, extreme = simulation.play(30), simulation.play_extreme(30)
+    assert (len(drawn), len(extreme)) == (30, 15)
+    assert scenario.ranges.draws == 30 + 15 + len(simulation.play_rare(drawn, extreme))
 
 
 @pytest.mark.parametrize(

@@ -237,10 +237,10 @@ def simulate_bounce(
 def _predicted(played: Callable[..., PredictedBounce], common: RunOptions) -> PredictedBounce:
     """Simulate on all cores, with a line of progress."""
     from kgm.cli.output.progress import progress
-    from kgm.simulation.draws.players import ParallelPlayers
+    from kgm.simulation.draws.executor import ParallelDrawExecutor
 
-    with progress(common, "simulating the plan, draw") as line, ParallelPlayers(on_draw=line.count) as players:
-        return played(timeout_ms=_time_limit_ms(common), players=players)
+    with progress(common, "simulating the plan, draw") as line, ParallelDrawExecutor(on_draw=line.count) as executor:
+        return played(timeout_ms=_time_limit_ms(common), executor=executor)
 
 
 def _show(

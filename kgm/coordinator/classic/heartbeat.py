@@ -2,8 +2,7 @@
 
 from kgm.coordinator.classic.rebalance import extend_session
 from kgm.coordinator.contract.broker_version import CoordinatorBehavior
-from kgm.coordinator.contract.outcome import Millis, Outcome, Reply, SetTimer, Ticket, TimerKey, TimerKind
-from kgm.coordinator.groups.classic_group import ClassicGroup, ClassicMember
+from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.model.errors import ErrorCode
@@ -25,32 +24,6 @@ def handle_heartbeat(message: HeartbeatRequest, installed: ClassicGroup | None, 
             return
         extend_session(installed, installed.members[message.member_id], event)
     event.answer(HeartbeatResponse(error_code=error))
-
-
-def plain_heartbeat(
-    message: HeartbeatRequest, ticket: Ticket, installed: ClassicGroup, behavior: CoordinatorBehavior, now: Millis
-) -> Outcome | None:
-    """What `handle_heartbeat` comes to if it extends the session, without the cost of an event draft: nothing is as
-    frequent. None if it does not extend it."""
-    error = _heartbeat_error(message, installed, behavior)
-    if not message.group_id or error not in _EXTENDS or _is_early(installed, behavior):
-        return None
-    member = installed.members[message.member_id]
-    key = TimerKey(TimerKind.SESSION, installed.group_id, member.member_id)
-    timers = (SetTimer(key, Millis(now + member.session_timeout_ms)),)
-    return Outcome((), timers, (Reply(ticket, HeartbeatResponse(error_code=error)),))
-
-
-def member_kept_alive(
-    group: ClassicGroup, generation_id: int, member_id: str, group_instance_id: str | None
-) -> ClassicMember | None:
-    """The member whose session a Heartbeat with these fields extends, in a Stable group, where it is answered without
-    an error; None if it is not certain to do just that."""
-    if group.state is not ClassicState.STABLE or generation_id != group.generation:
-        return None
-    if group_instance_id is not None and group.static_ids.get(group_instance_id) != member_id:
-        return None
-    return group.members.get(member_id)
 
 
 def _is_early(group: ClassicGroup, behavior: CoordinatorBehavior) -> bool:

@@ -11,7 +11,7 @@ from kgm.operations.bounce.request import BounceRequest, plan_for
 from kgm.simulation import bounce
 from kgm.simulation.bounce import DRAWS, SEED
 from kgm.simulation.compare import Comparison, PlayOptions, compare, side_by_side
-from kgm.simulation.draws.players import HERE, Players
+from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.report.prediction import Prediction, Range
 
@@ -60,21 +60,21 @@ class PredictedBounce:
 
 def simulate(
     group: GroupSnapshot | BounceGroup, plan: Plan, *, draws: int = DRAWS, seed: int = SEED,
-    keeps_holdings: bool = False, players: Players = HERE,
+    keeps_holdings: bool = False, executor: DrawExecutor = HERE,
 ) -> Prediction:  # fmt: skip
     """Predict what a plan would do to a group. Settings and version in the plan precede those of the group's
     broker.
 
     draws: how often to play what is left to chance, at most. The same seed gives the same prediction. keeps_holdings:
-    record in `typical.holdings` who consumes what when. players: who plays the draws.
+    record in `typical.holdings` who consumes what when. executor: plays the draws.
     Raises NotFoundError for a member or group that does not exist, RefusedError for a group that cannot be simulated,
     UsageError for a plan that does not fit the group."""
     _refuse_no_draws(draws)
     if not isinstance(group, BounceGroup):
-        return bounce.simulate(group, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings, players=players)
+        return bounce.simulate(group, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings, executor=executor)
     plan = replace(plan, settings={**group.broker_settings, **plan.settings})
     prediction = bounce.simulate(
-        group.snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings, players=players
+        group.snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings, executor=executor
     )
     return _with_caveats(prediction, group)
 
@@ -82,12 +82,12 @@ def simulate(
 def predict_bounce(
     group: BounceGroup, request: BounceRequest, *, compares: bool = False, gates: Gates | None = None,
     draws: int = DRAWS, seed: int = SEED, keeps_holdings: bool = False, timeout_ms: int | None = None,
-    budget_ms: int | None = None, players: Players = HERE,
+    budget_ms: int | None = None, executor: DrawExecutor = HERE,
 ) -> PredictedBounce:  # fmt: skip
     """Predict what an operator asks for, in the scenarios of `side_by_side`, or of `compare` if `compares`.
 
     timeout_ms: when this time is over, no more draws are played. budget_ms: what the random draws of one scenario may
-    cost, in time of one core of a usual machine; None: see `kgm.simulation.bounce.simulate`. players: who plays the
+    cost, in time of one core of a usual machine; None: see `kgm.simulation.bounce.simulate`. executor: who plays the
     draws. Raises what `plan_for` and `simulate` raise, and TimedOutError if the time is not enough for one draw of the
     plan as it stands."""
     is_out_of_time = _time_limit(timeout_ms)
@@ -97,7 +97,7 @@ def predict_bounce(
         raise UsageError("the budget is 0, the lowest is 1 ms")
     how: PlayOptions = {
         "draws": draws, "seed": seed, "keeps_holdings": keeps_holdings, "is_out_of_time": is_out_of_time,
-        "budget_ms": budget_ms, "players": players,
+        "budget_ms": budget_ms, "executor": executor,
     }  # fmt: skip
     if compares:
         compared = compare(snapshot, plan, **how)

@@ -15,7 +15,7 @@ from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.drain.fleet import DrainedFleet
 from kgm.operations.drain.target import DrainTarget
 from kgm.simulation.bounce import SEED
-from kgm.simulation.draws.players import HERE, Players
+from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
 from kgm.simulation.report.prediction import Prediction
 
@@ -170,12 +170,12 @@ class DrainForecast:
 def forecast(
     fleet: DrainedFleet, drain: Drain, *, gates: DrainGates | None = None, draws: int = DRAWS, seed: int = SEED,
     keeps_holdings: bool = False, timeout_ms: int | None = None,
-    on_group: Callable[[int, int], None] = lambda _done, _of: None, players: Players = HERE,
+    on_group: Callable[[int, int], None] = lambda _done, _of: None, executor: DrawExecutor = HERE,
 ) -> DrainForecast:  # fmt: skip
     """Simulate the drain of each affected group. The same seed gives the same forecast.
 
     timeout_ms: when this time is over, the groups that are left are not predicted. on_group: called with the number of
-    groups done, and of all of them. players: who plays the draws. Raises NotFoundError if no group has members to take
+    groups done, and of all of them. executor: plays the draws. Raises NotFoundError if no group has members to take
     away, although every group could be described."""
     started_s = time.monotonic()
     groups: list[DrainedGroup] = []
@@ -192,7 +192,7 @@ def forecast(
                     seed=seed,
                     keeps_holdings=keeps_holdings,
                     timeout_ms=left_ms,
-                    players=players,
+                    executor=executor,
                 )
             )
         except KgmError as error:
@@ -213,7 +213,7 @@ def forecast(
 
 def _drained(
     group: BounceGroup, drain: Drain, *, draws: int, seed: int, keeps_holdings: bool, timeout_ms: int | None,
-    players: Players,
+    executor: DrawExecutor,
 ) -> DrainedGroup:  # fmt: skip
     """Raises KgmError for a group that cannot be simulated."""
     if timeout_ms is not None and timeout_ms <= 0:
@@ -222,7 +222,7 @@ def _drained(
         )
     predicted = predict_bounce(
         group, drain.request_for(group.snapshot), draws=draws, seed=seed, keeps_holdings=keeps_holdings,
-        timeout_ms=timeout_ms, players=players,
+        timeout_ms=timeout_ms, executor=executor,
     )  # fmt: skip
     return DrainedGroup(
         group=group.snapshot,

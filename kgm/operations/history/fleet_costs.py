@@ -11,7 +11,7 @@ from kgm.pipeline.options import SparkOptions
 
 if TYPE_CHECKING:
     from kgm.history.store.final_state import FinalGroup
-    from kgm.simulation.draws.players import Players
+    from kgm.simulation.draws.executor import DrawExecutor
     from kgm.simulation.fleet import FleetPlan
 
 #: So many groups are simulated in this process: for fewer, starting Spark is not worth it.
@@ -67,12 +67,12 @@ def groups_to_simulate(history: History, group_id: str | None, match: str | None
 
 def fleet_costs(
     groups: "Sequence[FinalGroup]", plan: "FleetPlan", *, spark: SparkOptions | None = None,
-    on_group: Callable[[int], None] | None = None, players: "Players | None" = None,
+    on_group: Callable[[int], None] | None = None, executor: "DrawExecutor | None" = None,
 ) -> list[FleetCost]:  # fmt: skip
     """What the plan costs each group, the most expensive first. spark: how to start Spark, which is used for many
     groups or if it names a master. on_group: in this process, called with the number of groups done before each one.
-    players: who plays the draws, unless that is Spark."""
-    from kgm.simulation.draws.players import HERE
+    executor: plays the draws, unless that is Spark."""
+    from kgm.simulation.draws.executor import HERE
     from kgm.simulation.fleet import cost_rows, ranked
 
     spark = spark or SparkOptions()
@@ -82,7 +82,7 @@ def fleet_costs(
     for number, group in enumerate(groups):
         if on_group is not None:
             on_group(number)
-        rows += cost_rows(group.to_json(), plan, players or HERE)
+        rows += cost_rows(group.to_json(), plan, executor or HERE)
     return [_cost(row) for row in ranked(rows)]
 
 

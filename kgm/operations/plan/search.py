@@ -24,7 +24,7 @@ from kgm.operations.plan.session_advice import (
 from kgm.operations.plan.shapes import PAUSES_MS, PlanShape, shapes_of
 from kgm.simulation.bounce import SEED, Simulation
 from kgm.simulation.draws.budget import affordable, cost_of
-from kgm.simulation.draws.players import HERE, Players
+from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Stop, WhatIf
 from kgm.simulation.plan.starting_group import SESSION_TIMEOUT_MS
 from kgm.simulation.report.prediction import Prediction
@@ -114,9 +114,9 @@ class FoundPlans:
 def find_plans(
     task: PlanTask, *, budget_ms: int = BUDGET_MS, draws: int = DRAWS, seed: int = SEED,
     is_out_of_time: Callable[[], bool] = lambda: False, on_shape: Callable[[int, int], None] = lambda _done, _of: None,
-    players: Players = HERE,
+    executor: DrawExecutor = HERE,
 ) -> FoundPlans:  # fmt: skip
-    """Search. on_shape: called with the number of ways that are done, and of all. players: who plays the draws; that
+    """Search. on_shape: called with the number of ways that are done, and of all. executor: plays the draws; that
     makes no difference to the answer.
 
     is_out_of_time: ends the search early; then the answer depends on the machine. Raises what `plan_for` and `simulate`
@@ -126,7 +126,7 @@ def find_plans(
         task.group.snapshot, base.bounce, max_unavailable=task.max_unavailable, pauses_ms=task.pauses_ms,
         may_remove=_stay_members(task.group.snapshot, base),
     )  # fmt: skip
-    trial = _Trial(task=task, base=base, draws=draws, seed=seed, is_out_of_time=is_out_of_time, players=players)
+    trial = _Trial(task=task, base=base, draws=draws, seed=seed, is_out_of_time=is_out_of_time, executor=executor)
     tried: list[tuple[PlanShape, PlanCosts]] = []
     for number, shape in enumerate(shapes):
         on_shape(number, len(shapes))
@@ -164,7 +164,7 @@ class _Trial:
     draws: int
     seed: int
     is_out_of_time: Callable[[], bool]
-    players: Players
+    executor: DrawExecutor
     cost: int = 0
 
     def costs_of(self, shape: PlanShape, what_if: WhatIf) -> PlanCosts:
@@ -173,7 +173,7 @@ class _Trial:
         simulation = replace(
             Simulation.of(snapshot, self._plan(shape, what_if), self.seed),
             is_out_of_time=self.is_out_of_time,
-            players=self.players,
+            executor=self.executor,
         )
         drawn = simulation.play(self.draws)
         self.cost += cost_of(drawn)
@@ -182,7 +182,7 @@ class _Trial:
 
     def found(self, shape: PlanShape, costs: PlanCosts, what_if: WhatIf) -> FoundPlan:
         plan = self._plan(shape, what_if)
-        prediction = simulate(self.task.group, plan, draws=self.draws, seed=self.seed, players=self.players)
+        prediction = simulate(self.task.group, plan, draws=self.draws, seed=self.seed, executor=self.executor)
         return FoundPlan(shape=shape, costs=costs, prediction=prediction)
 
     def death(self, what_if: WhatIf) -> DeathCosts:

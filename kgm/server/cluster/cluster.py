@@ -140,12 +140,6 @@ class EmbeddedCluster:
                 nearest = other
         return nearest
 
-    def is_quiet(self, now: Millis) -> bool:
-        """Whether no timer is due and nothing waits for a flush, so that a request that changes no state has no effect
-        on others, and is answered at once."""
-        deadline = self.next_deadline()
-        return (deadline is None or deadline > now) and not self.is_dirty
-
     # -- logs
 
     def size_of(self, topic: str, partition: int) -> int:

@@ -128,15 +128,6 @@ class Shard:
         self._now = now
         return self._noted(self.runtime.handle(request, ticket=ticket, now=now))
 
-    def keep_alive(
-        self, group_id: str, generation_id: int, member_id: str, group_instance_id: str | None, now: Millis
-    ) -> bool:
-        """A Heartbeat that only extends a session (`Runtime.keep_alive`): nothing is appended, and no timer fires
-        earlier than before. The shard must be active, and have nothing to flush."""
-        assert self.runtime is not None
-        self._now = now
-        return self.runtime.keep_alive(group_id, generation_id, member_id, group_instance_id, now)
-
     def advance(self, now: Millis) -> tuple[Reply, ...]:
         """Fire the timers that are due."""
         if self.state is not ShardState.ACTIVE:

@@ -64,8 +64,6 @@ class Shards:
         self._agenda = ShardAgenda()
         self._shards: dict[int, Shard] = {}
         self._by_group: dict[str, Shard] = {}
-        #: The shard of a group; None if it was not asked for lately.
-        self.known = self._by_group.get
         self._loading: deque[Shard] = deque()
 
     def start(self, now: Millis) -> None:

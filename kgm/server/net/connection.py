@@ -186,24 +186,24 @@ class ClientConnection:
             self._wait_for_turn()
         self._want()
 
-    def serve(self) -> bool:
+    def serve(self) -> None:
         """It is the connection's turn: read, unless there is a whole frame already, and serve frames for a short time.
         What is left waits for the next turn, with the others."""
         try:
             if not (self._buffer and self._has_frame()) and self.can_serve:
                 data = self._receive()
                 if not data:
-                    return False
+                    return
                 size = len(data) - _LENGTH_SIZE
                 if not self._buffer and 0 < size <= self._max_frame and _LENGTH.unpack_from(data)[0] == size:
-                    return self._serve_frame(data)
+                    self._serve_frame(data)
+                    return
                 self._keep(data)
             self._serve_buffer()
             self._driver.bound_buffers()
         except Exception as error:  # noqa: BLE001  (a bug must not cost more than the connection that met it)
             self._driver.warn("bug", f"internal error in kgm serve: {error!r}")
             self.abort()
-        return False
 
     # -- inside
 
@@ -224,31 +224,20 @@ class ClientConnection:
             self._end()
         return data
 
-    def _serve_frame(self, data: bytes) -> bool:
-        """Serve a frame, with its length in front, that was read alone. Returns whether it was a short request."""
+    def _serve_frame(self, data: bytes) -> None:
+        """Serve a frame, with its length in front, that was read alone."""
         self.has_sent_request, self._incomplete_since = True, None
-        driver = self._driver
-        response = driver.answer_heartbeat(self.broker, data, _LENGTH_SIZE)
-        if response is None:
-            driver.receive(self, data[_LENGTH_SIZE:], self._endpoints)
-            return False
-        self._send(response)
-        return True
+        self._driver.receive(self, data[_LENGTH_SIZE:], self._endpoints)
 
     def _serve_buffer(self) -> None:
         self._is_serving_buffer = True
-        driver = self._driver
         until = time.perf_counter() + _QUANTUM_S
         try:
             while self._unwritten_bytes < _ENOUGH and self.can_serve:
                 frame = self._next_frame()
                 if frame is None:
                     break
-                response = driver.answer_heartbeat(self.broker, frame, 0)
-                if response is None:
-                    driver.receive(self, frame, self._endpoints)
-                else:
-                    self._write(response)
+                self._driver.receive(self, frame, self._endpoints)
                 if not self._buffer or time.perf_counter() >= until:
                     break
         finally:

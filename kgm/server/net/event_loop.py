@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from kgm.protocol.heartbeat_frame import read_heartbeat
 from kgm.server.broker import EmbeddedBroker
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import CloseConnection, ConnectionEvent, Endpoints, Millis, Ticket
@@ -52,7 +51,7 @@ class DrivenConnection(Protocol):
     def can_serve(self) -> bool:
         """Whether a request may be served."""
 
-    def serve(self) -> object:
+    def serve(self) -> None:
         """It is its turn: read, and serve what has arrived."""
 
     def read_ahead(self) -> None:
@@ -100,9 +99,6 @@ class ClusterDriver:
         self._loading = False
         self._poll: Poll | None = None
         self._by_fd: dict[int, DrivenConnection] = {}
-        #: Whether nothing has happened since the cluster was looked at, when that was, and whether it was quiet then.
-        self._has_looked = self._is_quiet = False
-        self._looked_at = clock.now()
 
     def start(self) -> None:
         """Start, in the running loop."""
@@ -164,26 +160,10 @@ class ClusterDriver:
             events = (CloseConnection(ticket, "its request failed with an internal error"),)
         self.deliver(events)
 
-    def answer_heartbeat(self, broker: EmbeddedBroker, data: bytes, at: int) -> bytes | None:
-        """The response, with its length in front, if `data[at:]` is a Heartbeat that only extends a session, and can be
-        answered now (`EmbeddedBroker.answer_heartbeat`). None otherwise: then it is to be received as any request."""
-        heartbeat = read_heartbeat(data, at)
-        if heartbeat is None:
-            return None
-        if not self._has_looked:
-            self._look()
-        if not self._is_quiet:
-            return None
-        response = broker.answer_heartbeat(heartbeat, self._looked_at)
-        if response is not None:
-            self._last_ticket += 1
-        return response
-
     def disconnected(self, ticket: Ticket) -> None:
         """The connection of a request that has no event yet is closed."""
         self._waiting.pop(ticket, None)
         self.cluster.disconnected(ticket)
-        self._has_looked = False
 
     def watch(self, fd: int, connection: DrivenConnection) -> None:
         """Have a connection serve what comes on its socket."""
@@ -236,18 +216,9 @@ class ClusterDriver:
 
     def _begin_turn(self) -> None:
         self.turn_began_s = time.monotonic()
-        self._has_looked = False
-
-    def _look(self) -> None:
-        """Whether the cluster is quiet now. Heartbeats that only extend a session leave it so, for this turn; after
-        other requests it is looked at again."""
-        self._looked_at = now = self.now()
-        self._is_quiet = not self.observers and self.cluster.is_quiet(now)
-        self._has_looked = True
 
     def deliver(self, events: Iterable[ConnectionEvent]) -> None:
         """Deliver events to their connections, and schedule what the cluster has to do next."""
-        self._has_looked = False
         for event in events:
             connection = self._waiting.pop(event.ticket, None)
             if connection is not None:

@@ -7,8 +7,7 @@ the connection is served next whose account will be lowest afterwards, if its re
 others send and however expensive they are. An account never lags behind that of the connection served last, so that
 nobody saves up time by being silent.
 
-The clock is asked once for each request that is served. Asking is a system call, which takes a tenth of the time of the
-shortest requests, Heartbeats that only extend a session; these cost all the same, so that every eighth is enough."""
+The clock is asked once for each request that is served."""
 
 import asyncio
 import heapq
@@ -16,11 +15,6 @@ import itertools
 import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
-
-#: So many short requests are measured together.
-_SHORT_RUN = 8
-#: What a short request costs until it was measured, and how much a measurement counts.
-_SHORT_S, _WEIGHT = 30e-6, 0.25
 
 
 def _nothing() -> None:
@@ -35,9 +29,8 @@ class Served(Protocol):
     cost_s: float
     waits_for_turn: bool
 
-    def serve(self) -> object:
-        """Serve some of the requests that have arrived, and queue again for the rest. Returns True if it was one short
-        request."""
+    def serve(self) -> None:
+        """Serve some of the requests that have arrived, and queue again for the rest."""
 
 
 class Turns:
@@ -58,51 +51,29 @@ class Turns:
         self._left_s = self._turn_s
         self._serving: Served | None = None
         self._is_scheduled = False
-        #: When the clock was asked last, and how many short requests were served since.
+        #: When the clock was asked last.
         self._read_at_s = 0.0
-        self._shorts = 0
-        self._short_s = _SHORT_S
-
-    @property
-    def is_free(self) -> bool:
-        """Whether a request may be served at once."""
-        return not self._queue and self._left_s > 0 and self._serving is None
-
-    def run(self, connection: Served, serve: Callable[..., object], *arguments: object) -> None:
-        """Serve something of a connection at once, on its account."""
-        self._begin()
-        connection.spent_s = max(connection.spent_s, self._virtual_s)
-        self._serve(connection, serve, *arguments)
 
     def run_all(self, connections: Iterable[Served]) -> None:
         """Serve these connections at once as far as there is time, and the others in their turn."""
-        self._begin()
+        self._read_at_s = self._clock()
         for connection in connections:
             if self._queue or self._left_s <= 0:
                 self.queue(connection)
             else:
                 connection.spent_s = max(connection.spent_s, self._virtual_s)
-                self._serve(connection, connection.serve)
+                self._serve(connection)
 
-    def _begin(self) -> None:
-        """Begin to measure. Short requests before this have been charged."""
-        self._read_at_s = self._clock()
-        self._shorts = 0
-
-    def _serve(self, connection: Served, serve: Callable[..., object], *arguments: object) -> None:
+    def _serve(self, connection: Served) -> None:
         # The account may be behind by now, if the connection had to wait.
         self._virtual_s = max(self._virtual_s, connection.spent_s)
         self._serving = connection
-        was_short: object = False
         try:
-            was_short = serve(*arguments)
+            connection.serve()
         finally:
             self._serving = None
-            took_s = self._short_s
-            if was_short is True and self._shorts < _SHORT_RUN:
-                self._shorts += 1
-            else:
-                took_s = self._measure(was_short=was_short is True)
+            now_s = self._clock()
+            took_s, self._read_at_s = now_s - self._read_at_s, now_s
             connection.spent_s += took_s
             connection.cost_s = took_s
             self._left_s -= took_s
@@ -110,17 +81,6 @@ class Turns:
                 self._schedule()
             if connection.waits_for_turn:  # now that its account is known
                 self._push(connection)
-
-    def _measure(self, *, was_short: bool) -> float:
-        """What the request cost that was served last, and correct the estimate of the short ones before it."""
-        now_s, shorts = self._clock(), self._shorts
-        passed_s, self._read_at_s, self._shorts = now_s - self._read_at_s, now_s, 0
-        if not was_short:
-            return max(passed_s - shorts * self._short_s, 0.0)
-        each_s = passed_s / (shorts + 1)
-        self._left_s -= shorts * (each_s - self._short_s)
-        self._short_s += _WEIGHT * (each_s - self._short_s)
-        return each_s
 
     def queue(self, connection: Served) -> None:
         """Have a connection served in its turn."""
@@ -145,10 +105,10 @@ class Turns:
         self._is_scheduled = False
         self._left_s = self._turn_s
         self._begin_turn()
-        self._begin()
+        self._read_at_s = self._clock()
         while self._queue and self._left_s > 0:
             _, _, connection = heapq.heappop(self._queue)
             connection.waits_for_turn = False
-            self._serve(connection, connection.serve)
+            self._serve(connection)
         if self._queue:
             self._schedule()

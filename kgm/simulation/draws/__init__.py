@@ -1,8 +1,8 @@
 """How draws are played: as many as a budget allows, here or in several processes. The answer is the same either way.
 
-budget   what a draw costs, in simulated requests
-task     which draw is played
-shuffle  what differs from draw to draw before anything happens
-players  plays tasks and hands their draws over in order
-worker   the process that plays for a `players` in another one
+budget    what a draw costs, in simulated requests
+task      which draw is played
+shuffle   what differs from draw to draw before anything happens
+executor  plays tasks and hands their draws over in order
+worker    a process that plays for the executor of another one
 """

@@ -2,7 +2,7 @@
 same answer everywhere. A budget of 10 s is what one core of a usual machine simulates in about that time.
 
 A rebalance that is played in bulk counts as the few requests that could be played in the same time
-(`kgm.simulation.play.bulk.costs`). So with numpy a budget pays for more draws of large groups than without."""
+(`kgm.simulation.play.bulk.arrays`). So with numpy a budget pays for more draws of large groups than without."""
 
 from collections.abc import Iterable
 from typing import Protocol

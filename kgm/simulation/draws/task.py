@@ -10,11 +10,11 @@ from kgm.simulation.play.timing import DrawTiming
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawTask:
-    """number: of a random draw, of a directed one with this timing, or 0 for one with this library as the first
+    """number: of a random draw, of an extreme one with this timing, or 0 for one with this library as the first
     leader. is_deleted_when_empty: see `World`."""
 
     number: int
-    directed: type[DrawTiming] | None = None
+    extreme: type[DrawTiming] | None = None
     led_by: Library | None = None
     is_deleted_when_empty: bool = False
     keeps_holdings: bool = False

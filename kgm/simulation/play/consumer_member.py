@@ -192,7 +192,6 @@ class ScriptedConsumerMember(ScriptedMember):
     def _reconcile(self) -> None:
         """Give up what is not in the target, take what is new, and say so."""
         world = self.world
-        world.observer.ownership_changes()
         self.next_action = None
         now_ms = world.clock.now_ms
         if self.consumes_as != self.identity:
@@ -220,6 +219,5 @@ class ScriptedConsumerMember(ScriptedMember):
         self.world.send(self, self._message(), _VERSION, None)
 
     def _release(self) -> None:
-        self.world.observer.ownership_changes()
         super()._release()
         self.target = {}

@@ -15,7 +15,7 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.client_library import Library
 from kgm.simulation.plan.new_members import new_members
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
-from kgm.simulation.play.bulk.coverage import BULK_FROM, CALM_FROM, MOST_IN_CHAIN, Bulk, bulk_of
+from kgm.simulation.play.bulk import BULK_FROM, HEARTBEATS_FROM, BulkPlayer, bulk_player_of
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.client_profiles import PROFILES
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
@@ -57,7 +57,7 @@ class PlanRunner:
     led_by: of which library the first leader is; None: of any. keeps_holdings: whether to record `Draw.holdings`.
     timing, is_deleted_when_empty: see `World`. is_out_of_time: asked now and then; the play ends with TimedOutError if
     so. bulk_from: groups of at least so many members are played in bulk if they can be (None: see `BULK_FROM`,
-    `CALM_FROM`); it makes no difference to the draw."""
+    `HEARTBEATS_FROM`); it makes no difference to the draw."""
 
     def __init__(
         self, group: StartingGroup, plan: Plan, settings: BrokerSettings, seed: str, *, led_by: Library | None = None,
@@ -86,10 +86,13 @@ class PlanRunner:
         self._names_are_guessed = joining.guessed
         self.new_members = [self._scripted(member) for member in joining.members]
         is_small = len(self.members) < (BULK_FROM[group.protocol] if bulk_from is None else bulk_from)
-        calm_from = CALM_FROM if bulk_from is None else bulk_from
-        self._gathers_calm = plan.rolling is not None and len(self.members) >= calm_from
+        heartbeats_from = HEARTBEATS_FROM if bulk_from is None else bulk_from
+        self._applies_heartbeats = plan.rolling is not None and len(self.members) >= heartbeats_from
         everybody = [*self.members, *self.new_members]
-        self.bulk: Bulk | None = None if is_small or plan.migrate else bulk_of(self.world, everybody, settings)
+        self.bulk: BulkPlayer | None = (
+            None if is_small or plan.migrate else bulk_player_of(self.world, everybody, settings)
+        )
+        self.world.watcher = self.bulk
 
     def _scripted(self, member: StartingMember) -> ScriptedMember:
         """A member of an unknown library is taken for a Java consumer; librdkafka does not have `sticky`."""
@@ -156,7 +159,7 @@ class PlanRunner:
         """Stop the members, and see to it that they start again. False if the group did not become stable without
         them."""
         self.world.timing.begin_batch()
-        if self.bulk is not None and self._gathers_calm:
+        if self.bulk is not None and self._applies_heartbeats:
             self.bulk.batch_begins()
         if self.plan.remove_first:
             return self._replace(batch)
@@ -319,8 +322,9 @@ class PlanRunner:
         while self._scheduled or world.in_flight or not self._is_stable(with_lingering=with_lingering):
             if world.clock.now_ms > deadline or world.rebalances > most or world.requests > most_requests:
                 return False
-            requests = world.requests + MOST_IN_CHAIN * _REQUESTS_PER_ROUND * len(self.members)
-            is_last = world.rebalances + MOST_IN_CHAIN > most or requests > most_requests
+            at_once = 0 if self.bulk is None else self.bulk.most_rebalances
+            requests = world.requests + at_once * _REQUESTS_PER_ROUND * len(self.members)
+            is_last = world.rebalances + at_once > most or requests > most_requests
             self._run_next(-math.inf if is_last else deadline)
         return True
 
@@ -374,22 +378,6 @@ class PlanRunner:
             return
         for member in self.members:
             member.resume_heartbeats()
-
-    def coordinator_acts(self) -> None:
-        if self.bulk is not None:
-            self.bulk.coordinator_acts()
-
-    def epoch_changes(self) -> None:
-        if self.bulk is not None:
-            self.bulk.epoch_changes()
-
-    def target_changed(self, member_id: str) -> None:
-        if self.bulk is not None:
-            self.bulk.target_changed(member_id)
-
-    def ownership_changes(self) -> None:
-        if self.bulk is not None:
-            self.bulk.ownership_changes()
 
     def start_refused(self, member: Client) -> None:
         """A supervisor starts the process again, if the plan says so."""
@@ -451,7 +439,7 @@ class PlanRunner:
 
     def _draw(self, *, became_stable: bool) -> Draw:
         if self.bulk is not None:
-            self.bulk.disperse()
+            self.bulk.to_scripted_members()
         world = self.world
         view = world.engine.group(self.group.group_id)
         final: dict[str, Partitions] = {}

@@ -225,7 +225,7 @@ class RejoinsBeforeItStops(AllAtOnce):
 
 
 #: Each of them is played several times.
-DIRECTED = (AllAtOnce, OneByOne, SlowestLast, OneLibraryLast, RejoinsBeforeItStops)
+EXTREME_TIMINGS = (AllAtOnce, OneByOne, SlowestLast, OneLibraryLast, RejoinsBeforeItStops)
 #: The same where several processes stop or start at about the same time, while other members look on.
 NOTICED = (NoticedInBetween, NoticedLastFirst)
 
@@ -245,7 +245,7 @@ def heartbeat_period_ms(profile: ClientProfile, interval_ms: int, chance: Random
 
 
 def promptly(share: float) -> float:
-    """The share to the power of PROMPTNESS, by products, which come to the same in arrays (`bulk.streams`)."""
+    """The share to the power of PROMPTNESS, by products, which come to the same in arrays (`bulk.arrays`)."""
     square = share * share
     fourth = square * square
     return fourth * fourth

@@ -6,6 +6,7 @@ the order of requests.
 Heartbeats of a calm group change nothing but the session's deadline, and are left out as long as no session ends by it.
 `WorldObserver.rebalance_began` brings them back; a member that stops hands in its last one (`scripted_member`)."""
 
+import math
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +26,6 @@ from kgm.records.messages.consumer_group_member_metadata_key import ConsumerGrou
 from kgm.records.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
 from kgm.records.messages.consumer_group_metadata_key import ConsumerGroupMetadataKey
 from kgm.records.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
-from kgm.records.messages.consumer_group_target_assignment_member_key import ConsumerGroupTargetAssignmentMemberKey
 from kgm.records.messages.consumer_group_target_assignment_metadata_value import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
@@ -44,8 +44,6 @@ from kgm.simulation.play.timing import NETWORK_MS, DrawTiming, draw_ms
 from kgm.simulation.play.virtual_clock import VirtualClock
 from kgm.text.wording import many
 
-#: Records of the epochs of a consumer group.
-_EPOCHS = ConsumerGroupMetadataValue, ConsumerGroupTargetAssignmentMetadataValue
 #: When a plan starts. Late enough that what happened before it has a positive time too.
 START_MS = 1_000_000
 #: When something was committed, before the group is loaded.
@@ -94,18 +92,6 @@ class WorldObserver(Protocol):
     def rebalance_began(self) -> None:
         """The coordinator began a rebalance of a classic group, or raised the epoch of a consumer group."""
 
-    def coordinator_acts(self) -> None:
-        """The coordinator is about to handle a request, or a timer that has expired."""
-
-    def epoch_changes(self) -> None:
-        """The coordinator is about to raise the group epoch, or the assignment epoch, of a consumer group."""
-
-    def target_changed(self, member_id: str) -> None:
-        """The coordinator wrote another target assignment of a member of a consumer group."""
-
-    def ownership_changes(self) -> None:
-        """A member of a consumer group is about to stop consuming partitions, or to begin."""
-
     def timer_expired(self) -> None:
         """A timer of the coordinator has expired and been handled."""
 
@@ -120,14 +106,20 @@ class WorldObserver(Protocol):
         """The broker refused to let a process join a consumer group, and the process has ended."""
 
 
+class CoordinatorWatcher(Protocol):
+    """Who plays members without events (`bulk`), and has to tell the coordinator of them before it does anything."""
+
+    def coordinator_acts(self) -> None:
+        """The coordinator is about to handle a request, or a timer that has expired."""
+
+    def coordinator_writes(self, records: Sequence[Record]) -> None:
+        """The coordinator is about to write these records. It must not be asked for anything meanwhile."""
+
+
 class Unobserved:
     """A `WorldObserver` that does nothing."""
 
     def rebalance_began(self) -> None: ...
-    def coordinator_acts(self) -> None: ...
-    def epoch_changes(self) -> None: ...
-    def target_changed(self, member_id: str) -> None: ...
-    def ownership_changes(self) -> None: ...
     def timer_expired(self) -> None: ...
     def group_recorded(self) -> None: ...
     def members_removed(self, member_ids: Sequence[str], replaced: frozenset[str]) -> None: ...
@@ -149,6 +141,8 @@ class World:
         self._retention = Retention(group, seed, is_deleted_when_empty=is_deleted_when_empty)
         self.behavior = settings.behavior
         self.observer: WorldObserver = Unobserved() if observer is None else observer
+        #: None if all members are played by events.
+        self.watcher: CoordinatorWatcher | None = None
         self.chance = random.Random(seed)  # noqa: S311  (a simulation)
         self._seed = seed
         self._streams: dict[str, RandomStream] = {}
@@ -226,7 +220,7 @@ class World:
         next_at, deadline = self.clock.next_at(), self.runtime.next_deadline()
         if deadline is not None and (next_at is None or deadline <= next_at):
             self.clock.now_ms = max(self.clock.now_ms, float(deadline))
-            self.observer.coordinator_acts()
+            self._coordinator_acts()
             self._deliver(self.runtime.advance(deadline))
             self._observe()
             self.observer.timer_expired()
@@ -264,7 +258,7 @@ class World:
 
     def hand_in(self, request: Request, at_ms: float) -> None:
         """Handle a request without the network: a heartbeat that was left out, with the time it would have had."""
-        self.observer.coordinator_acts()
+        self._coordinator_acts()
         self.requests += 1
         self.runtime.handle(request, ticket=Ticket(self.requests), now=Millis(int(at_ms)))
 
@@ -284,7 +278,7 @@ class World:
         if unanswered is not None:
             unanswered.append((client, life, message, version, on_reply))
             return
-        self.observer.coordinator_acts()
+        self._coordinator_acts()
         self.in_flight -= 1
         self.requests += 1
         ticket = Ticket(self.requests)
@@ -326,7 +320,16 @@ class World:
         if client.life == life:
             on_reply(message)
 
+    def next_event_ms(self) -> float:
+        """When the next event is; infinite if there is none."""
+        next_at, deadline = self.clock.next_at(), self.runtime.next_deadline()
+        return min(math.inf if next_at is None else next_at, math.inf if deadline is None else deadline)
+
     # -- watching the coordinator
+
+    def _coordinator_acts(self) -> None:
+        if self.watcher is not None:
+            self.watcher.coordinator_acts()
 
     def note(self, event: str, detail: str, member: str | None = None) -> None:
         self.timeline.append(TimelineEvent(at_ms=self.at_ms, event=event, detail=detail, member=member))
@@ -366,8 +369,8 @@ class World:
     def _appended(self, records: Sequence[Record], _producer: Producer | None = None) -> None:
         """The records of `__consumer_offsets` contain every generation and epoch, and who got an assignment."""
         removed = []
-        if any(isinstance(record.value, _EPOCHS) for record in records):
-            self.observer.epoch_changes()
+        if self.watcher is not None:
+            self.watcher.coordinator_writes(records)
         if self.kept_records is not None:
             self.kept_records += records
         for record in records:
@@ -375,8 +378,6 @@ class World:
                 case ConsumerGroupCurrentMemberAssignmentKey(member_id=member_id), value if value is not None:
                     assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
                     (self.unreconciled.add if value.state else self.unreconciled.discard)(member_id)
-                case ConsumerGroupTargetAssignmentMemberKey(member_id=member_id), _:
-                    self.observer.target_changed(member_id)
                 case _, GroupMetadataValue() as value:
                     self._generation_appended(value)
                 case GroupMetadataKey() | ConsumerGroupMetadataKey() as key, None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kgm.coordinator.contract.broker_version import BrokerVersion
-from kgm.coordinator.contract.outcome import Millis, Producer, Reply, Request, Ticket, TimerKind
+from kgm.coordinator.contract.outcome import Millis, Producer, Request, Ticket, TimerKind
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.contract.topic_image import Topic, TopicImage
 from kgm.coordinator.engine import Coordinator
@@ -24,8 +24,6 @@ from kgm.java.hash_set import copied_set_order
 from kgm.model.errors import DecodeError, ErrorCode
 from kgm.protocol import codec
 from kgm.protocol.apis import ApiKey, response_class
-from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
-from kgm.protocol.messages.heartbeat_response import HeartbeatResponse
 from kgm.protocol.subscription import decode_assignment, encode_assignment
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.record import decode_record, encode_record
@@ -130,17 +128,8 @@ class Lockstep:
             data=_text(codec.encode(message, version)), fail=fail and fail.name,
         )  # fmt: skip
         request = Request(message=message, version=version, client_id=client_id, client_host="/127.0.0.1")
-        self._ours(lambda: self._handle(request, ticket), fail)
+        self._ours(lambda: self.runtime.handle(request, ticket=ticket, now=self.now), fail)
         return ticket
-
-    def _handle(self, request, ticket):
-        """Every other Heartbeat is handed over in the short form, if it has one."""
-        message = request.message
-        if ticket % 2 and isinstance(message, HeartbeatRequest):
-            group_id, generation_id = message.group_id, message.generation_id
-            if self.runtime.keep_alive(group_id, generation_id, message.member_id, message.group_instance_id, self.now):
-                return (Reply(ticket, HeartbeatResponse()),)
-        return self.runtime.handle(request, ticket=ticket, now=self.now)
 
     def marker(self, producer, *, commit):
         """A producer's transaction ends."""

@@ -22,7 +22,6 @@ from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from kgm.protocol.messages.metadata_request import MetadataRequest
 from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from kgm.protocol.messages.sync_group_request import SyncGroupRequest
 from kgm.server import Limits, serve_in_thread
 from kgm.server.cluster.topics import topic_id
 from kgm.server.net import event_loop, listener
@@ -616,29 +615,3 @@ def test_a_server_that_has_no_room_for_sockets_accepts_again_later(start, warnin
     assert is_alive(server)
     assert failed
     assert warnings == ["no connection can be accepted: Too many open files"]
-
-
-def test_heartbeats_of_a_stable_group_take_the_short_form(start, monkeypatch):
-    """One at a time, and many in one piece."""
-    server = start()
-    received = []
-    handle = server._server.brokers[1]._handlers[12]
-    monkeypatch.setitem(server._server.brokers[1]._handlers, 12, lambda *a: received.append(1) or handle(*a))
-    with WireClient(server.port) as client:
-        joined = client.ask(join())
-        group = {"group_id": "g", "generation_id": joined.generation_id, "member_id": joined.member_id}
-        alive = HeartbeatRequest(**group)
-        assert client.ask(alive).error_code == 0  # it has not synced
-        assert len(received) == 1
-        sync = SyncGroupRequest(**group, protocol_type="consumer", protocol_name="range", group_instance_id="i")
-        assert client.ask(sync).error_code == 0
-        before = server._server.driver.requests
-        for version in (3, 4, 4):
-            assert client.ask(alive, version=version).error_code == 0
-        client.send(*[alive] * 500)
-        assert [client.receive()[0] for _ in range(500)] == list(range(7, 507))
-        assert server._server.driver.requests - before == 503
-        assert len(received) == 1
-        client.send(HeartbeatRequest(**group | {"generation_id": 5}), alive)
-        assert [client.receive()[1].error_code for _ in range(2)] == [22, 0]
-        assert len(received) == 2

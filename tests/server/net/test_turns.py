@@ -29,10 +29,7 @@ class Client:
 
     def arrive(self, requests=1):
         self.left += requests
-        if self.turns.is_free:
-            self.turns.run(self, self.serve)
-        else:
-            self.turns.queue(self)
+        self.turns.run_all([self])
 
     def serve(self):
         self.clock.now_s += self.takes_s
@@ -119,11 +116,18 @@ def test_silence_saves_nothing_up(play):
 
 def test_time_that_other_processes_take_is_on_nobodys_account():
     """Sleeping stands for it: the thread does not run."""
+
+    class Sleeper(Client):
+        def serve(self):
+            time.sleep(0.05)
+            super().serve()
+
     turns = Turns(0.004)
-    client = Client(turns, Clock(), "client", 0, 1, [])
-    turns.run(client, time.sleep, 0.05)
-    assert client.spent_s < 0.02
-    assert turns.is_free
+    served = []
+    sleeper, other = (kind(turns, Clock(), kind.__name__, 0, 1, served) for kind in (Sleeper, Client))
+    turns.run_all([sleeper, other])
+    assert sleeper.spent_s < 0.02
+    assert served == ["Sleeper", "Client"]
 
 
 def test_what_the_loop_can_keep_up_with_is_served_at_once(play):
@@ -134,49 +138,6 @@ def test_what_the_loop_can_keep_up_with_is_served_at_once(play):
         assert len(served) == before + 2
 
     play({"a": 0.0001, "b": 0.0001}, scenario, rounds=10)
-
-
-class ShortClient(Client):
-    """Its requests are short ones."""
-
-    def serve(self):
-        super().serve()
-        return True
-
-
-def test_short_requests_cost_as_much_as_was_measured_of_them():
-    """They are measured several at a time, and charged alike."""
-    asked = []
-
-    class Asked(Clock):
-        def __call__(self):
-            asked.append(self.now_s)
-            return self.now_s
-
-    clock, served = Asked(), []
-    turns = Turns(1.0, clock)
-    clients = [ShortClient(turns, clock, number, 0.0001, 100, served) for number in range(40)]
-    for _ in range(10):
-        for client in clients:
-            client.left = 1
-        turns.run_all(clients)
-    assert len(served) == 400
-    assert len(asked) <= 10 * (1 + 40 // 8)
-    spent = [client.spent_s for client in clients]
-    assert 10 * 0.00008 < min(spent) <= max(spent) < 10 * 0.00012
-    assert abs((1.0 - turns._left_s) - 0.04) < 0.002
-
-
-def test_a_long_request_among_short_ones_is_on_its_own_account():
-    clock, served = Clock(), []
-    turns = Turns(1.0, clock)
-    short = [ShortClient(turns, clock, number, 0.00003, 1, served) for number in range(5)]
-    long = Client(turns, clock, "long", 0.01, 1, served)
-    turns.run_all([*short[:3], long, *short[3:]])
-    assert served == [0, 1, 2, "long", 3, 4]
-    assert max(client.spent_s for client in short) < 0.0001 + long.spent_s
-    assert short[0].spent_s < 0.0001
-    assert abs(long.cost_s - 0.01) < 0.0001
 
 
 def test_who_comes_when_the_turn_is_over_waits(play):

@@ -63,7 +63,7 @@ def of_both_libraries(group):
     return replace(group, members=tuple(members))
 
 
-def directed(group, timing, **plan):
+def extreme(group, timing, **plan):
     """A draw with such a timing."""
     plan = Plan(heartbeat_interval_ms=1_000, **plan)
     return Simulation.of(group, plan).runner(1, timing=timing).play()
@@ -77,7 +77,7 @@ def starts_ms(draw):
 def test_all_at_once_is_one_join_phase_for_any_number_of_members():
     """The first of them begins a rebalance that waits for nobody; six that join within 4 ms are in time for it."""
     group = of_both_libraries(made_up(6, 13, DYNAMIC))
-    draw = directed(group, AllAtOnce, bounce=ids(group), restart_time_ms=1_500, settings=NO_DELAY)
+    draw = extreme(group, AllAtOnce, bounce=ids(group), restart_time_ms=1_500, settings=NO_DELAY)
     assert (draw.generations, draw.rebalances) == (2, 1)
     assert max(starts_ms(draw)) - min(starts_ms(draw)) <= 10
 
@@ -88,12 +88,12 @@ def test_one_by_one_is_a_rebalance_for_nearly_every_member():
     plan = Plan(bounce=ids(group), restart_time_ms=1_500, settings=NO_DELAY, heartbeat_interval_ms=100)
     draws = [Simulation.of(group, plan, seed).runner(1, timing=OneByOne).play() for seed in range(20)]
     assert max(draw.rebalances for draw in draws) >= 3
-    assert directed(group, AllAtOnce, bounce=ids(group), restart_time_ms=1_500, settings=NO_DELAY).rebalances == 1
+    assert extreme(group, AllAtOnce, bounce=ids(group), restart_time_ms=1_500, settings=NO_DELAY).rebalances == 1
 
 
 def test_one_that_is_late_costs_a_second_rebalance():
     group = made_up(5, 13, DYNAMIC)
-    draw = directed(group, SlowestLast, bounce=ids(group), restart_time_ms=1_500, settings=NO_DELAY)
+    draw = extreme(group, SlowestLast, bounce=ids(group), restart_time_ms=1_500, settings=NO_DELAY)
     assert draw.rebalances == 2
     assert [event.detail for event in draw.timeline if event.event == "assigned"] == [
         "generation 3 is assigned to 4 members", "generation 4 is assigned to 5 members"
@@ -102,7 +102,7 @@ def test_one_that_is_late_costs_a_second_rebalance():
 
 def test_newcomers_of_one_library_may_all_be_later_than_those_of_the_other():
     group = of_both_libraries(made_up(4, 13, DYNAMIC))
-    draw = directed(group, OneLibraryLast, bounce=ids(group), restart_time_ms=1_500, settings=NO_DELAY)
+    draw = extreme(group, OneLibraryLast, bounce=ids(group), restart_time_ms=1_500, settings=NO_DELAY)
     assert [event.detail for event in draw.timeline if event.event == "assigned"][-1].endswith("to 4 members")
     assert draw.rebalances >= 2
 
@@ -110,9 +110,9 @@ def test_newcomers_of_one_library_may_all_be_later_than_those_of_the_other():
 def test_a_member_that_rejoins_before_it_stops_is_in_one_more_generation():
     """As on a real broker: its LeaveGroup waits until its JoinGroup is answered. Without it the two leave together."""
     group = made_up(4, 13, DYNAMIC, library="java")
-    draw = directed(group, RejoinsBeforeItStops, scale_in=ids(group, 0, 1))
+    draw = extreme(group, RejoinsBeforeItStops, scale_in=ids(group, 0, 1))
     assert draw.generations == 2
-    assert directed(group, AllAtOnce, scale_in=ids(group, 0, 1)).generations == 1
+    assert extreme(group, AllAtOnce, scale_in=ids(group, 0, 1)).generations == 1
     ranges = simulate(group, Plan(scale_in=ids(group, 0, 1), heartbeat_interval_ms=3_000)).ranges
     assert (ranges.generations.min, ranges.generations.median, ranges.generations.max) == (1, 1, 2)
 
@@ -148,15 +148,15 @@ def test_what_is_rare_widens_ranges_and_is_not_typical():
     group = made_up(6, 13, DYNAMIC)
     plan = Plan(bounce=ids(group), restart_time_ms=1_500, settings=NO_DELAY, heartbeat_interval_ms=3_000)
     simulation = Simulation.of(group, plan)
-    drawn, directed = simulation.play(60), simulation.play_directed(60)
-    more = simulation.play_rare(drawn, directed)
+    drawn, extreme = simulation.play(60), simulation.play_extreme(60)
+    more = simulation.play_rare(drawn, extreme)
     ranges = simulate(group, plan, draws=60).ranges
-    every = (*drawn, *directed, *more)
+    every = (*drawn, *extreme, *more)
     assert ranges.generations.min == min(draw.generations for draw in every)
     assert ranges.generations.max == max(draw.generations for draw in every)
     assert ranges.generations.median == median_low(draw.generations for draw in drawn)
     assert ranges.draws == len(every)
-    assert simulation.play_directed(9) == []
+    assert simulation.play_extreme(9) == []
 
 
 def test_more_draws_are_played_while_an_extreme_is_rare():

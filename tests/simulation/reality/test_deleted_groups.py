@@ -97,7 +97,7 @@ def test_a_group_that_is_empty_for_a_while(protocol: str, has_offsets: bool, has
         )
         prediction = simulate(snapshot, plan)
         simulation = Simulation.of(snapshot, plan)
-        drawn = [*simulation.play(40), *simulation.play_directed(40)]
+        drawn = [*simulation.play(40), *simulation.play_extreme(40)]
         before = _counters(values_by_group(hasty.bootstrap)[group_id])
         with ThreadPoolExecutor(len(members)) as threads:
             list(threads.map(Member.close, members))

@@ -138,12 +138,12 @@ def _costs(
     groups: Sequence[FinalGroup], plan: FleetPlan, options: HistoryOptions, common: RunOptions
 ) -> list[FleetCost]:
     from kgm.operations.history.fleet_costs import fleet_costs
-    from kgm.simulation.draws.players import ParallelPlayers
+    from kgm.simulation.draws.executor import ParallelDrawExecutor
 
-    with progress(common, "simulating") as line, ParallelPlayers() as players:
+    with progress(common, "simulating") as line, ParallelDrawExecutor() as executor:
         return fleet_costs(
             groups, plan, spark=options.spark_options(), on_group=lambda done: line.count(done, len(groups)),
-            players=players,
+            executor=executor,
         )  # fmt: skip
 
 

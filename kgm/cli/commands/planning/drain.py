@@ -156,14 +156,14 @@ def _forecast(
 ) -> DrainForecast:  # fmt: skip
     from kgm.cli.output.progress import progress
     from kgm.operations.drain.forecast import forecast
-    from kgm.simulation.draws.players import ParallelPlayers
+    from kgm.simulation.draws.executor import ParallelDrawExecutor
 
     # Without --timeout there is no limit: the same seed is to give the same forecast everywhere.
     timeout_ms = common.timeout_ms if common.origins.get("timeout") == "flag" else None
-    with progress(common, "simulating groups") as line, ParallelPlayers() as players:
+    with progress(common, "simulating groups") as line, ParallelDrawExecutor() as executor:
         return forecast(
             fleet, planned, gates=gates, draws=draws, seed=seed, keeps_holdings=keeps_holdings,
-            timeout_ms=timeout_ms, on_group=line.count, players=players,
+            timeout_ms=timeout_ms, on_group=line.count, executor=executor,
         )  # fmt: skip
 
 

@@ -172,12 +172,12 @@ def plan(
 def _searched(task: PlanTask, budget_ms: int, draws: int, seed: int, common: RunOptions) -> FoundPlans:
     from kgm.cli.output.progress import progress
     from kgm.operations.plan.search import find_plans
-    from kgm.simulation.draws.players import ParallelPlayers
+    from kgm.simulation.draws.executor import ParallelDrawExecutor
 
-    with progress(common, "trying plans") as line, ParallelPlayers() as players:
+    with progress(common, "trying plans") as line, ParallelDrawExecutor() as executor:
         return find_plans(
             task, budget_ms=budget_ms, draws=draws, seed=seed, is_out_of_time=_time_limit(common),
-            on_shape=line.count, players=players,
+            on_shape=line.count, executor=executor,
         )  # fmt: skip
 
 

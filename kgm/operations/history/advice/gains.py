@@ -14,11 +14,11 @@ from kgm.simulation.replay.recorded_group import ReplayedGroup
 
 #: The two ways of what the records leave open that are as far apart as can be: how long before its stop a process was
 #: heard from, and whether processes of which it is not known how they ended let their sessions expire.
-_DIRECTED = ((0.0, False), (1.0, True))
+_EXTREME_TIMINGS = ((0.0, False), (1.0, True))
 _RANDOM: tuple[float | None, bool | None] = (None, None)
 #: The random ids of members, too, decide who is assigned what.
 _RANDOM_DRAWS = 4
-#: A history that takes more requests than this is only played in the directed ways.
+#: A history that takes more requests than this is only played in the extreme ways.
 _MANY_REQUESTS = 2_500
 #: Until a replay has as many rebalances as were recorded, it is tried with brokers that wait so long for the first
 #: members, and members that learn of a rebalance so soon; each time with other random numbers, as a slow request at the
@@ -81,7 +81,7 @@ class Replays:
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self.baselines = [self._as_it_was(0, *_DIRECTED[0]), self._as_it_was(1, *_DIRECTED[1])]
+        self.baselines = [self._as_it_was(0, *_EXTREME_TIMINGS[0]), self._as_it_was(1, *_EXTREME_TIMINGS[1])]
         if self.baselines[0][1].requests <= _MANY_REQUESTS:
             self.baselines += [self._as_it_was(2 + number, *_RANDOM) for number in range(_RANDOM_DRAWS)]
 

@@ -1,32 +1,104 @@
-"""Rounds in bulk: a rebalance in which every member does what is expected of it, played in one step for all of them.
+"""Rebalances and heartbeats in bulk: what many members do is played in one step, as long as each does what is expected
+of it. This module has what the runner of a plan asks, and which draws may be played so. It does without numpy.
 
-Most of a rolling bounce is that: a thousand members notice the rebalance with their next heartbeats, join, sync, and
+Most of a rolling bounce is like that: a thousand members notice a rebalance with their next heartbeats, join, sync, and
 begin to consume. Nothing that one of them does depends on the others but the end of the join phase and the leader's
 SyncGroup. So their times are computed in arrays (numpy), and the coordinator is told what has become of the group. What
 is drawn is the same as when each message is an event of its own, and so is what comes of it, to the last bit
-(tests/simulation/play/bulk). A rebalance in which anything else happens is played by events.
+(tests/simulation/play/bulk). Anything else is played by events.
 
-Where static members restart, there is no rebalance: the others send heartbeats, which are handed in together before the
-next event.
+arrays  random numbers of many members, who consumes what, the order of timers; and what it costs, for a budget
 
-coverage which draws may be played in bulk
-streams  random numbers and times of many members at once
-ledger   who consumes what, as arrays
-owners   what a leader assigns, as an array
-claims   the same with an assignor that heeds what members claim
-deals    what sticky assignors make of claims, as arrays
-crowd    calm members as arrays, to and from scripted members
-times    when everything happens in one rebalance
-rounds   one rebalance of a crowd
-chain    with a cooperative assignor, those that follow from it
-costs    what it costs, for those who have a budget
-stragglers  members that are slow in it, one by one
+In a group of the classic protocol:
 
-In a consumer group (KIP-848) there are no rounds. Most members have nothing to do but to learn of each epoch with their
-next heartbeat, which is played in arrays. Those whose target an epoch changes are played one by one, without messages.
+rounds          one rebalance; with a cooperative assignor also those that follow from it
+round_times     when everything happens in a rebalance, and members that are slow in it
+stable_members  members as arrays, made of scripted members and made scripted members again; their heartbeats
+assignments     what the leader assigns, as an array
 
-heartbeats  members as arrays, and what their heartbeats do
-bystanders  members that an epoch does not concern
-reconcilers  members that it does concern
-turns  when the sessions of both began again
-"""
+In a consumer group (KIP-848) there are no rounds. Most members only learn of each epoch with their next heartbeat:
+
+unaffected_members   members whose target assignment an epoch leaves as it is, in arrays
+consumer_heartbeats  what their heartbeats do; and the members whose target changes, one by one without messages"""
+
+from collections.abc import Collection, Sequence
+from typing import Final, Protocol
+
+from kgm.coordinator.contract.broker_version import REFERENCE_BEHAVIOR
+from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.simulation.plan.bounce_plan import GroupProtocol
+from kgm.simulation.play.classic_member import ScriptedClassicMember
+from kgm.simulation.play.consumer_member import ScriptedConsumerMember
+from kgm.simulation.play.scripted_member import ScriptedMember
+from kgm.simulation.play.world import CoordinatorWatcher, World
+
+#: Groups of so many members are played in bulk: below, arrays cost more than they save.
+BULK_FROM: Final = {GroupProtocol.CLASSIC: 24, GroupProtocol.CONSUMER: 60}
+#: In groups of so many members heartbeats are applied together while static members restart.
+HEARTBEATS_FROM: Final = 200
+
+
+class BulkPlayer(CoordinatorWatcher, Protocol):
+    """Plays what members do in bulk, as long as they do what is expected of them.
+
+    heartbeats_applied: how many heartbeats it has played without a request for each, those of rebalances aside. saved:
+    how many requests more it has handled than it cost (`arrays`). most_rebalances: how many it plays in one step at
+    most."""
+
+    heartbeats_applied: int
+    saved: int
+    most_rebalances: int
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the members that are played in bulk have nothing left to do."""
+
+    def by_events(self, members: Sequence[ScriptedMember]) -> Collection[ScriptedMember]:
+        """Those of these members that are played by events now."""
+
+    def rebalance_began(self) -> None:
+        """A rebalance began, or an epoch, with the event that is handled now."""
+
+    def plays_next(self, until_ms: float, *, is_undisturbed: bool) -> bool:
+        """Asked before each event: whether time has advanced in bulk, instead of to that event; before this time. If
+        not, members have done what they do until that event, as far as others depend on it.
+
+        is_undisturbed: whether the group has only members whose processes run."""
+
+    def batch_begins(self) -> None:
+        """The group is stable, and members are about to stop, one batch after the other."""
+
+    def release(self, member: ScriptedMember) -> None:
+        """The member is about to stop: play it by events."""
+
+    def to_scripted_members(self) -> None:
+        """Play all members by events."""
+
+
+def bulk_player_of(world: World, members: Sequence[ScriptedMember], settings: BrokerSettings) -> BulkPlayer | None:
+    """What plays these members, all that there may be, in bulk. None without numpy, and for groups in which it
+    cannot."""
+    if world.held_newcomers.plan is not None or not _has_numpy():
+        return None
+    # Only here, because these modules import numpy, which is an extra.
+    classic = [member for member in members if isinstance(member, ScriptedClassicMember)]
+    if len(classic) == len(members):
+        if world.behavior != REFERENCE_BEHAVIOR or world.ledger.holdings is not None:
+            return None
+        from kgm.simulation.play.bulk.rounds import Rounds
+
+        return Rounds(world, classic)
+    consumers = [member for member in members if isinstance(member, ScriptedConsumerMember)]
+    if len(consumers) == len(members):
+        from kgm.simulation.play.bulk.unaffected_members import UnaffectedMembers
+
+        return UnaffectedMembers(world, consumers, settings) if UnaffectedMembers.can_play(settings) else None
+    return None
+
+
+def _has_numpy() -> bool:
+    try:
+        import numpy  # noqa: F401, ICN001  (whether it is installed)
+    except ImportError:
+        return False
+    return True

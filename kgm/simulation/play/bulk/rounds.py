@@ -1,10 +1,15 @@
-"""One rebalance of a classic group, for all members at once; with a cooperative assignor also those that follow.
+"""Rebalances of a classic group, for all members at once.
 
 What each member does, and what it draws for it, is in `classic_member`: a heartbeat tells it of the rebalance, it
 joins, and gives up its partitions before if the assignor is eager; at the end of the join phase it is told so, it
-syncs, and it is assigned when the leader has synced. `chain` has what follows with a cooperative assignor."""
+syncs, and it is assigned when the leader has synced.
+
+Members of a cooperative group keep their partitions while they join. Those that are assigned less than they have give
+up the rest and join again at once, which begins the next rebalance while others may still wait for their assignments.
+`CooperativeRounds` plays rebalances until no member has anything to give up."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -16,15 +21,35 @@ from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.protocol.subscription import NO_GENERATION
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
+from kgm.records.record import Record
 from kgm.simulation.plan.client_library import Library
-from kgm.simulation.play.bulk.chain import Chain
-from kgm.simulation.play.bulk.claims import StickyAssignment
-from kgm.simulation.play.bulk.costs import COST_OF_CATCHING_UP, cost_of_gathering, cost_of_restart, cost_of_round
-from kgm.simulation.play.bulk.crowd import Crowd
-from kgm.simulation.play.bulk.ledger import NOBODY
-from kgm.simulation.play.bulk.owners import CrowdAssignment, LeaderAssignment
-from kgm.simulation.play.bulk.streams import Floats, Ints
-from kgm.simulation.play.bulk.times import RoundTimes, beats_after, first_times, learn, next_beats, slots_of
+from kgm.simulation.play.bulk.arrays import (
+    COST_OF_CATCHING_UP,
+    MOST_ROUNDS_AT_ONCE,
+    NOBODY,
+    Flags,
+    Floats,
+    Ints,
+    cost_of_gathering,
+    cost_of_restart,
+    cost_of_round,
+)
+from kgm.simulation.play.bulk.assignments import (
+    CooperativeAssignment,
+    EagerAssignment,
+    LeaderAssignment,
+    StickyAssignment,
+)
+from kgm.simulation.play.bulk.round_times import (
+    Rejoins,
+    RoundTimes,
+    first_times,
+    learn,
+    rejoins_after,
+    slots_of,
+    times_after,
+)
+from kgm.simulation.play.bulk.stable_members import StableMemberArrays
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.scripted_member import LifecyclePhase, ScriptedMember
 from kgm.simulation.play.world import World
@@ -32,21 +57,127 @@ from kgm.simulation.play.world import World
 _MS_PER_MINUTE: Final = 60_000
 #: Rounds are not tried any more when so many could not be played in bulk, and few could.
 _MOST_FAILURES: Final = 8
-
-
 #: Times that are so close to each other may be the same, worked out in two ways.
 _SAME_TIME_MS: Final = 1e-3
+
+
+@dataclass(slots=True, kw_only=True)
+class CooperativeRound:
+    """One of the rounds. began_ms: when a member joined again; of the first one, when the rebalance began."""
+
+    began_ms: float
+    times: RoundTimes
+    assignment: CooperativeAssignment
+
+
+class CooperativeRounds:
+    """They are computed on the arrays, and undone if one of them is not regular.
+
+    slots: of the members, those that wait already last. waits_until: when each of these has its first
+    assignment."""
+
+    def __init__(
+        self, arrays: StableMemberArrays, group: ClassicGroup, waiting: Sequence[ScriptedClassicMember], leader: int
+    ) -> None:
+        self.rounds: list[CooperativeRound] = []
+        self._arrays, self._group, self._leader = arrays, group, leader
+        self.slots = slots_of(arrays, waiting)
+        self._stable = len(arrays.slots)
+        self._slot_of_id = arrays.slots | {member.member_id: arrays.slot_of[member] for member in waiting}
+        self._by_id: Ints | None = None
+        if arrays.is_alike:
+            self._by_id = arrays.by_id_with(waiting)
+        self.waits_until: Floats = np.full(len(waiting), np.inf)
+        for member in waiting:
+            arrays.identity[arrays.slot_of[member]] = arrays.ledger.number_of(member.identity)
+        self._slot_of_identity = arrays.slot_of_identity(self.slots)
+        self._place_of_slot: Ints = np.full(len(arrays.members) + 1, NOBODY, dtype=np.int64)
+        self._place_of_slot[self.slots] = np.arange(len(self.slots))
+
+    @property
+    def end_ms(self) -> float:
+        return self.rounds[-1].times.end_ms
+
+    def is_regular(self, limit_ms: float) -> bool:
+        """Compute the rounds. False if one of them would be over at limit_ms or later, or does not follow the rules
+        above; then the arrays are as before."""
+        saved = self._arrays.save()
+        if self._compute(limit_ms):
+            return True
+        self._arrays.restore(saved)
+        return False
+
+    def _compute(self, limit_ms: float) -> bool:
+        began_ms = self._arrays.world.clock.now_ms
+        found = first_times(self._arrays, self.slots, self._leader)
+        while found is not None and found.end_ms < limit_ms and len(self.rounds) < MOST_ROUNDS_AT_ONCE:
+            rejoins = self._assign(found, began_ms)
+            if rejoins is None:
+                return False
+            if rejoins.begins_ms == np.inf:
+                return True
+            began_ms = rejoins.begins_ms
+            found = times_after(self._arrays, found, rejoins)
+        return False
+
+    # -- what is assigned
+
+    def _assign(self, found: RoundTimes, began_ms: float) -> Rejoins | None:
+        """Carry out what a round comes to, as far as arrays tell. None if it is not regular."""
+        arrays, slots, ledger = self._arrays, self.slots, self._arrays.ledger
+        arrays.sent[slots] = np.where(
+            arrays.names_generation[slots], arrays.generation[slots], arrays.remembered[slots]
+        )
+        before = self._slot_of_identity[ledger.consumer]
+        assignment = CooperativeAssignment(
+            arrays.world.group, arrays.members[self._leader].profile.library, self._slot_of_id, arrays.specs,
+            arrays.sent.copy(), ledger.starts, by_id=self._by_id, subscribed=arrays.subscribed, before=before,
+        )  # fmt: skip
+        after = assignment.owners()
+        moves = after != before
+        learn(arrays, found)
+        rejoins = rejoins_after(arrays, found, np.unique(self._place_of_slot[before[moves & (before >= 0)]]))
+        if rejoins is None:
+            return None
+        adopting: Flags = np.zeros(len(arrays.members) + 1, dtype=np.bool_)
+        adopting[slots[rejoins.adopts]] = True
+        lost, gained = moves & adopting[before], moves & adopting[after]
+        if bool((gained & (before >= 0)).any()):
+            return None  # it would be consumed twice
+        at_ms = np.zeros(len(ledger.names))
+        at_ms[arrays.identity[slots]] = found.done_ms
+        ledger.exchange(lost, gained, arrays.identity[after], at_ms)
+        arrays.generation[slots] = self._group.generation + len(self.rounds) + 1
+        arrays.remembered[slots[rejoins.adopts]] = arrays.generation[slots[rejoins.adopts]]
+        has_learnt = rejoins.adopts[self._stable :] & (self.waits_until == np.inf)
+        self.waits_until[has_learnt] = found.done_ms[self._stable :][has_learnt]
+        self._beat(found, rejoins)
+        self.rounds.append(CooperativeRound(began_ms=began_ms, times=found, assignment=assignment))
+        return rejoins
+
+    def _beat(self, found: RoundTimes, rejoins: Rejoins) -> None:
+        """Sessions begin again, and stable members send heartbeats, until the next round begins or this one ends."""
+        arrays, slots = self._arrays, self.slots
+        found.begin_sessions(arrays)
+        until_ms = found.end_ms if rejoins.begins_ms == np.inf else rejoins.begins_ms
+        is_stable = rejoins.adopts & (found.done_ms < rejoins.begins_ms)
+        is_stable[rejoins.revoking] = False
+        stable = slots[is_stable]
+        arrays.set_due(stable, arrays.next_beats(stable, found.done_ms[is_stable]))
+        arrays.extend_by_heartbeats(until_ms, stable, found.counted)
 
 
 class Rounds:
     """Plays the rebalances of one draw in bulk, as far as nothing else happens in them.
 
     members: all that the draw may have. played, failed: how many rebalances it has played, and could not play.
-    handed_in: how many heartbeats between them. saved: how many requests more it has handled than it cost (`costs`)."""
+    heartbeats_applied, saved, most_rebalances: see `BulkPlayer`."""
+
+    most_rebalances = MOST_ROUNDS_AT_ONCE
 
     def __init__(self, world: World, members: Sequence[ScriptedClassicMember]) -> None:
-        self.crowd = Crowd(world, members)
-        self.played = self.failed = self.handed_in = self.saved = 0
+        self.arrays = StableMemberArrays(world, members)
+        self.played = self.failed = self.heartbeats_applied = self.saved = 0
         self._has_begun = False
         self._world = world
         self._group_id = world.group.group_id
@@ -56,14 +187,14 @@ class Rounds:
         """A rebalance has just begun: play it to its end. until_ms: when it has to be over. False if it has to be
         played by events; then all members are scripted members again."""
         if self._is_hopeless:
-            self.crowd.disperse()
+            self.arrays.to_scripted_members()
             return False
         group = self._world.engine.classic_group(self._group_id)
         if group is not None and may_be_regular(group) and not self._world.in_flight and self._play(group, until_ms):
             self.played += 1
             return True
         self.failed += 1
-        self.crowd.disperse()
+        self.arrays.to_scripted_members()
         return False
 
     @property
@@ -71,46 +202,46 @@ class Rounds:
         return self.failed > _MOST_FAILURES + self.played
 
     def _gather(self, group: ClassicGroup) -> bool:
-        crowd = self.crowd
-        if not crowd.is_gathered:
-            if not crowd.gather(group):
+        arrays = self.arrays
+        if not arrays.is_gathered:
+            if not arrays.gather(group):
                 return False
-            self.saved -= cost_of_gathering(len(crowd.slots), crowd.ledger.total)
+            self.saved -= cost_of_gathering(len(arrays.slots), arrays.ledger.total)
         return True
 
     def _play(self, group: ClassicGroup, until_ms: float) -> bool:
-        crowd = self.crowd
+        arrays = self.arrays
         if not self._gather(group):
             return False
         waiting = self._waiting(group)
-        if waiting is None or not crowd.slots or not self._is_consumed_by_crowd():
+        if waiting is None or not arrays.slots or not self._is_consumed_by_stable():
             return False
         limit_ms = min(until_ms, self._quiet_until(group))
         for member in waiting:
-            crowd.read(member)
-        leader = crowd.slots.get(group.leader or "")
+            arrays.read(member)
+        leader = arrays.slots.get(group.leader or "")
         if leader is None:
-            leader = next(crowd.slot_of[member] for member in waiting if member.member_id == group.leader)
-        if crowd.is_cooperative:
-            chain = Chain(crowd, group, waiting, leader)
-            if not chain.is_regular(limit_ms):
+            leader = next(arrays.slot_of[member] for member in waiting if member.member_id == group.leader)
+        if arrays.is_cooperative:
+            cooperative = CooperativeRounds(arrays, group, waiting, leader)
+            if not cooperative.is_regular(limit_ms):
                 return False
-            self._carry_out_chain(group, waiting, chain)
+            self._carry_out_cooperative(group, waiting, cooperative)
             return True
-        found = first_times(crowd, slots_of(crowd, waiting), leader)
+        found = first_times(arrays, slots_of(arrays, waiting), leader)
         if found is None or found.end_ms >= limit_ms:
             return False
         self._carry_out(group, waiting, found)
         return True
 
-    # -- as the runner of a plan sees it (`coverage.Bulk`)
+    # -- as the runner of a plan sees it (`bulk.BulkPlayer`)
 
     @property
     def is_settled(self) -> bool:
         return True
 
     def by_events(self, members: Sequence[ScriptedMember]) -> Collection[ScriptedMember]:
-        return self.crowd.outside if self.crowd.is_gathered else members
+        return self.arrays.outside if self.arrays.is_gathered else members
 
     def rebalance_began(self) -> None:
         self._has_begun = True
@@ -121,86 +252,82 @@ class Rounds:
         self._has_begun = False
         if is_undisturbed and self.play(until_ms):
             return True
-        self.disperse()
-        for member in self.crowd.members:
+        self.to_scripted_members()
+        for member in self.arrays.members:
             member.resume_heartbeats()
         return False
 
     def _nobody_notices_before_next(self) -> bool:
-        """Whether something else happens before a member of the crowd can notice the rebalance: others stop, or join.
-        Then the rebalance is played when that has happened."""
-        crowd, world = self.crowd, self._world
+        """Whether something else happens before one of the stable members can notice the rebalance: others stop, or
+        join. Then the rebalance is played when that has happened."""
+        arrays, world = self.arrays, self._world
         group, next_at = world.engine.classic_group(self._group_id), world.clock.next_at()
         if next_at is None or group is None or self._is_hopeless:
             return False
-        if not crowd.is_gathered and (world.in_flight or not crowd.is_complete(group)):
+        if not arrays.is_gathered and (world.in_flight or not arrays.is_complete(group)):
             return False
-        if not self._gather(group) or not crowd.slots:
+        if not self._gather(group) or not arrays.slots:
             return False
-        return bool(next_at < beats_after(crowd, crowd.places(), world.now_ms).min() - _SAME_TIME_MS)
-
-    def target_changed(self, member_id: str) -> None: ...
-
-    def ownership_changes(self) -> None: ...
+        return bool(next_at < arrays.beats_after(arrays.places(), world.now_ms).min() - _SAME_TIME_MS)
 
     def batch_begins(self) -> None:
-        crowd, world = self.crowd, self._world
+        arrays, world = self.arrays, self._world
         group = world.engine.classic_group(self._group_id)
         if group is None or group.state is not ClassicState.STABLE or world.in_flight or self._is_hopeless:
             return
-        if crowd.is_gathered:
-            crowd.admit_calm(group)
-        elif crowd.is_complete(group):
+        if arrays.is_gathered:
+            arrays.admit_stable(group)
+        elif arrays.is_complete(group):
             self._gather(group)
 
     def coordinator_acts(self) -> None:
         self.catch_up()
 
-    def epoch_changes(self) -> None: ...
+    def coordinator_writes(self, records: Sequence[Record]) -> None: ...
 
     def catch_up(self) -> None:
-        """Hand in the heartbeats of calm members that are due by now."""
-        if self.crowd.next_due_ms < self._world.clock.now_ms:
-            count = self.crowd.hand_in_due()
-            self.handed_in += count
+        """Apply the heartbeats of stable members that are due by now."""
+        if self.arrays.next_due_ms < self._world.clock.now_ms:
+            count = self.arrays.apply_due_heartbeats()
+            self.heartbeats_applied += count
             self.saved += count - COST_OF_CATCHING_UP
 
     def release(self, member: ScriptedMember) -> None:
         assert isinstance(member, ScriptedClassicMember)
         self.catch_up()
-        if member.spec.group_instance_id is not None and self.crowd.is_gathered:
+        if member.spec.group_instance_id is not None and self.arrays.is_gathered:
             # When it starts again, the coordinator looks at what it knows of all members.
-            self.crowd.write_assignment()
-            self.saved -= cost_of_restart(len(self.crowd.slots))
-        self.crowd.release(member)
+            self.arrays.write_assignment()
+            self.saved -= cost_of_restart(len(self.arrays.slots))
+        self.arrays.release(member)
 
-    def disperse(self) -> None:
+    def to_scripted_members(self) -> None:
         self.catch_up()
-        self.crowd.disperse()
+        self.arrays.to_scripted_members()
 
     # -- whether it is regular
 
     def _waiting(self, group: ClassicGroup) -> list[ScriptedClassicMember] | None:
-        """The members whose JoinGroup waits already; None if a member is neither calm nor one of them."""
-        world, crowd, found = self._world, self.crowd, []
+        """The members whose JoinGroup waits already; None if a member is neither stable nor one of them."""
+        world, arrays, found = self._world, self.arrays, []
         parked = group.soft.parked_joins
-        if len(parked) + len(crowd.slots) != len(group.members):
+        if len(parked) + len(arrays.slots) != len(group.members):
             return None
         for member_id, request in parked.items():
             member = world.waits_for(request.ticket)
             if not isinstance(member, ScriptedClassicMember) or member.member_id != member_id or member.owned:
                 return None
-            if member.phase is not LifecyclePhase.JOINING or member not in crowd.slot_of or member_id in crowd.slots:
+            if member.phase is not LifecyclePhase.JOINING or member not in arrays.slot_of or member_id in arrays.slots:
                 return None
             found.append(member)
-        if [*crowd.slots, *parked] != list(group.members):
+        if [*arrays.slots, *parked] != list(group.members):
             return None
         return found
 
-    def _is_consumed_by_crowd(self) -> bool:
-        crowd, consumer = self.crowd, self.crowd.ledger.consumer
-        inside = np.zeros(len(crowd.ledger.names) + 1, dtype=np.bool_)
-        inside[crowd.identity[crowd.places()]] = inside[NOBODY] = True
+    def _is_consumed_by_stable(self) -> bool:
+        arrays, consumer = self.arrays, self.arrays.ledger.consumer
+        inside = np.zeros(len(arrays.ledger.names) + 1, dtype=np.bool_)
+        inside[arrays.identity[arrays.places()]] = inside[NOBODY] = True
         return bool(inside[consumer].all())
 
     def _quiet_until(self, group: ClassicGroup) -> float:
@@ -227,50 +354,52 @@ class Rounds:
     # -- what comes of it
 
     def _carry_out(self, group: ClassicGroup, waiting: Sequence[ScriptedClassicMember], found: RoundTimes) -> None:
-        world, crowd, ledger = self._world, self.crowd, self.crowd.ledger
-        before = crowd.slot_of_identity(crowd.places())[ledger.consumer]
-        calm, new = found.slots[found.told], found.slots[len(found.told) :]
-        ledger.drop_all(self._by_identity(calm, found.join_ms[found.told]))
-        crowd.sent[calm] = np.where(crowd.names_generation[calm], group.generation, NO_GENERATION)
-        crowd.sent[new] = np.where(crowd.names_generation[new], crowd.generation[new], NO_GENERATION)
+        world, arrays, ledger = self._world, self.arrays, self.arrays.ledger
+        before = arrays.slot_of_identity(arrays.places())[ledger.consumer]
+        stable, new = found.slots[found.told], found.slots[len(found.told) :]
+        ledger.drop_all(self._by_identity(stable, found.join_ms[found.told]))
+        arrays.sent[stable] = np.where(arrays.names_generation[stable], group.generation, NO_GENERATION)
+        arrays.sent[new] = np.where(arrays.names_generation[new], arrays.generation[new], NO_GENERATION)
         world.requests += found.requests
-        self._admit_all(group, waiting, found.done_ms[len(calm) :])
+        self._admit_all(group, waiting, found.done_ms[len(stable) :])
         assignment = self._assignment(group, waiting, found.leader, before)
-        self.saved += found.requests - cost_of_round(len(found.slots), ledger.total, is_dealt=assignment.is_dealt)
+        self.saved += found.requests - cost_of_round(len(found.slots), ledger.total, is_computed=assignment.is_computed)
         owner = assignment.owners()
         ledger.take_all(
-            np.where(owner == NOBODY, NOBODY, crowd.identity[owner]), self._by_identity(found.slots, found.done_ms)
+            np.where(owner == NOBODY, NOBODY, arrays.identity[owner]), self._by_identity(found.slots, found.done_ms)
         )
         world.runtime.suspend_timers([self._join_key])
-        crowd.begin_sessions(found)
-        learn(crowd, found)
-        crowd.set_due(found.slots, next_beats(crowd, found.slots, found.done_ms))
+        found.begin_sessions(arrays)
+        learn(arrays, found)
+        arrays.set_due(found.slots, arrays.next_beats(found.slots, found.done_ms))
         self._end_round(group, waiting, found, assignment)
-        crowd.extend_by_heartbeats(found.end_ms, found.slots, found.counted)
+        arrays.extend_by_heartbeats(found.end_ms, found.slots, found.counted)
         self._go_on(found.end_ms)
 
     def _assignment(
         self, group: ClassicGroup, waiting: Sequence[ScriptedClassicMember], leader: int, before: Ints
     ) -> LeaderAssignment:
         """before: for each partition the slot of the member that consumed it."""
-        world, crowd, ledger = self._world, self.crowd, self.crowd.ledger
-        library, slots, sent = crowd.members[leader].profile.library, crowd.slots.copy(), crowd.sent.copy()
-        if not crowd.is_sticky:
-            return CrowdAssignment(
-                world.group, library, slots, crowd.specs, sent, ledger.starts, ledger.total, order=crowd.order()
+        world, arrays, ledger = self._world, self.arrays, self.arrays.ledger
+        library, slots, sent = arrays.members[leader].profile.library, arrays.slots.copy(), arrays.sent.copy()
+        if not arrays.is_sticky:
+            return EagerAssignment(
+                world.group, library, slots, arrays.specs, sent, ledger.starts, ledger.total, order=arrays.order()
             )
         return StickyAssignment(
-            world.group, library, slots, crowd.specs, sent, ledger.starts, by_id=crowd.order(),
-            subscribed=crowd.subscribed, before=before, generation=group.generation,
-            waited={crowd.slot_of[member]: member.claims for member in waiting},
+            world.group, library, slots, arrays.specs, sent, ledger.starts, by_id=arrays.order(),
+            subscribed=arrays.subscribed, before=before, generation=group.generation,
+            waited={arrays.slot_of[member]: member.claims for member in waiting},
         )  # fmt: skip
 
-    def _carry_out_chain(self, group: ClassicGroup, waiting: Sequence[ScriptedClassicMember], chain: Chain) -> None:
-        world, crowd = self._world, self.crowd
-        world.requests += sum(each.times.requests for each in chain.rounds)
-        self._admit_all(group, waiting, chain.waits_until)
+    def _carry_out_cooperative(
+        self, group: ClassicGroup, waiting: Sequence[ScriptedClassicMember], cooperative: CooperativeRounds
+    ) -> None:
+        world, arrays = self._world, self.arrays
+        world.requests += sum(each.times.requests for each in cooperative.rounds)
+        self._admit_all(group, waiting, cooperative.waits_until)
         world.runtime.suspend_timers([self._join_key])
-        for number, each in enumerate(chain.rounds):
+        for number, each in enumerate(cooperative.rounds):
             found = each.times
             if number:
                 world.clock.now_ms = each.began_ms
@@ -278,11 +407,11 @@ class Rounds:
                 begin_round(group, began_ms=Millis(int(each.began_ms)))
             self._end_round(group, waiting, found, each.assignment)
             self.saved += found.requests - cost_of_round(
-                len(found.slots), crowd.ledger.total, is_dealt=each.assignment.is_dealt,
+                len(found.slots), arrays.ledger.total, is_computed=each.assignment.is_computed,
                 asks_librdkafka=each.assignment.library is Library.LIBRDKAFKA,
             )  # fmt: skip
-        self.played += len(chain.rounds) - 1
-        self._go_on(chain.end_ms)
+        self.played += len(cooperative.rounds) - 1
+        self._go_on(cooperative.end_ms)
 
     def _end_round(
         self,
@@ -297,7 +426,7 @@ class Rounds:
         end_round(group, newcomers, joined_ms=joined_ms, assigned_ms=Millis(int(found.assigned_ms)))
         world.clock.now_ms = found.assigned_ms
         world.round_ended(group.generation, len(group.members))
-        self.crowd.remember(assignment)
+        self.arrays.remember(assignment)
         if world.kept_records is not None:
             self._record(group, joined_ms)
 
@@ -307,11 +436,11 @@ class Rounds:
         runtime, deadlines, key = self._world.runtime, self._world.engine.deadlines, EXPIRATION_KEY
         while key in deadlines and deadlines[key] <= now_ms:
             runtime.fire(SetTimer(key, deadlines[key]))
-        self.crowd.look_for_next_due()
+        self.arrays.look_for_next_due()
 
     def _by_identity(self, slots: Ints, at_ms: Floats) -> Floats:
-        times = np.zeros(len(self.crowd.ledger.names))
-        times[self.crowd.identity[slots]] = at_ms
+        times = np.zeros(len(self.arrays.ledger.names))
+        times[self.arrays.identity[slots]] = at_ms
         return times
 
     def _admit_all(self, group: ClassicGroup, waiting: Sequence[ScriptedClassicMember], done_ms: Floats) -> None:
@@ -324,11 +453,11 @@ class Rounds:
         self._world.unfinished.discard(member)
         if member.waited_ms is None:
             member.waited_ms = done_ms - member.started_ms
-        self.crowd.admit(member)
+        self.arrays.admit(member)
 
     def _record(self, group: ClassicGroup, joined_ms: Millis) -> None:
         """The record that the coordinator would have written."""
-        self.crowd.update_coordinator()
+        self.arrays.update_coordinator()
         record, _ = current_record(group, group.members.values())
         assert isinstance(record.value, GroupMetadataValue)
         record.value.current_state_timestamp = joined_ms

@@ -13,7 +13,7 @@ from kgm.simulation.bounce import Simulation
 from kgm.simulation.plan.bounce_plan import MemberOrder, Plan, Rolling, Stop
 from kgm.simulation.play.bulk.rounds import Rounds
 from kgm.simulation.play.plan_runner import PlanRunner
-from kgm.simulation.play.timing import DIRECTED, DrawTiming
+from kgm.simulation.play.timing import EXTREME_TIMINGS, DrawTiming
 from tests.simulation.groups import ids
 
 NEVER = 10**9
@@ -47,10 +47,10 @@ def timers_of(runner):
         runner.bulk.catch_up()
     timers = [(deadline, world.runtime.turn_of(key), key) for key, deadline in world.engine.deadlines.items()]
     if isinstance(runner.bulk, Rounds):
-        crowd, group_id = runner.bulk.crowd, world.group.group_id
+        arrays, group_id = runner.bulk.arrays, world.group.group_id
         timers += [
-            (int(crowd.deadline_ms[slot]), int(crowd.turn[slot]), session_key(group_id, member_id))
-            for member_id, slot in crowd.slots.items()
+            (int(arrays.deadline_ms[slot]), int(arrays.turn[slot]), session_key(group_id, member_id))
+            for member_id, slot in arrays.slots.items()
         ]
     elif runner.bulk is not None:
         timers += [(deadline, turn, key) for key, deadline, turn in runner.bulk.suspended_timers()]
@@ -98,4 +98,4 @@ def with_a_plan(draw, snapshot, joining, **more):
         restart_time_ms=draw(st.sampled_from([0, 1_000, 5_000, 5_000, 20_000, 100_000])),
         remove_first=rolling is not None and draw(st.integers(0, 9)) == 0, **more,
     )  # fmt: skip
-    return snapshot, plan, f"seed {draw(st.integers(0, 1_000))}", draw(st.sampled_from([DrawTiming, *DIRECTED]))
+    return snapshot, plan, f"seed {draw(st.integers(0, 1_000))}", draw(st.sampled_from([DrawTiming, *EXTREME_TIMINGS]))

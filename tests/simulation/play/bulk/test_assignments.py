@@ -1,4 +1,4 @@
-"""What is dealt in arrays is what the assignor answers, which tests/assignors compares with Kafka's own."""
+"""What is computed in arrays is what the assignor answers, which tests/assignors compares with Kafka's own."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from kgm.simulation.bounce import Simulation
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.plan.client_library import Library
 from kgm.simulation.plan.synthetic_group import synthetic_group
-from kgm.simulation.play.bulk.claims import (
+from kgm.simulation.play.bulk.arrays import NOBODY
+from kgm.simulation.play.bulk.assignments import (
     CooperativeAssignment,
     StickyAssignment,
     SubscribedPartitions,
     are_alike,
     rows_of,
 )
-from kgm.simulation.play.bulk.ledger import NOBODY
 from tests.selection import sized
 from tests.simulation.groups import DYNAMIC
 
 #: How many partitions nobody claims, of ten.
 FREE = st.integers(0, 10)
-#: The assignors that are dealt, by the library of the leader.
-DEALT = [("sticky", Library.JAVA), ("cooperative-sticky", Library.JAVA), ("cooperative-sticky", Library.LIBRDKAFKA)]
+#: The assignors that are computed, by the library of the leader.
+COMPUTED = [("sticky", Library.JAVA), ("cooperative-sticky", Library.JAVA), ("cooperative-sticky", Library.LIBRDKAFKA)]
 #: More than four, so that their order in the leader's metadata is not that in which members name them.
 NAMES = ("orders", "b", "Z", "a", "payments", "c-0")
 
@@ -39,7 +39,7 @@ def claimed(draw):
     """A group, the library of its leader, its members in an order of its own, and for each partition who claims it:
     at random, or almost evenly, as after a rebalance."""
     count = draw(st.integers(1, 40))
-    assignor, library = draw(st.sampled_from(DEALT))
+    assignor, library = draw(st.sampled_from(COMPUTED))
     topics = [TopicSnapshot(name=name, partitions=draw(st.integers(1, 60))) for name in NAMES]
     group = synthetic_group(count, topics[: draw(st.integers(1, len(topics)))], DYNAMIC, assignor)
     group = replace(group, members=tuple(draw(st.permutations(group.members))))
@@ -64,7 +64,7 @@ def layout_of(start):
 
 
 def both(start, library, before, waited=None):
-    """The assignment that is dealt, and that of the assignor. What is not claimed at all is not dealt."""
+    """The assignment that is computed, and that of the assignor. What is not claimed at all is not computed."""
     specs = start.members
     assert are_alike(start, specs)
     slots = {member.member_id: slot for slot, member in enumerate(specs)}
@@ -82,19 +82,19 @@ def both(start, library, before, waited=None):
 
 def assert_equal(start, library, before, waited=None):
     """Returns the owners."""
-    dealt, asked = both(start, library, before, waited)
-    assert dealt.is_dealt == bool((before != NOBODY).any())
-    assert not asked.is_dealt
-    owners = dealt.owners()
+    computed, asked = both(start, library, before, waited)
+    assert computed.is_computed == bool((before != NOBODY).any())
+    assert not asked.is_computed
+    owners = computed.owners()
     assert owners.tolist() == asked.owners().tolist()
-    assert dealt.by_member == asked.by_member
-    assert {who: [*row] for who, row in dealt.by_member.items()} == {who: [*r] for who, r in asked.by_member.items()}
+    assert computed.by_member == asked.by_member
+    assert {who: [*row] for who, row in computed.by_member.items()} == {who: [*r] for who, r in asked.by_member.items()}
     return owners
 
 
 @settings(max_examples=sized(50, 300))
 @given(claimed())
-def test_what_is_dealt_is_what_the_assignor_answers(situation):
+def test_what_is_computed_is_what_the_assignor_answers(situation):
     start, library, before = situation
     assert_equal(start, library, before)
     rows = rows_of(before, layout_of(start), start.topics)
@@ -104,7 +104,7 @@ def test_what_is_dealt_is_what_the_assignor_answers(situation):
 @pytest.mark.long
 @settings(max_examples=sized(33, 200))
 @given(claimed())
-def test_sequences_of_what_is_dealt(situation):
+def test_sequences_of_what_is_computed(situation):
     """Members give up what they are not assigned, until nothing changes; then one leaves, and one is new."""
     start, library, before = situation
     for _ in range(4):
@@ -127,15 +127,15 @@ def without_the_last_topic(start):
     return replace(start, members=tuple(replace(member, topics=named) for member in start.members))
 
 
-@pytest.mark.parametrize(("assignor", "library"), DEALT)
+@pytest.mark.parametrize(("assignor", "library"), COMPUTED)
 def test_claims_of_topics_to_which_nobody_subscribes(assignor, library):
     """Java's leader takes no notice of them, librdkafka's lets members keep them: it is asked."""
     start, before = situation_of(assignor)
     start = without_the_last_topic(start)
-    dealt, asked = both(start, library, before)
-    assert dealt.is_dealt == (library is Library.JAVA)
-    assert dealt.owners().tolist() == asked.owners().tolist()
-    assert (dealt.owners()[6:] == (NOBODY if library is Library.JAVA else 0)).all()
+    computed, asked = both(start, library, before)
+    assert computed.is_computed == (library is Library.JAVA)
+    assert computed.owners().tolist() == asked.owners().tolist()
+    assert (computed.owners()[6:] == (NOBODY if library is Library.JAVA else 0)).all()
     before[6:] = NOBODY
     assert_equal(start, library, before)
 
@@ -143,18 +143,18 @@ def test_claims_of_topics_to_which_nobody_subscribes(assignor, library):
 def test_a_member_that_waits_with_claims_of_an_earlier_generation():
     start, before = situation_of("sticky")
     before[4:] = NOBODY
-    dealt, asked = both(start, Library.JAVA, before, waited={1: ({"a": (3, 4, 5)}, 4), 2: None})
-    assert not dealt.is_dealt
-    assert dealt.by_member == asked.by_member
-    assert set(dealt.owners()[4:6]) == {1}
+    computed, asked = both(start, Library.JAVA, before, waited={1: ({"a": (3, 4, 5)}, 4), 2: None})
+    assert not computed.is_computed
+    assert computed.by_member == asked.by_member
+    assert set(computed.owners()[4:6]) == {1}
     assert_equal(start, Library.JAVA, before, waited={1: None, 2: None})
 
 
 def test_librdkafka_is_asked_when_its_sums_may_overflow(monkeypatch):
     start, before = situation_of("cooperative-sticky")
     monkeypatch.setattr(librdkafka_alike, "_OVERFLOW", 3 * 9)
-    dealt, _ = both(start, Library.LIBRDKAFKA, before)
-    assert not dealt.is_dealt
+    computed, _ = both(start, Library.LIBRDKAFKA, before)
+    assert not computed.is_computed
     monkeypatch.setattr(librdkafka_alike, "_OVERFLOW", 3 * 9 + 1)
     assert_equal(start, Library.LIBRDKAFKA, before)
 
@@ -162,4 +162,4 @@ def test_librdkafka_is_asked_when_its_sums_may_overflow(monkeypatch):
 def test_another_cooperative_assignor_is_asked():
     start, before = situation_of("cooperative-sticky")
     other, _ = both(replace(start, assignor="mine"), Library.JAVA, before)
-    assert not other.is_dealt
+    assert not other.is_computed

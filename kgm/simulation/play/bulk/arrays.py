@@ -1,13 +1,64 @@
-"""Who consumes which partition, as arrays with an entry for each partition: `OwnershipLedger` while a crowd is calm."""
+"""What groups of both protocols need to play many members at once: their random numbers (`random_stream`, `timing`),
+who consumes what (`OwnershipLedger`), and the order of timers, all in arrays.
 
-from typing import Any
+And what it costs, in requests: how many requests the plain path would handle in the same time
+(`kgm.simulation.draws.budget`). Counted by size and not by clock, so that it is the same on every machine;
+`bench/rounds.py` shows what draws cost by this count beside the time that they take."""
+
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from kgm.model.assignment import Partitions
-from kgm.simulation.play.bulk.streams import Flags, Floats, Ints
+from kgm.records.record import Record
 from kgm.simulation.play.ownership_ledger import OwnershipLedger
+from kgm.simulation.play.random_stream import FACTORS, INCREMENT, UNIT
+from kgm.simulation.play.timing import NETWORK_MS, SLOW_BELOW, SLOW_BITS, SLOW_MS, USUAL_UNIT
+from kgm.simulation.play.world import World
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+RandomWords = npt.NDArray[np.uint64]
+
+_INCREMENT, _FIRST, _SECOND = np.uint64(INCREMENT), np.uint64(FACTORS[0]), np.uint64(FACTORS[1])
+_SLOW_MASK: Final = np.uint64((1 << SLOW_BITS) - 1)
+_BITS = {bits: np.uint64(bits) for bits in (11, SLOW_BITS, 27, 30, 31)}
+
+
+def random_words(keys: RandomWords, drawn: RandomWords, count: int) -> RandomWords:
+    """The next numbers of each stream: one row for the first of all streams, one for the second, and so on."""
+    ahead = np.arange(1, count + 1, dtype=np.uint64)
+    mixed: RandomWords = (ahead[:, None] + drawn) * _INCREMENT + keys
+    mixed = (mixed ^ (mixed >> _BITS[30])) * _FIRST
+    mixed = (mixed ^ (mixed >> _BITS[27])) * _SECOND
+    return mixed ^ (mixed >> _BITS[31])
+
+
+def network_ms(word: RandomWords) -> Floats:
+    """One way over the network (`timing.draw_ms`)."""
+    least, most = NETWORK_MS
+    value = least + (most - least) * ((word >> _BITS[SLOW_BITS]).astype(np.float64) * USUAL_UNIT)
+    slow = word & _SLOW_MASK
+    late = slow < SLOW_BELOW
+    value[late] += SLOW_MS[0] + (SLOW_MS[1] - SLOW_MS[0]) * (slow[late].astype(np.float64) / SLOW_BELOW)
+    return value
+
+
+def shares(word: RandomWords) -> Floats:
+    """Shares from 0 up to but without 1 (`RandomStream.random`)."""
+    return (word >> _BITS[11]).astype(np.float64) * UNIT
+
+
+def reaction_ms(word: RandomWords, least: Floats, span: Floats) -> Floats:
+    """How long clients take (`timing.reaction_ms`). span: from the least to the most."""
+    share = shares(word)
+    square = share * share
+    fourth = square * square
+    return least + span * (fourth * fourth)
+
 
 #: What `ArrayLedger.save` returns.
 LedgerState = tuple[tuple[npt.NDArray[Any], ...], tuple[int, int, int]]
@@ -17,7 +68,8 @@ NOBODY = -1
 
 
 class ArrayLedger(OwnershipLedger):
-    """The ledger that it is made of, until `write_back`. Identities are numbers (`number_of`).
+    """The ledger that it is made of, with an entry for each partition, until `write_back`. Identities are numbers
+    (`number_of`).
 
     consumer: who consumes a partition; at most one does. latest: its latest owner."""
 
@@ -166,3 +218,106 @@ class ArrayLedger(OwnershipLedger):
     def restore(self, state: LedgerState) -> None:
         arrays, (self.handovers, self.consumed, self.fewest_consumed) = state
         self.consumer, self.latest, self._idle_since_ms, self._changed_ms, self._stopped_ms = arrays
+
+
+#: So many turns are left free each time: more than sessions can begin again in the meantime.
+_FREE: Final = 1 << 30
+
+
+class ReservedTimerOrder:
+    """The order of the timers of members in bulk among those that the coordinator set meanwhile, if it is told of them
+    later. Of timers with equal deadlines the one that was set first fires first: each has a turn. So whenever the
+    coordinator is about to act, turns are left free for the sessions that these members have begun again by then.
+
+    times_ms: when the coordinator has acted. first: the first of the turns that are free before each of these.
+    recorded: how many records were kept by then."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._times_ms: list[float] = []
+        self._first: list[int] = []
+        self._recorded: list[int] = []
+
+    def reserve(self) -> None:
+        """The coordinator is about to act. What members in bulk do at the same time comes before."""
+        kept = self._world.kept_records
+        self._times_ms.append(self._world.clock.now_ms)
+        self._first.append(self._world.runtime.reserve_turns(_FREE))
+        self._recorded.append(0 if kept is None else len(kept))
+
+    def clear(self) -> None:
+        """Members in bulk have done everything that they do until now."""
+        self._times_ms.clear()
+        self._first.clear()
+        self._recorded.clear()
+
+    def at(self, at_ms: Floats) -> Ints:
+        """A turn for each session that begins again, at these times, given ascending. The turn before it is free, too:
+        for a timer that is set with it."""
+        first = np.array([*self._first, self._world.runtime.reserve_turns(_FREE)])
+        turns: Ints = first[np.searchsorted(self._times_ms, at_ms)] + 2 * np.arange(len(at_ms)) + 1
+        return turns
+
+    def record(self, records: Sequence[Record], at_ms: Floats) -> None:
+        """Keep records that the coordinator would have written at these times, given ascending."""
+        kept = self._world.kept_records
+        assert kept is not None
+        recorded = [*self._recorded, len(kept)]
+        places: list[int] = np.searchsorted(self._times_ms, at_ms).tolist()
+        for record, place in reversed([*zip(records, places, strict=True)]):
+            kept.insert(recorded[place], record)
+
+
+#: How many rebalances of a cooperative group are played in one step at most.
+MOST_ROUNDS_AT_ONCE: Final = 12
+
+#: What a round costs whatever its size: some 150 calls of numpy.
+_ROUND = 8
+#: For so many members, and so many partitions, it costs one request more.
+_MEMBERS_PER_REQUEST, _PARTITIONS_PER_REQUEST = 90, 2_200
+#: The same where the assignor itself has to be asked, in objects.
+_ASKED_MEMBERS_PER_REQUEST, _ASKED_PARTITIONS_PER_REQUEST = 3, 40
+#: The same where it is librdkafka's cooperative-sticky, which has one algorithm for all groups.
+_LIBRDKAFKA_PARTITIONS_PER_REQUEST = 3
+#: The same for arrays that are made of scripted members, and the reverse.
+_GATHERED_MEMBERS_PER_REQUEST, _GATHERED_PARTITIONS_PER_REQUEST = 2, 50
+#: What it costs to carry out the heartbeats of stable members since the last event, however many there are.
+COST_OF_CATCHING_UP = 2
+#: A static member that is taken out of the arrays, and put into them when it is back; for so many members it costs
+#: one request more.
+_RESTART, _RESTART_MEMBERS_PER_REQUEST = 10, 500
+#: For so many unaffected members the beginning of an epoch costs one request.
+_UNAFFECTED_PER_REQUEST = 100
+#: So many heartbeats of members that an epoch concerns cost as much as one request, with what they come to.
+_RECONCILED_PER_REQUEST = 3
+
+
+def cost_of_round(members: int, partitions: int, *, is_computed: bool, asks_librdkafka: bool = False) -> int:
+    """A round in bulk. is_computed: whether the assignor need not be asked. asks_librdkafka: whether it is librdkafka's
+    cooperative-sticky if it has to be."""
+    cost = _ROUND + members // _MEMBERS_PER_REQUEST + partitions // _PARTITIONS_PER_REQUEST
+    if not is_computed:
+        cost += members // _ASKED_MEMBERS_PER_REQUEST + partitions // _ASKED_PARTITIONS_PER_REQUEST
+        if asks_librdkafka:
+            cost += partitions // _LIBRDKAFKA_PARTITIONS_PER_REQUEST
+    return cost
+
+
+def cost_of_gathering(members: int, partitions: int) -> int:
+    """To make arrays of members, and to make members of them again."""
+    return 1 + members // _GATHERED_MEMBERS_PER_REQUEST + partitions // _GATHERED_PARTITIONS_PER_REQUEST
+
+
+def cost_of_restart(members: int) -> int:
+    """The restart of one of so many static members."""
+    return _RESTART + members // _RESTART_MEMBERS_PER_REQUEST
+
+
+def cost_of_epoch(members: int) -> int:
+    """The beginning of an epoch of a consumer group, for so many unaffected members."""
+    return members // _UNAFFECTED_PER_REQUEST
+
+
+def cost_of_reconciling(heartbeats: int) -> int:
+    """So many heartbeats of members that an epoch concerns."""
+    return heartbeats // _RECONCILED_PER_REQUEST

@@ -1,13 +1,13 @@
-"""Calm members as arrays.
+"""Members of a classic group that do nothing but send heartbeats, as arrays.
 
-While a crowd is gathered, the arrays say what its members know, and not the scripted members; no heartbeat of theirs is
-scheduled: `hand_in_due` hands in what was due meanwhile. `release` makes one of them a scripted member again,
-`disperse` all of them."""
+While members are gathered, the arrays say what they know, and not the scripted members; no heartbeat of theirs is
+scheduled: `apply_due_heartbeats` carries out what was due meanwhile. `release` makes one of them a scripted member
+again, `to_scripted_members` all of them."""
 
 import bisect
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +17,12 @@ from kgm.coordinator.contract.outcome import Millis, TimerKey, session_key
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.model.assignment import Partitions
 from kgm.protocol.subscription import NO_GENERATION
-from kgm.simulation.play.bulk.claims import SubscribedPartitions, are_alike
-from kgm.simulation.play.bulk.ledger import NOBODY, ArrayLedger, LedgerState
-from kgm.simulation.play.bulk.owners import LeaderAssignment, is_ordered
-from kgm.simulation.play.bulk.streams import Flags, Floats, Ints, Words
+from kgm.simulation.play.bulk.arrays import NOBODY, ArrayLedger, Flags, Floats, Ints, LedgerState, RandomWords
+from kgm.simulation.play.bulk.assignments import LeaderAssignment, SubscribedPartitions, are_alike, is_ordered
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.leader import STICKY, assignment_user_data
 from kgm.simulation.play.scripted_member import LifecyclePhase
 from kgm.simulation.play.world import World
-
-if TYPE_CHECKING:
-    from kgm.simulation.play.bulk.times import RoundTimes
 
 Saved = tuple[list[npt.NDArray[Any]], LedgerState, int]
 
@@ -39,13 +34,14 @@ _CHANGED = (
 )  # fmt: skip
 
 
-class Crowd:
-    """members: all that the draw may have, those that do not belong to the crowd too. Arrays have an entry for each of
-    them, their *slot*. Names are those of `ScriptedMember`; times in ms.
+class StableMemberArrays:
+    """members: all that the draw may have, those that are played by events too. Arrays have an entry for each of them,
+    their *slot*. Names are those of `ScriptedMember`; times in ms.
 
-    slots: of the members of the crowd by member id, in the order of the coordinator. sent: the generation in the latest
-    subscription; generation, remembered: that of the member, and that in which it was last assigned. identity: the
-    number of the identity in the ledger. assignment: the latest one of a round in bulk."""
+    slots: of the members that are gathered, by member id, in the order of the coordinator; outside: the other members.
+    sent: the generation in the latest subscription; generation, remembered: that of the member, and that in which it
+    was last assigned. identity: the number of the identity in the ledger. assignment: the latest one of a round in
+    bulk."""
 
     def __init__(self, world: World, members: Sequence[ScriptedClassicMember]) -> None:
         self.world = world
@@ -73,8 +69,8 @@ class Crowd:
         def per_member(values: list[float]) -> Floats:
             return np.array(values, dtype=np.float64)
 
-        self.keys: Words = np.array([member.chance.key for member in members], dtype=np.uint64)
-        self.drawn: Words = np.zeros(size, dtype=np.uint64)
+        self.keys: RandomWords = np.array([member.chance.key for member in members], dtype=np.uint64)
+        self.drawn: RandomWords = np.zeros(size, dtype=np.uint64)
         self.react_least = per_member([profile.react[0] for profile in profiles])
         self.react_span = per_member([profile.react[1] - profile.react[0] for profile in profiles])
         self.think_least = per_member([profile.think[0] for profile in profiles])
@@ -86,7 +82,7 @@ class Crowd:
         self.names_generation: Flags = np.array([profile.sends_generation_when_eager for profile in profiles])
         self.period_ms, self.last_beat_ms, self.extended_ms = np.zeros(size), np.zeros(size), np.zeros(size)
         self.last_join_ms, self.link_busy_ms, self.due_ms = np.zeros(size), np.zeros(size), np.zeros(size)
-        #: When sessions end, and the turns of their timers: the coordinator has none for the members of a crowd.
+        #: When sessions end, and the turns of their timers: the coordinator has none for members that are gathered.
         self.deadline_ms: Ints = np.zeros(size, dtype=np.int64)
         self.turn: Ints = np.zeros(size, dtype=np.int64)
         self.has_beaten: Flags = np.zeros(size, dtype=np.bool_)
@@ -121,24 +117,24 @@ class Crowd:
         return ledger
 
     def places(self) -> Ints:
-        """The slots of the crowd, in the order of the coordinator."""
+        """The slots of the members that are gathered, in the order of the coordinator."""
         return self._places
 
     def is_complete(self, group: ClassicGroup) -> bool:
-        """Whether no member but those that are calm can begin to consume before the end of the next join phase."""
-        return all(member.phase in _WITHOUT_ASSIGNMENT or _is_calm(member, group) for member in self.members)
+        """Whether no member but those that are stable can begin to consume before the end of the next join phase."""
+        return all(member.phase in _WITHOUT_ASSIGNMENT or _is_stable(member, group) for member in self.members)
 
     def gather(self, group: ClassicGroup) -> bool:
-        """Make arrays of all calm members of the group. False if there are none, or if something cannot be held."""
-        calm = {member.member_id: member for member in self.members if _is_calm(member, group)}
-        if not calm or not ArrayLedger.can_hold(self.world.ledger):
+        """Make arrays of all stable members of the group. False if there are none, or if something cannot be held."""
+        stable = {member.member_id: member for member in self.members if _is_stable(member, group)}
+        if not stable or not ArrayLedger.can_hold(self.world.ledger):
             return False
         self.world.ledger = ArrayLedger(self.world.ledger)
         self._clear()
         if self.is_alike:
             self.subscribed = SubscribedPartitions.of(self.specs[0].topics, self.ledger.starts, self.world.group.topics)
         for member_id in group.members:
-            member = calm.get(member_id)
+            member = stable.get(member_id)
             if member is not None:
                 self._put(member)
         self._sorted_ids = sorted(self.slots)
@@ -148,14 +144,14 @@ class Crowd:
         self.look_for_next_due()
         return True
 
-    def admit_calm(self, group: ClassicGroup) -> None:
-        """Members that have become calm since the crowd was gathered belong to it too."""
-        calm = {member.member_id: member for member in self.outside if _is_calm(member, group)}
-        if calm:
-            in_order = calm if len(calm) == 1 else [each for each in group.members if each in calm]
+    def admit_stable(self, group: ClassicGroup) -> None:
+        """Take in members that have become stable since the others were gathered."""
+        stable = {member.member_id: member for member in self.outside if _is_stable(member, group)}
+        if stable:
+            in_order = stable if len(stable) == 1 else [each for each in group.members if each in stable]
             for member_id in in_order:
-                self._put(calm[member_id])
-                self._insert(calm[member_id])
+                self._put(stable[member_id])
+                self._insert(stable[member_id])
             self.look_for_next_due()
 
     def _put(self, member: ScriptedClassicMember) -> None:
@@ -208,7 +204,7 @@ class Crowd:
             self.outside.add(member)
             self._write(member, slot, self.ledger.consumed_by(member.identity))
 
-    def disperse(self) -> None:
+    def to_scripted_members(self) -> None:
         """Make scripted members of all of them."""
         if not self.is_gathered:
             return
@@ -261,7 +257,7 @@ class Crowd:
         return self._by_id if self.is_ordered or self.is_alike else None
 
     def by_id_with(self, waiting: Sequence[ScriptedClassicMember]) -> Ints:
-        """The slots of the crowd, and of members that wait, in the order of member ids."""
+        """The slots of the members that are gathered, and of those that wait, in the order of member ids."""
         new = sorted(waiting, key=lambda member: member.member_id)
         at = [bisect.bisect(self._sorted_ids, member.member_id) for member in new]
         return np.insert(self._by_id, at, [self.slot_of[member] for member in new])
@@ -296,7 +292,7 @@ class Crowd:
         """Work out `next_due_ms`."""
         self.next_due_ms = float(self.due_ms[self.places()].min(initial=math.inf))
 
-    def hand_in_due(self) -> int:
+    def apply_due_heartbeats(self) -> int:
         """Hand in the heartbeats that were due before now, each when it was due; returns how many."""
         slots, beats_ms = self.beat_until(self.world.clock.now_ms, self.places())
         if len(slots):
@@ -330,12 +326,17 @@ class Crowd:
         first = self.world.runtime.reserve_turns(len(places))
         self.turn[places] = np.arange(first, first + len(places))
 
-    def begin_sessions(self, found: "RoundTimes") -> None:
-        """Sessions begin again at the end of the join phase, and of those that have synced by then when the leader
-        has."""
-        has_synced = found.sync_ms <= found.assigned_ms
-        self.extend_sessions(found.slots, int(found.joined_ms))
-        self.extend_sessions(found.slots[has_synced], int(found.assigned_ms))
+    def next_beats(self, slots: Ints, done_ms: Floats) -> Floats:
+        """The first heartbeats of members after they were assigned at these times."""
+        next_ms = self.last_beat_ms[slots] + self.period_ms[slots]
+        first_ms = np.where(self.has_beaten[slots], np.maximum(done_ms, next_ms), done_ms)
+        return np.where(self.beats_while_syncing[slots], np.maximum(done_ms, next_ms), first_ms)
+
+    def beats_after(self, slots: Ints, now_ms: float) -> Floats:
+        """The first heartbeats of stable members from now on (`ScriptedMember.resume_heartbeats`)."""
+        last_ms, period_ms = self.last_beat_ms[slots], self.period_ms[slots]
+        last_ms = last_ms + np.maximum((now_ms - last_ms) // period_ms, 0.0) * period_ms
+        return np.maximum(last_ms + period_ms, now_ms)
 
     def extend_by_heartbeats(self, until_ms: float, places: Ints, counted: Sequence[tuple[float, int]]) -> None:
         """Heartbeats until then: counted, those that arrived while members synced (when, who), and those of members at
@@ -347,7 +348,7 @@ class Crowd:
             self.extend_in_turn(np.concatenate([synced, slots]), np.concatenate([synced_ms, beats_ms]))
 
     def set_due(self, places: Ints, at_ms: Floats) -> None:
-        """The next heartbeat of calm members would be at these times; it is left out as long as sessions are safe
+        """The next heartbeat of stable members would be at these times; it is left out as long as sessions are safe
         (`ScriptedMember._beat_at`)."""
         period_ms = self.period_ms[places]
         spare_ms = self.extended_ms[places] + self.world.group.session_timeout_ms - period_ms - at_ms
@@ -361,7 +362,7 @@ def _plain(partitions: Partitions) -> Partitions:
     return {topic: tuple(numbers) for topic, numbers in partitions.items()}
 
 
-def _is_calm(member: ScriptedClassicMember, group: ClassicGroup) -> bool:
+def _is_stable(member: ScriptedClassicMember, group: ClassicGroup) -> bool:
     return (
         member.phase is LifecyclePhase.STABLE
         and member.next_action is None

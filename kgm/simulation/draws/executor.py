@@ -30,7 +30,7 @@ _MOST_PROCESSES = 64
 _START = "import sys; sys.path[:] = {path!r}; from kgm.simulation.draws.worker import main; main({file}, {parent})"
 
 
-class Players(Protocol):
+class DrawExecutor(Protocol):
     """Plays draws of simulations."""
 
     def play(
@@ -50,7 +50,7 @@ class _Here:
             yield simulation.runner_of(task).play()
 
 
-HERE: Players = _Here()
+HERE: DrawExecutor = _Here()
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class _Round:
     draws: dict[int, Draw | None] = field(default_factory=dict)
 
 
-class ParallelPlayers:
+class ParallelDrawExecutor:
     """Plays in up to `processes` processes, by default one for each core. A context manager: the processes end with it,
     at once, whatever they do. They also end when this process is gone.
 
@@ -125,7 +125,7 @@ class ParallelPlayers:
     def play(
         self, simulation: Playable, tasks: Sequence[DrawTask], is_out_of_time: Callable[[], bool]
     ) -> Iterator[Draw]:
-        """See `Players`. A caller that stops before the end ends the processes that are at work."""
+        """See `DrawExecutor`. A caller that stops before the end ends the processes that are at work."""
         done = 0
         while done < len(tasks):
             if self._is_worth_it(len(tasks) - done):

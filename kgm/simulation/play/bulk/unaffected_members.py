@@ -1,14 +1,14 @@
 """Members of a consumer group (KIP-848) that a new epoch does not concern: their target assignment stays as it is, and
 all that they do is to learn of the epoch with their next heartbeat.
 
-In a rolling bounce these are nearly all members each time. While members are bystanders, the arrays here say what they
-know, and what the coordinator knows of them; no heartbeat of theirs is scheduled. `catch_up` carries out what they have
+In a rolling bounce these are nearly all members each time. As long as a member is one of them, the arrays say what it
+knows, and what the coordinator knows of it; none of its heartbeats is scheduled. `catch_up` carries out what they have
 done by now, before an epoch changes and before anything depends on it. Its only trace in what happens meanwhile is the
-order in which timers are set, and `turns` keep room for that. A member whose target assignment changes is handed over
-to the `reconcilers` until it has reached it, and the group begins another epoch. One that is about to stop, or to do
-anything unusual, is released: it is played by events.
+order in which timers are set, for which `ReservedTimerOrder` keeps room. A member whose target assignment changes is
+handed over to `ReconcilingMembers` until it has reached it, and the group begins another epoch. One that is about to
+stop, or to do anything unusual, is released: it is played by events.
 
-What a bystander does, and what it draws for it, is in `scripted_member` and `consumer_member`."""
+What a member does, and what it draws for it, is in `scripted_member` and `consumer_member`."""
 
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -20,38 +20,64 @@ from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind, sessio
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import ConsumerMember, MemberState
-from kgm.simulation.play.bulk.costs import COST_OF_CATCHING_UP, cost_of_epoch, cost_of_gathering, cost_of_reconciling
-from kgm.simulation.play.bulk.heartbeats import ANSWERED, BEHIND, CALM, HeartbeatArrays
-from kgm.simulation.play.bulk.reconcilers import Reconciler, Reconcilers
-from kgm.simulation.play.bulk.streams import Floats, Ints
-from kgm.simulation.play.bulk.turns import FreeTurns
+from kgm.records.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
+from kgm.records.messages.consumer_group_target_assignment_member_key import (
+    ConsumerGroupTargetAssignmentMemberKey as TargetKey,
+)
+from kgm.records.messages.consumer_group_target_assignment_metadata_value import (
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from kgm.records.record import Record
+from kgm.simulation.play.bulk.arrays import (
+    COST_OF_CATCHING_UP,
+    MOST_ROUNDS_AT_ONCE,
+    Floats,
+    Ints,
+    ReservedTimerOrder,
+    cost_of_epoch,
+    cost_of_gathering,
+    cost_of_reconciling,
+)
+from kgm.simulation.play.bulk.consumer_heartbeats import (
+    ANSWERED,
+    BEHIND,
+    UP_TO_DATE,
+    HeartbeatArrays,
+    ReconcilingMember,
+    ReconcilingMembers,
+    heartbeat_response,
+)
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
 from kgm.simulation.play.scripted_member import LifecyclePhase, ScriptedMember
 from kgm.simulation.play.timing import LONGEST_TRIP_MS
 from kgm.simulation.play.virtual_clock import ScheduledCall
 from kgm.simulation.play.world import World
 
+#: Records of the epochs of a group.
+_EPOCHS: Final = (ConsumerGroupMetadataValue, ConsumerGroupTargetAssignmentMetadataValue)
 #: For a session so many heartbeats have to be in time.
 _BEATS_PER_SESSION: Final = 3
 
 
-class Bystanders(HeartbeatArrays):
-    """slots: of the members that are played in bulk, by member id. caught_up: how many of their heartbeats were. saved:
-    see `Bulk`. _stands_by: which of them are bystanders; all others are with the reconcilers."""
+class UnaffectedMembers(HeartbeatArrays):
+    """slots: of the members that are played in bulk, by member id; _is_unaffected: which of them an epoch does not
+    concern; all others are with `_reconciling`. heartbeats_applied, saved, most_rebalances: see `BulkPlayer`."""
+
+    most_rebalances = MOST_ROUNDS_AT_ONCE
 
     def __init__(self, world: World, members: Sequence[ScriptedConsumerMember], settings: BrokerSettings) -> None:
         super().__init__(world, members, settings)
         self.slots: dict[str, int] = {}
-        self.saved = self.caught_up = 0
+        self.saved = self.heartbeats_applied = 0
         self._has_begun = self._is_closed = False
-        self._concerned: list[str] = []
+        self._affected: list[str] = []
         self._next_ms = self._overdue_ms = np.inf
         #: Some member is behind until then at least.
         self._known_ms = -np.inf
         self._is_changed = False
-        self._turns = FreeTurns(world)
-        self._reconcilers = Reconcilers(world, settings)
-        self._stands_by = np.zeros(len(members), dtype=bool)
+        self._timer_order = ReservedTimerOrder(world)
+        self._reconciling = ReconcilingMembers(world, settings)
+        self._is_unaffected = np.zeros(len(members), dtype=bool)
         self._known_call: ScheduledCall | None = None
         self._assigning: tuple[int, int] | None = None
 
@@ -63,7 +89,7 @@ class Bystanders(HeartbeatArrays):
         session_ms = settings.group_consumer_session_timeout_ms
         return interval_ms > LONGEST_TRIP_MS and session_ms > _BEATS_PER_SESSION * (interval_ms + LONGEST_TRIP_MS)
 
-    # -- as the runner of a plan sees it (`coverage.Bulk`)
+    # -- as the runner of a plan sees it (`bulk.BulkPlayer`)
 
     @property
     def is_settled(self) -> bool:
@@ -83,49 +109,46 @@ class Bystanders(HeartbeatArrays):
         self._react()
         if self.slots and self._world.clock.now_ms > until_ms - 2 * self._session_ms:
             # Somebody is about to give up. When, that depends on events.
-            self.disperse()
+            self.to_scripted_members()
             self._is_closed = True
+        self._reconciling.run(self._world.next_event_ms())
         return False
 
     def batch_begins(self) -> None: ...
 
     def coordinator_acts(self) -> None:
         now_ms = self._world.clock.now_ms
-        self._reconcilers.run()
-        if now_ms >= self._next_ms or self._reconcilers.touched:
-            self._turns.coordinator_acts()
+        if now_ms >= self._next_ms or self._reconciling.touched:
+            self._timer_order.reserve()
             if now_ms >= self._overdue_ms:
                 self.catch_up(with_turns=True)
 
     def suspended_timers(self) -> list[tuple[TimerKey, Millis, int]]:
         """The timers that the coordinator would have of the members that are played in bulk, with their turns."""
         self.catch_up(with_turns=True)
-        reconciling = self._reconcilers.members
+        reconciling = self._reconciling.members
         return [
             timer
             for slot in self.slots.values()
             for timer in self._timers(slot, reconciling[slot].known if slot in reconciling else None)
         ]
 
-    def epoch_changes(self) -> None:
-        # What these heartbeats do depends on the epochs of the group, which has not got the new ones yet.
-        self.catch_up()
-        self._is_changed = True
+    def coordinator_writes(self, records: Sequence[Record]) -> None:
+        if any(isinstance(record.value, _EPOCHS) for record in records):
+            # What these heartbeats do depends on the epochs of the group, which has not got the new ones yet.
+            self.catch_up()
+            self._is_changed = True
+        affected = [record.key.member_id for record in records if isinstance(record.key, TargetKey)]
+        if affected:
+            self._affected += affected
+            self._is_changed = True
 
-    def target_changed(self, member_id: str) -> None:
-        # The coordinator is in the middle of an outcome, and must not be told anything else.
-        self._concerned.append(member_id)
-        self._is_changed = True
-
-    def ownership_changes(self) -> None:
-        self._reconcilers.run()
-
-    def disperse(self) -> None:
+    def to_scripted_members(self) -> None:
         self.catch_up(with_turns=True)
         for slot in [*self.slots.values()]:
             self._play_by_events(slot)
         self.slots.clear()
-        self._stands_by[:] = False
+        self._is_unaffected[:] = False
         self._saw()
 
     def release(self, member: ScriptedMember) -> None:
@@ -139,23 +162,23 @@ class Bystanders(HeartbeatArrays):
 
     def catch_up(self, *, with_turns: bool = False) -> None:
         """Carry out what members have done by now. with_turns: and see to it that the timers of all have their turns,
-        also if bystanders have done nothing."""
-        now_ms, reconcilers = self._world.clock.now_ms, self._reconcilers
-        reconcilers.run()
-        if now_ms < self._next_ms and not (with_turns and reconcilers.touched):
+        also if unaffected members have done nothing."""
+        now_ms, reconciling = self._world.clock.now_ms, self._reconciling
+        reconciling.run(now_ms)
+        if now_ms < self._next_ms and not (with_turns and reconciling.touched):
             return
         due_ms, group = self.due_ms, self._group()
         places = self._places()
         who = places[due_ms[places] <= now_ms]
         moved, moved_ms = [who[:0]], [due_ms[:0]]
-        touched = [np.array(reconcilers.touched, dtype=np.int64)]
-        touched_ms = [np.array(reconcilers.touched_ms, dtype=np.float64)]
+        touched = [np.array(reconciling.touched, dtype=np.int64)]
+        touched_ms = [np.array(reconciling.touched_ms, dtype=np.float64)]
         while len(who):
             stage = self.stage[who]
-            if len(calm := who[stage == CALM]):
-                touched.append(calm)
-                touched_ms.append(due_ms[calm])
-                self._hand_in(calm)
+            if len(up_to_date := who[stage == UP_TO_DATE]):
+                touched.append(up_to_date)
+                touched_ms.append(due_ms[up_to_date])
+                self._hand_in(up_to_date)
             if len(arriving := who[stage == BEHIND]):
                 touched.append(arriving)
                 touched_ms.append(due_ms[arriving])
@@ -168,22 +191,22 @@ class Bystanders(HeartbeatArrays):
             self._extend_sessions(np.concatenate(touched), np.concatenate(touched_ms))
         if self._world.kept_records is not None:
             self._record(np.concatenate(moved), np.concatenate(moved_ms), group)
-        self._turns.clear()
-        self.saved -= cost_of_reconciling(len(reconcilers.touched))
-        reconcilers.clear()
+        self._timer_order.clear()
+        self.saved -= cost_of_reconciling(len(reconciling.touched))
+        reconciling.clear()
         self._overdue_ms = now_ms + self._session_ms
         self._next_ms = float(due_ms[places].min(initial=np.inf))
 
     # -- in and out
 
     def _react(self) -> None:
-        """To changes of epochs and targets, and to members that are bystanders no longer."""
+        """To changes of epochs and targets, and to members that they concern."""
         if not self._is_changed:
             return
         self._is_changed = False
-        if self._concerned:
-            concerned, self._concerned = [self.slots.get(member_id) for member_id in self._concerned], []
-            self._reconcile([slot for slot in concerned if slot is not None])
+        if self._affected:
+            affected, self._affected = [self.slots.get(member_id) for member_id in self._affected], []
+            self._reconcile([slot for slot in affected if slot is not None])
         if self._has_begun:
             self._has_begun = False
             self._learn_of_epoch()
@@ -197,45 +220,45 @@ class Bystanders(HeartbeatArrays):
     def _reconcile(self, slots: Sequence[int]) -> None:
         """Members have other targets."""
         self.catch_up()
-        group, reconcilers, given = self._group(), self._reconcilers, []
+        group, reconciling, given = self._group(), self._reconciling, []
         for slot in slots:
             member = self.members[slot]
-            one = reconcilers.members.get(slot)
+            one = reconciling.members.get(slot)
             known = self._as_known(member, group) if one is None else one.known
             target = group.target_of(member.member_id, known.group_instance_id)
-            if not (reconcilers.can_play and reconcilers.may_take(known, target)):
+            if not (reconciling.can_play and reconciling.may_take(known, target)):
                 self.release(member)
             elif one is None:
-                given.append(Reconciler(slot, member, known))
+                given.append(ReconcilingMember(slot, member, known))
             else:
-                one.is_concerned = True
+                one.is_affected = True
         if given:
-            self._give_to_reconcilers(given)
+            self._begin_to_reconcile(given)
         self._saw()
 
-    def _give_to_reconcilers(self, given: Sequence[Reconciler]) -> None:
-        """They are bystanders no longer."""
-        slots, reconcilers = [one.slot for one in given], self._reconcilers
+    def _begin_to_reconcile(self, given: Sequence[ReconcilingMember]) -> None:
+        """An epoch concerns them."""
+        slots, reconciling = [one.slot for one in given], self._reconciling
         self._write_clients(slots)
-        self._stands_by[slots] = False
+        self._is_unaffected[slots] = False
         columns = self.stage, self.due_ms, self.beat_ms, self.replied_ms
         for one, stage, due_ms, beat_ms, replied_ms in zip(
             given, *(column[slots].tolist() for column in columns), strict=True
         ):
-            if stage == CALM:
-                reconcilers.add_calm(one, due_ms)
+            if stage == UP_TO_DATE:
+                reconciling.add_up_to_date(one, due_ms)
             elif stage == BEHIND:
-                reconcilers.add_beating(one, beat_ms)
+                reconciling.add_beating(one, beat_ms)
             else:
-                reconcilers.add_answered(one, replied_ms)
+                reconciling.add_answered(one, replied_ms)
 
-    def _take_from_reconcilers(self, group: ConsumerGroup) -> None:
-        """Those that have reached their targets stand by."""
-        reconcilers = self._reconcilers
-        slots = [slot for slot, one in reconcilers.members.items() if reconcilers.is_at_rest(one)]
+    def _end_reconciling(self, group: ConsumerGroup) -> None:
+        """Those that have reached their targets are unaffected."""
+        reconciling = self._reconciling
+        slots = [slot for slot, one in reconciling.members.items() if reconciling.is_at_rest(one)]
         if slots:
-            resting = [reconcilers.rest(slot) for slot in slots]
-            self._stands_by[slots] = True
+            resting = [reconciling.rest(slot) for slot in slots]
+            self._is_unaffected[slots] = True
             self._read_clients(slots, [one.known for one, _ in resting], group)
             self.due_ms[slots] = [due_ms for _, due_ms in resting]
 
@@ -245,8 +268,8 @@ class Bystanders(HeartbeatArrays):
         group = self._group()
         if not (self._is_closed or group.regexes or group.metadata_expired(Millis(int(self._world.now_ms)))):
             self._gather(group)
-        self._take_from_reconcilers(group)
-        self._reconcilers.epoch_began()
+        self._end_reconciling(group)
+        self._reconciling.epoch_began()
         for member in self.by_events(self.members):
             member.resume_heartbeats()
         if not self.slots:
@@ -262,23 +285,23 @@ class Bystanders(HeartbeatArrays):
         self._saw()
 
     def _gather(self, group: ConsumerGroup) -> None:
-        found = [slot for slot in self._outside() if _stands_by(self.members[slot], group)]
+        found = [slot for slot in self._outside() if _is_unaffected(self.members[slot], group)]
         if found:
             self._read_clients(found, [group.members[self.members[slot].member_id] for slot in found], group)
             for slot in found:
                 self._read(self.members[slot])
-            self._stands_by[found] = True
+            self._is_unaffected[found] = True
             self.saved -= cost_of_gathering(len(found), 0)
             self._saw()
 
     def _places(self) -> Ints:
-        """The slots of bystanders."""
-        return np.flatnonzero(self._stands_by)
+        """The slots of unaffected members."""
+        return np.flatnonzero(self._is_unaffected)
 
     def _outside(self) -> list[int]:
         """The slots of all others."""
-        is_outside = ~self._stands_by
-        is_outside[[*self._reconcilers.members]] = False
+        is_outside = ~self._is_unaffected
+        is_outside[[*self._reconciling.members]] = False
         others: list[int] = np.flatnonzero(is_outside).tolist()
         return others
 
@@ -293,7 +316,7 @@ class Bystanders(HeartbeatArrays):
         return session_key(self._world.group.group_id, member.member_id)
 
     def _timers(self, slot: int, known: ConsumerMember | None) -> list[tuple[TimerKey, Millis, int]]:
-        """The timers of a member in the coordinator, with their turns. known: None of a bystander."""
+        """The timers of a member in the coordinator, with their turns. known: None if it is unaffected."""
         deadline_ms, turn = int(self.deadline_ms[slot]), int(self.turn[slot])
         timers = [(self._session_key(self.members[slot]), Millis(deadline_ms), turn)]
         if known is not None and known.state is MemberState.UNREVOKED_PARTITIONS:
@@ -317,16 +340,32 @@ class Bystanders(HeartbeatArrays):
     def _play_by_events(self, slot: int) -> None:
         """Tell the coordinator what it would know of a member, and schedule what the member does next."""
         member, group, runtime = self.members[slot], self._group(), self._world.runtime
-        is_reconciling = slot in self._reconcilers.members
-        known = self._reconcilers.release(slot) if is_reconciling else self._as_known(member, group)
+        is_reconciling = slot in self._reconciling.members
+        known = self._reconciling.release(slot) if is_reconciling else self._as_known(member, group)
         if group.members[member.member_id].member_epoch != known.member_epoch:
             runtime.engine.replay(records.current_record(group, known))
         runtime.resume_timers(self._timers(slot, known))
         if not is_reconciling:
             self._write(slot)
-            self._behind -= int(self.stage[slot] != CALM)
-        self._stands_by[slot] = False
+            self._behind -= int(self.stage[slot] != UP_TO_DATE)
+        self._is_unaffected[slot] = False
         self._known_ms = -np.inf
+
+    def _write(self, slot: int) -> None:
+        """Make a scripted member of it again."""
+        member, now_ms, stage = self.members[slot], self._world.now_ms, self.stage[slot]
+        self._write_clients([slot])
+        beat_ms, arrives_ms = float(self.beat_ms[slot]), float(self.arrives_ms[slot])
+        if stage == UP_TO_DATE:
+            member.resume_beating_at(float(self.due_ms[slot]))
+        elif stage == BEHIND and beat_ms > now_ms:
+            member.resume_beating_at(beat_ms)
+        elif stage == BEHIND:
+            member.chance.drawn += 1
+            member.has_sent_heartbeat(beat_ms, arrives_ms)
+        else:
+            answer = heartbeat_response(member.member_id, int(self.answer[slot]), self._interval_ms)
+            member.is_sent_answer(beat_ms, answer, float(self.replied_ms[slot]))
 
     # -- heartbeats
 
@@ -336,19 +375,19 @@ class Bystanders(HeartbeatArrays):
         places, at_ms = places[order], at_ms[order]
         # Of several values for one slot numpy keeps the last.
         self.deadline_ms[places] = at_ms.astype(np.int64) + self._session_ms
-        self.turn[places] = self._turns.at(at_ms)
+        self.turn[places] = self._timer_order.at(at_ms)
         self._world.requests += len(places)
-        self.caught_up += len(places)
+        self.heartbeats_applied += len(places)
         self.saved += len(places) - COST_OF_CATCHING_UP
 
     def _record(self, moved: Ints, moved_ms: Floats, group: ConsumerGroup) -> None:
         """The records that the coordinator would have written at these times."""
         slots: list[int] = moved.tolist()
         written = [records.current_record(group, self._as_known(self.members[slot], group)) for slot in slots]
-        written += self._reconcilers.written
-        written_ms = np.concatenate([moved_ms, self._reconcilers.written_ms])
+        written += self._reconciling.written
+        written_ms = np.concatenate([moved_ms, self._reconciling.written_ms])
         order = np.argsort(written_ms, kind="stable")
-        self._turns.record([written[at] for at in order.tolist()], written_ms[order])
+        self._timer_order.record([written[at] for at in order.tolist()], written_ms[order])
 
     # -- who has the target assignment computed
 
@@ -377,12 +416,12 @@ class Bystanders(HeartbeatArrays):
         # Those that wait for an answer send the next heartbeat later, but maybe before that one arrives.
         next_ms = self.beat_ms[answered] + self.period_ms[answered]
         first_ms = float(self.arrives_ms[waiting].min(initial=np.inf))
-        reconciler_ms, reconciler = self._reconcilers.next_arrival()
-        limit_ms = min(first_ms, float(next_ms.min(initial=np.inf)) + LONGEST_TRIP_MS, reconciler_ms)
+        reconciling_ms, reconciling = self._reconciling.next_arrival()
+        limit_ms = min(first_ms, float(next_ms.min(initial=np.inf)) + LONGEST_TRIP_MS, reconciling_ms)
         chosen, epochs = answered[next_ms <= limit_ms].tolist(), self._assigning
         chosen += waiting[self.arrives_ms[waiting] <= limit_ms].tolist()
-        if reconciler is not None and reconciler_ms <= limit_ms:
-            chosen.append(reconciler)
+        if reconciling is not None and reconciling_ms <= limit_ms:
+            chosen.append(reconciling)
         for slot in chosen:
             self.release(self.members[slot])
         self._assigning = epochs
@@ -401,7 +440,7 @@ class Bystanders(HeartbeatArrays):
     def _last_answer_ms(self) -> float:
         """When the last answer arrives of those that members wait for, or will wait for."""
         places = self._places()
-        return float(self.replied_ms[places[self.stage[places] != CALM]].max(initial=-np.inf))
+        return float(self.replied_ms[places[self.stage[places] != UP_TO_DATE]].max(initial=-np.inf))
 
     def _settled_from_ms(self) -> float:
         """Until then at least, some member is behind, or waits for an answer."""
@@ -409,15 +448,15 @@ class Bystanders(HeartbeatArrays):
         if self._behind and answered_ms <= self._world.clock.now_ms:
             self.catch_up()
             answered_ms = self._last_answer_ms()
-        self._reconcilers.run()
-        return max(answered_ms, self._reconcilers.settled_from_ms())
+        self._reconciling.run(self._world.clock.now_ms)
+        return max(answered_ms, self._reconciling.settled_from_ms())
 
     def _look(self) -> None:
         self._known_call = None
         self._look_when_known()
 
 
-def _stands_by(member: ScriptedConsumerMember, group: ConsumerGroup) -> bool:
+def _is_unaffected(member: ScriptedConsumerMember, group: ConsumerGroup) -> bool:
     """Whether all that a member has to do is to learn of epochs."""
     known = group.members.get(member.member_id)
     if (

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgm.simulation.play.bulk.ledger import NOBODY, ArrayLedger
+from kgm.simulation.play.bulk.arrays import NOBODY, ArrayLedger
 from kgm.simulation.play.ownership_ledger import OwnershipLedger
 from tests.selection import sized
 

@@ -19,11 +19,11 @@ from kgm.simulation.bounce import Simulation
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
 from kgm.simulation.plan.synthetic_group import synthetic_group
 from kgm.simulation.play import plan_runner, timing
-from kgm.simulation.play.bulk import streams
-from kgm.simulation.play.bulk.bystanders import Bystanders
-from kgm.simulation.play.bulk.reconcilers import Reconcilers
+from kgm.simulation.play.bulk import arrays
+from kgm.simulation.play.bulk.consumer_heartbeats import ReconcilingMembers
+from kgm.simulation.play.bulk.unaffected_members import UnaffectedMembers
 from kgm.simulation.play.plan_runner import PlanRunner
-from kgm.simulation.play.timing import DIRECTED, DrawTiming
+from kgm.simulation.play.timing import EXTREME_TIMINGS, DrawTiming
 from kgm.simulation.play.world import World
 from tests.selection import sized
 from tests.simulation.groups import DYNAMIC, STATIC, ids
@@ -46,7 +46,7 @@ def consumers(members, partitions, membership=DYNAMIC, assignor="uniform", *, li
 
 def make_messages_slow(monkeypatch):
     """One in four."""
-    for module in (timing, streams):
+    for module in (timing, arrays):
         monkeypatch.setattr(module, "SLOW_BELOW", 1 << (timing.SLOW_BITS - 2))
 
 
@@ -92,8 +92,8 @@ def test_most_heartbeats_of_a_rolling_bounce_are_played_in_bulk(assignor, librar
     group = consumers(40, 95, assignor=assignor, library=library)
     runner = assert_equal(group, Plan(bounce=ids(group)[:12], rolling=Rolling(), restart_time_ms=restart_time_ms))
     assert 12 < runner.world.rebalances <= 24
-    assert isinstance(runner.bulk, Bystanders)
-    share = runner.bulk.caught_up / runner.world.requests
+    assert isinstance(runner.bulk, UnaffectedMembers)
+    share = runner.bulk.heartbeats_applied / runner.world.requests
     assert share > 0.8, share
 
 
@@ -106,8 +106,8 @@ def test_brokers_of_each_release(version, assignor):
     group = consumers(30, 61, assignor=assignor)
     plan = Plan(bounce=ids(group)[:8], scale_out=2, rolling=Rolling(), restart_time_ms=3_000, kafka_version=version)
     runner = assert_equal(group, plan)
-    assert isinstance(runner.bulk, Bystanders)
-    assert runner.bulk.caught_up > 8 * 20
+    assert isinstance(runner.bulk, UnaffectedMembers)
+    assert runner.bulk.heartbeats_applied > 8 * 20
 
 
 @pytest.mark.parametrize("seed", range(sized(6, 60)))
@@ -129,9 +129,9 @@ def test_epochs_that_begin_while_members_reconcile(seed, monkeypatch):
         settings=assigned_every, kafka_version=r.choice(VERSIONS[-2:] if assigned_every else VERSIONS),
         scale_out=r.choice([0, 2]),
     )  # fmt: skip
-    runner = assert_equal(group, plan, seed=f"epochs {seed}", timing=r.choice([DrawTiming, *DIRECTED]))
-    assert isinstance(runner.bulk, Bystanders)
-    assert runner.bulk.caught_up > 0
+    runner = assert_equal(group, plan, seed=f"epochs {seed}", timing=r.choice([DrawTiming, *EXTREME_TIMINGS]))
+    assert isinstance(runner.bulk, UnaffectedMembers)
+    assert runner.bulk.heartbeats_applied > 0
 
 
 @pytest.mark.parametrize("seed", range(sized(1, 6)))
@@ -154,28 +154,28 @@ def test_who_has_the_target_assignment_computed_is_foreseen(monkeypatch):
     """The member whose heartbeat arrives first is played by events in time; also one that is about to react to an
     answer, whose heartbeat is drawn only then."""
     foreseen, arrived = [], set()
-    next_arrival, release, arrive = Reconcilers.next_arrival, Bystanders.release, World._arrive
+    next_arrival, release, arrive = ReconcilingMembers.next_arrival, UnaffectedMembers.release, World._arrive
 
-    def look(reconcilers):
-        drawn = [one.member.chance.drawn for one in reconcilers.members.values()]
-        at_ms, slot = next_arrival(reconcilers)
-        assert drawn == [one.member.chance.drawn for one in reconcilers.members.values()]
-        one = reconcilers.members.get(slot)
+    def look(reconciling):
+        drawn = [one.member.chance.drawn for one in reconciling.members.values()]
+        at_ms, slot = next_arrival(reconciling)
+        assert drawn == [one.member.chance.drawn for one in reconciling.members.values()]
+        one = reconciling.members.get(slot)
         looked[:] = [] if one is None else [(one.member, at_ms, one.due_ms != at_ms)]
         return at_ms, slot
 
-    def watched(bystanders, member):
+    def watched(unaffected, member):
         foreseen.extend(each for each in looked if each[0] is member)
         looked.clear()
-        release(bystanders, member)
+        release(unaffected, member)
 
     def arrives(world, client, *rest):
         arrived.add((client, world.clock.now_ms))
         arrive(world, client, *rest)
 
     looked = []
-    monkeypatch.setattr(Reconcilers, "next_arrival", look)
-    monkeypatch.setattr(Bystanders, "release", watched)
+    monkeypatch.setattr(ReconcilingMembers, "next_arrival", look)
+    monkeypatch.setattr(UnaffectedMembers, "release", watched)
     monkeypatch.setattr(World, "_arrive", arrives)
     make_messages_slow(monkeypatch)
     group = consumers(30, 95, assignor="range")
@@ -191,16 +191,16 @@ def test_who_has_the_target_assignment_computed_is_foreseen(monkeypatch):
 
 def test_the_world_knows_who_is_not_reconciled(monkeypatch):
     """Also of members that no record is written of: they may be played by events at any time."""
-    settled_from_ms, seen = Reconcilers.settled_from_ms, set()
+    settled_from_ms, seen = ReconcilingMembers.settled_from_ms, set()
 
-    def look(reconcilers):
-        for one in reconcilers.members.values():
+    def look(reconciling):
+        for one in reconciling.members.values():
             is_reconciled = one.known.state is MemberState.STABLE
             assert (one.known.member_id not in runner.world.unreconciled) == is_reconciled
             seen.add(one.known.state)
-        return settled_from_ms(reconcilers)
+        return settled_from_ms(reconciling)
 
-    monkeypatch.setattr(Reconcilers, "settled_from_ms", look)
+    monkeypatch.setattr(ReconcilingMembers, "settled_from_ms", look)
     group = consumers(20, 47, assignor="range")
     simulation = Simulation.of(group, Plan(bounce=ids(group)[:6], rolling=Rolling(), restart_time_ms=1_000))
     runner = PlanRunner(simulation.group, simulation.plan, simulation.settings, "known", bulk_from=1)
@@ -241,29 +241,29 @@ def test_members_that_learn_of_an_epoch_before_it_has_a_target_assignment(assign
         settings={ASSIGNED_EVERY: str(assigned_every_ms)}, kafka_version=BrokerVersion.parse("4.3.0"),
     )  # fmt: skip
     runner = assert_equal(group, plan)
-    assert isinstance(runner.bulk, Bystanders)
-    assert runner.bulk.caught_up > 100
+    assert isinstance(runner.bulk, UnaffectedMembers)
+    assert runner.bulk.heartbeats_applied > 100
 
 
 @pytest.mark.parametrize("membership", [STATIC, DYNAMIC])
 def test_processes_that_are_killed_are_missed(membership):
-    """Their session timers are not the coordinator's while they are bystanders: they get them back."""
+    """Their session timers are not the coordinator's while they are played in bulk: they get them back."""
     group = consumers(24, 50, membership)
     plan = Plan(bounce=ids(group)[:8], rolling=Rolling(max_unavailable=2), stop=Stop.CRASH, restart_time_ms=100_000)
     runner = assert_equal(group, plan)
-    assert isinstance(runner.bulk, Bystanders)
-    assert runner.bulk.caught_up > 100
+    assert isinstance(runner.bulk, UnaffectedMembers)
+    assert runner.bulk.heartbeats_applied > 100
 
 
 @pytest.mark.parametrize("seed", range(sized(1, 8)))
-@pytest.mark.parametrize("kind", DIRECTED)
+@pytest.mark.parametrize("kind", EXTREME_TIMINGS)
 def test_unusual_timings(kind, seed):
     """Everybody in step, or as far apart as can be; some messages are slow."""
     group = consumers(50, 120, library=LIBRARIES[1 + seed % 2])
     plan = Plan(bounce=ids(group)[:6], scale_out=seed % 3, rolling=Rolling(max_unavailable=1 + seed % 2))
     runner = assert_equal(group, plan, seed=f"unusual {seed}", timing=kind)
-    assert isinstance(runner.bulk, Bystanders)
-    assert runner.bulk.caught_up > 100
+    assert isinstance(runner.bulk, UnaffectedMembers)
+    assert runner.bulk.heartbeats_applied > 100
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
@@ -283,7 +283,7 @@ def test_slow_messages_between_frequent_heartbeats(seed, assignor, monkeypatch):
         restart_time_ms=r.choice([0, 2_000, 7_000]), stop=r.choice([Stop.CLEAN, Stop.CLEAN, Stop.CRASH]),
         settings=broker, kafka_version=BrokerVersion.parse("4.3.0"),
     )  # fmt: skip
-    assert_equal(group, plan, seed=f"slow {seed}", timing=r.choice([DrawTiming, *DIRECTED]))
+    assert_equal(group, plan, seed=f"slow {seed}", timing=r.choice([DrawTiming, *EXTREME_TIMINGS]))
 
 
 @pytest.mark.parametrize("patience_ms", range(30_000, 58_000, sized(16_000, 4_000)))
@@ -310,7 +310,7 @@ def test_without_numpy_everything_is_played_by_events(monkeypatch):
     plan = Plan(bounce=ids(group)[:2], rolling=Rolling())
     with_numpy, _, _, runner = play(group, plan, bulk_from=None)
     assert runner.bulk is not None
-    monkeypatch.setitem(__import__("sys").modules, "kgm.simulation.play.bulk.bystanders", None)
+    monkeypatch.setitem(__import__("sys").modules, "numpy", None)
     without, _, _, runner = play(group, plan, bulk_from=None)
     assert runner.bulk is None
     assert without == with_numpy

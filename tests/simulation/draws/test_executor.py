@@ -10,10 +10,10 @@ import pytest
 
 from kgm.model.errors import RefusedError, TimedOutError
 from kgm.simulation.bounce import Simulation, simulate
-from kgm.simulation.draws.players import HERE, ParallelPlayers, cores
+from kgm.simulation.draws.executor import HERE, ParallelDrawExecutor, cores
 from kgm.simulation.draws.task import DrawTask
 from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling
-from kgm.simulation.play.timing import DIRECTED
+from kgm.simulation.play.timing import EXTREME_TIMINGS
 from tests.simulation.groups import ids, made_up
 
 TASKS = [DrawTask(number=number) for number in range(6)]
@@ -51,13 +51,13 @@ def wait_until_gone(pids, within_s=10):
 
 
 def test_a_task_gives_the_same_draw_here_and_in_any_number_of_processes(simulation):
-    tasks = [*TASKS, DrawTask(number=1, directed=DIRECTED[0]), DrawTask(number=2, keeps_holdings=True)]
+    tasks = [*TASKS, DrawTask(number=1, extreme=EXTREME_TIMINGS[0]), DrawTask(number=2, keeps_holdings=True)]
     here = list(HERE.play(simulation, tasks, never))
     assert len({draw.stopped_partition_ms for draw in here}) > 1
     for processes in (1, 2, 3):
-        with ParallelPlayers(processes, worth_s=0) as players:
-            assert list(players.play(simulation, tasks, never)) == here
-            assert len(players.process_ids) == (processes if processes > 1 else 0)
+        with ParallelDrawExecutor(processes, worth_s=0) as executor:
+            assert list(executor.play(simulation, tasks, never)) == here
+            assert len(executor.process_ids) == (processes if processes > 1 else 0)
 
 
 @pytest.mark.slow
@@ -66,22 +66,22 @@ def test_a_prediction_does_not_depend_on_who_plays(membership):
     group = made_up(4, 9, membership, "range")
     plan = Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=2_000)
     expected = simulate(group, plan, draws=20, seed=3, keeps_holdings=True)
-    with ParallelPlayers(2, worth_s=0) as players:
-        assert simulate(group, plan, draws=20, seed=3, keeps_holdings=True, players=players) == expected
+    with ParallelDrawExecutor(2, worth_s=0) as executor:
+        assert simulate(group, plan, draws=20, seed=3, keeps_holdings=True, executor=executor) == expected
 
 
 def test_what_takes_no_time_is_played_here(simulation):
-    with ParallelPlayers(2) as players:
-        list(players.play(simulation, TASKS[:3], never))
-        assert players.process_ids == ()
+    with ParallelDrawExecutor(2) as executor:
+        list(executor.play(simulation, TASKS[:3], never))
+        assert executor.process_ids == ()
 
 
 def test_draws_of_a_process_that_is_killed_are_played_here(simulation):
     expected = list(HERE.play(simulation, TASKS, never))
-    with ParallelPlayers(2, worth_s=0) as players:
-        played = players.play(simulation, TASKS, never)
+    with ParallelDrawExecutor(2, worth_s=0) as executor:
+        played = executor.play(simulation, TASKS, never)
         draws = [next(played), next(played)]
-        for pid in players.process_ids:
+        for pid in executor.process_ids:
             os.kill(pid, signal.SIGKILL)
         assert [*draws, *played] == expected
 
@@ -90,16 +90,16 @@ def test_an_error_in_a_process_is_the_error_that_there_would_be_here():
     group = made_up(3, 6, Membership.DYNAMIC, "range")
     refused = Simulation.of(group, Plan(bounce=ids(group)))
     refused = replace(refused, group=replace(refused.group, assignor="unheard-of"))
-    with ParallelPlayers(2, worth_s=0) as players, pytest.raises(RefusedError, match="unheard-of"):
-        list(players.play(refused, TASKS, never))
+    with ParallelDrawExecutor(2, worth_s=0) as executor, pytest.raises(RefusedError, match="unheard-of"):
+        list(executor.play(refused, TASKS, never))
 
 
-def test_processes_end_with_the_players_whatever_they_do(slow):
-    with ParallelPlayers(2, worth_s=0) as players:
-        played = players.play(slow, [*TASKS], lambda: len(players.process_ids) == 2)
+def test_processes_end_with_the_executor_whatever_they_do(slow):
+    with ParallelDrawExecutor(2, worth_s=0) as executor:
+        played = executor.play(slow, [*TASKS], lambda: len(executor.process_ids) == 2)
         with pytest.raises(TimedOutError):
             list(played)
-        assert players.process_ids == ()  # those at work were ended with the time limit
+        assert executor.process_ids == ()  # those at work were ended with the time limit
 
 
 def test_processes_end_with_an_interrupt(slow):
@@ -107,13 +107,13 @@ def test_processes_end_with_an_interrupt(slow):
 
     def interrupted():
         nonlocal pids
-        pids = players.process_ids
+        pids = executor.process_ids
         if pids:
             raise KeyboardInterrupt
         return False
 
-    with pytest.raises(KeyboardInterrupt), ParallelPlayers(2, worth_s=0) as players:
-        list(players.play(slow, TASKS, interrupted))
+    with pytest.raises(KeyboardInterrupt), ParallelDrawExecutor(2, worth_s=0) as executor:
+        list(executor.play(slow, TASKS, interrupted))
     assert pids
     wait_until_gone(pids)
 
@@ -121,20 +121,20 @@ def test_processes_end_with_an_interrupt(slow):
 _PARENT = """
 import sys
 from kgm.simulation.bounce import Simulation
-from kgm.simulation.draws.players import ParallelPlayers
+from kgm.simulation.draws.executor import ParallelDrawExecutor
 from kgm.simulation.draws.task import DrawTask
 from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling
 from tests.simulation.groups import ids, made_up
 group = made_up(80, 80, Membership.DYNAMIC, "range")
 plan = Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=2_000)
-players, said = ParallelPlayers(2, worth_s=0), False
+executor, said = ParallelDrawExecutor(2, worth_s=0), False
 def look():
     global said
-    if not said and len(players.process_ids) == 2:
+    if not said and len(executor.process_ids) == 2:
         said = True
-        print(*players.process_ids, flush=True)
+        print(*executor.process_ids, flush=True)
     return False
-list(players.play(Simulation.of(group, plan), [DrawTask(number=n) for n in range(50)], look))
+list(executor.play(Simulation.of(group, plan), [DrawTask(number=n) for n in range(50)], look))
 """
 
 
