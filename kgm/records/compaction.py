@@ -15,9 +15,9 @@ removed in ascending order, so that a crash never leaves a record whose successo
 back."""
 
 import os
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +31,7 @@ from kgm.records.batch import (
     Batch,
     RawRecord,
     encode_batch,
+    parse_batch,
 )
 from kgm.records.files import open_file, open_to_read
 from kgm.records.segment import (
@@ -45,7 +46,9 @@ from kgm.records.segment import (
     batches,
     file_name,
     sync_directory,
+    unreadable,
 )
+from kgm.records.transactions import LogTransactions
 
 #: Kafka's `log.cleaner.delete.retention.ms`: 24 h.
 DELETE_RETENTION_MS: Final = 86_400_000
@@ -72,37 +75,12 @@ class CompactionReport:
 
 
 @dataclass(slots=True)
-class _Transactions:
-    """Where the transactions of each producer end."""
-
-    markers: dict[int, list[tuple[int, bool]]] = field(default_factory=dict)
-    open_since: dict[int, int] = field(default_factory=dict)
-
-    def see(self, batch: Batch) -> None:
-        if batch.is_control:
-            marker = batch.marker
-            if marker is not None:
-                self.markers.setdefault(batch.producer_id, []).append((batch.base_offset, marker.commit))
-                self.open_since.pop(batch.producer_id, None)
-        elif batch.transactional:
-            self.open_since.setdefault(batch.producer_id, batch.base_offset)
-
-    def is_aborted(self, batch: Batch) -> bool:
-        """Whether a data batch belongs to an aborted transaction, in a part of the log where all transactions have
-        ended."""
-        if not batch.transactional:
-            return False
-        ends = self.markers[batch.producer_id]
-        return not ends[bisect_right(ends, (batch.base_offset, True))][1]
-
-
-@dataclass(slots=True)
 class _Cleaning:
     """One compaction: what is known about the log, and counters."""
 
     now_ms: int
     delete_retention_ms: int
-    transactions: _Transactions
+    transactions: LogTransactions
     latest: dict[bytes, int]
     #: The last offset of the last batch that is compacted. That batch is kept, so that the log keeps its end.
     last_offset: int
@@ -183,23 +161,20 @@ def _empty(batch: Batch) -> bytes:
 
 
 def compact(
-    directory: Path, segments: list[Segment], *, now_ms: int, delete_retention_ms: int, segment_bytes: int
-) -> CompactionReport:
-    """Compact all but the last of `segments`; the list is updated with the files. Raises OSError, CorruptLogError."""
-    transactions = _Transactions()
-    for segment in segments:
-        for batch in _read(segment):
-            try:
-                transactions.see(batch)
-            except DecodeError as error:
-                raise _unreadable(segment, batch, error) from error
-    stable = min(transactions.open_since.values(), default=segments[-1].base_offset)
+    directory: Path, segments: list[Segment], transactions: LogTransactions, *, now_ms: int, delete_retention_ms: int,
+    segment_bytes: int,
+) -> CompactionReport:  # fmt: skip
+    """Compact all but the last of `segments`; the list is updated with the files. transactions: of the whole log.
+    Raises OSError, CorruptLogError."""
+    stable = transactions.stable_offset(segments[-1].base_offset)
     cleanable = [segment for segment in segments[:-1] if segment.next_offset <= stable]
     if not cleanable:
         return CompactionReport()
     before = sum(segment.size for segment in cleanable)
     clean_until = cleanable[-1].next_offset
-    latest = _latest_offsets(cleanable, transactions)
+    latest: dict[bytes, int] = {}
+    for segment in cleanable:
+        latest |= _latest_offsets(_read(segment), transactions, partial(_records, segment))
     cleaning = _Cleaning(now_ms, delete_retention_ms, transactions, latest, last_offset=clean_until - 1)
     groups = list(_groups(cleanable, segment_bytes))
     after = [_clean_group(directory, group, segments, cleaning) for group in groups]
@@ -212,6 +187,18 @@ def compact(
         records_before=cleaning.records_before,
         records_after=cleaning.records_after,
     )
+
+
+def compacted(
+    log: Sequence[Batch], transactions: LogTransactions, *, now_ms: int, delete_retention_ms: int
+) -> tuple[list[bytes], int]:
+    """A log that is in memory: (what is left of the batches below an offset, this offset, below which all transactions
+    have ended). Raises DecodeError."""
+    end = transactions.stable_offset(log[-1].last_offset + 1)
+    closed = [batch for batch in log if batch.last_offset < end]
+    latest = _latest_offsets(closed, transactions, lambda batch: batch.records)
+    cleaning = _Cleaning(now_ms, delete_retention_ms, transactions, latest, last_offset=end - 1)
+    return [data for batch in closed if (data := cleaning.cleaned(batch)) is not None], end
 
 
 def finish_swaps(directory: Path) -> tuple[Path, ...]:
@@ -237,14 +224,15 @@ def finish_swaps(directory: Path) -> tuple[Path, ...]:
     return tuple(finished)
 
 
-def _latest_offsets(segments: Sequence[Segment], transactions: _Transactions) -> dict[bytes, int]:
+def _latest_offsets(
+    batches: Iterable[Batch], transactions: LogTransactions, records_of: Callable[[Batch], Sequence[RawRecord]]
+) -> dict[bytes, int]:
     """The last offset of every key, without records of aborted transactions, which supersede nothing."""
     return {
         record.key: record.offset
-        for segment in segments
-        for batch in _read(segment)
+        for batch in batches
         if not batch.is_control and not transactions.is_aborted(batch)
-        for record in _records(segment, batch)
+        for record in records_of(batch)
         if record.key is not None
     }
 
@@ -268,10 +256,10 @@ def _clean_group(directory: Path, group: list[Segment], segments: list[Segment],
     first = group[0]
     path = directory / file_name(first.base_offset, LOG + CLEANED)
     try:
-        size = _write_cleaned(path, group, cleaning)
-        if len(group) == 1 and size == first.size and _content(path) == _content(first.path):
+        cleaned = _write_cleaned(path, group, cleaning)
+        if len(group) == 1 and cleaned.size == first.size and _content(path) == _content(first.path):
             path.unlink()
-            return size
+            return cleaned.size
     except BaseException:
         path.unlink(missing_ok=True)
         raise
@@ -283,11 +271,14 @@ def _clean_group(directory: Path, group: list[Segment], segments: list[Segment],
     except OSError as error:
         raise IncompleteSwapError(error.errno, error.strerror, str(swap)) from error
     at = segments.index(first)
-    segments[at : at + len(group)] = [Segment(first.base_offset, first.path, size, group[-1].next_offset)]
-    return size
+    segments[at : at + len(group)] = [cleaned]
+    return cleaned.size
 
 
-def _write_cleaned(path: Path, group: list[Segment], cleaning: _Cleaning) -> int:
+def _write_cleaned(path: Path, group: list[Segment], cleaning: _Cleaning) -> Segment:
+    """Write a file at `path`; returns the segment that it is once it is in its place."""
+    first = group[0]
+    cleaned = Segment(first.base_offset, first.path, 0, first.base_offset)
     fd = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with os.fdopen(fd, "wb", buffering=1 << 20) as out:
         for segment in group:
@@ -295,9 +286,11 @@ def _write_cleaned(path: Path, group: list[Segment], cleaning: _Cleaning) -> int
                 data = cleaning.cleaned(batch)
                 if data is not None:
                     out.write(data)
+                    cleaned.add(batch if data is batch.data else parse_batch(data))
         out.flush()
         os.fsync(out.fileno())
-        return out.tell()
+    cleaned.next_offset = group[-1].next_offset
+    return cleaned
 
 
 def _put_in_place(directory: Path, swap: Path, base_offset: int, old: Sequence[Path]) -> Path:
@@ -331,8 +324,4 @@ def _records(segment: Segment, batch: Batch) -> tuple[RawRecord, ...]:
     try:
         return batch.records
     except DecodeError as error:
-        raise _unreadable(segment, batch, error) from error
-
-
-def _unreadable(segment: Segment, batch: Batch, error: DecodeError) -> CorruptLogError:
-    return CorruptLogError(f"{segment.path}: the batch at offset {batch.base_offset} is not readable: {error.message}")
+        raise unreadable(segment, batch, error) from error

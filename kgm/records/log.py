@@ -23,11 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from kgm.model.errors import ErrorCode, KgmError
+from kgm.model.errors import DecodeError, ErrorCode, KgmError
 from kgm.records import compaction, segment_sizes
-from kgm.records.batch import Batch, Marker, ProducerInfo, marker_batch, new_batch
+from kgm.records.batch import Batch, Marker, ProducerInfo, marker_batch, new_batch, parse_batch
 from kgm.records.compaction import DELETE_RETENTION_MS, CompactionReport
 from kgm.records.files import check_folder, open_file, open_to_read
+from kgm.records.log_reader import LogReader
 from kgm.records.record import Record, encode_record
 from kgm.records.segment import (
     BadBatch,
@@ -39,7 +40,9 @@ from kgm.records.segment import (
     is_start_of_batch,
     is_torn_tail,
     sync_directory,
+    unreadable,
 )
+from kgm.records.transactions import LogTransactions
 
 #: Kafka's `offsets.topic.segment.bytes`.
 SEGMENT_BYTES: Final = 104_857_600
@@ -93,6 +96,9 @@ class OffsetsLog:
         self._segment_bytes = segment_bytes
         self._max_batch_bytes = max_batch_bytes
         self._segments: list[Segment] = []
+        self._transactions = LogTransactions()
+        #: What consumers read.
+        self.reader = LogReader(self._segments, self._transactions)
         self._active = -1
         self._unflushed = False
         self._new_files = False
@@ -190,7 +196,7 @@ class OffsetsLog:
             data = new_batch(
                 pairs, base_offset=base_offset, timestamp_ms=now_ms, leader_epoch=self.leader_epoch, producer=producer
             )
-            self._write(data, len(pairs))
+            self._write(data)
         return base_offset
 
     def append_marker(self, producer: ProducerInfo, *, commit: bool, now_ms: int, coordinator_epoch: int = 0) -> int:
@@ -203,7 +209,7 @@ class OffsetsLog:
             timestamp_ms=now_ms,
             leader_epoch=self.leader_epoch,
         )
-        self._write(data, 1)
+        self._write(data)
         return base_offset
 
     def flush(self) -> None:
@@ -242,6 +248,7 @@ class OffsetsLog:
             report = compaction.compact(
                 self.directory,
                 self._segments,
+                self._transactions,
                 now_ms=now_ms,
                 delete_retention_ms=delete_retention_ms,
                 segment_bytes=self._segment_bytes,
@@ -252,6 +259,7 @@ class OffsetsLog:
         self._sizes_known = True
         self._save_sizes()
         self._compacted_until = self._segments[-1].base_offset
+        self._transactions.forget_below(report.clean_until)
         return report
 
     def close(self) -> None:
@@ -278,22 +286,29 @@ class OffsetsLog:
         if self._broken is not None:
             raise OSError(errno.EIO, f"the log is out of use since: {self._broken}", str(self.directory))
 
-    def _write(self, data: bytes, count: int) -> None:
+    def _write(self, data: bytes) -> None:
         if self._max_batch_bytes is not None and len(data) > self._max_batch_bytes:
             text = f"a batch of {len(data)} bytes is larger than the {self._max_batch_bytes} allowed"
             raise BatchTooLargeError(text, kafka_error=ErrorCode.MESSAGE_TOO_LARGE)
         self._check()
         if self._segments[-1].size and self._segments[-1].size + len(data) > self._segment_bytes:
             self.roll()
-        active = self._segments[-1]
+        active, batch = self._segments[-1], parse_batch(data)
         try:
             _write_all(self._active, data, active.size)
         except OSError:
             self._take_back(active.size)
             raise
         self._unflushed = True
-        active.size += len(data)
-        active.next_offset += count
+        self._see(active, batch)
+
+    def _see(self, segment: Segment, batch: Batch) -> None:
+        """A batch is in the file, after those that were there."""
+        segment.add(batch)
+        try:
+            self._transactions.see(batch)
+        except DecodeError as error:
+            raise unreadable(segment, batch, error) from error
 
     def _save_sizes(self) -> None:
         """Everything is flushed. After a compaction that failed, the files may be others than those in memory."""
@@ -350,10 +365,10 @@ class OffsetsLog:
         cut = Recovery()
         with open_to_read(path) as file:
             size = os.fstat(file.fileno()).st_size
-            segment = Segment(base_offset, path, size, base_offset)
+            segment = Segment(base_offset, path, 0, base_offset)
             try:
                 for _, batch in batches(file, size, from_offset=base_offset):
-                    segment.next_offset = batch.last_offset + 1
+                    self._see(segment, batch)
                     self.leader_epoch = max(self.leader_epoch, batch.leader_epoch)
             except BadBatch as bad:
                 if not is_last or not is_torn_tail(file, bad, size, segment.next_offset):
@@ -363,7 +378,6 @@ class OffsetsLog:
                 cut = Recovery(
                     cut_bytes=size - bad.position, cut_batches=1, file=path, position=bad.position, reason=bad.message
                 )
-                segment.size = bad.position
         self._segments.append(segment)
         return cut
 

@@ -5,7 +5,7 @@ machine failed (a torn tail: no complete batch follows); or there are wrong byte
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,6 +23,8 @@ _NAME_DIGITS = 20
 _WINDOW = 1 << 20
 _LONGEST_TAIL = 128 << 20
 _PLAUSIBLE_OFFSETS = 1 << 40
+#: How many bytes of a segment one entry of its index stands for (Kafka: index.interval.bytes).
+_BLOCK_BYTES = 4096
 
 
 class CorruptLogError(KgmError):
@@ -41,13 +43,34 @@ class BadBatch(DecodeError):  # noqa: N818  (it never leaves the package)
 
 
 @dataclass(slots=True)
+class Block:
+    """A few batches that follow each other: offset and position of the first, and the latest time of a record."""
+
+    base_offset: int
+    position: int
+    max_timestamp: int
+
+
+@dataclass(slots=True)
 class Segment:
-    """One segment of an open log, for the offsets from base_offset to next_offset - 1. size: in bytes."""
+    """One segment of an open log, for the offsets from base_offset to next_offset - 1. size: in bytes. blocks: its
+    index."""
 
     base_offset: int
     path: Path
     size: int
     next_offset: int
+    blocks: list[Block] = field(default_factory=list)
+
+    def add(self, batch: Batch) -> None:
+        """A batch is in the file, after those that were added."""
+        blocks = self.blocks
+        if blocks and self.size - blocks[-1].position < _BLOCK_BYTES:
+            blocks[-1].max_timestamp = max(blocks[-1].max_timestamp, batch.max_timestamp)
+        else:
+            blocks.append(Block(batch.base_offset, self.size, batch.max_timestamp))
+        self.size += len(batch.data)
+        self.next_offset = batch.base_offset + batch.last_offset_delta + 1
 
 
 def file_name(base_offset: int, suffix: str = LOG) -> str:
@@ -59,6 +82,11 @@ def base_offset_of(name: str, suffix: str = LOG) -> int | None:
     stem = name.removesuffix(suffix)
     whole = len(stem) == _NAME_DIGITS and stem.isascii() and stem.isdigit()
     return int(stem) if whole and name.endswith(suffix) else None
+
+
+def unreadable(segment: Segment, batch: Batch, error: DecodeError) -> CorruptLogError:
+    """The error for a batch whose checksum is right."""
+    return CorruptLogError(f"{segment.path}: the batch at offset {batch.base_offset} is not readable: {error.message}")
 
 
 class FileTail:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from kgm.client.transport.bootstrap import Address
+from kgm.model.errors import ErrorCode
 from kgm.protocol import wire
 from kgm.protocol.apis import ApiKey, response_class
 from kgm.protocol.messages.api_versions_response import ApiVersion
@@ -104,6 +105,13 @@ class Edit:
 Fault = Pass | ResetBefore | ResetAfter | BlackHole | Delay | Truncate | Raw | Garbage | WrongCorrelation | Drip | Edit
 
 
+def denied(answer: Any) -> None:
+    """Of Metadata: the login has no right to read `__consumer_offsets`."""
+    for topic in answer.topics:
+        if topic.name == "__consumer_offsets":
+            topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
 @dataclass
 class Seen:
     """One request that came by."""
@@ -153,6 +161,10 @@ class FaultProxy:
     def always(self, api: ApiKey, fault: Fault) -> None:
         """What befalls every further request of this API."""
         self._always[api] = fault
+
+    def hide_offsets_topic(self) -> None:
+        """From now on no login may read `__consumer_offsets`."""
+        self.always(ApiKey.METADATA, Edit(denied))
 
     def refuse(self) -> None:
         """Stop listening: connection refused from now on."""

@@ -206,7 +206,7 @@ def test_other_control_batches_stay(log):
         [compaction.RawRecord(0, 0, b"\0\0\0\5", b"")],
         base_offset=0, last_offset=0, base_timestamp=0, max_timestamp=0, attributes=0x20,
     )  # fmt: skip
-    log._write(data, 1)
+    log._write(data)
     log.roll()
     log.compact(now_ms=0)
     assert [batch.data for batch in log.read()] == [data]
@@ -215,7 +215,7 @@ def test_other_control_batches_stay(log):
 def test_append_time_stays_append_time(log):
     records = [compaction.RawRecord(0, 9, b"k", b"1"), compaction.RawRecord(1, 9, b"j", b"1")]
     data = encode_batch(records, base_offset=0, last_offset=1, base_timestamp=9, max_timestamp=9, attributes=0x08)
-    log._write(data, 2)
+    log._write(data)
     put(log, b"k", b"2")
     log.roll()
     log.compact(now_ms=0)
@@ -254,7 +254,7 @@ def test_what_cannot_be_read_is_an_error_and_changes_nothing(log):
     bad = bytearray(good)
     bad[61:] = b"\xff" * (len(good) - 61)
     bad[17:21] = compaction_checksum(bad)
-    log._write(bytes(bad), 2)
+    log._write(bytes(bad))
     put(log, b"k", b"3")
     log.roll()
     before = [path.read_bytes() for path in log.segments]
@@ -302,10 +302,10 @@ def test_a_marker_that_cannot_be_read_is_an_error(log):
         [compaction.RawRecord(0, 0, b"", b"")],
         base_offset=0, last_offset=0, base_timestamp=0, max_timestamp=0, attributes=0x30,
     )  # fmt: skip
-    log._write(data, 1)
-    log.roll()
+    log.segments[0].write_bytes(data)
+    log.close()
     with pytest.raises(CorruptLogError, match="the batch at offset 0 is not readable"):
-        log.compact(now_ms=0)
+        OffsetsLog.open(log.directory)
 
 
 # -- crashes

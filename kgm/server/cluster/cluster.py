@@ -32,6 +32,7 @@ from kgm.server.contract.offsets_topic import OFFSETS_TOPIC
 from kgm.server.contract.saved_state import SavedState
 from kgm.server.contract.transaction import TopicPartition
 from kgm.server.logs.storage import MemoryStorage, Storage
+from kgm.server.logs.topic_log import LEADER_EPOCH, ReadableLog
 
 
 def _ignore(_warning: str) -> None:
@@ -62,6 +63,7 @@ class EmbeddedCluster:
         self.nodes = Nodes(brokers)
         self.topics = Topics(
             _merged(self.storage.topics, topics),
+            internal={OFFSETS_TOPIC: self.settings.offsets_topic_num_partitions},
             deletions=self.storage.deletions,
             ids=self.storage.topic_ids,
             version=now,
@@ -73,7 +75,7 @@ class EmbeddedCluster:
         )
         # No earlier run has given out these.
         self._producer_ids = itertools.count(max(now, self.transactions.highest_producer_id + 1))
-        self.records = TopicRecords(self.topics, self.storage.topic_logs(self.topics, self.limits))
+        self.records = TopicRecords(self.topics, self.storage.topic_logs(self.topics.of_users(), self.limits))
         self.shards = Shards(
             settings=self.settings,
             topics=self.topics,
@@ -94,7 +96,7 @@ class EmbeddedCluster:
         """Save topics, placement and group configurations. Raises OSError."""
         self.storage.save(
             SavedState(
-                topics=dict(self.topics),
+                topics=self.topics.of_users(),
                 deletions=self.topics.deletions,
                 reassigned=self.placement.reassigned(),
                 group_configs=self.group_configs,
@@ -110,8 +112,10 @@ class EmbeddedCluster:
     # -- requests and time
 
     def respond(self, replies: Replies) -> tuple[ConnectionEvent, ...]:
-        """The events of replies; none before the next `flush` if there are records to flush, on which a reply may
-        depend."""
+        """The events of replies, and of fetches that can be answered now; none before the next `flush` if there are
+        records to flush, on which a reply may depend."""
+        if self.shards.has_changed:
+            replies = (*replies, *self.records.wake(self.shards.take_changed()))
         if self.is_dirty:
             self.pending.hold(replies)
             return ()
@@ -142,12 +146,20 @@ class EmbeddedCluster:
 
     # -- logs
 
-    def size_of(self, topic: str, partition: int) -> int:
-        """The size of a partition's log in bytes, on disk if it is there."""
+    def log(self, topic: str, partition: int) -> ReadableLog:
+        """The records of a partition, for reading."""
+        return self.shards.log(partition) if topic == OFFSETS_TOPIC else self.records.log(topic, partition)
+
+    def leader_epoch(self, topic: str, partition: int) -> int:
+        """Of a partition's leader."""
+        return self.placement[partition].epoch if topic == OFFSETS_TOPIC else LEADER_EPOCH
+
+    def refusal_at(self, topic: str, partition: int, node_id: int, epoch: int) -> ErrorCode:
+        """The error with which a broker refuses to read a partition that exists, or NONE. Every broker has the records
+        of user topics. epoch: in which the client believes it to be the leader; below 0 if it does not say."""
         if topic == OFFSETS_TOPIC:
-            shard = self.shards.find(partition)
-            return 0 if shard is None else shard.log.size
-        return self.records.size_of(topic, partition)
+            return self.placement.refusal_at(partition, node_id, epoch)
+        return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > LEADER_EPOCH else ErrorCode.NONE
 
     @property
     def is_dirty(self) -> bool:
@@ -184,7 +196,7 @@ class EmbeddedCluster:
 
     def create_topic(self, name: str, partitions: int, now: Millis) -> tuple[ConnectionEvent, ...]:
         """Create a topic. Raises UsageError if that is not possible, and OSError if it cannot be saved."""
-        if name in self.topics or name == OFFSETS_TOPIC:
+        if name in self.topics:
             raise UsageError(f"topic {name} already exists")
         check_topic(name, partitions)
         self.topics.add(name, partitions)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgm.java.partitions import partition_for
+from kgm.model.errors import ErrorCode
 
 #: Kafka's `transaction.state.log.num.partitions`.
 TRANSACTION_PARTITIONS = 50
@@ -62,7 +63,7 @@ class Nodes:
 
 @dataclass(slots=True)
 class OffsetsPartition:
-    """One partition of `__consumer_offsets`. epoch: how often its leader changed. is_offline: its log has failed."""
+    """One partition of `__consumer_offsets`. epoch: grows when its leader changes. is_offline: its log has failed."""
 
     replicas: tuple[int, ...]
     leader: int | None
@@ -118,6 +119,19 @@ class Placement:
         """The partition's log has failed: it has no leader until it is tried again."""
         self._partitions[partition].is_offline = True
         self.elect(partition)
+
+    def seen_epoch(self, partition: int, epoch: int) -> None:
+        """The partition's log has batches of this leader epoch, perhaps of an earlier run."""
+        row = self._partitions[partition]
+        row.epoch = max(row.epoch, epoch)
+
+    def refusal_at(self, partition: int, node_id: int, epoch: int) -> ErrorCode:
+        """The error with which a broker refuses to read a partition, or NONE. epoch: in which the client believes it to
+        be the leader; below 0 if it does not say (Kafka: Partition.checkCurrentLeaderEpoch)."""
+        row = self._partitions[partition]
+        if 0 <= epoch != row.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH if epoch < row.epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NONE if row.leader == node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def retry(self) -> None:
         """Logs that have failed may be tried again."""

@@ -28,11 +28,13 @@ class ShardState(enum.Enum):
 
 
 class ShardAgenda:
-    """What the shards of a cluster have to do next. dirty: those with records to flush. alarms: a heap of (time,
-    partition); an entry that is not the alarm of its shard any more is ignored."""
+    """What the shards of a cluster have to do next. dirty: those with records to flush. changed: the partitions whose
+    log or leader has changed since consumers that wait for records were told. alarms: a heap of (time, partition); an
+    entry that is not the alarm of its shard any more is ignored."""
 
     def __init__(self) -> None:
         self.dirty: list[Shard] = []
+        self.changed: set[int] = set()
         self.alarms: list[tuple[Millis, int]] = []
 
 
@@ -158,7 +160,7 @@ class Shard:
         """Write a marker. Raises OSError. The shard must be active."""
         assert self.runtime is not None
         self.log.append_marker(producer, commit=commit, now=now)
-        self.is_dirty = self.log.is_durable
+        self._written()
         self.runtime.engine.replay_end_transaction(producer[0], producer[1], commit=commit)
         self._noted(())
 
@@ -168,9 +170,13 @@ class Shard:
 
     def _append(self, records: Sequence[Record], producer: Producer | None = None, /) -> None:
         self.log.append(records, now=self._now, producer=producer)
-        self.is_dirty = self.log.is_durable
+        self._written()
         for record in records:
             count_group(record, self._group_ids)
+
+    def _written(self) -> None:
+        self.is_dirty = self.log.is_durable
+        self._agenda.changed.add(self.partition)
 
     def _noted(self, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
         """The replies of an event, after what it leaves to do was entered into the agenda."""

@@ -25,6 +25,7 @@ from kgm.server.contract.transaction import TopicPartition
 from kgm.server.logs.flush import flush_all
 from kgm.server.logs.shard_log import MemoryShardLog
 from kgm.server.logs.storage import OffsetsLogs
+from kgm.server.logs.topic_log import PartitionLog, ReadableLog
 
 
 def new_member_id(prefix: str) -> str:
@@ -134,11 +135,13 @@ class Shards:
             self._fail(shard, error)
             return
         shard.failure = None
+        self.placement.seen_epoch(shard.partition, shard.log.leader_epoch)
         self._load(shard)
 
     def _load(self, shard: Shard) -> None:
         leader = self.placement[shard.partition].leader
         if leader is not None and shard.failure is None:
+            shard.log.leader_epoch = self.placement[shard.partition].epoch
             shard.load(leader)
             self._loading.append(shard)
 
@@ -214,6 +217,7 @@ class Shards:
     def leader_changed(self, partition: int, now: Millis) -> tuple[Reply, ...]:
         """Unload the partition's shard from the former leader and load it on the new one. A log that has failed is
         opened again."""
+        self._agenda.changed.add(partition)
         shard = self._shards.get(partition)
         if shard is None:
             return ()
@@ -227,6 +231,21 @@ class Shards:
         return replies
 
     # -- logs
+
+    def log(self, partition: int) -> ReadableLog:
+        """The records of a partition, for reading."""
+        shard = self._shards.get(partition)
+        return PartitionLog() if shard is None else shard.log.records
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether there are changes that `take_changed` has not returned."""
+        return bool(self._agenda.changed)
+
+    def take_changed(self) -> set[TopicPartition]:
+        """The partitions whose log or leader has changed since the last call."""
+        changed, self._agenda.changed = self._agenda.changed, set()
+        return {(OFFSETS_TOPIC, partition) for partition in changed}
 
     @property
     def is_dirty(self) -> bool:
@@ -258,6 +277,7 @@ class Shards:
         shard.leader = shard.active_on = NO_BROKER
         shard.log.close()
         self.placement.fail(shard.partition)
+        self._agenda.changed.add(shard.partition)
         if isinstance(error, KgmError):
             why = error.message + (f" ({error.hint})" if error.hint else "")
         else:

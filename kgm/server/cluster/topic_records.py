@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from kgm.coordinator.contract.outcome import Producer
-from kgm.records.batch import Marker, ProducerInfo, marker_batch, parse_batch
+from kgm.records.batch import Batch, Marker, ProducerInfo, marker_batch, parse_batch
 from kgm.server.contract.exchange import Millis, Replies, Reply, Ticket
 from kgm.server.contract.transaction import TopicPartition
-from kgm.server.logs.topic_log import PartitionLog, StoredBatch, TopicLogs, stored_at
+from kgm.server.logs.topic_log import PartitionLog, TopicLogs
 
 #: Deadlines of Fetch requests that were answered may outnumber those that wait this many times, and some.
 _SLACK = 2
@@ -48,7 +48,7 @@ class TopicRecords:
         """The log of a partition, for reading."""
         return self._logs.get(topic, partition)
 
-    def append(self, topic: str, partition: int, batches: list[StoredBatch]) -> int:
+    def append(self, topic: str, partition: int, batches: list[Batch]) -> int:
         """Append batches; returns the offset of the first. Raises OSError."""
         return self._logs.append(topic, partition, batches)
 
@@ -64,7 +64,7 @@ class TopicRecords:
         if self._topics.get(at[0], 0) <= at[1]:
             return ()  # the topic was deleted meanwhile
         data = marker_batch(ProducerInfo(*producer), Marker(commit, 0), base_offset=0, timestamp_ms=now)
-        self._logs.append(*at, [stored_at(parse_batch(data), 0)])
+        self._logs.append(*at, [parse_batch(data)])
         return self.wake({at})
 
     def delete(self, topic: str, partitions: int) -> Replies:
@@ -112,10 +112,6 @@ class TopicRecords:
             heapq.heapify(self._deadlines)
 
     # -- logs
-
-    def size_of(self, topic: str, partition: int) -> int:
-        """Bytes of records."""
-        return self._logs.get(topic, partition).size
 
     @property
     def is_dirty(self) -> bool:

@@ -38,25 +38,27 @@ def check_topic(name: str, partitions: int) -> None:
 class Topics(Mapping[str, int]):
     """Partition counts by topic name, in order of creation. Topics can be added, grown, deleted, and looked up by id.
 
-    deletions: how often a topic of each name was deleted. ids: of topics whose id is not made from their name, which
-    come with a data directory. version: a number below that of every image to come; the log has versions of earlier
-    runs."""
+    internal: topics that the cluster itself has, which cannot be changed. deletions: how often a topic of each name was
+    deleted. ids: of topics whose id is not made from their name, which come with a data directory. version: a number
+    below that of every image to come; the log has versions of earlier runs."""
 
     def __init__(
         self,
         partitions: Mapping[str, int],
         *,
+        internal: Mapping[str, int] | None = None,
         deletions: Mapping[str, int] | None = None,
         ids: Mapping[str, bytes] | None = None,
         version: int = 0,
     ) -> None:
         self.deletions = dict(deletions or {})
         self.total_partitions = 0
+        self._internal = frozenset(internal or ())
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._image = TopicImage()
         self._version = version + 1
-        for name, count in partitions.items():
+        for name, count in {**partitions, **(internal or {})}.items():
             check_topic(name, count)
             self._put(self._topic(name, count, (ids or {}).get(name) or self.next_id(name)))
 
@@ -66,6 +68,13 @@ class Topics(Mapping[str, int]):
         if self._image.version != self._version:
             self._image = TopicImage.of(self.all(), version=self._version).after(self._image)
         return self._image
+
+    def is_internal(self, name: str) -> bool:
+        return name in self._internal
+
+    def of_users(self) -> dict[str, int]:
+        """Those that are not internal."""
+        return {name: count for name, count in self.items() if name not in self._internal}
 
     def add(self, name: str, partitions: int) -> Topic:
         """Add a topic. Its name must be legal and not in use."""
@@ -103,7 +112,7 @@ class Topics(Mapping[str, int]):
 
     def _put(self, topic: Topic) -> Topic:
         self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
-        self.total_partitions += topic.partitions
+        self.total_partitions += 0 if self.is_internal(topic.name) else topic.partitions
         self._version += 1
         return topic
 

@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from kgm.coordinator.contract.outcome import Millis, Producer
 from kgm.coordinator.contract.settings import BrokerSettings
-from kgm.coordinator.loading import Loader, ReplayTarget
+from kgm.coordinator.loading import ReplayTarget
 from kgm.model.errors import KgmError, RefusedError, UsageError
 from kgm.model.uuids import uuid_text
 from kgm.records.batch import ProducerInfo
@@ -34,9 +34,9 @@ from kgm.server.contract.offsets_topic import OFFSETS_TOPIC
 from kgm.server.contract.saved_state import GroupConfigs, SavedState
 from kgm.server.contract.transaction import Transaction
 from kgm.server.logs.flush import sync_folder
-from kgm.server.logs.shard_log import ShardLog
+from kgm.server.logs.shard_log import ShardLog, replayed
 from kgm.server.logs.topic_files import TopicFiles, known_ids
-from kgm.server.logs.topic_log import TopicLogs
+from kgm.server.logs.topic_log import PartitionLog, ReadableLog, TopicLogs
 
 _FILE = "kgm.json"
 _LOCK = ".lock"
@@ -100,35 +100,46 @@ class DiskShardLog(_FolderLog):
 
     def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
         super().__init__(folder, limits, warn)
+        self._epoch = 0
         if os.path.lexists(folder):
-            self._open()
+            self._epoch = self._open().leader_epoch
 
     @property
-    def size(self) -> int:
-        return 0 if self._log is None else self._log.size
+    def leader_epoch(self) -> int:
+        return self._epoch
+
+    @leader_epoch.setter
+    def leader_epoch(self, epoch: int) -> None:
+        self._epoch = epoch
+        if self._log is not None:
+            self._log.leader_epoch = epoch
+
+    @property
+    def records(self) -> ReadableLog:
+        return PartitionLog() if self._log is None else self._log.reader
 
     def append(self, records: Iterable[Record], *, now: Millis, producer: Producer | None) -> None:
-        self._open().append(
+        self._writable().append(
             tuple(records), now_ms=now, producer=None if producer is None else ProducerInfo(producer[0], producer[1])
         )
 
     def append_marker(self, producer: Producer, *, commit: bool, now: Millis) -> None:
-        self._open().append_marker(ProducerInfo(producer[0], producer[1]), commit=commit, now_ms=now)
+        self._writable().append_marker(ProducerInfo(producer[0], producer[1]), commit=commit, now_ms=now)
+
+    def _writable(self) -> OffsetsLog:
+        log = self._open()
+        log.leader_epoch = self._epoch
+        return log
 
     def flush(self) -> None:
         if self._log is not None:
             self._log.flush()
 
     def replay(self, into: ReplayTarget) -> Iterator[None]:
-        """A piece is one batch; at the end, one group."""
         if self._log is None:
             return
-        loader = Loader(into)
-        for batch in self._log.read():
-            loader.replay(batch)
-            yield
-        yield from loader.finish()
-        for offset, why in loader.report.unreadable:
+        report = yield from replayed(self._log.read(), into)
+        for offset, why in report.unreadable:
             self._warn(f"{self._folder.name}, offset {offset}: record skipped: {why}")
 
 

@@ -1,34 +1,35 @@
 """The log of one partition of `__consumer_offsets`: the interface, and the log in memory.
 
-A shard is loaded from the log in memory when its partition moves to another broker of the same process. So that log
-keeps what Kafka's compacted log would keep, and nothing else: the latest record of each key with its position in the
-order of writing, and the records of a transaction until its marker is written."""
+Both hold the same record batches, from which a shard is loaded when its partition moves to another broker, and which
+consumers fetch."""
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
-from operator import itemgetter
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from kgm.coordinator.contract.outcome import Millis, Producer
-from kgm.coordinator.loading import ReplayTarget
-from kgm.records.messages.group_metadata_key import GroupMetadataKey
-from kgm.records.messages.offset_commit_key import OffsetCommitKey
+from kgm.coordinator.loading import Loader, LoadReport, ReplayTarget
+from kgm.records.batch import Batch, Marker, ProducerInfo, marker_batch, new_batch, parse_batch
+from kgm.records.compaction import compacted
 from kgm.records.record import Record, encode_record
+from kgm.server.logs.topic_log import PartitionLog, ReadableLog
 
-#: How many records a replay hands over before it yields.
-PIECE = 10
+#: A log in memory is compacted when so many bytes were written since the last time, and as many as were left then.
+COMPACTION_BYTES = 1024 * 1024
 
 
 class ShardLog(Protocol):
     """What a shard needs of its log. All methods but `close` raise OSError when the disk fails."""
+
+    leader_epoch: int
+    """Of the partition's leader; written into every batch."""
 
     @property
     def is_durable(self) -> bool:
         """Whether what is appended has to be flushed before a response may depend on it."""
 
     @property
-    def size(self) -> int:
-        """Bytes on disk."""
+    def records(self) -> ReadableLog:
+        """What consumers read."""
 
     def append(self, records: Sequence[Record], *, now: Millis, producer: Producer | None) -> None:
         """Append one batch, of all records or none."""
@@ -50,72 +51,65 @@ class ShardLog(Protocol):
         """Nothing is appended or read any more. Raises nothing."""
 
 
-_Key = tuple[str | int | bytes, ...]
-#: (position in the order of writing, record, the producer if it belongs to a transaction)
-_Row = tuple[int, Record, Producer | None]
-
-
-def _key_of(record: Record) -> _Key:
-    """What compaction compares; cheaper than the bytes of the key."""
-    match record.key:
-        case OffsetCommitKey(group=group, topic=topic, partition=partition):
-            return group, topic, partition
-        case GroupMetadataKey(group=group):
-            return (group,)
-        case _:
-            return (encode_record(record)[0],)
+def replayed(batches: Iterable[Batch], into: ReplayTarget) -> Generator[None, None, LoadReport]:
+    """Replay a log. A piece is one batch; at the end, one group."""
+    loader = Loader(into)
+    for batch in batches:
+        loader.replay(batch)
+        yield
+    yield from loader.finish()
+    return loader.report
 
 
 class MemoryShardLog:
-    """The latest record of each key."""
+    """The batches since the last compaction, and what that has left: it is compacted as it grows. Tombstones and
+    markers go with the second compaction, so that what is left is bounded by the state of the groups."""
 
     is_durable = False
-    size = 0
 
-    def __init__(self) -> None:
-        self._written = 0
-        self._latest: dict[_Key, _Row] = {}
-        self._pending: dict[int, list[_Row]] = {}
+    def __init__(self, compaction_bytes: int = COMPACTION_BYTES) -> None:
+        self._compaction_bytes = compaction_bytes
+        self.leader_epoch = 0
+        self.records = PartitionLog()
+        self._dirty_bytes = 0
 
-    def append(self, records: Sequence[Record], *, now: Millis, producer: Producer | None) -> None:  # noqa: ARG002
-        for record in records:
-            self._written += 1
-            if producer is not None:
-                self._pending.setdefault(producer[0], []).append((self._written, record, Producer(*producer)))
-                continue
-            key = _key_of(record)
-            if record.value is not None:
-                self._latest[key] = self._written, record, None
-                continue
-            self._latest.pop(key, None)
-            if self._pending:
-                self._drop_pending(key)
+    def append(self, records: Sequence[Record], *, now: Millis, producer: Producer | None) -> None:
+        if records:
+            data = new_batch(
+                [encode_record(record) for record in records],
+                base_offset=self.records.end_offset,
+                timestamp_ms=now,
+                leader_epoch=self.leader_epoch,
+                producer=None if producer is None else ProducerInfo(*producer),
+            )
+            self._add(data, now)
 
-    def _drop_pending(self, key: _Key) -> None:
-        """A tombstone also removes what is pending for its key (Kafka: OffsetMetadataManager.replay)."""
-        for producer_id, rows in self._pending.items():
-            self._pending[producer_id] = [row for row in rows if _key_of(row[1]) != key]
+    def append_marker(self, producer: Producer, *, commit: bool, now: Millis) -> None:
+        data = marker_batch(
+            ProducerInfo(*producer),
+            Marker(commit, 0),
+            base_offset=self.records.end_offset,
+            timestamp_ms=now,
+            leader_epoch=self.leader_epoch,
+        )
+        self._add(data, now)
 
-    def append_marker(self, producer: Producer, *, commit: bool, now: Millis) -> None:  # noqa: ARG002
-        """After a commit the pending records are the latest of their keys, unless a later one was written meanwhile:
-        what counts is the order of writing, not the order in which transactions ended."""
-        last = {_key_of(row[1]): row for row in self._pending.pop(producer[0], ())}
-        for key, (position, record, _) in last.items():
-            if commit and (key not in self._latest or self._latest[key][0] < position):
-                self._latest[key] = position, record, None
+    def _add(self, data: bytes, now: Millis) -> None:
+        self.records.add([parse_batch(data)])
+        self._dirty_bytes += len(data)
+        if self._dirty_bytes >= self._compaction_bytes and 2 * self._dirty_bytes >= self.records.size:
+            left, end = compacted(self.records.batches, self.records.transactions, now_ms=now, delete_retention_ms=0)
+            self.records.replace_below(end, [parse_batch(batch) for batch in left])
+            self._dirty_bytes = 0
 
     def flush(self) -> None:
         """There is nothing to flush."""
 
     def replay(self, into: ReplayTarget) -> Iterator[None]:
-        rows = sorted(chain(self._latest.values(), *self._pending.values()), key=itemgetter(0))
-        for count, (_, record, producer) in enumerate(rows, 1):
-            into.replay(record, producer)
-            if count % PIECE == 0:
-                yield
+        yield from replayed(self.records.batches, into)
 
     def compact(self, now: Millis) -> None:
-        """It is always compact."""
+        """It is compacted as it grows."""
 
     def close(self) -> None:
         """It stays readable."""

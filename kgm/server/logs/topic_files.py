@@ -13,10 +13,11 @@ from functools import partial
 from pathlib import Path
 
 from kgm.model.uuids import uuid_of
+from kgm.records.batch import Batch
 from kgm.records.files import check_folder, open_file, open_to_read
 from kgm.records.segment import BadBatch, CorruptLogError, batches, is_start_of_batch, is_torn_tail
 from kgm.server.logs.flush import flush_all, sync_folder
-from kgm.server.logs.topic_log import PartitionLog, StoredBatch, TopicLogs, stored_at
+from kgm.server.logs.topic_log import PartitionLog, TopicLogs
 
 #: A new segment is started at this size. Only whole segments can be deleted.
 SEGMENT_BYTES = 1024 * 1024
@@ -71,7 +72,7 @@ class TopicFiles(TopicLogs):
             size = os.fstat(fd).st_size
             try:
                 for _, batch in batches(file, size, from_offset=log.end_offset):
-                    log.add([stored_at(batch, batch.base_offset)])
+                    log.add([batch])
             except BadBatch as bad:
                 is_torn = is_torn_tail(file, bad, size, log.end_offset)
                 if not is_torn or (bad.position == 0 and not is_start_of_batch(file, int(path.stem))):
@@ -100,7 +101,7 @@ class TopicFiles(TopicLogs):
 
     # -- appending
 
-    def _store(self, topic: str, partition: int, batches: list[StoredBatch]) -> None:
+    def _store(self, topic: str, partition: int, batches: list[Batch]) -> None:
         if self._broken is not None:
             raise self._broken
         if not batches:

@@ -7,11 +7,12 @@ checksum of a batch does not cover, are written into them. There is no compactio
 import struct
 from bisect import bisect_left
 from collections import deque
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from kgm.model.errors import DecodeError, ErrorCode
 from kgm.records.batch import CONTROL, MAGIC, MAGIC_AT, TRANSACTIONAL, Batch, parse_batch
+from kgm.records.transactions import LogTransactions
 
 _BASE_OFFSET = struct.Struct(">q")
 _EPOCH_AT = 12
@@ -22,50 +23,65 @@ _REMEMBERED_BATCHES = 5
 _REMEMBERED_PRODUCERS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class StoredBatch:
-    """One record batch at its position in the log. Both offsets are inclusive. max_timestamp: the latest of its
-    records, in ms."""
+class ReadableLog(Protocol):
+    """A partition as consumers read it: a `PartitionLog`, or a `LogReader` of files, whose methods raise OSError and
+    DecodeError."""
 
-    base_offset: int
-    last_offset: int
-    max_timestamp: int
-    data: bytes
-    attributes: int = 0
-    producer_id: int = -1
-    producer_epoch: int = -1
-    base_sequence: int = -1
+    @property
+    def start_offset(self) -> int: ...
 
+    @property
+    def end_offset(self) -> int: ...
 
-class AbortedTransaction(NamedTuple):
-    """An aborted transaction: the offset of its first record and that of its marker."""
+    @property
+    def size(self) -> int: ...
 
-    producer_id: int
-    first_offset: int
-    last_offset: int
+    @property
+    def transactions(self) -> LogTransactions: ...
+
+    @property
+    def stable_offset(self) -> int: ...
+
+    @property
+    def first_epoch(self) -> int | None:
+        """The leader epoch of the first batch; None if there is none."""
+
+    def read(self, offset: int, max_bytes: int, *, at_least_one: bool, below: int | None = None) -> bytes:
+        """Whole batches of at most `max_bytes`, starting with the one that holds `offset`, without those that begin at
+        `below` or later. at_least_one: the first one is returned whatever its size."""
+
+    def readable(self, offset: int, max_bytes: int, *, below: int | None = None) -> int:
+        """The number of bytes from `offset` on that are below the offset `below`, counted up to `max_bytes`."""
+
+    def batch_at(self, timestamp: int) -> Batch | None:
+        """The first batch with a record at or after a time in ms."""
+
+    def latest_batch(self) -> Batch | None:
+        """The first batch with the latest record."""
 
 
 @dataclass(slots=True)
 class PartitionLog:
     """The batches of one partition, oldest first."""
 
-    batches: list[StoredBatch] = field(default_factory=list)
+    batches: list[Batch] = field(default_factory=list)
     start_offset: int = 0
     end_offset: int = 0
     size: int = 0
-    open: dict[int, int] = field(default_factory=dict)
-    """The first offset of each producer's open transaction."""
-    aborted: list[AbortedTransaction] = field(default_factory=list)
-    """In the order of their markers."""
+    transactions: LogTransactions = field(default_factory=LogTransactions)
     recent: dict[int, deque[tuple[int, int, int, int]]] = field(default_factory=dict)
     """The last batches of each idempotent producer: epoch, first and last sequence number, base offset."""
 
     @property
     def stable_offset(self) -> int:
         """Every transaction below it has ended (Kafka: last stable offset)."""
-        return min(self.open.values(), default=self.end_offset)
+        return self.transactions.stable_offset(self.end_offset)
 
-    def with_offsets(self, batches: list[StoredBatch]) -> list[StoredBatch]:
+    @property
+    def first_epoch(self) -> int | None:
+        return self.batches[0].leader_epoch if self.batches else None
+
+    def with_offsets(self, batches: list[Batch]) -> list[Batch]:
         """The batches with the offsets that they get when they are added."""
         numbered = []
         offset = self.end_offset
@@ -73,12 +89,11 @@ class PartitionLog:
             data = bytearray(batch.data)
             _BASE_OFFSET.pack_into(data, 0, offset)
             _EPOCH.pack_into(data, _EPOCH_AT, LEADER_EPOCH)
-            last = offset + batch.last_offset - batch.base_offset
-            numbered.append(replace(batch, base_offset=offset, last_offset=last, data=bytes(data)))
-            offset = last + 1
+            numbered.append(batch._replace(base_offset=offset, leader_epoch=LEADER_EPOCH, data=bytes(data)))
+            offset += batch.last_offset_delta + 1
         return numbered
 
-    def add(self, batches: list[StoredBatch]) -> None:
+    def add(self, batches: list[Batch]) -> None:
         """Add batches that have their offsets."""
         for batch in batches:
             self.batches.append(batch)
@@ -86,13 +101,10 @@ class PartitionLog:
             self.size += len(batch.data)
             if batch.producer_id >= 0 and batch.base_sequence >= 0:
                 self._remember(batch)
-            if batch.attributes & CONTROL:
-                self._end_transaction(batch)
-            elif batch.attributes & TRANSACTIONAL:
-                self.open.setdefault(batch.producer_id, batch.base_offset)
+            self.transactions.see(batch)
 
-    def _remember(self, batch: StoredBatch) -> None:
-        last = batch.base_sequence + batch.last_offset - batch.base_offset
+    def _remember(self, batch: Batch) -> None:
+        last = batch.base_sequence + batch.last_offset_delta
         known = self.recent.pop(batch.producer_id, None)
         if known is None:
             known = deque(maxlen=_REMEMBERED_BATCHES)
@@ -101,25 +113,13 @@ class PartitionLog:
         known.append((batch.producer_epoch, batch.base_sequence, last, batch.base_offset))
         self.recent[batch.producer_id] = known
 
-    def offset_of_duplicate(self, batch: StoredBatch) -> int | None:
+    def offset_of_duplicate(self, batch: Batch) -> int | None:
         """The base offset of a batch that an idempotent producer has sent before (KIP-98); None if it is new."""
-        last = batch.base_sequence + batch.last_offset - batch.base_offset
+        last = batch.base_sequence + batch.last_offset_delta
         same = (batch.producer_epoch, batch.base_sequence, last)
         return next((row[3] for row in self.recent.get(batch.producer_id, ()) if row[:3] == same), None)
 
-    def _end_transaction(self, batch: StoredBatch) -> None:
-        marker = parse_batch(batch.data).marker
-        first = self.open.pop(batch.producer_id, None)
-        if first is not None and marker is not None and not marker.commit:
-            self.aborted.append(AbortedTransaction(batch.producer_id, first, batch.last_offset))
-
-    def aborted_in(self, start: int, end: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records at or after `start` and below `end`."""
-        return [one for one in self.aborted if one.last_offset >= start and one.first_offset < end]
-
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool, below: int | None = None) -> bytes:
-        """Whole batches of at most `max_bytes`, starting with the one that holds `offset`, without those that begin at
-        `below` or later. at_least_one: the first one is returned whatever its size."""
         parts: list[bytes] = []
         size = 0
         at = bisect_left(self.batches, offset, key=lambda batch: batch.last_offset)
@@ -133,7 +133,6 @@ class PartitionLog:
         return b"".join(parts)
 
     def readable(self, offset: int, max_bytes: int, *, below: int | None = None) -> int:
-        """The number of bytes from `offset` on that are below the offset `below`, counted up to `max_bytes`."""
         at = bisect_left(self.batches, offset, key=lambda batch: batch.last_offset)
         size = 0
         for batch in self.batches[at:]:
@@ -149,15 +148,21 @@ class PartitionLog:
         gone = self.batches.pop(0)
         self.start_offset = gone.last_offset + 1
         self.size -= len(gone.data)
-        if self.aborted:
-            self.aborted = [one for one in self.aborted if one.last_offset >= self.start_offset]
+        self.transactions.forget_below(self.start_offset)
         return len(gone.data)
 
-    def offset_at(self, timestamp: int) -> tuple[int, int] | None:
-        """(timestamp, offset) of the first batch with a record at or after a time in ms. The offset is that of the
-        batch, not of the record."""
-        first = next((batch for batch in self.batches if batch.max_timestamp >= timestamp), None)
-        return None if first is None else (first.max_timestamp, first.base_offset)
+    def replace_below(self, offset: int, batches: list[Batch]) -> None:
+        """Replace the batches below an offset by what compaction has left of them."""
+        at = bisect_left(self.batches, offset, key=lambda batch: batch.last_offset)
+        self.batches[:at] = batches
+        self.size = sum(len(batch.data) for batch in self.batches)
+        self.transactions.forget_below(offset)
+
+    def batch_at(self, timestamp: int) -> Batch | None:
+        return next((batch for batch in self.batches if batch.max_timestamp >= timestamp), None)
+
+    def latest_batch(self) -> Batch | None:
+        return max(self.batches, key=lambda batch: batch.max_timestamp, default=None)
 
 
 class TopicLogs:
@@ -178,7 +183,7 @@ class TopicLogs:
         """The log for reading; an empty one if nothing was written."""
         return self._topics.get(topic, {}).get(partition) or PartitionLog()
 
-    def append(self, topic: str, partition: int, batches: list[StoredBatch]) -> int:
+    def append(self, topic: str, partition: int, batches: list[Batch]) -> int:
         """Append, and drop the oldest batches of this topic's largest partitions where a bound is exceeded; returns the
         first offset.
 
@@ -196,7 +201,7 @@ class TopicLogs:
         self._topics.pop(topic, None)
         self.total_bytes -= self._sizes.pop(topic, 0)
 
-    def _store(self, topic: str, partition: int, batches: list[StoredBatch]) -> None:
+    def _store(self, topic: str, partition: int, batches: list[Batch]) -> None:
         """Called before batches are added: for subclasses that store them elsewhere too."""
 
     def _dropped(self, topic: str, partition: int, start_offset: int) -> None:
@@ -215,23 +220,8 @@ class TopicLogs:
             self._dropped(topic, partition, largest.start_offset)
 
 
-def stored_at(batch: Batch, base_offset: int) -> StoredBatch:
-    """What is stored of a batch at an offset."""
-    return StoredBatch(
-        base_offset,
-        base_offset + batch.last_offset_delta,
-        batch.max_timestamp,
-        batch.data,
-        batch.attributes,
-        batch.producer_id,
-        batch.producer_epoch,
-        batch.base_sequence,
-    )
-
-
-def parse_batches(data: bytes | None, *, transactional: bool = False) -> list[StoredBatch] | ErrorCode:
-    """The batches in the records of a Produce request, each with base offset 0; or the error with which the request is
-    refused."""
+def parse_batches(data: bytes | None, *, transactional: bool = False) -> list[Batch] | ErrorCode:
+    """The batches in the records of a Produce request, or the error with which the request is refused."""
     if not data:
         return ErrorCode.INVALID_RECORD
     batches = []
@@ -247,6 +237,6 @@ def parse_batches(data: bytes | None, *, transactional: bool = False) -> list[St
             return ErrorCode.INVALID_RECORD
         if not 1 <= batch.record_count == batch.last_offset_delta + 1:
             return ErrorCode.CORRUPT_MESSAGE
-        batches.append(stored_at(batch, 0))
+        batches.append(batch)
         at += len(batch.data)
     return batches

@@ -104,9 +104,10 @@ def test_a_look_is_completed_by_the_log(broker, cluster, member):
     assert look[member.group].log_unreadable_because is None
 
 
-def test_a_log_that_nobody_serves_is_silent_and_says_why(server, form, group):
+def test_a_log_that_nobody_may_read_is_silent_and_says_why(proxy, form, group):
     form("a", "b")
-    with connect(f"{server.host}:{server.port}", timeout_ms=PATIENCE_MS) as cluster:
+    proxy.hide_offsets_topic()
+    with connect(proxy.bootstrap, timeout_ms=PATIENCE_MS) as cluster:
         look = GroupPoller(cluster, [group], budget_ms=PATIENCE_MS).poll()[group]
         assert (look.seen.state, look.recorded) == ("Stable", ())
         assert "__consumer_offsets" in look.log_unreadable_because

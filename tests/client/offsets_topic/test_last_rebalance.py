@@ -117,9 +117,9 @@ def test_a_saved_description_predicts_what_the_live_group_does(kafka, member, tm
     assert of_saved | {"caveats": None} == of_live | {"caveats": None}
 
 
-def test_what_cannot_be_read_costs_nothing(server, form, group):
-    """The embedded server keeps no such topic."""
+def test_what_cannot_be_read_costs_nothing(proxy, form, group):
     form("a", "b")
-    with connect(f"{server.host}:{server.port}", timeout_ms=10_000) as cluster:
+    proxy.hide_offsets_topic()
+    with connect(proxy.bootstrap, timeout_ms=10_000) as cluster:
         snapshot = cluster.describe_group(group, offsets=False)
         assert with_logged_timeouts(cluster, snapshot) is snapshot

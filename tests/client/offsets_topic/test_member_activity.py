@@ -13,7 +13,7 @@ from kgm.client.offsets_topic.partition_log import OFFSETS_TOPIC
 from kgm.model.errors import ErrorCode
 from kgm.protocol.apis import ApiKey
 from tests.cli.runner import kgm
-from tests.client.faults import Edit, FaultProxy
+from tests.client.faults import Edit, FaultProxy, denied
 from tests.client.offsets_topic.test_group_tail import broker, member, take  # noqa: F401  (fixtures)
 from tests.client.offsets_topic.test_last_rebalance import bury
 
@@ -32,12 +32,6 @@ def moved(answer):
     for topic in answer.topics:
         for one in topic.partitions:
             one.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-def denied(answer):
-    for topic in answer.topics:
-        if topic.name == OFFSETS_TOPIC:
-            topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 @pytest.fixture

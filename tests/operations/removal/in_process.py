@@ -1,14 +1,13 @@
 """kgm's client and embedded clusters in one process, without sockets, on a clock that is set by hand.
 
 A removal that waits for half a minute takes milliseconds. What kgm sends goes to the embedded brokers as it is; a test may
-stand between (`World.between`): lose an answer, change it, or let something happen. `__consumer_offsets` is served from
-the records that the coordinators write, with the times of their clock."""
+stand between (`World.between`): lose an answer, change it, or let something happen."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -20,14 +19,8 @@ from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.api_versions_request import ApiVersionsRequest
-from kgm.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
-from kgm.protocol.messages.list_offsets_response import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
 from kgm.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -35,55 +28,44 @@ from kgm.protocol.messages.offset_commit_request import (
 )
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
-from kgm.records.batch import RawRecord, encode_batch
-from kgm.records.record import Record, encode_record
 from kgm.server.logs.shard_log import MemoryShardLog
 from kgm.server.logs.storage import MemoryStorage
 from tests.server.broker_driver import Driver
 
-OFFSETS_TOPIC = "__consumer_offsets"
 TOPIC = "orders"
 HOST = "192.0.2.1"
 SESSION_MS = 45_000
 _PORTS = {1: 9092, 2: 9093}
-_EARLIEST = -2
 _STEP_S = 0.2
 
 
-class RecordingLog(MemoryShardLog):
-    """A log in memory that also keeps everything: (time in ms of the coordinator's clock, key, value)."""
-
-    def __init__(self, skew_ms: Callable[[], int]) -> None:
-        super().__init__()
-        self.written: list[tuple[int, bytes, bytes | None]] = []
-        self._skew_ms = skew_ms
-
-    def append(self, records: Any, *, now: int, producer: Any) -> None:
-        super().append(records, now=now, producer=producer)
-        for record in records:
-            assert isinstance(record, Record)
-            self.written.append((now + self._skew_ms(), *encode_record(record)))
-
-
 @dataclass
-class RecordingLogs:
-    """The logs of a cluster, by partition. skew_ms: how far its clock is ahead."""
+class SkewedLogs:
+    """The logs of a cluster, in memory. skew_ms: how far the clock of its coordinators is ahead."""
 
     skew_ms: int = 0
-    by_partition: dict[int, RecordingLog] = field(default_factory=dict)
 
     def partitions(self) -> tuple[int, ...]:
         return ()
 
-    def open(self, partition: int) -> RecordingLog:
-        return self.by_partition.setdefault(partition, RecordingLog(lambda: self.skew_ms))
+    def open(self, _partition: int) -> MemoryShardLog:
+        return SkewedLog(self)
+
+
+class SkewedLog(MemoryShardLog):
+    def __init__(self, logs: SkewedLogs) -> None:
+        super().__init__()
+        self._logs = logs
+
+    def append(self, records: Any, *, now: int, producer: Any) -> None:
+        super().append(records, now=now + self._logs.skew_ms, producer=producer)
 
 
 class Cluster(Driver):
     """An embedded cluster of two brokers."""
 
     def __init__(self, cluster_id: str, **settings: int) -> None:
-        self.logs = RecordingLogs()
+        self.logs = SkewedLogs()
         storage = MemoryStorage(cluster_id=cluster_id, offsets=self.logs)
         how = {"group_consumer_assignment_interval_ms": 0, "offsets_topic_num_partitions": 1, **settings}
         super().__init__({TOPIC: 4}, brokers=2, storage=storage, **how)
@@ -292,7 +274,7 @@ class DirectConnection(BrokerConnection):
         self._world.sent.append(api)
 
         def deliver() -> Any:
-            return self._deliver(api, request, version)
+            return self._deliver(request, version)
 
         try:
             return deliver() if self._world.between is None else self._world.between(api, request, deliver)
@@ -300,38 +282,6 @@ class DirectConnection(BrokerConnection):
             self.closed = True
             raise
 
-    def _deliver(self, api: ApiKey, request: Any, version: int) -> Any:
+    def _deliver(self, request: Any, version: int) -> Any:
         self._cluster.load()
-        if api is ApiKey.LIST_OFFSETS and request.topics[0].name == OFFSETS_TOPIC:
-            return self._offsets_of_log(request)
-        if api is ApiKey.FETCH:
-            return self._fetch(request)
         return self._cluster.ask(request, version=version, to=self._node)
-
-    def _log(self, partition: int) -> RecordingLog:
-        return self._cluster.logs.open(partition)
-
-    def _offsets_of_log(self, request: Any) -> ListOffsetsResponse:
-        rows = [
-            ListOffsetsPartitionResponse(
-                partition_index=row.partition_index,
-                offset=0 if row.timestamp == _EARLIEST else len(self._log(row.partition_index).written),
-            )
-            for row in request.topics[0].partitions
-        ]
-        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=OFFSETS_TOPIC, partitions=rows)])
-
-    def _fetch(self, request: Any) -> FetchResponse:
-        (wanted,) = request.topics[0].partitions
-        epoch = self._cluster.cluster.placement[wanted.partition].epoch
-        written = self._log(wanted.partition).written
-        batches = [
-            encode_batch(
-                [RawRecord(offset=offset, timestamp=at_ms, key=key, value=value, headers=())],
-                base_offset=offset, last_offset=offset, base_timestamp=at_ms, max_timestamp=at_ms, leader_epoch=epoch,
-            )
-            for offset, (at_ms, key, value) in enumerate(written)
-            if offset >= wanted.fetch_offset
-        ]  # fmt: skip
-        row = PartitionData(partition_index=wanted.partition, high_watermark=len(written), records=b"".join(batches))
-        return FetchResponse(responses=[FetchableTopicResponse(topic=OFFSETS_TOPIC, partitions=[row])])

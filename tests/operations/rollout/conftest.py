@@ -1,5 +1,5 @@
 """The embedded server of the client's tests, and groups of members that are single requests."""
 
-from tests.client.conftest import group, server
+from tests.client.conftest import group, proxy, server
 
-__all__ = ["group", "server"]
+__all__ = ["group", "proxy", "server"]

@@ -70,11 +70,12 @@ def test_a_start_that_fails_is_repeated_and_the_member_is_not_removed_again(unit
     assert (resumed.code, units.calls) == (0, [("stop", "a"), ("start", "a"), ("start", "a")]), resumed
 
 
-def test_what_may_be_alive_is_removed_only_on_the_operators_word(units, tmp_path):
+def test_what_may_be_alive_is_removed_only_on_the_operators_word(units, tmp_path, proxy):
     """Which may be given later, with --resume."""
+    proxy.hide_offsets_topic()  # so that kgm does not know how long it would have to watch
     journal = tmp_path / "j.ndjson"
     words = [word for word in plan_of(units, journal) if word != "--assume-stopped"]
-    ended = kgm(tmp_path, units.bootstrap, *words)
+    ended = kgm(tmp_path, proxy.bootstrap, *words)
     assert (ended.code, units.calls) == (7, [("stop", "a")])
     assert "it is not known whether a is alive" in ended.err
     resumed = kgm(

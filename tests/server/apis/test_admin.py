@@ -64,4 +64,4 @@ def test_topics_that_cannot_be_created():
         ("twice", "INVALID_REQUEST"),
         ("large", "POLICY_VIOLATION"),
     ]
-    assert dict(driver.cluster.topics) == {"t": 3}
+    assert driver.cluster.topics.of_users() == {"t": 3}

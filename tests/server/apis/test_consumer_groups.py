@@ -339,7 +339,7 @@ def test_a_group_that_is_loading_when_topics_change_sees_them_afterwards():
         ("t", 3, None, ErrorCode.INVALID_PARTITIONS),
         ("t", 0, None, ErrorCode.INVALID_PARTITIONS),
         ("nope", 3, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (OFFSETS_TOPIC, 60, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (OFFSETS_TOPIC, 60, None, ErrorCode.POLICY_VIOLATION),
         ("t", 5, 1, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         ("t", 5, 2, ErrorCode.NONE),
         ("t", 12, None, ErrorCode.POLICY_VIOLATION),
@@ -363,11 +363,13 @@ def test_topics_are_deleted_by_name_or_id_and_once():
     invalid = ErrorCode.INVALID_REQUEST
     errors = [row.error_code for row in rows]
     assert errors == [0, invalid, invalid, invalid, invalid, ErrorCode.UNKNOWN_TOPIC_ID]
-    assert set(driver.cluster.topics) == {"t", "v"}
+    assert set(driver.cluster.topics.of_users()) == {"t", "v"}
     assert driver.ask(DeleteTopicsRequest(topic_names=["v", "w"]), version=1).responses[1].error_code == (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
     assert driver.cluster.topics.total_partitions == 3
+    internal = [DeleteTopicState(name=OFFSETS_TOPIC)]
+    assert driver.ask(DeleteTopicsRequest(topics=internal)).responses[0].error_code == ErrorCode.POLICY_VIOLATION
 
 
 def test_topics_and_their_deletions_survive_a_restart(disk):
@@ -376,7 +378,7 @@ def test_topics_and_their_deletions_survive_a_restart(disk):
     assert grow(driver, "t", 2) == 0
     assert delete(driver, "u") == [0]
     driver = disk.start({})
-    assert dict(driver.cluster.topics) == {"t": 2}
+    assert driver.cluster.topics.of_users() == {"t": 2}
     made = create(driver, "u", 1).topic_id
     assert made != topic_id("u")
     assert disk.start({}).cluster.topics.by_name("u").topic_id == made
@@ -388,9 +390,9 @@ def test_changes_of_topics_that_cannot_be_saved_are_undone(disk, monkeypatch):
     assert grow(driver, "t", 2) == ErrorCode.KAFKA_STORAGE_ERROR
     assert delete(driver, "t", "u") == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
     monkeypatch.undo()
-    assert dict(driver.cluster.topics) == {"t": 1, "u": 1}
+    assert driver.cluster.topics.of_users() == {"t": 1, "u": 1}
     assert create(driver, "w", 1).error_code == 0
-    assert dict(disk.start({}).cluster.topics) == {"t": 1, "u": 1, "w": 1}
+    assert disk.start({}).cluster.topics.of_users() == {"t": 1, "u": 1, "w": 1}
 
 
 # -- configurations
@@ -481,5 +483,5 @@ def test_a_directory_of_before_consumer_groups_is_taken_up(disk):
     text = '{"format":1,"cluster_id":"c","offsets_partitions":50,"topics":{"t":2},"assigned":{}}'
     (disk.folder / "kgm.json").write_text(text)
     assert isinstance(disk.start({}).events, dict)
-    assert dict(disk.driver.cluster.topics) == {"t": 2}
+    assert disk.driver.cluster.topics.of_users() == {"t": 2}
     assert isinstance(disk.driver.events[disk.driver.send(ListGroupsRequest())], ResponseFrame)

@@ -33,7 +33,6 @@ from kgm.protocol.messages.offset_fetch_request import (
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest
 from kgm.server.cluster.nodes import Nodes, Placement
 from kgm.server.contract.offsets_topic import OFFSETS_TOPIC
-from kgm.server.logs.shard_log import PIECE
 from tests.server.broker_driver import Driver
 from tests.server.group_requests import commit, join, stable
 
@@ -96,13 +95,13 @@ def test_metadata_names_all_brokers_and_spreads_the_leaders():
     assert [(row.node_id, row.host, row.port) for row in response.brokers] == [
         (1, "192.0.2.1", 9092), (2, "192.0.2.1", 9093), (3, "192.0.2.1", 9094),
     ]  # fmt: skip
-    parts = response.topics[0].partitions
+    parts = response.topics[1].partitions
     assert sorted(part.leader_id for part in parts) == [1, 1, 2, 2, 3, 3]
     assert {tuple(sorted(part.replica_nodes)) for part in parts} == {(1, 2, 3)}
     driver.stop(3)
     response = driver.ask(MetadataRequest(topics=None))
     assert [row.node_id for row in response.brokers] == [1, 2]
-    for part in response.topics[0].partitions:
+    for part in response.topics[1].partitions:
         assert part.leader_id in (1, 2)
         assert part.offline_replicas == [3]
         assert sorted(part.isr_nodes) == [1, 2]
@@ -111,7 +110,7 @@ def test_metadata_names_all_brokers_and_spreads_the_leaders():
     assert (described.controller_id, [row.broker_id for row in described.brokers]) == (2, [2])
 
 
-def test_the_offsets_topic_is_described_if_it_is_named():
+def test_the_offsets_topic_is_described():
     driver = Driver(brokers=2)
     driver.move(7, 1)
     (row,) = driver.ask(MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS_TOPIC)])).topics
@@ -120,7 +119,7 @@ def test_the_offsets_topic_is_described_if_it_is_named():
     assert [part.leader_epoch for part in row.partitions[5:9]] == [0, 0, 1, 0]
     (by_id,) = driver.ask(MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=row.topic_id)])).topics
     assert by_id == row
-    assert [topic.name for topic in driver.ask(MetadataRequest(topics=None)).topics] == ["t"]
+    assert driver.ask(MetadataRequest(topics=None)).topics[0] == row
 
 
 # -- NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS
@@ -311,7 +310,7 @@ def test_a_stopped_broker_hands_over_and_gets_nothing_back_by_itself():
 def test_a_move_while_it_loads_starts_again_elsewhere():
     driver = Driver({"t": 500}, brokers=3)
     group = of_partition(0)
-    for n in range(3 * PIECE):
+    for n in range(3):
         driver.ask(commit(group, name="t", partition=n, offset=n), version=9)
     driver.move(0, 2)
     driver._keep(driver.cluster.load_piece(driver.now))
@@ -320,13 +319,13 @@ def test_a_move_while_it_loads_starts_again_elsewhere():
     driver.move(0, 1)
     driver.load()
     assert coordinator(driver, group) == 1
-    assert len(driver.cluster.view.offsets(group)) == 3 * PIECE
+    assert len(driver.cluster.view.offsets(group)) == 3
 
 
 def test_loading_is_done_in_pieces():
     driver = Driver({"t": 500}, brokers=2)
     group = of_partition(0)
-    for n in range(3 * PIECE):
+    for n in range(3):
         driver.ask(commit(group, name="t", partition=n), version=9)
     driver.move(0, 2)
     pieces = 0
@@ -334,7 +333,7 @@ def test_loading_is_done_in_pieces():
         assert driver.ask(DescribeGroupsRequest(groups=[group]), to=2).groups[0].error_code == LOADING
         driver._keep(driver.cluster.load_piece(driver.now))
         pieces += 1
-    assert pieces == 5  # three of the log, one for the group's timers, and one to begin to serve
+    assert pieces == 6  # three of the log, one for the group's offsets and timers each, and one to begin to serve
 
 
 def test_deleted_groups_do_not_come_back():

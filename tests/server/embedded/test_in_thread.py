@@ -300,7 +300,7 @@ def test_topics_are_created_while_the_server_runs(server):
     for name, partitions, error in [("new", 1, "already exists"), ("a/b", 1, "legal"), ("x", 0, "can have 1 to")]:
         with pytest.raises(UsageError, match=error):
             server.create_topic(name, partitions)
-    assert dict(server._server.cluster.topics) == {"t": 6, "new": 4}
+    assert server._server.cluster.topics.of_users() == {"t": 6, "new": 4}
 
 
 def test_the_bootstrap_address_names_all_brokers(server):

@@ -207,7 +207,7 @@ def test_topics_placement_and_the_cluster_id_survive_a_restart(disk):
     driver.ask(AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=OFFSETS_TOPIC, partitions=[row])]))
     driver = disk.start({"t": 5}, brokers=2)
     assert driver.cluster.cluster_id == cluster_id
-    assert dict(driver.cluster.topics) == {"t": 5, "new": 4}
+    assert driver.cluster.topics.of_users() == {"t": 5, "new": 4}
     assert (driver.cluster.placement[4].replicas, driver.cluster.placement[4].leader) == ((2,), 2)
     assert disk.start({}).cluster.placement[4].leader == 1  # one broker only
 

@@ -11,7 +11,7 @@ from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.messages.offset_commit_value import OffsetCommitValue
 from kgm.records.record import Record
-from kgm.server.logs.shard_log import PIECE, MemoryShardLog
+from kgm.server.logs.shard_log import COMPACTION_BYTES, MemoryShardLog
 from tests.selection import sized
 
 GROUPS = st.sampled_from("ab")
@@ -53,17 +53,18 @@ def state(coordinator):
 
 @pytest.mark.slow
 @example(
-    [
+    compaction_bytes=COMPACTION_BYTES,
+    steps=[
         ("write", [offset("b", 1, 0)], Producer(2, 0)),
         ("write", [offset("b", 1, 1)], Producer(1, 0)),
         ("end", True, Producer(2, 0)),
         ("end", True, Producer(1, 0)),
-    ]
+    ],
 )
 @settings(max_examples=sized(50, 300))
-@given(st.lists(STEPS, max_size=40))
-def test_a_replay_gives_the_state_that_the_whole_history_gives(steps):
-    log, live = MemoryShardLog(), engine()
+@given(compaction_bytes=st.sampled_from([1, 500, COMPACTION_BYTES]), steps=st.lists(STEPS, max_size=40))
+def test_a_replay_gives_the_state_that_the_whole_history_gives(compaction_bytes, steps):
+    log, live = MemoryShardLog(compaction_bytes), engine()
     for kind, what, producer in steps:
         if kind == "end":
             log.append_marker(producer, commit=what, now=0)
@@ -78,17 +79,25 @@ def test_a_replay_gives_the_state_that_the_whole_history_gives(steps):
     assert state(again) == state(live)
 
 
-def test_it_is_as_long_as_there_are_keys():
-    log = MemoryShardLog()
-    for n in range(10 * PIECE):
-        log.append([offset("a", n % 3, n)], now=0, producer=None)
+def test_it_is_no_longer_than_its_keys_and_what_was_written_lately():
+    log = MemoryShardLog(1_000)
+    for n in range(500):
+        log.append([offset(f"gone-{n}", 0, n)], now=n, producer=None)
+        log.append([offset(f"gone-{n}", 0, None)], now=n, producer=None)
+        log.append([offset("a", n % 3, n)], now=n, producer=None)
+        assert log.records.size < 3_000
     coordinator = engine()
-    assert list(log.replay(coordinator)) == []
-    assert sorted(row.offset for row in coordinator.offsets.of("a").values()) == [10 * PIECE - n for n in (3, 2, 1)]
+    for _ in log.replay(coordinator):
+        pass
+    assert all(not coordinator.offsets.of(f"gone-{n}") for n in range(500))
+    assert sorted(row.offset for row in coordinator.offsets.of("a").values()) == [497, 498, 499]
+    assert (log.records.start_offset, log.records.end_offset) == (0, 1_500)
+    assert log.records.batches[-1].last_offset == 1_499
+    assert log.records.size == sum(len(batch.data) for batch in log.records.batches)
 
 
 def test_it_is_replayed_in_pieces():
     log = MemoryShardLog()
-    for n in range(2 * PIECE + 1):
+    for n in range(3):
         log.append([offset("a", n, n)], now=0, producer=None)
-    assert len(list(log.replay(engine()))) == 2
+    assert len(list(log.replay(engine()))) == 4  # three batches, and the offsets of a group

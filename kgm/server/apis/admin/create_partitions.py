@@ -5,7 +5,7 @@ from collections import Counter
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from kgm.protocol.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
-from kgm.server.apis.admin.topic_changes import RowError, room_error, set_storage_error
+from kgm.server.apis.admin.topic_changes import INTERNAL_TOPIC, RowError, room_error, set_storage_error
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest, Replies, Reply
 
@@ -42,6 +42,8 @@ def _error(cluster: EmbeddedCluster, wanted: CreatePartitionsTopic, *, repeated:
     topic = cluster.topics.by_name(wanted.name)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
+    if cluster.topics.is_internal(topic.name):
+        return INTERNAL_TOPIC
     more = wanted.count - topic.partitions
     if more <= 0:
         return ErrorCode.INVALID_PARTITIONS, f"Topic currently has {topic.partitions} partition(s)."

@@ -11,7 +11,6 @@ from kgm.server.apis.admin.topic_changes import RowError, room_error, set_storag
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.cluster.topics import is_legal_name
 from kgm.server.contract.exchange import ClientRequest, Replies, Reply
-from kgm.server.contract.offsets_topic import OFFSETS_TOPIC
 
 _DEFAULT = -1
 
@@ -59,7 +58,7 @@ def _error(cluster: EmbeddedCluster, topic: CreatableTopic, partitions: int, *, 
         return ErrorCode.INVALID_REQUEST, "Duplicate topic name."
     if not is_legal_name(topic.name):
         return ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is not legal."
-    if topic.name in cluster.topics or topic.name == OFFSETS_TOPIC:
+    if topic.name in cluster.topics:
         return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
     if partitions < 1:
         return ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0."

@@ -6,7 +6,7 @@ from collections import Counter
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from kgm.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
-from kgm.server.apis.admin.topic_changes import set_storage_error
+from kgm.server.apis.admin.topic_changes import INTERNAL_TOPIC, set_storage_error
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.cluster.topics import NO_ID, Topic
 from kgm.server.contract.exchange import ClientRequest, Replies, Reply
@@ -56,6 +56,8 @@ def _row(
     elif topic is None:
         row.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         row.error_message = "The topic does not exist."
+    elif cluster.topics.is_internal(topic.name):
+        row.error_code, row.error_message = INTERNAL_TOPIC
     else:
         row.name, row.topic_id = topic.name, topic.topic_id
         return row, topic

@@ -10,13 +10,12 @@ from kgm.protocol.messages.describe_log_dirs_response import (
 )
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest, Replies, Reply
-from kgm.server.contract.offsets_topic import OFFSETS_TOPIC
 
 
 def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     message = request.message
     assert isinstance(message, DescribeLogDirsRequest)
-    counts = {**dict(sorted(cluster.topics.items())), OFFSETS_TOPIC: len(cluster.placement)}
+    counts = dict(sorted(cluster.topics.items()))
     if message.topics is None:
         wanted = [(name, list(range(count))) for name, count in counts.items()]
     else:
@@ -25,7 +24,7 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
         DescribeLogDirsTopic(
             name=name,
             partitions=[
-                DescribeLogDirsPartition(partition_index=index, partition_size=cluster.size_of(name, index))
+                DescribeLogDirsPartition(partition_index=index, partition_size=cluster.log(name, index).size)
                 for index in partitions
                 if 0 <= index < counts.get(name, 0)
             ],

@@ -8,6 +8,8 @@ from kgm.server.cluster.cluster import EmbeddedCluster
 #: An error of one row of a response, and its text; NONE without one.
 RowError = tuple[ErrorCode, str | None]
 NO_ERROR: RowError = (ErrorCode.NONE, None)
+#: Why an internal topic is not changed.
+INTERNAL_TOPIC: RowError = (ErrorCode.POLICY_VIOLATION, "kgm serve keeps its internal topics as they are.")
 
 
 class ResultRow(Protocol):
@@ -21,7 +23,7 @@ def room_error(cluster: EmbeddedCluster, *, topics: int = 0, partitions: int = 0
     """POLICY_VIOLATION if the server has no room for so many more."""
     limits = cluster.limits
     has_room = (
-        len(cluster.topics) + topics <= limits.max_topics
+        len(cluster.topics.of_users()) + topics <= limits.max_topics
         and cluster.topics.total_partitions + partitions <= limits.max_partitions
     )
     if has_room:

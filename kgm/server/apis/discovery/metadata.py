@@ -1,8 +1,7 @@
 """Metadata v0-13: brokers and topics. All topics if none are named (v0: an empty list; later: null), otherwise each
 named one, once. Not done: a topic is not created because it is named.
 
-`__consumer_offsets` is described if it is named, with the coordinators as leaders. Lists of all topics leave it out, as
-its records cannot be fetched."""
+`__consumer_offsets` has the coordinators as leaders."""
 
 import zlib
 
@@ -17,12 +16,11 @@ from kgm.protocol.messages.metadata_response import (
 from kgm.server.apis.discovery.permissions import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.cluster.nodes import Nodes
-from kgm.server.cluster.topics import NO_ID, Topic, is_legal_name, topic_id
+from kgm.server.cluster.topics import NO_ID, Topic, is_legal_name
 from kgm.server.contract.exchange import ClientRequest, Replies, Reply
 from kgm.server.contract.offsets_topic import OFFSETS_TOPIC
 from kgm.server.logs.topic_log import LEADER_EPOCH
 
-_OFFSETS_TOPIC_ID = topic_id(OFFSETS_TOPIC)
 _NAME_NULLABLE_FROM = 12
 _NULL_IS_ALL_FROM = 1
 _NO_LEADER = -1
@@ -32,7 +30,7 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     message = request.message
     assert isinstance(message, MetadataRequest)
     if message.topics is None or (request.version < _NULL_IS_ALL_FROM and not message.topics):
-        rows = [_existing(cluster.nodes, topic) for topic in cluster.topics.all()]
+        rows = [_existing(cluster, topic) for topic in cluster.topics.all()]
     else:
         named = {(wanted.topic_id, wanted.name): wanted for wanted in message.topics}
         rows = [_named(cluster, wanted, request.version) for wanted in named.values()]
@@ -65,14 +63,15 @@ def _named(cluster: EmbeddedCluster, wanted: MetadataRequestTopic, version: int)
         legal = is_legal_name(wanted.name)
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
     if topic is not None:
-        return _existing(cluster.nodes, topic)
-    if wanted.name == OFFSETS_TOPIC or wanted.topic_id == _OFFSETS_TOPIC_ID:
-        return _offsets_topic(cluster)
+        return _existing(cluster, topic)
     name = wanted.name if wanted.name is not None or version >= _NAME_NULLABLE_FROM else ""
     return MetadataResponseTopic(name=name, topic_id=wanted.topic_id, error_code=error)
 
 
-def _existing(nodes: Nodes, topic: Topic) -> MetadataResponseTopic:
+def _existing(cluster: EmbeddedCluster, topic: Topic) -> MetadataResponseTopic:
+    if topic.name == OFFSETS_TOPIC:
+        return _offsets_topic(cluster, topic)
+    nodes = cluster.nodes
     start = zlib.crc32(topic.name.encode())
     return MetadataResponseTopic(
         name=topic.name,
@@ -93,9 +92,9 @@ def _partition(nodes: Nodes, index: int, replicas: tuple[int, ...]) -> MetadataR
     )
 
 
-def _offsets_topic(cluster: EmbeddedCluster) -> MetadataResponseTopic:
-    topic = MetadataResponseTopic(name=OFFSETS_TOPIC, topic_id=_OFFSETS_TOPIC_ID, is_internal=True)
-    for index in range(len(cluster.placement)):
+def _offsets_topic(cluster: EmbeddedCluster, topic: Topic) -> MetadataResponseTopic:
+    response = MetadataResponseTopic(name=topic.name, topic_id=topic.topic_id, is_internal=True)
+    for index in range(topic.partitions):
         partition = cluster.placement[index]
         if partition.leader is None or not cluster.nodes.in_sync(partition.replicas):
             row = MetadataResponsePartition(
@@ -108,5 +107,5 @@ def _offsets_topic(cluster: EmbeddedCluster) -> MetadataResponseTopic:
             row = _partition(cluster.nodes, index, partition.replicas)
         row.leader_id = _NO_LEADER if partition.leader is None else partition.leader
         row.leader_epoch = partition.epoch
-        topic.partitions.append(row)
-    return topic
+        response.partitions.append(row)
+    return response

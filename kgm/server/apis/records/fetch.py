@@ -4,7 +4,7 @@ Not done: fetch sessions. Every Fetch is a full one, which the session id 0 in t
 
 from dataclasses import dataclass
 
-from kgm.model.errors import ErrorCode
+from kgm.model.errors import ErrorCode, KgmError
 from kgm.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from kgm.protocol.messages.fetch_response import (
     AbortedTransaction,
@@ -17,7 +17,6 @@ from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.cluster.topics import Topic, has_partition
 from kgm.server.contract.exchange import ClientRequest, Millis, Replies, Reply, Ticket
 from kgm.server.contract.transaction import TopicPartition
-from kgm.server.logs.topic_log import LEADER_EPOCH
 
 #: The longest time that a Fetch waits, whatever it asks for.
 MAX_WAIT_MS = 60_000
@@ -32,7 +31,7 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     assert isinstance(message, FetchRequest)
     if message.session_epoch not in _FULL_FETCH_EPOCHS:
         return (Reply(request.ticket, FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)),)
-    fetch = _Fetch(cluster=cluster, message=message, version=request.version, ticket=request.ticket)
+    fetch = _Fetch(cluster=cluster, message=message, request=request)
     wait_ms = min(message.max_wait_ms, MAX_WAIT_MS)
     if wait_ms <= 0 or fetch.is_complete():
         return (fetch.reply(),)
@@ -48,10 +47,13 @@ class _Fetch:
 
     cluster: EmbeddedCluster
     message: FetchRequest
-    version: int
-    ticket: Ticket
+    request: ClientRequest
     deadline: Millis = _NO_DEADLINE
     partitions: frozenset[TopicPartition] = frozenset()
+
+    @property
+    def ticket(self) -> Ticket:
+        return self.request.ticket
 
     def existing_partitions(self) -> frozenset[TopicPartition]:
         """The partitions of topics that exist."""
@@ -64,7 +66,7 @@ class _Fetch:
 
     def _topic(self, row: FetchTopic) -> Topic | None:
         topics = self.cluster.topics
-        return topics.by_id(row.topic_id) if self.version >= _BY_TOPIC_ID_FROM else topics.by_name(row.topic)
+        return topics.by_id(row.topic_id) if self.request.version >= _BY_TOPIC_ID_FROM else topics.by_name(row.topic)
 
     def is_complete(self) -> bool:
         """Whether there are min_bytes, or a partition has an error."""
@@ -77,22 +79,26 @@ class _Fetch:
                 if self._error(topic, part):
                     return True
                 assert topic is not None
-                log = self.cluster.records.log(topic.name, part.partition)
+                log = self.cluster.log(topic.name, part.partition)
                 most = min(part.partition_max_bytes, self.cluster.limits.fetch_max_bytes)
-                missing -= log.readable(part.fetch_offset, most, below=end_for(self.message.isolation_level, log))
+                try:
+                    missing -= log.readable(part.fetch_offset, most, below=end_for(self.message.isolation_level, log))
+                except (KgmError, OSError):
+                    return True
                 if missing <= 0:
                     return True
         return False
 
     def _error(self, topic: Topic | None, part: FetchPartition) -> ErrorCode:
         if topic is None:
-            by_id = self.version >= _BY_TOPIC_ID_FROM
+            by_id = self.request.version >= _BY_TOPIC_ID_FROM
             return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if not has_partition(topic, part.partition):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if part.current_leader_epoch > LEADER_EPOCH:
-            return ErrorCode.UNKNOWN_LEADER_EPOCH
-        log = self.cluster.records.log(topic.name, part.partition)
+        epoch = part.current_leader_epoch
+        if error := self.cluster.refusal_at(topic.name, part.partition, self.request.node_id, epoch):
+            return error
+        log = self.cluster.log(topic.name, part.partition)
         within = log.start_offset <= part.fetch_offset <= log.end_offset
         return ErrorCode.NONE if within else ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -117,7 +123,7 @@ class _Fetch:
         error = self._error(topic, part)
         if topic is None or (error and error is not ErrorCode.OFFSET_OUT_OF_RANGE):
             return PartitionData(partition_index=part.partition, error_code=error, high_watermark=_NO_OFFSET)
-        log = self.cluster.records.log(topic.name, part.partition)
+        log = self.cluster.log(topic.name, part.partition)
         data = PartitionData(
             partition_index=part.partition,
             error_code=error,
@@ -129,10 +135,14 @@ class _Fetch:
         if not error:
             most = max(min(part.partition_max_bytes, room), 0)
             below = end_for(self.message.isolation_level, log)
-            data.records = log.read(part.fetch_offset, most, at_least_one=at_least_one, below=below)
+            try:
+                data.records = log.read(part.fetch_offset, most, at_least_one=at_least_one, below=below)
+            except (KgmError, OSError):
+                data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                return data
             if below is not None:
                 data.aborted_transactions = [
                     AbortedTransaction(producer_id=row.producer_id, first_offset=row.first_offset)
-                    for row in log.aborted_in(part.fetch_offset, below)
+                    for row in log.transactions.aborted_in(part.fetch_offset, below)
                 ]
         return data

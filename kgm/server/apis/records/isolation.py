@@ -1,11 +1,11 @@
 """Isolation levels of Fetch and ListOffsets (KIP-98)."""
 
-from kgm.server.logs.topic_log import PartitionLog
+from kgm.server.logs.topic_log import ReadableLog
 
 _READ_COMMITTED = 1
 
 
-def end_for(isolation_level: int, log: PartitionLog) -> int | None:
+def end_for(isolation_level: int, log: ReadableLog) -> int | None:
     """The offset below which a consumer may read: the last stable offset for READ_COMMITTED; None: it may read
     everything."""
     return log.stable_offset if isolation_level == _READ_COMMITTED else None

@@ -1,20 +1,21 @@
-"""ListOffsets v1-11: offsets by time. They are exact to a batch: it is the batch's own offset and latest timestamp.
+"""ListOffsets v1-11: offsets by time, to the record; to the batch, where its records cannot be decoded.
 
 Not done: tiered storage."""
 
 from enum import IntEnum
 
-from kgm.model.errors import ErrorCode
+from kgm.model.errors import DecodeError, ErrorCode, KgmError
 from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 from kgm.protocol.messages.list_offsets_response import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from kgm.records.batch import Batch
 from kgm.server.apis.records.isolation import end_for
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest, Replies, Reply
-from kgm.server.logs.topic_log import LEADER_EPOCH, PartitionLog
+from kgm.server.logs.topic_log import ReadableLog
 
 _LEADER_EPOCH_FROM = 4
 _NO_TIMESTAMP = -1
@@ -36,8 +37,7 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
         ListOffsetsTopicResponse(
             name=topic.name,
             partitions=[
-                _partition(request.version, cluster, topic.name, part, message.isolation_level)
-                for part in topic.partitions
+                _partition(request, cluster, topic.name, part, message.isolation_level) for part in topic.partitions
             ],
         )
         for topic in message.topics
@@ -46,31 +46,53 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
 
 
 def _partition(
-    version: int, cluster: EmbeddedCluster, topic: str, part: ListOffsetsPartition, isolation_level: int
+    request: ClientRequest, cluster: EmbeddedCluster, topic: str, part: ListOffsetsPartition, isolation_level: int
 ) -> ListOffsetsPartitionResponse:
-    row = ListOffsetsPartitionResponse(partition_index=part.partition_index)
-    if not 0 <= part.partition_index < cluster.topics.get(topic, 0):
+    index = part.partition_index
+    row = ListOffsetsPartitionResponse(partition_index=index)
+    if not 0 <= index < cluster.topics.get(topic, 0):
         row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return row
-    log = cluster.records.log(topic, part.partition_index)
-    position = _position(log, part.timestamp, end_for(isolation_level, log))
-    if position is not None:
-        row.timestamp, row.offset = position
-        row.leader_epoch = LEADER_EPOCH if version >= _LEADER_EPOCH_FROM else row.leader_epoch
+    row.error_code = cluster.refusal_at(topic, index, request.node_id, part.current_leader_epoch)
+    if row.error_code:
+        return row
+    log = cluster.log(topic, index)
+    try:
+        found = _position(log, part.timestamp, end_for(isolation_level, log), cluster.leader_epoch(topic, index))
+    except (KgmError, OSError):
+        row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return row
+    if found is not None:
+        row.timestamp, row.offset, epoch = found
+        row.leader_epoch = epoch if request.version >= _LEADER_EPOCH_FROM else row.leader_epoch
     return row
 
 
-def _position(log: PartitionLog, timestamp: int, below: int | None) -> tuple[int, int] | None:
-    """(timestamp, offset); None if there is none."""
+def _position(log: ReadableLog, timestamp: int, below: int | None, epoch: int) -> tuple[int, int, int] | None:
+    """(timestamp, offset, leader epoch); None if there is none. epoch: of the leader."""
     match timestamp:
         case OffsetTime.LATEST:
-            return _NO_TIMESTAMP, log.end_offset if below is None else below
+            return _NO_TIMESTAMP, log.end_offset if below is None else below, epoch
         case OffsetTime.EARLIEST | OffsetTime.EARLIEST_LOCAL:
-            return _NO_TIMESTAMP, log.start_offset
+            first = log.first_epoch
+            return _NO_TIMESTAMP, log.start_offset, epoch if first is None else first
         case OffsetTime.MAX_TIMESTAMP:
-            batch = max(log.batches, key=lambda batch: batch.max_timestamp, default=None)
-            return None if batch is None else (batch.max_timestamp, batch.last_offset)
+            batch = log.latest_batch()
+            return None if batch is None else _first_record(batch, batch.max_timestamp)
         case _ if timestamp < 0:  # tiered storage
             return None
         case _:
-            return log.offset_at(timestamp)
+            batch = log.batch_at(timestamp)
+            return None if batch is None else _first_record(batch, timestamp)
+
+
+def _first_record(batch: Batch, timestamp: int) -> tuple[int, int, int]:
+    """(timestamp, offset, leader epoch) of the first record of a batch at or after a time (Kafka:
+    FileRecords.searchForTimestamp)."""
+    try:
+        found = next((row for row in batch.records if row.timestamp >= timestamp), None)
+    except DecodeError:
+        found = None
+    if found is None:
+        return batch.max_timestamp, batch.base_offset, batch.leader_epoch
+    return found.timestamp, found.offset, batch.leader_epoch

@@ -8,12 +8,13 @@ from kgm.coordinator.contract.outcome import Producer
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kgm.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from kgm.records.batch import Batch
 from kgm.server.apis.transactions.membership import add_to_transaction
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.cluster.topics import Topic, has_partition
 from kgm.server.contract.exchange import ClientRequest, CloseConnection, NoResponse, Replies, Reply
 from kgm.server.contract.transaction import TopicPartition
-from kgm.server.logs.topic_log import StoredBatch, parse_batches
+from kgm.server.logs.topic_log import parse_batches
 
 _ACKS = (-1, 0, 1)
 _NO_OFFSET = -1
@@ -58,7 +59,7 @@ def _produce_topic(
 
 
 def _append(
-    cluster: EmbeddedCluster, topic: str, partition: int, batches: list[StoredBatch], row: PartitionProduceResponse
+    cluster: EmbeddedCluster, topic: str, partition: int, batches: list[Batch], row: PartitionProduceResponse
 ) -> None:
     log = cluster.records.log(topic, partition)
     if len(batches) == 1 and (offset := log.offset_of_duplicate(batches[0])) is not None:
@@ -79,7 +80,7 @@ def _check(
     topic: Topic | None,
     part: PartitionProduceData,
     unknown: ErrorCode,
-) -> tuple[ErrorCode, list[StoredBatch]]:
+) -> tuple[ErrorCode, list[Batch]]:
     """The batches to append to a partition, or the error with which they are refused."""
     if message.acks not in _ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS, []
@@ -87,6 +88,8 @@ def _check(
         return unknown, []
     if not has_partition(topic, part.index):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []
+    if cluster.topics.is_internal(topic.name):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION, []
     transactional_id = message.transactional_id
     batches = parse_batches(part.records, transactional=transactional_id is not None)
     if isinstance(batches, ErrorCode):

@@ -45,7 +45,8 @@ def _add(
 ) -> list[AddPartitionsToTxnTopicResult]:
     """Add all partitions or none: where some do not exist, the others are not attempted."""
     wanted = [(topic.name, partition) for topic in transaction.topics for partition in topic.partitions]
-    unknown = {at for at in wanted if not 0 <= at[1] < cluster.topics.get(at[0], 0)}
+    topics = cluster.topics
+    unknown = {at for at in wanted if topics.is_internal(at[0]) or not 0 <= at[1] < topics.get(at[0], 0)}
     producer = Producer(transaction.producer_id, transaction.producer_epoch)
     transactional_id = transaction.transactional_id
     if is_elsewhere(request, cluster, transactional_id):
