@@ -133,7 +133,7 @@ class Chain:
             done_ms < again.begins_ms, beats_after(crowd, who, again.begins_ms), next_beats(crowd, who, done_ms)
         )
         synced = completed(crowd, found, beat_ms)
-        is_late = found.joined_ms >= again.begins_ms + crowd.world.group.rebalance_timeout_ms - 1.0
+        is_late = found.joined_ms >= again.begins_ms + self._group.rebalance_timeout_ms - 1.0
         is_late |= found.joined_ms >= float(crowd.deadline_ms[slots[others]].min()) - 1.0
         return None if is_late else synced
 

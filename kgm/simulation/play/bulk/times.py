@@ -84,7 +84,7 @@ def first_times(crowd: Crowd, slots: Ints, leader: int) -> RoundTimes | None:
 def completed(crowd: Crowd, found: RoundTimes, beat_ms: Floats) -> RoundTimes | None:
     """With all that happens from the first heartbeat of each member that is told of it. None if a member would do more
     than that."""
-    session_ms = crowd.world.group.session_timeout_ms
+    session_ms = crowd.world.group.sessions_ms()[0]
     is_whole = _is_joined(crowd, found, beat_ms, session_ms) and _is_synced(crowd, found, session_ms)
     return found if is_whole else None
 
