@@ -75,12 +75,7 @@ def completed_from_record(seen: GroupSnapshot, recorded: GroupSnapshot) -> Group
         return seen
     if {member.member_id for member in seen.members} != {member.member_id for member in recorded.members}:
         return seen
-    return replace(
-        seen,
-        generation=recorded.generation,
-        session_timeout_ms=recorded.session_timeout_ms,
-        rebalance_timeout_ms=recorded.rebalance_timeout_ms,
-    )
+    return replace(seen.with_member_timeouts(recorded.member_timeouts_ms), generation=recorded.generation)
 
 
 def _any_classic(answers: Iterable[GroupSnapshot | KgmError]) -> bool:

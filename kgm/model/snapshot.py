@@ -51,7 +51,9 @@ class MemberSnapshot:
     a hash map that assignors may depend on; None if it is not known or has no meaning. listed_target: the target
     assignment of a member of a consumer group, topics and partitions in the order of the broker's response, which
     is the order of hash maps too: a member that has to revoke partitions revokes the last ones. is_readable:
-    whether its assignment could be decoded; if not, `assignment` is empty, and what it owns is not known."""
+    whether its assignment could be decoded; if not, `assignment` is empty, and what it owns is not known.
+    session_timeout_ms, rebalance_timeout_ms: of a member of a classic group, which no API returns; None where they were
+    not read in the coordinator's log."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -70,6 +72,8 @@ class MemberSnapshot:
     listed_at: int | None = None
     listed_target: Partitions | None = None
     is_readable: bool = True
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
 
     @property
     def identity(self) -> str:
@@ -103,6 +107,8 @@ class MemberSnapshot:
             if self.listed_target is None
             else [{"topic": topic, "partitions": [*numbers]} for topic, numbers in self.listed_target.items()],
             "is_readable": self.is_readable,
+            "session_timeout_ms": self.session_timeout_ms,
+            "rebalance_timeout_ms": self.rebalance_timeout_ms,
         }
 
 
@@ -139,6 +145,8 @@ _PLACE = itemgetter(OFFSET_KEYS.index("topic"), OFFSET_KEYS.index("partition"))
 class GroupSnapshot:
     """One group at the time of the snapshot. Times are in milliseconds.
 
+    session_timeout_ms: of a consumer group; of a classic group that of its members, None where it is not known, or
+    where they differ (`MemberSnapshot`). rebalance_timeout_ms: the longest of its members.
     leader: the member id of the classic group's leader, which no API returns; None where it is not known.
     leader_library: the client library that has written the assignments of a classic group; None where they are not
     known.
@@ -166,6 +174,45 @@ class GroupSnapshot:
     leader_library: ClientLibrary | None = None
     deleted_topics: tuple[str, ...] = ()
     may_lack_offsets: bool = False
+
+    def session_of(self, member: MemberSnapshot) -> int | None:
+        """The session timeout of one of its members; None where it is not known."""
+        return self.session_timeout_ms if member.session_timeout_ms is None else member.session_timeout_ms
+
+    def rebalance_of(self, member: MemberSnapshot) -> int | None:
+        """The rebalance timeout of one of its members; None where it is not known."""
+        return self.rebalance_timeout_ms if member.rebalance_timeout_ms is None else member.rebalance_timeout_ms
+
+    @property
+    def session_range_ms(self) -> tuple[int, int] | None:
+        """The shortest and the longest session timeout of its members; None where one of them is not known."""
+        every = [self.session_of(member) for member in self.members] or [self.session_timeout_ms]
+        known = [one for one in every if one is not None]
+        return (min(known), max(known)) if len(known) == len(every) else None
+
+    @property
+    def member_timeouts_ms(self) -> dict[str, tuple[int, int]]:
+        """(session timeout, rebalance timeout) by member id, of those whose own are known."""
+        return {
+            one.member_id: (one.session_timeout_ms, one.rebalance_timeout_ms)
+            for one in self.members
+            if one.session_timeout_ms is not None and one.rebalance_timeout_ms is not None
+        }
+
+    def with_member_timeouts(self, timeouts_ms: Mapping[str, tuple[int, int]]) -> GroupSnapshot:
+        """The group with these timeouts of its members, as `member_timeouts_ms` has them."""
+        nothing = (None, None)
+        found = [timeouts_ms.get(member.member_id, nothing) for member in self.members]
+        sessions = {session for session, _ in found}
+        return replace(
+            self,
+            members=tuple(
+                replace(member, session_timeout_ms=session, rebalance_timeout_ms=rebalance)
+                for member, (session, rebalance) in zip(self.members, found, strict=True)
+            ),
+            session_timeout_ms=sessions.pop() if len(sessions) == 1 else None,
+            rebalance_timeout_ms=max((rebalance for _, rebalance in found if rebalance is not None), default=None),
+        )
 
     @property
     def names_topics(self) -> bool:
@@ -400,6 +447,8 @@ def _member(data: Any, index: int) -> MemberSnapshot:
         listed_at=reader.get("listed_at", (int,), optional=True),
         listed_target=reader.listed("listed_target"),
         is_readable=reader.get("is_readable", (bool,), optional=True) is not False,
+        session_timeout_ms=reader.get("session_timeout_ms", (int,), optional=True),
+        rebalance_timeout_ms=reader.get("rebalance_timeout_ms", (int,), optional=True),
     )
 
 

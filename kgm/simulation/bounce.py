@@ -204,13 +204,14 @@ class Simulation:
         session, so that the coordinator answers each with its former assignment, and no other member notices."""
         group, plan = self.group, self.plan
         usual_ms = CONSUMER_INTERVAL_MS if group.protocol is GroupProtocol.CONSUMER else None
-        interval_ms = plan.heartbeat_interval_ms or usual_ms or usual_heartbeat_interval_ms(group.session_timeout_ms)
+        shortest_ms, _ = group.sessions_ms(plan.bounce)
+        interval_ms = plan.heartbeat_interval_ms or usual_ms or usual_heartbeat_interval_ms(shortest_ms)
         slack_ms = interval_ms + LONGEST_START_MS + _SPARE_MS
         return (
             group.all_static
             and not draw.generations
             and not (plan.scale_in or plan.remove or plan.scale_out or plan.remove_first)
-            and plan.longest_restart_ms + slack_ms < group.session_timeout_ms
+            and plan.longest_restart_ms + slack_ms < shortest_ms
         )
 
     def like(self, other: "Simulation") -> "Simulation":
@@ -378,12 +379,17 @@ def renamed(plan: Plan, snapshot: GroupSnapshot, group: StartingGroup) -> Plan:
 
 
 def _with_shorter_session(snapshot: GroupSnapshot, simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
-    """A few draws with the shortest session timeout that a broker allows by default, where that of a classic group had
-    to be assumed (no Kafka API returns it). No draws if they come to the same as `drawn`."""
-    is_known = snapshot.session_timeout_ms is not None or simulation.plan.what_if.session_timeout_ms is not None
+    """A few draws with the shortest session timeout that a broker allows by default, where that of members of a classic
+    group had to be assumed (no Kafka API returns it). No draws if they come to the same as `drawn`."""
+    unknown = {one.member_id for one in snapshot.members if snapshot.session_of(one) is None}
+    is_known = not unknown or simulation.plan.what_if.session_timeout_ms is not None
     if is_known or not simulation.plan.bounce or simulation.group.protocol is GroupProtocol.CONSUMER:
         return ()
-    other = replace(simulation, group=replace(simulation.group, session_timeout_ms=SHORTEST_SESSION_MS))
+    members = tuple(
+        replace(member, session_timeout_ms=SHORTEST_SESSION_MS) if member.member_id in unknown else member
+        for member in simulation.group.members
+    )
+    other = replace(simulation, group=replace(simulation.group, members=members))
     return _other_than(drawn, lambda: other.play(_FEWEST_DRAWS))
 
 

@@ -20,8 +20,8 @@ def heading(snapshot: GroupSnapshot) -> str:
         parts.append(f"epoch {snapshot.group_epoch} (assignment {snapshot.assignment_epoch})")
     if snapshot.generation is not None:
         parts.append(f"generation {snapshot.generation}")
-    if snapshot.session_timeout_ms is not None:
-        parts.append(f"session {show_duration(snapshot.session_timeout_ms)}")
+    if snapshot.session_range_ms is not None:
+        parts.append("session " + " to ".join(dict.fromkeys(map(show_duration, snapshot.session_range_ms))))
     parts.append(f"{many(len(snapshot.members), 'member')}, {_static_members(snapshot)} static")
     if snapshot.coordinator is not None:
         parts.append(f"coordinator {_node(snapshot.coordinator)}")

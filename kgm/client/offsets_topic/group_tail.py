@@ -207,22 +207,20 @@ def as_snapshot(group_id: str, value: Any) -> GroupSnapshot:
     readable = value.protocol_type == PROTOCOL_TYPE
     verdict = recognise_record(group_id, value)
     libraries = [None] * len(value.members) if verdict is None else verdict.members
-    sessions = {member.session_timeout for member in value.members}
-    return GroupSnapshot(
+    snapshot = GroupSnapshot(
         group_id=group_id,
         type="classic",
         state="Stable" if value.members else "Empty",
         protocol_type=value.protocol_type,
         assignor=value.protocol or None,
         generation=value.generation,
-        session_timeout_ms=sessions.pop() if len(sessions) == 1 else None,
-        rebalance_timeout_ms=max((member.rebalance_timeout for member in value.members), default=None),
         members=tuple(
             _member(member, library, readable=readable)
             for member, library in zip(value.members, libraries, strict=True)
         ),
         leader_library=None if verdict is None else verdict.leader,
     )
+    return snapshot.with_member_timeouts(last_rebalance.recorded_timeouts_ms(value))
 
 
 def _member(member: Any, library: ClientLibrary | None, *, readable: bool) -> MemberSnapshot:

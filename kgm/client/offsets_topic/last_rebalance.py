@@ -56,14 +56,16 @@ def _completed(snapshot: GroupSnapshot, record: tuple[bytes, int] | None) -> Gro
         return snapshot
     if {member.member_id for member in value.members} != {member.member_id for member in snapshot.members}:
         return snapshot
-    sessions = {member.session_timeout for member in value.members}
     return replace(
-        _with_libraries(snapshot, value),
+        _with_libraries(snapshot, value).with_member_timeouts(recorded_timeouts_ms(value)),
         generation=value.generation if snapshot.generation is None else snapshot.generation,
-        session_timeout_ms=sessions.pop() if len(sessions) == 1 else snapshot.session_timeout_ms,
-        rebalance_timeout_ms=max(member.rebalance_timeout for member in value.members),
         leader=value.leader or None,
     )
+
+
+def recorded_timeouts_ms(value: GroupMetadataValue) -> dict[str, tuple[int, int]]:
+    """Each member's timeouts, as `GroupSnapshot.with_member_timeouts` takes them."""
+    return {member.member_id: (member.session_timeout, member.rebalance_timeout) for member in value.members}
 
 
 def _with_libraries(snapshot: GroupSnapshot, value: GroupMetadataValue) -> GroupSnapshot:

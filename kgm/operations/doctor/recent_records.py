@@ -133,8 +133,8 @@ def _longest_absences(facts: GroupFacts) -> dict[str, _Absence]:
     longest: dict[str, _Absence] = {}
     for before, after in pairwise(facts.recorded):
         old, new = by_identity(before.group), by_identity(after.group)
-        session_timeout_ms = before.group.session_timeout_ms
         for name in sorted(old.keys() - new.keys()):
+            session_timeout_ms = before.group.session_of(old[name])
             if old[name].group_instance_id is None or not session_timeout_ms:
                 continue
             if facts.commits_since_ms is None or facts.commits_since_ms > after.at_ms - session_timeout_ms:

@@ -37,7 +37,7 @@ class Drain:
     def request_for(self, snapshot: GroupSnapshot) -> BounceRequest:
         """What this is for one group: the members that are taken away restart together, or stop for good."""
         taken = self.target.taken_from(snapshot.members)
-        what_if = WhatIf(session_timeout_ms=self.session_timeout_ms if snapshot.session_timeout_ms is None else None)
+        what_if = WhatIf(session_timeout_ms=self.session_timeout_ms if snapshot.session_range_ms is None else None)
         if self.restart_time_ms is None:
             return BounceRequest(scale_in=taken, stop=self.stop, what_if=what_if)
         by_id = {member.identity: member for member in snapshot.members}

@@ -17,6 +17,7 @@ from kgm.operations.bounce.request import BounceRequest, plan_for
 from kgm.operations.plan.costs import Objective, PlanCosts, PlanLimits, unbeaten
 from kgm.operations.plan.session_advice import (
     longest_session_ms,
+    only_timeouts,
     quiet_session_ms,
     richest,
     stopped_by_death_ms,
@@ -26,7 +27,7 @@ from kgm.simulation.bounce import SEED, Simulation
 from kgm.simulation.draws.budget import affordable, cost_of
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Stop, WhatIf
-from kgm.simulation.plan.starting_group import SESSION_TIMEOUT_MS
+from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.report.prediction import Prediction
 
 DRAWS = 20
@@ -264,7 +265,7 @@ def _changes(snapshot: GroupSnapshot, base: Plan) -> list[tuple[str, str, WhatIf
 
 def _longer_session(snapshot: GroupSnapshot, base: Plan) -> list[tuple[str, str, WhatIf]]:
     """Static members with a session timeout that outlasts the restart, unless that is so already."""
-    now_ms = base.what_if.session_timeout_ms or snapshot.session_timeout_ms or SESSION_TIMEOUT_MS
+    now_ms, _ = starting_group_of(snapshot, only_timeouts(base)).sessions_ms(base.bounce)
     needed_ms = quiet_session_ms(snapshot, base, len(base.bounce))
     if needed_ms <= now_ms or needed_ms > longest_session_ms(snapshot, base) or base.stop is Stop.CRASH:
         return []

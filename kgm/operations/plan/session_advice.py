@@ -19,7 +19,7 @@ from kgm.simulation.bounce import CONSUMER_INTERVAL_MS, SEED, Simulation
 from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
 from kgm.simulation.plan.client_library import usual_heartbeat_interval_ms
 from kgm.simulation.plan.played_settings import MAX_SESSION
-from kgm.simulation.plan.starting_group import SESSION_TIMEOUT_MS
+from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.text.durations import parse_duration
 from kgm.text.wording import many
@@ -38,7 +38,7 @@ _LONGEST_SESSION_MS = 1_800_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionAdvice:
     """session_timeout_ms: the shortest, in full seconds, with which all members are back in time with a probability of
-    at least `WANTED`, if restarts are as those seen. now_ms: the session timeout of the group.
+    at least `WANTED`, if restarts are as those seen. now_ms: the shortest session timeout of those that restart.
 
     quiet_now, quiet: how many of 100 simulated runs of the plan move nothing, with either. member: the one with the
     most partitions; died_now_ms, died_ms: the time that these are stopped, added up, if it dies. caveats: what the
@@ -67,19 +67,20 @@ def advise(group: BounceGroup, plan: Plan, *, seed: int = SEED) -> SessionAdvice
             hint="give each member a group.instance.id",
         )
     plan = replace(plan, settings={**group.broker_settings, **plan.settings})
-    now_ms = plan.what_if.session_timeout_ms or snapshot.session_timeout_ms or SESSION_TIMEOUT_MS
+    now_ms, _ = starting_group_of(snapshot, only_timeouts(plan)).sessions_ms(static)
     advised_ms = quiet_session_ms(snapshot, plan, len(static))
+    advised = replace(plan, what_if=replace(plan.what_if, session_timeout_ms=advised_ms))
     worst = richest(snapshot, static)
     return SessionAdvice(
         restart_times_ms=tuple(sorted(plan.restart_times_ms)),
         members=len(static),
         session_timeout_ms=advised_ms,
         now_ms=now_ms,
-        quiet_now=_quiet_percent(snapshot, plan, now_ms, seed),
-        quiet=_quiet_percent(snapshot, plan, advised_ms, seed),
+        quiet_now=_quiet_percent(snapshot, plan, seed),
+        quiet=_quiet_percent(snapshot, advised, seed),
         member=worst,
-        died_now_ms=stopped_by_death_ms(snapshot, plan, worst, _with_session(plan, now_ms), seed),
-        died_ms=stopped_by_death_ms(snapshot, plan, worst, _with_session(plan, advised_ms), seed),
+        died_now_ms=stopped_by_death_ms(snapshot, plan, worst, only_timeouts(plan), seed),
+        died_ms=stopped_by_death_ms(snapshot, plan, worst, only_timeouts(advised), seed),
         caveats=tuple(_caveats(snapshot, plan, len(static), advised_ms)),
     )
 
@@ -126,15 +127,16 @@ def _static(snapshot: GroupSnapshot) -> dict[str, Partitions]:
     return {member.identity: member.assignment for member in snapshot.members if member.group_instance_id is not None}
 
 
-def _quiet_percent(snapshot: GroupSnapshot, plan: Plan, session_ms: int, seed: int) -> int:
+def _quiet_percent(snapshot: GroupSnapshot, plan: Plan, seed: int) -> int:
     """How many of 100 runs of the plan move nothing."""
-    what_if = replace(plan.what_if, session_timeout_ms=session_ms)
-    drawn = Simulation.of(snapshot, replace(plan, what_if=what_if), seed).play(_DRAWS)
+    drawn = Simulation.of(snapshot, plan, seed).play(_DRAWS)
     return 100 * sum(not draw.handovers and not draw.moves for draw in drawn) // len(drawn)
 
 
-def _with_session(plan: Plan, session_ms: int) -> WhatIf:
-    return WhatIf(session_timeout_ms=session_ms, rebalance_timeout_ms=plan.what_if.rebalance_timeout_ms)
+def only_timeouts(plan: Plan) -> WhatIf:
+    """What the plan supposes of timeouts, and nothing else."""
+    what_if = plan.what_if
+    return WhatIf(session_timeout_ms=what_if.session_timeout_ms, rebalance_timeout_ms=what_if.rebalance_timeout_ms)
 
 
 def stopped_by_death_ms(snapshot: GroupSnapshot, plan: Plan, member: str, what_if: WhatIf, seed: int) -> int:

@@ -123,7 +123,7 @@ class GuardWatch:
     def _observation(self, member: MemberSnapshot) -> Observation:
         return Observation(
             member=member, began_s=self._began_s, owned=self._owned(member), committed=dict(self._committed),
-            denied_topics=self._cluster.offsets.denied_topics, session_timeout_ms=self._group.session_timeout_ms,
+            denied_topics=self._cluster.offsets.denied_topics, session_timeout_ms=self._group.session_of(member),
         )  # fmt: skip
 
     def _owned(self, member: MemberSnapshot) -> Partitions | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from kgm.model.changes import owned
@@ -210,11 +210,8 @@ class Rollout:
         if not expected.becomes_stable:
             self._deviate(f"step {self._number} would not leave it stable", expected.caveats)
         before = self._observation.begin(step)
-        before = replace(
-            before,
-            session_timeout_ms=live.snapshot.session_timeout_ms or before.session_timeout_ms,
-            rebalance_timeout_ms=live.snapshot.rebalance_timeout_ms or before.rebalance_timeout_ms,
-        )
+        if timeouts_ms := live.snapshot.member_timeouts_ms:
+            before = before.with_member_timeouts(timeouts_ms)
         self._expected = expected
         self._journal.write(
             JournalKind.STEP_BEGIN, step=self._number, members=list(step.members), group=without_offsets(before),
@@ -268,7 +265,7 @@ class Rollout:
 
     def _timeout_ms(self, before: GroupSnapshot) -> int:
         return self._spec.step_timeout_ms(
-            self._spec.session_timeout_ms or before.session_timeout_ms or _SESSION_TIMEOUT_MS,
+            self._spec.session_timeout_ms or (before.session_range_ms or (0, _SESSION_TIMEOUT_MS))[1],
             self._spec.rebalance_timeout_ms or before.rebalance_timeout_ms or _REBALANCE_TIMEOUT_MS,
         )
 

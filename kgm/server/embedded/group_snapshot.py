@@ -34,7 +34,7 @@ def group_snapshot(cluster: EmbeddedCluster, group_id: str, host: str) -> GroupS
     node_id = cluster.placement.coordinator_of(group_id)
     port = None if node_id is None else cluster.nodes[node_id].port
     offsets = _offsets(cluster, group_id, members)
-    return GroupSnapshot(
+    snapshot = GroupSnapshot(
         group_id=group_id,
         type=view.group_type,
         state=view.state,
@@ -44,14 +44,17 @@ def group_snapshot(cluster: EmbeddedCluster, group_id: str, host: str) -> GroupS
         generation=None if is_consumer else view.generation,
         group_epoch=view.generation if is_consumer else None,
         assignment_epoch=view.assignment_epoch,
-        session_timeout_ms=_session_timeout_ms(cluster, view),
-        rebalance_timeout_ms=None if is_consumer else max((m.rebalance_timeout_ms for m in view.members), default=None),
+        session_timeout_ms=_session_timeout_ms(cluster, group_id) if is_consumer else None,
         topics=_topics(cluster, members, offsets),
         members=tuple(_with_lag(member, offsets) for member in sorted(members, key=lambda member: member.identity)),
         offsets=offsets,
         leader_library=leader_library,
         kafka_versions=(str(cluster.settings.kafka_version),),
     )
+    if is_consumer:
+        return snapshot
+    timeouts_ms = {one.member_id: (one.session_timeout_ms, one.rebalance_timeout_ms) for one in view.members}
+    return snapshot.with_member_timeouts(timeouts_ms)
 
 
 def _assignor(cluster: EmbeddedCluster, view: GroupView) -> str | None:
@@ -61,13 +64,10 @@ def _assignor(cluster: EmbeddedCluster, view: GroupView) -> str | None:
     return view.protocol if view.state == _STABLE else None
 
 
-def _session_timeout_ms(cluster: EmbeddedCluster, view: GroupView) -> int | None:
-    """Of a consumer group as it is configured; of a classic group that of its members, if it is the same."""
-    if view.group_type == "consumer":
-        config = GroupConfig.of(cluster.group_configs.get(view.group_id, {}), cluster.settings)
-        return config.consumer_session_timeout_ms or cluster.settings.group_consumer_session_timeout_ms
-    timeouts = {member.session_timeout_ms for member in view.members}
-    return timeouts.pop() if len(timeouts) == 1 else None
+def _session_timeout_ms(cluster: EmbeddedCluster, group_id: str) -> int:
+    """Of a consumer group, as it is configured."""
+    config = GroupConfig.of(cluster.group_configs.get(group_id, {}), cluster.settings)
+    return config.consumer_session_timeout_ms or cluster.settings.group_consumer_session_timeout_ms
 
 
 def _members(cluster: EmbeddedCluster, view: GroupView) -> tuple[tuple[MemberSnapshot, ...], ClientLibrary | None]:

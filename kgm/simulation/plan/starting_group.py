@@ -1,6 +1,6 @@
 """The group with which a simulation starts: a Stable group from a snapshot, with what-ifs applied."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_known
@@ -18,6 +18,7 @@ from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
 from kgm.simulation.plan.client_library import Library, played_as
+from kgm.text.wording import many
 
 #: Defaults of Kafka's clients.
 SESSION_TIMEOUT_MS = 45_000
@@ -40,7 +41,8 @@ class StartingMember:
     identity: what the plan and the report call it before it restarts. listed: in a consumer group, what it owns in the
     order in which the broker lists it, if that is known. library: whose consumer is played; None for one
     that kgm does not play, or that is not known. client: the library as far as it is known.
-    leaves_when_static: whether it leaves the group when it is closed although it is static."""
+    leaves_when_static: whether it leaves the group when it is closed although it is static. In a consumer group the
+    broker sets the session timeout."""
 
     identity: str
     member_id: str
@@ -49,6 +51,8 @@ class StartingMember:
     client_host: str = "/127.0.0.1"
     rack: str | None = None
     topics: tuple[str, ...] = ()
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
     owned: Partitions
     listed: Partitions | None = None
     library: Library | None = None
@@ -73,8 +77,6 @@ class StartingGroup:
     assignor: str
     generation: int
     generation_is_known: bool
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
     members: tuple[StartingMember, ...]
     topics: Mapping[str, int]
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)
@@ -96,6 +98,15 @@ class StartingGroup:
             for name, count in self.topics.items()
         )
 
+    def sessions_ms(self, identities: Container[str] | None = None) -> tuple[int, int]:
+        """The shortest and the longest session timeout of these members, or of all."""
+        some = [one.session_timeout_ms for one in self.members if identities is None or one.identity in identities]
+        return (min(some), max(some)) if some else (SESSION_TIMEOUT_MS, SESSION_TIMEOUT_MS)
+
+    @property
+    def longest_rebalance_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members), default=REBALANCE_TIMEOUT_MS)
+
     @property
     def all_static(self) -> bool:
         return all(member.group_instance_id is not None for member in self.members)
@@ -113,14 +124,13 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
     snapshot = snapshot.in_listed_order()
     protocol = what_if.protocol or GroupProtocol(snapshot.type)
     caveats: list[str] = []
-    session_timeout_ms = _timeout(
-        what_if.session_timeout_ms, snapshot.session_timeout_ms, _usual_timeouts(snapshot)[0], "session", caveats
-    )
+    session_ms, rebalance_ms = _usual_timeouts(snapshot)
+    seen_ms = [snapshot.session_of(member) for member in snapshot.members]
+    sessions_ms = _timeouts(what_if.session_timeout_ms, seen_ms, session_ms, "session", caveats)
     # In a consumer group it only matters to a member that does not give up its partitions.
     matters = caveats if protocol is GroupProtocol.CLASSIC else []
-    rebalance_timeout_ms = _timeout(
-        what_if.rebalance_timeout_ms, snapshot.rebalance_timeout_ms, _usual_timeouts(snapshot)[1], "rebalance", matters
-    )
+    seen_ms = [snapshot.rebalance_of(member) for member in snapshot.members]
+    rebalances_ms = _timeouts(what_if.rebalance_timeout_ms, seen_ms, rebalance_ms, "rebalance", matters)
     generation = snapshot.generation if snapshot.type == "classic" else snapshot.group_epoch
     assignor = _assignor(snapshot, what_if, protocol)
     is_playable = protocol is GroupProtocol.CONSUMER or assignor == STREAMS or is_known(assignor)
@@ -131,9 +141,10 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
         protocol=protocol,
         generation=_UNKNOWN_GENERATION if generation is None else generation,
         generation_is_known=generation is not None,
-        session_timeout_ms=session_timeout_ms,
-        rebalance_timeout_ms=rebalance_timeout_ms,
-        members=tuple(_member(member, snapshot, what_if, caveats) for member in snapshot.members),
+        members=tuple(
+            _member(member, snapshot, what_if, caveats, timeouts_ms)
+            for member, timeouts_ms in zip(snapshot.members, zip(sessions_ms, rebalances_ms, strict=True), strict=True)
+        ),
         topics=_topics(snapshot, caveats),
         topic_ids={topic.name: topic.topic_id for topic in snapshot.topics if topic.topic_id is not None},
         listing_capacity=_listing_capacity(snapshot, protocol),
@@ -221,16 +232,20 @@ def _usual_timeouts(snapshot: GroupSnapshot) -> tuple[int, int]:
     return min(one.session_timeout_ms for one in known), max(one.rebalance_timeout_ms for one in known)
 
 
-def _timeout(supposed: int | None, seen: int | None, default: int, what: str, caveats: list[str]) -> int:
+def _timeouts(
+    supposed: int | None, seen: Sequence[int | None], default: int, what: str, caveats: list[str]
+) -> list[int]:  # fmt: skip
+    """Of each member: the supposed one, or what was seen of it, or the default."""
     if supposed is not None:
-        return supposed
-    if seen is not None:
-        if seen < 1:
-            raise UsageError(f"the {what} timeout in the snapshot is {seen}, the lowest is 1")
-        return seen
-    assumed = f"{default // 1000} s is assumed (set it with --{what}-timeout)"
-    caveats.append(f"the {what} timeout is not in the snapshot: {assumed}")
-    return default
+        return [supposed] * len(seen)
+    known = [ms for ms in seen if ms is not None]
+    if min(known, default=1) < 1:
+        raise UsageError(f"the {what} timeout in the snapshot is {min(known)}, the lowest is 1")
+    if len(known) < len(seen):
+        assumed = f"{default // 1000} s is assumed (set it with --{what}-timeout)"
+        of = f" of {many(len(seen) - len(known), 'member')}" if known else ""
+        caveats.append(f"the {what} timeout{of} is not in the snapshot: {assumed}")
+    return [default if ms is None else ms for ms in seen]
 
 
 def _topics(snapshot: GroupSnapshot, caveats: list[str]) -> dict[str, int]:
@@ -269,7 +284,7 @@ def _assignor(snapshot: GroupSnapshot, what_if: WhatIf, protocol: GroupProtocol)
 
 
 def _member(
-    member: MemberSnapshot, snapshot: GroupSnapshot, what_if: WhatIf, caveats: list[str]
+    member: MemberSnapshot, snapshot: GroupSnapshot, what_if: WhatIf, caveats: list[str], timeouts_ms: tuple[int, int]
 ) -> StartingMember:  # fmt: skip
     instance_id = member.group_instance_id
     if what_if.membership is Membership.DYNAMIC:
@@ -285,6 +300,8 @@ def _member(
         client_host=member.client_host or "/127.0.0.1",
         rack=member.rack,
         topics=_subscribed(member, snapshot, caveats),
+        session_timeout_ms=timeouts_ms[0],
+        rebalance_timeout_ms=timeouts_ms[1],
         owned=member.assignment,
         listed=_listed(member),
         library=played_as(client),

@@ -89,8 +89,8 @@ class ScriptedClassicMember(ScriptedMember):
         self.last_join_ms = world.clock.now_ms
         request = JoinGroupRequest(
             group_id=world.group.group_id,
-            session_timeout_ms=world.group.session_timeout_ms,
-            rebalance_timeout_ms=world.group.rebalance_timeout_ms,
+            session_timeout_ms=spec.session_timeout_ms,
+            rebalance_timeout_ms=spec.rebalance_timeout_ms,
             member_id=self.member_id,
             group_instance_id=spec.group_instance_id,
             protocol_type=PROTOCOL_TYPE,
@@ -252,7 +252,7 @@ class ScriptedClassicMember(ScriptedMember):
 
     @property
     def _session_timeout_ms(self) -> int:
-        return self.world.group.session_timeout_ms
+        return self.spec.session_timeout_ms
 
     @property
     def _is_calm(self) -> bool:

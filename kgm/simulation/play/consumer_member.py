@@ -71,7 +71,7 @@ class ScriptedConsumerMember(ScriptedMember):
         )
         if joins:
             message.rack_id = spec.rack
-            message.rebalance_timeout_ms = world.group.rebalance_timeout_ms
+            message.rebalance_timeout_ms = self.spec.rebalance_timeout_ms
             message.subscribed_topic_names = list(spec.topics)
             if world.group.protocol is GroupProtocol.CONSUMER:
                 message.server_assignor = world.group.assignor

@@ -314,7 +314,7 @@ class PlanRunner:
 
         with_lingering: wait also until the sessions of stopped processes have ended."""
         world, group = self.world, self.group
-        patience_ms = 2 * group.session_timeout_ms + 3 * group.rebalance_timeout_ms + self.plan.longest_restart_ms
+        patience_ms = 2 * group.sessions_ms()[1] + 3 * group.longest_rebalance_ms + self.plan.longest_restart_ms
         deadline = world.now_ms + _PATIENCE_MS + patience_ms
         most = world.rebalances + _HOPELESS_REBALANCES + 3 * len(self.members)
         interval_ms = max(world.timing.heartbeat_interval_ms, _SHORTEST_INTERVAL_MS)

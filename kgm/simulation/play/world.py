@@ -147,7 +147,7 @@ class World:
         self._seed = seed
         self._streams: dict[str, RandomStream] = {}
         self.id_chance = random.Random(seed + "/ids")  # noqa: S311
-        self.timing = timing(self.chance, heartbeat_interval_ms, group.session_timeout_ms)
+        self.timing = timing(self.chance, heartbeat_interval_ms, group.sessions_ms()[0])
         self.clock = VirtualClock(START_MS)
         self.cache = SubscriptionCache()
         self.ledger = OwnershipLedger(group.topics, group.assignment, START_MS, keeps_holdings=keeps_holdings)

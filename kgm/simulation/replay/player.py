@@ -100,7 +100,7 @@ class _RecordingWorld(World):
         super().__init__(
             group, settings, draw.seed, heartbeat_interval_ms=draw.heartbeat_interval_ms, observer=observer
         )
-        self.timing = _PromptTiming(self.chance, draw.heartbeat_interval_ms, group.session_timeout_ms)
+        self.timing = _PromptTiming(self.chance, draw.heartbeat_interval_ms, group.sessions_ms()[0])
         self.ledger = self.counting = _CountingLedger(group.topics, group.assignment, START_MS)
         self.records: list[tuple[float, Record]] = []
 
@@ -176,7 +176,7 @@ class Replay:
     # -- processes
 
     def _scripted(self, process: RecordedProcess) -> ScriptedMember:
-        spec = _starting_member(process)
+        spec = _starting_member(self.recorded, process)
         library = played_as(
             recognise_by_ids(self.world.group.group_id, process.client_id, process.runs[0].member_id, None)
         )
@@ -286,22 +286,22 @@ class Replay:
             member.start()
 
 
-def _starting_member(process: RecordedProcess) -> StartingMember:
+def _starting_member(recorded: ReplayedGroup, process: RecordedProcess) -> StartingMember:
     first = process.runs[0]
     return StartingMember(
         identity=process.name, member_id=first.member_id if first.start is None else "",
         group_instance_id=process.group_instance_id, client_id=process.client_id, client_host=process.client_host,
-        topics=process.topics, owned=process.owned if first.start is None else {},
+        topics=process.topics, session_timeout_ms=recorded.session_timeout_ms,
+        rebalance_timeout_ms=recorded.rebalance_timeout_ms, owned=process.owned if first.start is None else {},
     )  # fmt: skip
 
 
 def _starting_group(recorded: ReplayedGroup) -> StartingGroup:
     return StartingGroup(
         group_id=recorded.group_id, assignor=recorded.assignor, generation=recorded.generation,
-        generation_is_known=True, session_timeout_ms=recorded.session_timeout_ms,
-        rebalance_timeout_ms=recorded.rebalance_timeout_ms,
+        generation_is_known=True,
         members=tuple(
-            _starting_member(process) for process in recorded.processes if process.runs[0].start is None
+            _starting_member(recorded, process) for process in recorded.processes if process.runs[0].start is None
         ),
         topics=recorded.topics, protocol=recorded.protocol,
     )  # fmt: skip

@@ -162,27 +162,34 @@ def _timing(group: StartingGroup, plan: Plan, draws: Sequence[Draw], *, is_certa
             "the number of rebalances depends on timing: members that stop or start at about the same time share one "
             f"{what} or cause several"
         )
-    session = f"{group.session_timeout_ms / 1000:g} s"
+    shortest_ms, longest_ms = group.sessions_ms(plan.bounce or None)
+    session = " to ".join(dict.fromkeys((_seconds(shortest_ms), _seconds(longest_ms))))
     if plan.remove_first:
         texts.append(
             "each batch is assumed to be removed 1.5 to 8 s after it has stopped, and to start when the group is stable"
             " without it"
         )
         return texts
-    if plan.bounce and abs(plan.restart_time_ms - group.session_timeout_ms) < 2 * HEARTBEAT_INTERVAL_MS:
+    sessions_ms = {one.session_timeout_ms for one in group.members if one.identity in plan.bounce}
+    if any(abs(plan.restart_time_ms - session_ms) < 2 * HEARTBEAT_INTERVAL_MS for session_ms in sessions_ms):
         texts.append(
             f"the restart takes about as long as the session timeout ({session}): it may be in time or too late"
         )
     if is_certain or (len(draws) == 1 and plan.bounce):
-        texts.append(f"this holds as long as every process is back within {session} of its last heartbeat")
+        each = "" if shortest_ms == longest_ms else ", each by its own session timeout"
+        texts.append(f"this holds as long as every process is back within {session} of its last heartbeat{each}")
     return texts
+
+
+def _seconds(span_ms: int) -> str:
+    return f"{span_ms / 1000:g} s"
 
 
 def _clients(group: StartingGroup, plan: Plan, draws: Sequence[Draw]) -> list[str]:
     texts = []
-    silent = {event.member for draw in draws for event in draw.timeline if event.detail == SILENT_CLOSE}
+    silent = {event.member or "" for draw in draws for event in draw.timeline if event.detail == SILENT_CLOSE}
     if silent:
-        session = f"{group.session_timeout_ms / 1000:g} s"
+        session = _seconds(group.sessions_ms(silent)[1])
         texts.append(
             f"librdkafka members of {group.assignor} groups that have no partitions do not leave when they are closed "
             f"({len(silent)} here): each stays a member until its session ends, up to {session}, and rebalances wait "
@@ -206,7 +213,7 @@ def _refused(group: StartingGroup, plan: Plan, settings: BrokerSettings, draws: 
     texts = []
     refused = dict.fromkeys(event.member for event in events if event.member and "UNRELEASED" in event.detail)
     if refused and not plan.what_if.freed:
-        session = f"{group.session_timeout_ms / 1000:g} s"
+        session = _seconds(group.sessions_ms(refused)[1])
         then = (
             "it is assumed to stay away (--retry-every: it is started again)"
             if plan.retry_every_ms is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from dataclasses import replace
 
 import pytest
 
@@ -18,6 +19,7 @@ from kgm.protocol.messages.offset_commit_request import (
 from kgm.protocol.subscription import MemberAssignment, encode_assignment
 from tests.cli.runner import kgm
 from tests.client.joiners import REBALANCE_MS, SESSION_MS, Joiner
+from tests.waiting import until
 
 TOPIC = "log-reading"
 
@@ -61,7 +63,46 @@ def test_timeouts_and_generation_come_from_the_log(kafka, member):
     assert (completed.generation, completed.session_timeout_ms) == (member.generation, SESSION_MS)
     assert completed.rebalance_timeout_ms == REBALANCE_MS
     assert completed.leader == member.leader == member.member_id
-    assert completed.members == snapshot.members
+    own = {"session_timeout_ms": SESSION_MS, "rebalance_timeout_ms": REBALANCE_MS}
+    assert completed.members == tuple(replace(one, **own) for one in snapshot.members)
+
+
+@pytest.mark.kafka
+def test_members_of_one_group_have_timeouts_of_their_own(kafka, member, tmp_path):
+    """A restart of 10 minutes is longer than the session of one member, and shorter than that of the other."""
+    other = Joiner(member.wire.socket.getpeername()[1], member.group, "b", TOPIC)
+    other.session_ms, other.rebalance_ms = 480_000, 2 * REBALANCE_MS
+    other.send_join()
+    with connect(kafka.bootstrap, timeout_ms=30_000) as cluster:
+        until(
+            lambda: cluster.describe_group(member.group, offsets=False), "its join has not arrived",
+            accept=lambda one: one.state == "PreparingRebalance",
+        )  # fmt: skip
+    assert member.join().error_code == other.receive_join().error_code == 0
+    blob = encode_assignment(MemberAssignment(partitions={TOPIC: [0]}))
+    assert (member if member.leader == member.member_id else other).sync({member.member_id: blob}).error_code == 0
+    described = kgm("describe", member.group, "-o", "json", "-b", kafka.bootstrap)
+    (group,) = json.loads(described.out)["data"]["groups"]
+    timeouts = {
+        one["group_instance_id"]: (one["session_timeout_ms"], one["rebalance_timeout_ms"]) for one in group["members"]
+    }
+    assert timeouts == {"a": (SESSION_MS, REBALANCE_MS), "b": (480_000, 2 * REBALANCE_MS)}
+    assert (group["session_timeout_ms"], group["rebalance_timeout_ms"]) == (None, 2 * REBALANCE_MS)
+    snapshot = tmp_path / "snapshot.json"
+    snapshot.write_text(described.out)
+    for instance_id, rebalances in (("a", 0), ("b", 2)):
+        for source in ((member.group, "-b", kafka.bootstrap), ("--from-file", str(snapshot))):
+            plan = ("--instance-ids", instance_id, "--restart-time", "600s", "-o", "json")
+            done = kgm("simulate-bounce", *source, *plan)
+            assert done.code == 0, done.err
+            scenario = json.loads(done.out)["data"]["scenarios"][0]
+            assert scenario["rebalances"] == rebalances, (source, instance_id)
+            assert not [text for text in scenario["caveats"] if "session timeout" in text]
+        drain = ("--match", instance_id, "--restart-time", "600s", "-o", "json")
+        drained = kgm("drain", member.group, *drain, "-b", kafka.bootstrap)
+        (row,) = json.loads(drained.out)["data"]["groups"]
+        assert row["rebalances"] == rebalances, instance_id
+    other.close()
 
 
 @pytest.mark.kafka

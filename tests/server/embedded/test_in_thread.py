@@ -86,11 +86,9 @@ def as_described(server, group_id):
 
 def comparable(group):
     """What both sources know."""
-    rows = [{**member, **ONLY_DESCRIBED} for member in group["members"]]
-    unknown = {"generation": None}
-    if group["type"] == "classic":
-        unknown |= {"session_timeout_ms": None, "rebalance_timeout_ms": None}
-    return {**group, **unknown, "members": rows}
+    timeouts = {"session_timeout_ms": None, "rebalance_timeout_ms": None} if group["type"] == "classic" else {}
+    rows = [{**member, **ONLY_DESCRIBED, **timeouts} for member in group["members"]]
+    return {**group, "generation": None, **timeouts, "members": rows}
 
 
 # -- snapshots

@@ -16,6 +16,10 @@ def group(*members, **more):
     return GroupSnapshot(members=members, topics=(TopicSnapshot(name="t", partitions=4),), **(values | more))
 
 
+def timeouts(origin):
+    return [(one.session_timeout_ms, one.rebalance_timeout_ms) for one in origin.members]
+
+
 def test_a_starting_group_is_as_described():
     seen = group(
         member("a", assignment={"t": (0, 3)}, client_library=stated_library("librdkafka")), member("b", static=False, client_library=None), generation=7,
@@ -23,7 +27,7 @@ def test_a_starting_group_is_as_described():
     )  # fmt: skip
     origin = starting_group_of(seen, WhatIf())
     assert (origin.generation, origin.generation_is_known, origin.caveats) == (7, True, ())
-    assert (origin.session_timeout_ms, origin.rebalance_timeout_ms) == (10_000, 60_000)
+    assert timeouts(origin) == [(10_000, 60_000)] * 2
     assert origin.assignment == {"a": {"t": (0, 3)}, "b-uuid": {}}
     assert [seat.library for seat in origin.members] == [Library.LIBRDKAFKA, None]
     assert not origin.all_static
@@ -31,11 +35,22 @@ def test_a_starting_group_is_as_described():
 
 def test_what_a_snapshot_does_not_contain_is_assumed_with_a_caveat():
     origin = starting_group_of(group(member("a", assignment={"t": (0,)})), WhatIf())
-    assert (origin.session_timeout_ms, origin.rebalance_timeout_ms) == (45_000, 300_000)
+    assert timeouts(origin) == [(45_000, 300_000)]
     assert not origin.generation_is_known
     assert [text.split(" is not ")[0] for text in origin.caveats] == ["the session timeout", "the rebalance timeout"]
     supposed = starting_group_of(group(member("a")), WhatIf(session_timeout_ms=9000, rebalance_timeout_ms=8000))
-    assert (supposed.session_timeout_ms, supposed.rebalance_timeout_ms, supposed.caveats) == (9000, 8000, ())
+    assert (timeouts(supposed), supposed.caveats) == ([(9000, 8000)], ())
+
+
+def test_each_member_has_its_own_timeouts_and_what_is_missing_of_some_is_said():
+    own = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 60_000}
+    origin = starting_group_of(group(member("a", **own), member("b")), WhatIf())
+    assert timeouts(origin) == [(10_000, 60_000), (45_000, 300_000)]
+    assert [text.split(":")[0] for text in origin.caveats] == [
+        "the session timeout of 1 member is not in the snapshot", "the rebalance timeout of 1 member is not in the snapshot"
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="the session timeout in the snapshot is -1, the lowest is 1"):
+        starting_group_of(group(member("a", session_timeout_ms=-1)), WhatIf())
 
 
 def test_a_topic_that_is_missing_has_as_many_partitions_as_are_assigned():

@@ -38,6 +38,8 @@ MEMBER: Final[dict[str, Any]] = {
     "listed_at": "int?",
     "listed_target": ([{"topic": "str", "partitions": ["int"]}], None),
     "is_readable": "bool",
+    "session_timeout_ms": "int?",
+    "rebalance_timeout_ms": "int?",
 }
 _OFFSET: Final[dict[str, Any]] = {
     "topic": "str",

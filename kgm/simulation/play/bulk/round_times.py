@@ -251,7 +251,7 @@ def first_times(arrays: StableMemberArrays, slots: Ints, leader: int) -> RoundTi
 def completed(arrays: StableMemberArrays, found: RoundTimes, beat_ms: Floats) -> RoundTimes | None:
     """With all that happens from the first heartbeat of each member that is told of it. None if a member would do more
     than that."""
-    session_ms = arrays.world.group.session_timeout_ms
+    session_ms = arrays.world.group.sessions_ms()[0]
     is_whole = _is_joined(arrays, found, beat_ms, session_ms) and _is_synced(arrays, found, session_ms)
     return found if is_whole else None
 
@@ -400,7 +400,9 @@ def rejoins_after(arrays: StableMemberArrays, found: RoundTimes, losing: Ints) -
     )  # fmt: skip
 
 
-def times_after(arrays: StableMemberArrays, before: RoundTimes, rejoins: Rejoins) -> RoundTimes | None:
+def times_after(
+    arrays: StableMemberArrays, before: RoundTimes, rejoins: Rejoins, rebalance_timeout_ms: int
+) -> RoundTimes | None:
     """Of the round that follows, whose members are of four kinds:
      - it has been assigned by then: a heartbeat tells it of the rebalance;
      - its assignment is on its way: it comes, and a heartbeat tells the member then;
@@ -427,7 +429,7 @@ def times_after(arrays: StableMemberArrays, before: RoundTimes, rejoins: Rejoins
         done_ms < rejoins.begins_ms, arrays.beats_after(who, rejoins.begins_ms), arrays.next_beats(who, done_ms)
     )
     synced = completed(arrays, found, beat_ms)
-    is_late = found.joined_ms >= rejoins.begins_ms + arrays.world.group.rebalance_timeout_ms - 1.0
+    is_late = found.joined_ms >= rejoins.begins_ms + rebalance_timeout_ms - 1.0
     is_late |= found.joined_ms >= float(arrays.deadline_ms[slots[others]].min()) - 1.0
     return None if is_late else synced
 

@@ -78,6 +78,7 @@ class StableMemberArrays:
         self.revoke_least = per_member([profile.revoke[0] for profile in profiles])
         self.revoke_span = per_member([profile.revoke[1] - profile.revoke[0] for profile in profiles])
         self.gap_ms = per_member([profile.rejoin_gap_ms if self.is_cooperative else -np.inf for profile in profiles])
+        self.session_ms: Ints = np.array([spec.session_timeout_ms for spec in self.specs], dtype=np.int64)
         self.beats_while_syncing: Flags = np.array([profile.beats_while_syncing for profile in profiles])
         self.names_generation: Flags = np.array([profile.sends_generation_when_eager for profile in profiles])
         self.period_ms, self.last_beat_ms, self.extended_ms = np.zeros(size), np.zeros(size), np.zeros(size)
@@ -322,7 +323,7 @@ class StableMemberArrays:
 
     def extend_sessions(self, places: Ints, at_ms: Ints | int) -> None:
         """The sessions of these members begin again at these times, in this order."""
-        self.deadline_ms[places] = at_ms + self.world.group.session_timeout_ms
+        self.deadline_ms[places] = at_ms + self.session_ms[places]
         first = self.world.runtime.reserve_turns(len(places))
         self.turn[places] = np.arange(first, first + len(places))
 
@@ -351,7 +352,7 @@ class StableMemberArrays:
         """The next heartbeat of stable members would be at these times; it is left out as long as sessions are safe
         (`ScriptedMember._beat_at`)."""
         period_ms = self.period_ms[places]
-        spare_ms = self.extended_ms[places] + self.world.group.session_timeout_ms - period_ms - at_ms
+        spare_ms = self.extended_ms[places] + self.session_ms[places] - period_ms - at_ms
         skips = spare_ms > period_ms
         due_ms = at_ms.copy()
         due_ms[skips] += (spare_ms[skips] // period_ms[skips]) * period_ms[skips]

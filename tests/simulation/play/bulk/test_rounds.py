@@ -37,7 +37,14 @@ def situations(draw, statics=(0, 0, 0, 1, ALL)):
         member_id = f"{name}-{member.member_id}" if name else member.member_id
         library = draw(st.sampled_from(LIBRARIES))
         rows.append(
-            replace(member, group_instance_id=name, member_id=member_id, client_library=stated_library(library))
+            replace(
+                member,
+                group_instance_id=name,
+                member_id=member_id,
+                client_library=stated_library(library),
+                session_timeout_ms=draw(st.sampled_from([None, None, 10_000, 30_000])),
+                rebalance_timeout_ms=draw(st.sampled_from([None, 12_000])),
+            )
         )
     return with_a_plan(
         draw, replace(snapshot, members=tuple(rows)), [0, 0, 0, 1],
