@@ -117,7 +117,7 @@ class CooperativeRounds:
             if rejoins.begins_ms == np.inf:
                 return True
             began_ms = rejoins.begins_ms
-            found = times_after(self._arrays, found, rejoins)
+            found = times_after(self._arrays, found, rejoins, self._group.rebalance_timeout_ms)
         return False
 
     # -- what is assigned
