@@ -68,7 +68,7 @@ class EmbeddedBroker:
             message, version, header.correlation_id, header.client_id, endpoints, self.node_id, ticket, now
         )
         replies = self._handlers[key](request, cluster)
-        settled = not (cluster.is_dirty or self._shards.has_changed)
+        settled = not (cluster.is_dirty or cluster.shards.has_changed)
         if settled and len(replies) == 1 and type(reply := replies[0]) is Reply and reply.ticket == ticket:
             return (*overdue, response_event(reply, version, header.correlation_id))  # nothing that anybody waits for
         cluster.pending.expect(request)
