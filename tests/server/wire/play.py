@@ -87,9 +87,21 @@ class Connection:
         Kafka reads a socket in the order in which it finds bytes, and says nothing about a request that it parks;
         the kernel's table of sockets tells that the bytes are no longer in the server's buffer."""
         here, there = self._writer.get_extra_info("sockname")[1], self._writer.get_extra_info("peername")[1]
-        await self._writer.drain()
-        while _unread(there, here):  # noqa: ASYNC110  (there is no event to wait for)
-            await asyncio.sleep(0.001)
+        try:
+            await self._writer.drain()
+            while _unread(there, here):  # noqa: ASYNC110  (there is no event to wait for)
+                await asyncio.sleep(0.001)
+        except OSError:
+            if not await self._is_hung_up():
+                raise
+
+    async def _is_hung_up(self) -> bool:
+        """Whether the server has closed the connection, and so takes nothing any more."""
+        with contextlib.suppress(ConnectionError):
+            await self._writer.drain()
+            await asyncio.sleep(0.01)  # for the loop to see what the kernel has seen
+            return self._reader.at_eof()
+        return True
 
     async def close(self) -> None:
         self._writer.close()
