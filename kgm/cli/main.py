@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -82,8 +83,6 @@ def _exit_code(error: KgmError) -> int:
 
 def _print_traceback() -> None:
     """The traceback of the current error. It shows no values but those in messages."""
-    import traceback
-
     write_stderr(clean_lines(traceback.format_exc()))
 
 
