@@ -22,6 +22,7 @@ the end (`result`). Client-side assignors leave out topics that no member subscr
 from collections.abc import Callable
 from typing import Final
 
+from kgm.assignors import custom
 from kgm.assignors.client import librdkafka
 from kgm.assignors.client.range import assign_range
 from kgm.assignors.client.round_robin import assign_round_robin
@@ -29,6 +30,7 @@ from kgm.assignors.client.sticky import assign_cooperative_sticky, assign_sticky
 from kgm.assignors.contract import Assigned, GroupSpec, MemberSpec, TopicSpec
 from kgm.assignors.server.range import assign_server_range
 from kgm.assignors.server.uniform import assign_uniform
+from kgm.assignors.unsupported_groups import STREAMS, refuse_streams
 from kgm.model.errors import UsageError
 
 __all__ = [
@@ -70,9 +72,6 @@ def assign(name: str, group: GroupSpec, library: str = "java") -> Assigned:
 
 
 def _assign_custom(name: str, group: GroupSpec) -> Assigned:
-    from kgm.assignors import custom
-    from kgm.assignors.unsupported_groups import refuse_streams
-
     refuse_streams(name)
     assignor = custom.find(name)
     if assignor is None:
@@ -97,8 +96,5 @@ def is_cooperative(name: str) -> bool:
 
 
 def _is_installed(name: str, *, cooperative: bool = False) -> bool:
-    from kgm.assignors import custom
-    from kgm.assignors.unsupported_groups import STREAMS
-
     assignor = None if name == STREAMS else custom.find(name)
     return assignor is not None and (not cooperative or bool(assignor.is_cooperative))

@@ -3,4 +3,4 @@
 `entry` is the console script, `main` the command tree and the place where errors become exit codes. `commands` has one
 module for each command, named as the command: it parses, calls one operation and draws the result. `options` turns the
 command line, files and profiles into checked values, `output` prints reports in the formats of `-o`, `completion`
-answers shells. Command modules are imported at start-up, so they import the rest of kgm inside their functions."""
+answers shells. Command modules import what they run inside their functions: a help imports none of it."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -82,8 +84,6 @@ def _exit_code(error: KgmError) -> int:
 
 def _print_traceback() -> None:
     """The traceback of the current error. It shows no values but those in messages."""
-    import traceback
-
     write_stderr(clean_lines(traceback.format_exc()))
 
 
@@ -139,7 +139,9 @@ def finish(code: int) -> int:
 def main() -> NoReturn:
     """The `kgm` console script."""
     prepare()
-    sys.exit(finish(run()))
+    code = finish(run())
+    gc.freeze()  # Python's end looks through every object for cycles, which is a fifth of a short command
+    sys.exit(code)
 
 
 if __name__ == "__main__":

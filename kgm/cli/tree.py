@@ -1,5 +1,7 @@
 """The command tree of typer."""
 
+import importlib
+import io
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -40,8 +42,6 @@ def root(
 
 def register(name: str) -> None:
     """Add a command to the tree; imports its module."""
-    import importlib
-
     module, function, _ = COMMANDS[name]
     bound = getattr(importlib.import_module(f"kgm.cli.commands.{module}"), function)
     if isinstance(bound, typer.Typer):
@@ -100,8 +100,6 @@ def _add_examples(command: "click.Command", arguments: Sequence[str]) -> None:
 
 def _print_usage(error: "click.ClickException") -> None:
     """As click shows it, with the words of the command line cleaned: they may come from a shell's completion."""
-    import io
-
     text = io.StringIO()
     error.show(text)
     write_stderr(clean_lines(text.getvalue()))

@@ -2,8 +2,12 @@
 
 From `AdminClientConfig`, `ConsumerConfig`, `ProducerConfig` of Kafka 4.3 and librdkafka's CONFIGURATION.md."""
 
+import base64
+import binascii
 import re
 from collections.abc import Iterable
+
+from kgm.model.client_setting_names import OTHER_NAMES
 
 _JAVA = (
     "bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.jaas.config",
@@ -84,7 +88,6 @@ def is_named(key: str) -> bool:
     secret. `is_known` also takes what only begins like one."""
     if key in USED or key in NOT_DONE:
         return True
-    from kgm.model.client_setting_names import OTHER_NAMES
 
     return key in OTHER_NAMES
 
@@ -104,8 +107,6 @@ def environment_name(key: str) -> str:
 
 def scrubbed(text: str, secrets: tuple[str, ...]) -> str:
     """The text without the secrets: a broker may repeat what it was sent, as it is, in base64 or in hexadecimal."""
-    import re
-
     wanted = [secret for secret in secrets if secret]
     for secret in wanted:
         text = text.replace(secret, "***")
@@ -116,9 +117,6 @@ def scrubbed(text: str, secrets: tuple[str, ...]) -> str:
 
 def _encodes(word: str, secrets: list[bytes]) -> bool:
     """Whether a word is base64 or hexadecimal text that has one of the secrets in it, from whichever character on."""
-    import base64
-    import binascii
-
     bare = word.rstrip("=").replace("-", "+").replace("_", "/")
     for start in range(4):
         piece = bare[start:]

@@ -20,14 +20,14 @@ from dataclasses import replace
 from threading import Event
 from typing import TYPE_CHECKING
 
+from kgm.history.causes.session_timeouts import GivenSessions
 from kgm.history.places.remote_path import Place, RemotePath
 from kgm.model.errors import UsageError
+from kgm.pipeline import session
 from kgm.pipeline.options import BuildReport, CaptureProgress, Source, SourceKind, SparkOptions, StoreFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from kgm.history.causes.session_timeouts import GivenSessions
 
 __all__ = [
     "BuildReport",
@@ -48,8 +48,6 @@ def start(options: SparkOptions, *sources: Source) -> "SparkSession":
     """A Spark session that can read the sources; the running one, if there is one. Stop it with `.stop()`.
 
     Raises UsageError where the extra or Java is missing, or kgm does not support the version of PySpark."""
-    from kgm.pipeline import session
-
     return session.start(options, *sources)
 
 

@@ -15,10 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from kgm.client import connect
+from kgm.client import AdminClient, connect
 from kgm.client.failures import is_temporary
 from kgm.client.offsets_topic import partition_log
 from kgm.client.security import make_security
+from kgm.client.transport.brokers import BrokerNode
+from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.history.decode.log_bytes import log_records
 from kgm.model.errors import KgmError, UsageError
@@ -27,9 +29,6 @@ from kgm.pipeline.parts import Part, Partitions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kgm.client import AdminClient
-    from kgm.client.transport.brokers import BrokerNode
-    from kgm.client.transport.connection import BrokerConnection
     from kgm.pipeline.options import Source
 
 _FETCH_BYTES: Final = 8 << 20

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -82,8 +84,6 @@ def _class(key: int, suffix: str) -> type[Message]:
     info = API.get(key)
     if info is None:
         raise DecodeError(f"API key {key} is not supported")
-    import importlib
-    import re
 
     stem = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", info.name).lower()
     module = importlib.import_module(f"kgm.protocol.messages.{stem}_{suffix.lower()}")

@@ -7,6 +7,7 @@ that a terminal acts on from a JSON document without changing its value."""
 from __future__ import annotations
 
 import re
+import unicodedata
 
 #: Categories of invisible characters that change what a terminal shows: controls, formats (bidi marks, zero width),
 #: surrogates, private use, unassigned, line and paragraph separators, and every space but U+0020.
@@ -36,8 +37,7 @@ _seen: dict[str, bool] = {}
 _MOST_SEEN = 4096
 #: First characters of a formula in spreadsheets; the full-width ones count with Japanese input.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-#: Compiled when they are first needed; most texts need neither `re` nor `unicodedata`, whose imports take time.
-_UNUSUAL, _UNUSUAL_IN_JSON = r"[^\x20-\x7e]", r"[^\x20-\x7e\n]"
+_UNUSUAL, _UNUSUAL_IN_JSON = re.compile(r"[^\x20-\x7e]"), re.compile(r"[^\x20-\x7e\n]")
 
 
 def is_hidden(char: str) -> bool:
@@ -45,7 +45,6 @@ def is_hidden(char: str) -> bool:
     seen = _seen.get(char)
     if seen is not None:
         return seen
-    import unicodedata
 
     if len(_seen) >= _MOST_SEEN:
         _seen.clear()
@@ -63,9 +62,8 @@ def clean(text: str) -> str:
     """The text with invisible and active characters written as escapes, for terminals, prompts and logs."""
     if text.isascii() and text.isprintable():
         return text
-    import re
 
-    return re.sub(_UNUSUAL, _shown, text)
+    return _UNUSUAL.sub(_shown, text)
 
 
 def _shown(match: re.Match[str]) -> str:
@@ -93,9 +91,8 @@ def json_text(text: str) -> str:
     """The JSON document with the same value, in which hidden characters in strings are written as JSON escapes."""
     if text.isascii() and "\x7f" not in text:
         return text
-    import re
 
-    return re.sub(_UNUSUAL_IN_JSON, _json_escape, text)
+    return _UNUSUAL_IN_JSON.sub(_json_escape, text)
 
 
 def _json_escape(match: re.Match[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 
@@ -10,8 +11,6 @@ def shell_word(text: str) -> str:
 
     Characters that a terminal would act on, or not show, are written as `$'...'`, which bash, zsh and ksh read."""
     if text.isprintable():
-        import shlex
-
         return shlex.quote(text)
     pieces = []
     for char in text:

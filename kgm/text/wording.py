@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kgm.model.assignment import Move, Partitions, as_ranges, count
+from kgm.text.joined_moves import joined_moves
 from kgm.text.shell import shell_word
 
 _MOST_HANDOVERS = 8
@@ -56,8 +57,6 @@ def lost_text(lost: Mapping[tuple[str, int], int]) -> str:
 
 def moves_text(moves: Iterable[Move]) -> str:
     """`orders[0-2] a -> b, users[1] a -> no consumer`: the first eight handovers."""
-    from kgm.text.joined_moves import joined_moves  # most commands need no moves
-
     texts = [f"{one.what} {one.owners}" for one in joined_moves(moves)]
     rest = len(texts) - _MOST_HANDOVERS
     return ", ".join(texts[:_MOST_HANDOVERS]) + (f", and {many(rest, 'more handover')}" if rest > 0 else "")

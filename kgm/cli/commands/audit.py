@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -45,8 +49,6 @@ def audit(
     The log is $XDG_STATE_HOME/kgm/audit.jsonl (~/.local/state). What has no outcome there is `unknown`:
     kgm ended before the outcome was known; `kgm describe` shows the group as it is now.
     A log from which records were removed, or in which they were changed, ends with exit code 8."""
-    import time
-
     from kgm.cli.output.failures import print_error, print_warning
     from kgm.operations.removal.audit_log import AuditLog, default_path
 
@@ -110,8 +112,6 @@ def _failure(found: AuditLogContents) -> ConditionNotMet | None:
 
 def removal_json(one: AuditedRemoval) -> dict[str, Any]:
     """One of `data.removals`."""
-    from dataclasses import asdict
-
     found = asdict(one) | {"evidence": list(one.evidence)}
     if one.finished_at is None:
         found["note"] = _why_unknown(one)
@@ -150,9 +150,6 @@ def parse_since(text: str, now: float) -> str:
     """The time in the log's own form, which sorts. now: seconds since the epoch. Raises UsageError.
 
     A time without a zone is this machine's."""
-    import re
-    from datetime import datetime
-
     from kgm.operations.removal.audit_log import timestamp
     from kgm.text.durations import parse_duration
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import threading
 from collections.abc import Callable
@@ -128,8 +129,6 @@ def _interval_ms(interval: str | None, *, listen: str | None, textfile: str | No
 
 def _check_extra() -> None:
     """Raises UsageError where the extra is not installed."""
-    import importlib.util
-
     if importlib.util.find_spec("prometheus_client") is None:
         raise UsageError("kgm export needs prometheus-client, which is not installed", hint=install_command("export"))
 

@@ -1,7 +1,10 @@
 """`kgm serve`: the embedded coordinator, for real Kafka clients."""
 
 import json
+import signal
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -79,10 +82,6 @@ def serve(
     topics = parse_topics(topic or ())
     overrides = parse_settings(settings or ())
     version = parse_version(kafka_version)
-
-    import signal
-    from dataclasses import replace
-    from pathlib import Path
 
     from kgm.server import ServerOptions, serve_forever, settings_from_overrides
 

@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -273,8 +274,6 @@ def _setting(text: str) -> tuple[str, str]:
 def parse_time(text: str, option: str) -> int:
     """Milliseconds since 1970 of a time (RFC 3339; UTC unless it has an offset), or of so long ago. Raises
     UsageError."""
-    from datetime import UTC, datetime
-
     words = text.strip()
     days = _DAYS.fullmatch(words.lower())
     if days is not None or (words and words[-1] in "smhSMH"):

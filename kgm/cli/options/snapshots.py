@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any
 
@@ -28,8 +29,6 @@ def read_snapshots(path: str) -> list[GroupSnapshot]:
 
 
 def _read_json(path: str) -> Any:
-    import json
-
     from kgm.text.input_files import MOST_BYTES, read_input
 
     try:

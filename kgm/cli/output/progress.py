@@ -8,6 +8,7 @@ with progress(options, "describing groups"):
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
 import time
@@ -109,6 +110,4 @@ def _bar(done: int, total: int) -> str:
 
 
 def _columns() -> int:
-    import shutil
-
     return shutil.get_terminal_size().columns

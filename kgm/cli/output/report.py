@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -19,6 +21,7 @@ from kgm.cli.output.table_text import TableStyle, columns_that_fit, fold, styled
 from kgm.client import AdminClient
 from kgm.model.errors import KgmError
 from kgm.text.sanitize import clean, csv_cell, json_text
+from kgm.text.timestamps import rfc3339
 
 Cell = str | int | None
 #: What begins something in Markdown: a backslash takes the meaning away, except from tags and entities.
@@ -100,16 +103,10 @@ def envelope(report: Report) -> dict[str, Any]:
     return {
         "schema": report.schema,
         "cluster": report.cluster,
-        "generated_at": _now(),
+        "generated_at": rfc3339(time.time_ns() // 1_000_000),
         "data": report.data,
         "errors": [error_json(error) for error in report.errors],
     }
-
-
-def _now() -> str:
-    """`2026-11-21T12:00:00.000Z`; without `datetime`, whose import takes a millisecond."""
-    seconds, ms = divmod(time.time_ns() // 1_000_000, 1000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{ms:03}Z"
 
 
 def cluster_json(cluster: AdminClient) -> dict[str, str | None]:
@@ -199,8 +196,6 @@ def _markdown(report: Report, options: OutputOptions) -> str:
 
 def markdown_text(text: str) -> str:
     """The text as Markdown that shows it, and nothing else: no table, tag, entity, link or emphasis comes out of it."""
-    import re
-
     text = re.sub(_MARKDOWN, lambda match: _ENTITIES.get(match[0]) or f"\\{match[0]}", text)
     return text.replace("://", "&#58;//").replace("www.", "www&#46;")
 
@@ -241,8 +236,6 @@ def style_for(options: OutputOptions) -> TableStyle:
     """Colour as the options say, folded to the width of the terminal if there is one."""
     width = None
     if sys.stdout.isatty():
-        import shutil
-
         width = shutil.get_terminal_size().columns
     return TableStyle(width=width, color=wants_color(options, sys.stdout), headers=options.headers)
 

@@ -4,6 +4,7 @@ Version 1 only grows: tests/cli/output/test_schemas.py compares it with every sc
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
@@ -13,8 +14,6 @@ _ERROR = {"code": "str", "message": "str", "group_id": "str?", "facts": ["str"],
 
 def print_schema(command_path: str) -> None:
     """Print the schema of a command; command_path: `kgm config view`. Raises NotFoundError when it has no JSON."""
-    import json
-
     from kgm.cli.output.streams import write_stdout
     from kgm.model.errors import NotFoundError
 

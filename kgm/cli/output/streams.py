@@ -7,6 +7,7 @@ an error, because a result that was not written must not look like one that was.
 from __future__ import annotations
 
 import os
+import select
 import sys
 from typing import TextIO
 
@@ -118,8 +119,6 @@ def silence(stream: TextIO) -> None:
 
 def reader_has_gone(stream: TextIO) -> bool:
     """Whether the stream is a pipe or a socket whose reader has closed it."""
-    import select
-
     try:
         poll = select.poll()
         poll.register(stream.fileno(), 0)

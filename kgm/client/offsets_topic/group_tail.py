@@ -15,10 +15,14 @@ from kgm.client.failures import is_temporary
 from kgm.client.offsets_topic import last_rebalance, partition_log
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
+from kgm.clients.recognition import recognise_record
 from kgm.java.partitions import partition_for
 from kgm.model.client_library import ClientLibrary
 from kgm.model.errors import DecodeError, KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.protocol.subscription import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from kgm.records.messages.group_metadata_value import GroupMetadataValue
+from kgm.records.record import decode_record
 
 #: Bytes of one partition that one poll reads; the rest is skipped, and `skipped` says so.
 MAX_BYTES: Final = 8 << 20
@@ -187,9 +191,6 @@ def _last_records(connection: BrokerConnection, partition: _Partition, deadline:
 
 def _recorded(group_id: str, value: bytes, at_ms: int) -> RecordedGroup | None:
     """None for a record that cannot be read."""
-    from kgm.records.messages.group_metadata_value import GroupMetadataValue
-    from kgm.records.record import decode_record
-
     try:
         decoded = decode_record(partition_log.group_record_key(group_id), value).value
     except DecodeError:
@@ -201,9 +202,6 @@ def _recorded(group_id: str, value: bytes, at_ms: int) -> RecordedGroup | None:
 
 def as_snapshot(group_id: str, value: Any) -> GroupSnapshot:
     """A GroupMetadataValue as a snapshot: no coordinator, no topics, no offsets."""
-    from kgm.clients.recognition import recognise_record
-    from kgm.protocol.subscription import PROTOCOL_TYPE
-
     readable = value.protocol_type == PROTOCOL_TYPE
     verdict = recognise_record(group_id, value)
     libraries = [None] * len(value.members) if verdict is None else verdict.members
@@ -224,8 +222,6 @@ def as_snapshot(group_id: str, value: Any) -> GroupSnapshot:
 
 
 def _member(member: Any, library: ClientLibrary | None, *, readable: bool) -> MemberSnapshot:
-    from kgm.protocol.subscription import decode_assignment, decode_subscription
-
     topics: tuple[str, ...] | None = None if readable else ()
     assignment: Mapping[str, Sequence[int]] = {}
     if readable:

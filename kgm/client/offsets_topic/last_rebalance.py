@@ -19,9 +19,12 @@ from kgm.client.admin_client import AdminClient
 from kgm.client.offsets_topic import partition_log
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
+from kgm.clients.recognition import recognise_record
+from kgm.java.partitions import partition_for
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
+from kgm.records.record import decode_record
 
 #: Bytes that are read for one group at most, plus one fetch.
 MAX_BYTES: Final = 16 << 20
@@ -44,8 +47,6 @@ def all_with_logged_timeouts(cluster: AdminClient, snapshots: Sequence[GroupSnap
 
 
 def _completed(snapshot: GroupSnapshot, record: tuple[bytes, int] | None) -> GroupSnapshot:
-    from kgm.records.messages.group_metadata_value import GroupMetadataValue
-
     if record is None:
         return snapshot
     try:
@@ -70,8 +71,6 @@ def recorded_timeouts_ms(value: GroupMetadataValue) -> dict[str, tuple[int, int]
 
 def _with_libraries(snapshot: GroupSnapshot, value: GroupMetadataValue) -> GroupSnapshot:
     """The record has what the description has, and timeouts, by which more libraries are told apart."""
-    from kgm.clients.recognition import recognise_record
-
     verdict = recognise_record(snapshot.group_id, value)
     if verdict is None:
         return snapshot
@@ -85,8 +84,6 @@ def _with_libraries(snapshot: GroupSnapshot, value: GroupMetadataValue) -> Group
 
 def _last_records(cluster: AdminClient, group_ids: Sequence[str]) -> dict[str, tuple[bytes, int]]:
     """The groups' last records, as `find_last_records` returns them, without those that cannot be read."""
-    from kgm.java.partitions import partition_for
-
     deadline = cluster.deadline.part(_SHARE)
     records: dict[str, tuple[bytes, int]] = {}
     # Nothing more is read once a read has failed: describing groups is not to wait for one timeout after another.
@@ -103,8 +100,6 @@ def _last_records(cluster: AdminClient, group_ids: Sequence[str]) -> dict[str, t
 
 
 def _decode(group_id: str, value: bytes) -> object | None:
-    from kgm.records.record import decode_record
-
     return decode_record(partition_log.group_record_key(group_id), value).value
 
 

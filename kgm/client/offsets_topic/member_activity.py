@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.failures import is_temporary
@@ -25,12 +25,17 @@ from kgm.client.transport.deadline import Deadline
 from kgm.java.partitions import partition_for
 from kgm.model.assignment import Partitions
 from kgm.model.errors import DecodeError, KgmError
+from kgm.protocol.subscription import PROTOCOL_TYPE, decode_assignment
+from kgm.records.batch import Batch
+from kgm.records.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
+from kgm.records.messages.consumer_group_current_member_assignment_value import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+)
+from kgm.records.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
+from kgm.records.messages.group_metadata_value import GroupMetadataValue
+from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.record import decode_record
 from kgm.records.record_types import RecordType
-
-if TYPE_CHECKING:
-    from kgm.records.batch import Batch
-    from kgm.records.messages.group_metadata_value import GroupMetadataValue
 
 #: Bytes of the partition that are read back at most, plus one fetch.
 MAX_BYTES: Final = 16 << 20
@@ -251,16 +256,6 @@ class _KeyFilter:
 
 def _decode(key: bytes, value: bytes, at_ms: int) -> ActivityRecord | None:
     """None for a record that cannot be read, or does not concern a member."""
-    from kgm.records.messages.consumer_group_current_member_assignment_key import (
-        ConsumerGroupCurrentMemberAssignmentKey,
-    )
-    from kgm.records.messages.consumer_group_current_member_assignment_value import (
-        ConsumerGroupCurrentMemberAssignmentValue,
-    )
-    from kgm.records.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
-    from kgm.records.messages.group_metadata_value import GroupMetadataValue
-    from kgm.records.messages.offset_commit_key import OffsetCommitKey
-
     try:
         record = decode_record(key, value)
     except DecodeError:
@@ -284,8 +279,6 @@ def _decode(key: bytes, value: bytes, at_ms: int) -> ActivityRecord | None:
 
 
 def _rebalance(group: GroupMetadataValue, at_ms: int) -> RebalanceRecord:
-    from kgm.protocol.subscription import PROTOCOL_TYPE, decode_assignment
-
     def assignment(blob: bytes) -> Partitions:
         try:
             return decode_assignment(blob).partitions if group.protocol_type == PROTOCOL_TYPE else {}

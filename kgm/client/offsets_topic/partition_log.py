@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from kgm.client.admin_client import AdminClient
+from kgm.client.transport.brokers import BrokerNode
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import (
@@ -20,11 +22,13 @@ from kgm.model.errors import (
     error_name,
 )
 from kgm.protocol.apis import ApiKey
-
-if TYPE_CHECKING:
-    from kgm.client.admin_client import AdminClient
-    from kgm.client.transport.brokers import BrokerNode
-    from kgm.records.batch import Batch
+from kgm.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from kgm.protocol.messages.fetch_response import FetchResponse
+from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kgm.protocol.messages.list_offsets_response import ListOffsetsResponse
+from kgm.records.batch import Batch, decode_batches, extent
+from kgm.records.messages.group_metadata_key import GroupMetadataKey
+from kgm.records.record import Record, encode_record
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 #: How often a read is tried that fails because a partition has no leader for a moment, or another one; and the time
@@ -122,9 +126,6 @@ def windows_back(start: int, end: int, first_window: int) -> Iterator[tuple[int,
 
 def group_record_key(group_id: str) -> bytes:
     """The key of a classic group's own records."""
-    from kgm.records.messages.group_metadata_key import GroupMetadataKey
-    from kgm.records.record import Record, encode_record
-
     key, _ = encode_record(Record(GroupMetadataKey(group=group_id), None))
     return key
 
@@ -146,8 +147,6 @@ def fetch_batches(
     """The record batches of each fetch, from the one with offset `first` to the one before `end`.
 
     Raises KgmError."""
-    from kgm.records.batch import decode_batches
-
     fetches = fetch_log(connection, partition, first, end, deadline, fetch_bytes=_FETCH_BYTES)
     return (decode_batches(data) for data, _ in fetches)
 
@@ -159,8 +158,6 @@ def fetch_log(
     """(whole record batches as they are in the log, at least one, the offset after them) of each fetch, from the batch
     with offset `first` to the one before `end`. Nothing of them is checked but their lengths. fetch_bytes: of one
     fetch, about. Raises KgmError."""
-    from kgm.records.batch import extent
-
     while first < end:
         data, throttled_ms = _fetch(connection, partition, first, deadline, fetch_bytes, name)
         size, following = extent(data)
@@ -198,9 +195,6 @@ def bounds(
 def _offsets(
     connection: BrokerConnection, partitions: Sequence[int], at: int, deadline: Deadline, name: str = OFFSETS_TOPIC
 ) -> dict[int, int]:
-    from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-    from kgm.protocol.messages.list_offsets_response import ListOffsetsResponse
-
     rows = [ListOffsetsPartition(partition_index=number, timestamp=at) for number in partitions]
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=rows)])
     version = connection.version(ApiKey.LIST_OFFSETS)
@@ -217,9 +211,6 @@ def _fetch(
     connection: BrokerConnection, partition: int, offset: int, deadline: Deadline, fetch_bytes: int, name: str
 ) -> tuple[bytes, int]:
     """(records, for how many ms the client is over its quota)."""
-    from kgm.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
-    from kgm.protocol.messages.fetch_response import FetchResponse
-
     row = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=fetch_bytes)
     topics = [FetchTopic(topic=name, partitions=[row])]
     request = FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=1, max_bytes=fetch_bytes, topics=topics)

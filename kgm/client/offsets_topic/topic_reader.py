@@ -6,19 +6,17 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from kgm.client.admin_client import AdminClient
 from kgm.client.failures import is_temporary
 from kgm.client.offsets_topic import partition_log
+from kgm.client.transport.brokers import BrokerNode
+from kgm.client.transport.connection import BrokerConnection
+from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import run_parallel
 from kgm.java.partitions import partition_for
 from kgm.model.errors import ErrorCode, KgmError, RefusedError
-
-if TYPE_CHECKING:
-    from kgm.client.admin_client import AdminClient
-    from kgm.client.transport.brokers import BrokerNode
-    from kgm.client.transport.connection import BrokerConnection
-    from kgm.client.transport.deadline import Deadline
 
 _FETCH_BYTES: Final = 4 << 20
 

@@ -7,14 +7,12 @@ else what `klist` shows. Realms, KDCs and whether host names are canonicalised: 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kgm.client.security.jaas import Jaas
+from kgm.client.transport.deadline import Deadline
 from kgm.model.distribution import install_command
 from kgm.model.errors import AuthenticationError, UsageError
-
-if TYPE_CHECKING:
-    from kgm.client.security.jaas import Jaas
-    from kgm.client.transport.deadline import Deadline
 
 #: RFC 4752 section 3.1: no security layer, so no longest message of one.
 _NO_LAYER = 1

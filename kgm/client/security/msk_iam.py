@@ -11,16 +11,14 @@ import re
 import time
 from collections.abc import Generator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kgm.client.security import oauth
+from kgm.client.security.jaas import Jaas
 from kgm.client.security.oauth import Token, Tokens
+from kgm.client.transport.deadline import Deadline
 from kgm.model.distribution import install_command
 from kgm.model.errors import AuthenticationError, UsageError
-
-if TYPE_CHECKING:
-    from kgm.client.security.jaas import Jaas
-    from kgm.client.transport.deadline import Deadline
 
 _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:amazonaws\.com(?:\.cn)?|api\.aws)")
 

@@ -8,7 +8,11 @@ HTTP libraries were weighed; importing one takes several times as long as import
 
 from __future__ import annotations
 
+import base64
+import json
 import re
+import shlex
+import subprocess
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
@@ -117,9 +121,6 @@ def from_command(command: str, deadline: Deadline) -> Token:
     """The output of a program: a token, or the JSON of a token endpoint. No shell. Raises AuthenticationError.
 
     Its stderr is not shown, because it may contain a secret."""
-    import shlex
-    import subprocess
-
     try:
         words = shlex.split(command)
         done = subprocess.run(  # noqa: S603  (the operator's own command, without a shell)
@@ -156,8 +157,6 @@ def _from_file(url: str) -> Token:
 
 
 def _from_json(text: str, source: str) -> Token:
-    import json
-
     try:
         answer: Any = json.loads(text)
         value = answer["access_token"]
@@ -225,7 +224,6 @@ def client_credentials(
     """Ask a token endpoint, once; redirects are not followed (the secret is for this address only).
 
     Raises AuthenticationError when it refuses, ConnectError when it does not answer."""
-    import base64
     import http.client
     import urllib.error
     import urllib.parse
@@ -272,8 +270,6 @@ def _opener(url: str, trust: Mapping[str, str]) -> Any:
 
 def _refused(where: str, status: int, body: bytes, secrets: tuple[str, ...]) -> KgmError:
     """RFC 6749 section 5.2: `error` and `error_description`; anything else in the answer is not shown."""
-    import json
-
     facts = [f"HTTP {status}"]
     try:
         answer = json.loads(body)
@@ -293,9 +289,6 @@ def _refused(where: str, status: int, body: bytes, secrets: tuple[str, ...]) -> 
 
 def unsecured(options: Mapping[str, str], now: float) -> Token:
     """An unsigned token, as Kafka's OAuthBearerUnsecuredLoginCallbackHandler makes it. now: seconds since 1970."""
-    import base64
-    import json
-
     claims: dict[str, Any] = {}
     for name, value in options.items():
         claim = _UNSECURED.fullmatch(name)

@@ -6,10 +6,12 @@ complete, which for SCRAM means that the broker has authenticated itself too."""
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from kgm.client.failures import ConnectError, LostError, from_code
 from kgm.client.security.jaas import Jaas, parse_jaas
+from kgm.client.transport.connection import BrokerConnection
+from kgm.client.transport.deadline import Deadline
 from kgm.model.client_settings import ALLOW_PLAINTEXT, MSK_HANDLERS, scrubbed
 from kgm.model.errors import AuthenticationError, ErrorCode, KgmError, UnsupportedError, UsageError
 from kgm.protocol.apis import ApiKey
@@ -17,10 +19,6 @@ from kgm.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequ
 from kgm.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from kgm.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from kgm.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
-
-if TYPE_CHECKING:
-    from kgm.client.transport.connection import BrokerConnection
-    from kgm.client.transport.deadline import Deadline
 
 _MODULES = {
     "PLAIN": "PlainLoginModule", "SCRAM-SHA-256": "ScramLoginModule", "SCRAM-SHA-512": "ScramLoginModule",

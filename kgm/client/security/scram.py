@@ -10,6 +10,8 @@ a login does (docs/figures.md)."""
 
 import base64
 import binascii
+import hashlib
+import hmac
 import re
 from collections.abc import Generator
 
@@ -58,9 +60,6 @@ def exchange(
 
 def _keys(name: str, password: bytes, salt: bytes, iterations: int, signed: bytes) -> tuple[bytes, bytes]:
     """(the client's proof, the signature expected from the server), RFC 5802 section 3."""
-    import hashlib
-    import hmac
-
     salted = hashlib.pbkdf2_hmac(name, password, salt, iterations)
     client_key = hmac.digest(salted, b"Client Key", name)
     stored_key = hashlib.new(name, client_key).digest()
@@ -70,8 +69,6 @@ def _keys(name: str, password: bytes, salt: bytes, iterations: int, signed: byte
 
 
 def _check_final(answer: str, signature: bytes) -> None:
-    import hmac
-
     final = _FINAL.fullmatch(answer)
     if final is None:
         raise ScramError("its final message is not valid SCRAM")

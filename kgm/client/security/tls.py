@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import socket
 import tempfile
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -12,13 +13,11 @@ from typing import TYPE_CHECKING
 from kgm.client.failures import ConnectError, WrongProtocolError
 from kgm.client.security.stores import KeyPair, key_pair, trusted
 from kgm.client.transport import port_probe
+from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import AuthenticationError, KgmError, UsageError
 
 if TYPE_CHECKING:
-    import socket
     import ssl
-
-    from kgm.client.transport.deadline import Deadline
 
 _VERSIONS = ("TLSv1.2", "TLSv1.3")
 #: OpenSSL's reasons for a response that is not TLS.

@@ -7,6 +7,7 @@ bytes cannot be attributed to a request."""
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
@@ -215,10 +216,8 @@ class BrokerConnection:
     def close(self) -> None:
         """Close; more than once is fine. A thread that waits in `call` gets LostError."""
         self.closed = True
-        try:  # noqa: SIM105  (importing contextlib takes a millisecond)
+        with contextlib.suppress(OSError):  # never connected, or already closed by the broker
             self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # never connected, or already closed by the broker
         self._socket.close()
 
     @property

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kgm.history.places.file_systems import opened, store_errors
 from kgm.history.places.remote_path import Place, RemotePath, at_once
 from kgm.model.errors import KgmError
 
@@ -43,7 +44,6 @@ def writing(path: Place, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
         with pq.ParquetWriter(path, schema, compression=CODEC) as writer:
             yield writer
         return
-    from kgm.history.places.file_systems import opened, store_errors
 
     system, base = opened(path.root)
     with (
@@ -67,7 +67,6 @@ def dataset(files: Sequence[Place]) -> Any:
 
     if not isinstance(files[0], RemotePath):
         return ds.dataset([str(file) for file in files], format="parquet")
-    from kgm.history.places.file_systems import opened
 
     system, base = opened(files[0].root)
     return ds.dataset([f"{base}/{file.key}" for file in files if isinstance(file, RemotePath)], format="parquet",
@@ -80,7 +79,6 @@ def failures_of(path: Place) -> Iterator[None]:
     if not isinstance(path, RemotePath):
         yield
         return
-    from kgm.history.places.file_systems import store_errors
 
     try:
         with store_errors(path):

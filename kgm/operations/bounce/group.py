@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from kgm.client import AdminClient
+from kgm.client.offsets_topic.last_rebalance import with_logged_timeouts
 from kgm.coordinator.contract.broker_version import FIRST_WITH_JAVA, LAST_WITH_SCALA, BrokerVersion
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
 from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.simulation.plan.synthetic_group import synthetic_group
-
-if TYPE_CHECKING:
-    from kgm.client import AdminClient
 
 #: What the broker's settings limit, each with a lowest and a highest value, in consumer groups.
 _CONSUMER_LIMITS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
@@ -74,8 +72,6 @@ def live_group(cluster: AdminClient, group_id: str) -> BounceGroup:
     read.
 
     Raises KgmError if the group cannot be described."""
-    from kgm.client.offsets_topic.last_rebalance import with_logged_timeouts
-
     asked = asked_settings(cluster, group_id)
     snapshot = with_logged_timeouts(cluster, cluster.describe_group(group_id, with_ends=False))
     return group_with_settings(cluster, snapshot, asked)

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from kgm.client import connect
+from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.assignment import Move, moves
 from kgm.model.changes import owned
+from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.demo.consumers import (
     HEARTBEAT_INTERVAL_MS,
     SESSION_TIMEOUT_MS,
@@ -17,13 +20,15 @@ from kgm.operations.demo.consumers import (
     produce,
     wait_until,
 )
+from kgm.operations.removal import removal
+from kgm.operations.removal.operator import current_operator
+from kgm.operations.removal.outcome import MemberResult
+from kgm.operations.removal.request import RemovalRequest
+from kgm.simulation.plan.bounce_plan import Membership, Plan, WhatIf
+from kgm.simulation.report.prediction import Prediction
 
 if TYPE_CHECKING:
-    from kgm.model.snapshot import GroupSnapshot
-    from kgm.operations.removal.outcome import MemberResult
     from kgm.server import EmbeddedServer
-    from kgm.simulation.plan.bounce_plan import Plan
-    from kgm.simulation.report.prediction import Prediction
 
 GROUP: Final = "payments"
 INSTANCE_IDS: Final = ("payments-1", "payments-2", "payments-3")
@@ -120,7 +125,6 @@ def run_demo() -> Iterator[DemoStep]:
     """Run it, which takes about ten seconds. Raises KgmError when a step does not succeed in time, UsageError where
     its consumers are not installed."""
     check_installed()
-    from kgm.coordinator.contract.settings import BrokerSettings
     from kgm.server import serve_in_thread
 
     settings = BrokerSettings.from_overrides({"group.initial.rebalance.delay.ms": str(_INITIAL_DELAY_MS)})
@@ -166,8 +170,6 @@ class _RunningDemo:
         return GroupFormed(snapshot=self._look())
 
     def predict_bounce(self) -> BouncePredicted:
-        from kgm.simulation.plan.bounce_plan import Membership, Plan
-
         bounce = (self.bounced,)
         static = self._predict(Plan(bounce=bounce, restart_time_ms=_RESTART_MS, **_fleet_settings()))
         if_dynamic = _fleet_settings(membership=Membership.DYNAMIC)
@@ -188,12 +190,6 @@ class _RunningDemo:
         return BounceDone(check=check, snapshot=snapshot, lost_by_others=lost)
 
     def remove(self) -> MemberRemoved:
-        from kgm.client import connect
-        from kgm.operations.removal import removal
-        from kgm.operations.removal.operator import current_operator
-        from kgm.operations.removal.request import RemovalRequest
-        from kgm.simulation.plan.bounce_plan import Plan
-
         self.predicted = _effect(self._predict(Plan(remove=(self.leaver,), **_fleet_settings())))
         self.fleet.pop(self.leaver).stop()
         with connect(self.server.bootstrap, timeout_ms=10_000) as cluster:
@@ -214,8 +210,6 @@ class _RunningDemo:
 
     def _describe(self) -> GroupSnapshot:
         """As `kgm describe` does."""
-        from kgm.client import connect
-
         with connect(self.server.bootstrap, timeout_ms=5000) as cluster:
             return cluster.describe_group(GROUP)
 
@@ -250,8 +244,6 @@ class _RunningDemo:
 
 def _fleet_settings(**what_if: Any) -> dict[str, Any]:
     """Settings of the consumers that no API tells, for a plan."""
-    from kgm.simulation.plan.bounce_plan import WhatIf
-
     return {
         "what_if": WhatIf(session_timeout_ms=SESSION_TIMEOUT_MS, **what_if),
         "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,

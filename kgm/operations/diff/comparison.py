@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from kgm.client import AdminClient
 from kgm.model.changes import Changes, changes
 from kgm.model.errors import KgmError, NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot
-
-if TYPE_CHECKING:
-    from kgm.client import AdminClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

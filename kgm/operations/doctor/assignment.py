@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kgm.model.assignment import count, owners
 from kgm.model.changes import owned
+from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.text.braces import as_list
 from kgm.text.wording import many, partitions_text, some
-
-if TYPE_CHECKING:
-    from kgm.model.snapshot import GroupSnapshot
 
 _STABLE: Final = "Stable"
 _EAGER: Final = frozenset({"range", "roundrobin", "sticky"})

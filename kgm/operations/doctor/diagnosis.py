@@ -7,27 +7,27 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from kgm.client import AdminClient
+from kgm.client.group_listing import Listing
+from kgm.client.offsets_topic.group_tail import GroupRecordTail, RecordedGroup
+from kgm.client.offsets_topic.member_activity import CommitRecord, GroupActivity
+from kgm.client.poller import completed_from_record
 from kgm.model.errors import AuthenticationError, AuthorizationError, KgmError, NotFoundError, PartialError
+from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.doctor import activity, assignment, history_findings, identity, recent_records
 from kgm.operations.doctor.check_names import UNAVAILABLE
 from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, SkippedChecks
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.doctor.history_findings import HistoryFacts
+from kgm.operations.doctor.known_removals import KnownRemoval
 from kgm.operations.groups.selection import select_groups
 from kgm.operations.groups.unread import UnreadKind, by_reason, unread
+from kgm.operations.settings.ignored_checks import IgnoredCheck
+from kgm.protocol.apis import ApiKey
 from kgm.text.shell import shell_word
 from kgm.text.wording import many
-
-if TYPE_CHECKING:
-    from kgm.client import AdminClient
-    from kgm.client.group_listing import Listing
-    from kgm.client.offsets_topic.group_tail import RecordedGroup
-    from kgm.client.offsets_topic.member_activity import CommitRecord
-    from kgm.model.snapshot import GroupSnapshot
-    from kgm.operations.doctor.known_removals import KnownRemoval
-    from kgm.operations.settings.ignored_checks import IgnoredCheck
 
 _CHECKS: Final = (
     *identity.CHECKS,
@@ -224,8 +224,6 @@ class _ClusterQueries:
 
     def recorded(self, group_ids: Sequence[str]) -> Mapping[str, Sequence[RecordedGroup]]:
         """What the coordinators wrote of groups that do not use the consumer protocol."""
-        from kgm.client.offsets_topic.group_tail import GroupRecordTail
-
         if not group_ids:
             return {}
         tail = GroupRecordTail(self.cluster, group_ids)
@@ -238,8 +236,6 @@ class _ClusterQueries:
     def facts(
         self, first: GroupSnapshot, later: GroupSnapshot | None, recorded: Sequence[RecordedGroup], now_ms: int
     ) -> GroupFacts:
-        from kgm.client.poller import completed_from_record
-
         latest = later or first
         if recorded:
             latest = completed_from_record(latest, recorded[-1].group)
@@ -269,8 +265,6 @@ class _ClusterQueries:
 
     def _commits(self, group_id: str, *, since_ms: int) -> tuple[Sequence[CommitRecord], int | None]:
         """The commits in the group's log since then, as far back as they can be read, and how far that is in ms."""
-        from kgm.client.offsets_topic.member_activity import CommitRecord, GroupActivity
-
         activity = GroupActivity(self.cluster, group_id)
         records = activity.read_back(
             lambda records: bool(records) and records[0].at_ms < since_ms, self.cluster.deadline.part(_LOG_SHARE)
@@ -327,8 +321,6 @@ class _ClusterQueries:
     def _supports_consumer_protocol(self, group_id: str) -> bool:
         """Whether the brokers have consumer groups turned on: 3.7 to 3.9 report the APIs in any case, so only a setting
         tells. Asked once."""
-        from kgm.protocol.apis import ApiKey
-
         if self._has_consumer_protocol is None:
             try:
                 has_api, level = self.cluster.brokers.on_any(

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from kgm.client.offsets_topic.group_tail import RecordedGroup
+from kgm.client.offsets_topic.member_activity import CommitRecord
+from kgm.history.rows import AlarmRow, TimeoutAdviceRow
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.doctor.findings import Finding, Severity
+from kgm.operations.doctor.known_removals import KnownRemoval
 from kgm.text.wording import group_command
-
-if TYPE_CHECKING:
-    from kgm.client.offsets_topic.group_tail import RecordedGroup
-    from kgm.client.offsets_topic.member_activity import CommitRecord
-    from kgm.history.rows import AlarmRow, TimeoutAdviceRow
-    from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
-    from kgm.operations.doctor.known_removals import KnownRemoval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

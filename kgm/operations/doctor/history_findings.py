@@ -5,14 +5,12 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from kgm.history.rows import AlarmRow, TimeoutAdviceRow
 from kgm.operations.doctor.findings import Finding, Severity
+from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.text.durations import show_duration
-
-if TYPE_CHECKING:
-    from kgm.history.rows import AlarmRow, TimeoutAdviceRow
-    from kgm.operations.doctor.group_facts import GroupFacts
 
 _ALARM_SEVERITY: Final = {
     "duplicate-instance-id": Severity.ERROR,
@@ -33,7 +31,6 @@ class HistoryFacts:
 
 def read_history(folder: str) -> HistoryFacts:
     """Raises NotFoundError, UsageError; ImportError where the extra for histories is not installed."""
-    from kgm.history.rows import AlarmRow, TimeoutAdviceRow
     from kgm.history.store.query import RowFilter
     from kgm.history.store.tables import open_store
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.model.changes import by_identity
+from kgm.model.snapshot import MemberSnapshot
 from kgm.operations.doctor.findings import Finding, Severity
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.text.durations import show_duration
 from kgm.text.wording import many, some
-
-if TYPE_CHECKING:
-    from kgm.client.offsets_topic.group_tail import RecordedGroup
-    from kgm.model.snapshot import MemberSnapshot
 
 #: So many takeovers of an instance id within this time are two processes that fence each other.
 _DUPLICATE_COUNT: Final = 3

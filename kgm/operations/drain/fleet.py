@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from kgm.client import AdminClient
+from kgm.client.group_listing import Listing
+from kgm.client.offsets_topic.last_rebalance import all_with_logged_timeouts
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup, asked_settings, group_with_settings
+from kgm.operations.drain.target import DrainTarget
 from kgm.operations.groups.selection import select_groups
-
-if TYPE_CHECKING:
-    from kgm.client import AdminClient
-    from kgm.client.group_listing import Listing
-    from kgm.operations.drain.target import DrainTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +76,6 @@ def recorded_fleet(
 def _with_timeouts(cluster: AdminClient, groups: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
     """The groups with what only the coordinators' logs have of classic ones, if those may be read; and with the
     versions of their brokers."""
-    from kgm.client.offsets_topic.last_rebalance import all_with_logged_timeouts
-
     return all_with_logged_timeouts(cluster, cluster.with_kafka_versions(groups)) if groups else []
 
 

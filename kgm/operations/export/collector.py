@@ -9,18 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from kgm.client import AdminClient
 from kgm.client.poller import GroupPoller
 from kgm.model.errors import KgmError, NotFoundError
+from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.doctor.diagnosis import diagnose
+from kgm.operations.doctor.findings import Finding
 from kgm.operations.groups.selection import select_groups
 from kgm.operations.watch.watched_group import WatchedGroup
-
-if TYPE_CHECKING:
-    from kgm.client import AdminClient
-    from kgm.model.snapshot import GroupSnapshot
-    from kgm.operations.doctor.findings import Finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

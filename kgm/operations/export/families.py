@@ -8,18 +8,16 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
+from kgm.model.snapshot import MemberSnapshot
+from kgm.operations.export.collector import Collection, ExportedGroup
 from kgm.text.sanitize import clean
 from kgm.version import __version__
-
-if TYPE_CHECKING:
-    from kgm.model.snapshot import MemberSnapshot
-    from kgm.operations.export.collector import Collection, ExportedGroup
 
 #: Kafka's limit for topics; group, instance and client ids have none but the size of a request.
 _LONGEST_LABEL: Final = 249

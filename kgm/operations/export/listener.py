@@ -19,17 +19,15 @@ import threading
 import time
 from collections.abc import Collection as AnyCollection
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, cast
+from typing import Any, BinaryIO, Final, Self, cast
 from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from kgm.model.errors import UsageError
+from kgm.operations.export.collector import Collection
 from kgm.operations.export.families import CollectionMetrics
-
-if TYPE_CHECKING:
-    from kgm.operations.export.collector import Collection
 
 MOST_CONNECTIONS: Final = 16
 MOST_REQUEST_BYTES: Final = 16 * 1024

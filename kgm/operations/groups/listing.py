@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
 
 from kgm.client import AdminClient
 from kgm.client.group_listing import ListedGroup, Listing
@@ -72,8 +73,6 @@ def list_groups(
     listing = cluster.list_groups(states=states, types=types)
     listed = sorted(listing.groups, key=lambda row: row.group_id)
     if pattern is not None:
-        from fnmatch import fnmatchcase
-
         listed = [row for row in listed if fnmatchcase(row.group_id, pattern)]
     ids = [row.group_id for row in listed]
     described = cluster.describe_groups(ids) if lag or topics else cluster.rosters(ids)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
@@ -32,8 +33,6 @@ def select_groups(
     ids = sorted(row.group_id for row in listing.groups)
     matching = ids
     if pattern is not None:
-        from fnmatch import fnmatchcase
-
         matching = [group_id for group_id in ids if fnmatchcase(group_id, pattern)]
     if pattern is not None and not matching and not errors:
         errors.append(NotFoundError(f"no group matches {pattern}", facts=[f"{len(ids)} groups are visible"]))

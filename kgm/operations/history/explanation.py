@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from kgm.history.causes.session_timeouts import SessionLookup
 from kgm.history.places.remote_path import Place
 from kgm.history.rows import (
     AlarmRow,
@@ -22,9 +22,6 @@ from kgm.model.uuids import uuid_text
 from kgm.operations.history.advice import AdviceReport, advise
 from kgm.operations.history.next_steps import NextStep, next_steps
 from kgm.operations.history.source import History, HistorySource, open_history
-
-if TYPE_CHECKING:
-    from kgm.history.causes.session_timeouts import SessionLookup
 
 _GENERATIONS_SHOWN = 40
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kgm.operations.history.group_rows import matching
@@ -88,8 +89,6 @@ def fleet_costs(
 
 def _on_spark(groups: "Sequence[FinalGroup]", plan: "FleetPlan", options: SparkOptions) -> list[dict[str, Any]]:
     """A group is a row of JSON, so what crosses over is what `kgm describe` prints."""
-    from functools import partial
-
     from kgm.simulation.fleet import COLUMNS, cost_rows_of_text
 
     with extra_needed():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.offsets_topic.topic_reader import LogPart, TopicReader
-from kgm.history.causes.session_timeouts import SessionLookup, SessionTimeout, no_session
+from kgm.history.causes.session_timeouts import SessionLookup, SessionSource, SessionTimeout, no_session
 from kgm.history.rows import RebalanceRow
 from kgm.operations.history.source import MOST_BYTES, History, HistorySource, extra_needed
 from kgm.pipeline.options import SourceKind
@@ -109,8 +109,6 @@ class LiveHistory:
     def _session_of_group(self, group_id: str) -> SessionTimeout | None:
         """The session timeout of members of the consumer protocol: what was given, else that of the group, else that of
         the brokers; None where that cannot be read. Each group is asked for once."""
-        from kgm.history.causes.session_timeouts import SessionSource, SessionTimeout
-
         given = self._request.sessions(group_id)
         if given is not None:
             return given

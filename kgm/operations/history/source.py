@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgm.history.causes.broker_log import explained
+from kgm.history.causes.session_timeouts import SessionLookup
 from kgm.history.places.remote_path import Place, place
 from kgm.history.rows import AnyRow, RebalanceRow
 from kgm.model.distribution import install_command
 from kgm.model.errors import NotFoundError, UsageError
+from kgm.operations.history.broker_logs import broker_reasons
 from kgm.pipeline.options import SourceKind
 from kgm.text.wording import typed
 
 if TYPE_CHECKING:
-    from kgm.history.causes.session_timeouts import SessionLookup
     from kgm.history.store.query import RowFilter
     from kgm.history.store.tables import Tables
 
@@ -96,8 +98,6 @@ class History:
         for a log that cannot be read."""
         if not self.broker_logs:
             return sorted(self.rows(RebalanceRow, group_id), key=rebalance_order)
-        from kgm.history.causes.broker_log import explained
-        from kgm.operations.history.broker_logs import broker_reasons
 
         # A group that was removed and created again counts its generations from the beginning: all times are needed.
         every = sorted(self.tables.rows(RebalanceRow, self.all_times(group_id)), key=rebalance_order)

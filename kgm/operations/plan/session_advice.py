@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from kgm.history.rows import RestartRow
 from kgm.model.assignment import Partitions, count
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot
@@ -189,7 +190,6 @@ def restart_times_of(folder: str, group_id: str) -> tuple[int, ...]:
 
     with extra_needed():
         from kgm.history.places.remote_path import place
-        from kgm.history.rows import RestartRow
         from kgm.history.store.query import RowFilter
         from kgm.history.store.tables import open_store
 

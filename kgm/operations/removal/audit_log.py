@@ -30,6 +30,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 from kgm.model.errors import KgmError, RefusedError
@@ -335,8 +336,6 @@ class AuditLog:
 
 def timestamp(seconds: float) -> str:
     """RFC 3339 in UTC, to the millisecond: such texts sort as their times do."""
-    from datetime import UTC, datetime
-
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from kgm.assignors import MemberSpec
+from kgm.assignors.client.librdkafka import ASSIGNORS
+from kgm.coordinator.contract.broker_version import BrokerVersion, behavior_of
+from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
+from kgm.java.scala_map import scala_map_capacity
 from kgm.model.assignment import Assignment
 from kgm.model.snapshot import GroupSnapshot
-
-if TYPE_CHECKING:
-    from kgm.assignors import MemberSpec
-    from kgm.simulation.plan.client_library import Library
+from kgm.protocol.subscription import decode_assignment
+from kgm.simulation.plan.client_library import Library, played_as
+from kgm.simulation.plan.starting_group import library_of
+from kgm.simulation.play.leader import assignments
 
 #: Brokers by whether they have Scala's maps.
 _BROKERS: Final = {False: "a broker with the coordinator in Java", True: "a broker with the coordinator in Scala"}
@@ -34,9 +39,6 @@ class PossibleLeader:
 def possible_leaders(group: GroupSnapshot, removed_member_ids: Collection[str]) -> list[PossibleLeader]:
     """Who may lead the group afterwards, the most likely one first. Several where libraries are mixed, or where it is
     not known which coordinator the broker runs: librdkafka assigns in the order in which the broker lists members."""
-    from kgm.assignors.client.librdkafka import ASSIGNORS
-    from kgm.simulation.plan.client_library import Library
-
     libraries = _libraries(group, removed_member_ids)
     java = PossibleLeader(what="a Java consumer", assign=None)
     if group.type != "classic" or Library.LIBRDKAFKA not in libraries or group.assignor not in ASSIGNORS:
@@ -54,28 +56,17 @@ def possible_leaders(group: GroupSnapshot, removed_member_ids: Collection[str]) 
 
 def _has_scala_maps(group: GroupSnapshot) -> list[bool]:
     """Whether members are listed in the order of the coordinator in Scala; both where it is not known."""
-    from kgm.coordinator.contract.broker_version import BrokerVersion, behavior_of
-
     if not group.kafka_versions:
         return [False, True]
     return sorted({behavior_of(BrokerVersion.parse(text)).has_scala_maps for text in group.kafka_versions})
 
 
 def _libraries(group: GroupSnapshot, removed_member_ids: Collection[str]) -> set[Library | None]:
-    from kgm.simulation.plan.client_library import played_as
-    from kgm.simulation.plan.starting_group import library_of
-
     staying = [member for member in group.members if member.member_id not in removed_member_ids]
     return {played_as(library_of(group, one)) for one in staying}
 
 
 def _librdkafka(group: GroupSnapshot, *, has_scala_maps: bool) -> LeaderAssignor:
-    from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
-    from kgm.java.scala_map import scala_map_capacity
-    from kgm.protocol.subscription import decode_assignment
-    from kgm.simulation.plan.client_library import Library
-    from kgm.simulation.play.leader import assignments
-
     listed = [member.member_id for member in group.in_listed_order().members]
     capacity = (scala_map_capacity(listed) if has_scala_maps else map_capacity(listed)) or DEFAULT_CAPACITY
 

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from kgm.assignors import LIBRARIES, GroupSpec, MemberSpec, TopicSpec, assign, is_cooperative, is_known
+from kgm.assignors.server.broker_view import as_the_broker_sees
+from kgm.assignors.server.uniform import assign_uniform
+from kgm.assignors.unsupported_groups import why_unsupported
+from kgm.clients.table import CLIENTS, SAME_ASSIGNOR
 from kgm.model.assignment import Assignment, Move, Partitions, moves
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal.consequences import becomes_classic
 from kgm.operations.removal.leader import LeaderAssignor, possible_leaders
-
-if TYPE_CHECKING:
-    from kgm.assignors import MemberSpec
+from kgm.simulation.report.self_check import unexplained
 
 #: A cooperative group revokes a partition in one rebalance and assigns it in the next (KIP-429).
 _MAX_ROUNDS = 4
@@ -63,10 +65,6 @@ def preview_moves(
 
 def _doubts(group: GroupSnapshot) -> list[str]:
     """Why another library's leader, or a custom assignor, may assign the partitions otherwise."""
-    from kgm.assignors import LIBRARIES
-    from kgm.clients.table import CLIENTS
-    from kgm.simulation.report.self_check import unexplained
-
     misfit = unexplained(group)
     if misfit is not None:
         return [misfit]
@@ -79,8 +77,6 @@ def _doubts(group: GroupSnapshot) -> list[str]:
 
 def _usual_name(group: GroupSnapshot) -> str | None:
     """The assignor by the name that Java has for it."""
-    from kgm.clients.table import SAME_ASSIGNOR
-
     return SAME_ASSIGNOR.get(group.assignor or "", group.assignor)
 
 
@@ -88,9 +84,6 @@ def expected_moves(
     group: GroupSnapshot, removed_member_ids: Iterable[str], *, leader: LeaderAssignor | None = None
 ) -> ExpectedMoves:
     """leader: how the leader of a classic group assigns; by default as Kafka's Java client does."""
-    from kgm.assignors import is_known
-    from kgm.assignors.unsupported_groups import why_unsupported
-
     removed = set(removed_member_ids)
     name = f"consumer-{group.assignor}" if group.type == "consumer" else _usual_name(group)
     has_assignment = group.type == "consumer" or group.state == "Stable"
@@ -119,8 +112,6 @@ def _unknown(why: str) -> ExpectedMoves:
 def _assigned(
     name: str, group: GroupSnapshot, staying: list[MemberSnapshot], leader: LeaderAssignor | None
 ) -> Assignment:
-    from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_cooperative
-
     if not staying:
         return {}
     counts = {topic.name: topic.partitions for topic in group.topics}
@@ -156,10 +147,6 @@ def _assigned_by_broker(
     name: str, group: GroupSnapshot, members: tuple[MemberSpec, ...], staying: list[MemberSnapshot]
 ) -> Assignment:
     """The result of the assignor of a consumer group."""
-    from kgm.assignors import TopicSpec, assign
-    from kgm.assignors.server.broker_view import as_the_broker_sees
-    from kgm.assignors.server.uniform import assign_uniform
-
     alike = len({(one.topics, one.regex) for one in staying}) == 1
     spec = as_the_broker_sees(
         members,

@@ -7,9 +7,24 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shlex
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+
+from kgm.model.client_settings import (
+    MSK_HANDLERS,
+    NOT_DONE,
+    USED,
+    environment_name,
+    is_known,
+    is_named,
+    is_secret,
+    nearest,
+)
+from kgm.operations.settings.config_providers import resolve_placeholders
+from kgm.operations.settings.profiles import PROFILE_OPTIONS, read_profile
+from kgm.operations.settings.properties import read_numbered_properties
 
 _BOOTSTRAP = "bootstrap.servers"
 
@@ -27,8 +42,6 @@ class Setting:
     def name(self) -> str:
         """The key as it may be shown. In a file whose lines were broken, a key may be a part of a secret: one that is
         not the name of a setting is called by its line."""
-        from kgm.model.client_settings import is_named
-
         return self.key if self.lines is None or is_named(self.key) else f"line {self.lines[0]}"
 
     def __repr__(self) -> str:
@@ -94,22 +107,18 @@ def load_settings(
     Raises UsageError or NotFoundError; neither shows a value."""
     environment = os.environ if environment is None else environment
     warnings: list[str] = []
-    file = _config_path(environment)
+    file = config_file(environment)
     chosen, options, layers = None, {}, []
-    if profile is not None or not _is_absent(file):
-        from kgm.operations.settings.profiles import read_profile
-
-        chosen = read_profile(profile, config_file(environment))
+    if profile is not None or file.exists():
+        chosen = read_profile(profile, file)
     if chosen is not None:
-        origin = f"profile {chosen.name} ({config_file(environment)})"
+        origin = f"profile {chosen.name} ({file})"
         options = _settings(chosen.options, origin)
         layers.append(_settings(chosen.settings, origin))
-        warnings += _warnings_of_mode(config_file(environment), layers[0].values())
+        warnings += _warnings_of_mode(file, layers[0].values())
     path = properties_file
     if path is None and "command_config" in options:
-        import pathlib
-
-        path = str(config_file(environment).parent / pathlib.Path(options["command_config"].value).expanduser())
+        path = str(file.parent / pathlib.Path(options["command_config"].value).expanduser())
     if path is not None:
         layers.append(_from_properties(path, environment, warnings))
     in_files = _bootstrap_of(ClientSettings(_merged(layers)), options)
@@ -139,38 +148,14 @@ def _merged(layers: Iterable[Mapping[str, Setting]]) -> dict[str, Setting]:
 
 def config_file(environment: Mapping[str, str]) -> pathlib.Path:
     """The file with the profiles: `$XDG_CONFIG_HOME/kgm/config.toml`."""
-    import pathlib
-
-    return pathlib.Path(_config_path(environment))
-
-
-def _config_path(environment: Mapping[str, str]) -> str:
-    home = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111  (see below)
-    return f"{home}/kgm/config.toml"
-
-
-def _is_absent(path: str) -> bool:
-    """Whether there certainly is no such file. Without pathlib, whose import takes longer than the rest of this."""
-    try:
-        os.stat(path)  # noqa: PTH116
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False  # reading it fails later, with an error of its own
-    return False
+    return pathlib.Path(environment.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "kgm" / "config.toml"
 
 
 def _from_properties(path: str, environment: Mapping[str, str], warnings: list[str]) -> dict[str, Setting]:
-    import pathlib
-
-    from kgm.operations.settings.properties import read_numbered_properties
-
     numbered = read_numbered_properties(path)
     properties = {key: value for key, (value, _) in numbered.items()}
     warnings += _warnings_of_mode(pathlib.Path(path), _settings(properties, path).values())
     if "config.providers" in properties:
-        from kgm.operations.settings.config_providers import resolve_placeholders
-
         properties = resolve_placeholders(properties, path, environment)
     return {
         key: Setting(key=key, value=value, origin=path, lines=numbered[key][1]) for key, value in properties.items()
@@ -185,7 +170,6 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Setting]:
     """`KGM_SASL_PASSWORD` is sasl.password. KGM_BOOTSTRAP_SERVER is named after the option, as help shows it."""
     if not any(name.startswith("KGM_") for name in environment):
         return {}
-    from kgm.model.client_settings import USED, environment_name
 
     names = {environment_name(key): key for key in USED}
     names["KGM_BOOTSTRAP_SERVER"] = _BOOTSTRAP
@@ -200,9 +184,6 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Setting]:
 
 
 def _warnings_of_keys(merged: Mapping[str, Setting]) -> Iterator[str]:
-    from kgm.model.client_settings import MSK_HANDLERS, NOT_DONE, is_known, nearest
-    from kgm.operations.settings.profiles import PROFILE_OPTIONS
-
     unnamed: list[Setting] = []
     for key, setting in merged.items():
         if key in NOT_DONE and setting.value not in MSK_HANDLERS:
@@ -239,24 +220,18 @@ def _warnings_of_lines(unnamed: Iterable[Setting]) -> Iterator[str]:
 
 
 def _warnings_of_mode(path: pathlib.Path, settings: Iterable[Setting]) -> list[str]:
-    from kgm.model.client_settings import is_secret
-
     # A placeholder of a config provider is not a secret.
     has_secret = any(one.value and not one.value.startswith("${") and is_secret(one.key) for one in settings)
     return _warnings_of_open_file(path) if has_secret else []
 
 
 def _warnings_of_key_files(merged: Mapping[str, Setting]) -> Iterator[str]:
-    import pathlib
-
     for key in ("ssl.keystore.location", "ssl.key.location"):
         if key in merged and merged[key].value:
             yield from _warnings_of_open_file(pathlib.Path(merged[key].value).expanduser())
 
 
 def _warnings_of_open_file(path: pathlib.Path) -> list[str]:
-    import shlex
-
     try:
         mode = path.stat().st_mode
         is_read_only = os.statvfs(path).f_flag & os.ST_RDONLY

@@ -16,7 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kgm.model.client_settings import nearest
 from kgm.model.errors import MissingFileError, UsageError
+from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
 
 #: Names of settings have fewer dots.
 _DEEPEST = 30
@@ -78,8 +80,6 @@ def _unknown_key(where: str, key: str, known: Sequence[str]) -> UsageError:
     """A guard that is misspelt would not guard: so this is no mere warning."""
     import difflib
 
-    from kgm.model.client_settings import nearest
-
     near = difflib.get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.6)
     meant = near[0] if near else nearest(key.replace("_", "."))
     hint = f"did you mean {meant}?" if meant else f"known: {', '.join(known)}, and Kafka's dotted settings"
@@ -89,8 +89,6 @@ def _unknown_key(where: str, key: str, known: Sequence[str]) -> UsageError:
 def read_toml(file: pathlib.Path) -> dict[str, Any]:
     """The tables of a file. Raises UsageError, which shows no value."""
     import tomllib
-
-    from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
 
     try:
         return tomllib.loads(read_input(str(file), MOST_SETTINGS_BYTES).decode("utf-8").replace("\r\n", "\n"))

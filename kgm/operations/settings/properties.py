@@ -9,6 +9,7 @@ import codecs
 import re
 from collections.abc import Iterator
 
+from kgm.model.client_settings import USED, is_named, is_secret
 from kgm.model.errors import MissingFileError, UsageError
 from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
 
@@ -77,8 +78,6 @@ def _logical_lines(text: str) -> Iterator[tuple[int, list[str]]]:
 def _check_part(path: str, key: str, first: int, number: int, part: str) -> None:
     """Raises UsageError for a line that continues the value of another one and is a setting of its own, as far as one
     can see: where a backslash was left behind, a secret would become a part of a value that is shown."""
-    from kgm.model.client_settings import USED, is_named, is_secret
-
     match = _SETTING.match(part)
     if match is None:
         return

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from kgm.client.poller import PolledGroup
 from kgm.model.errors import ConditionNotMet
 from kgm.operations.watch.events import EventKind, GroupEvent
 from kgm.operations.watch.timekeeper import Timekeeper
 from kgm.operations.watch.watched_group import WatchedGroup, WatchVerdict
 from kgm.text.durations import show_duration
 from kgm.text.wording import typed
-
-if TYPE_CHECKING:
-    from kgm.client.poller import PolledGroup
 
 #: At most so many reasons are given why groups did not become what was waited for.
 _MOST_REASONS = 20

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from kgm.client.offsets_topic.group_tail import RecordedGroup
+from kgm.client.poller import PolledGroup
 from kgm.model.assignment import Move, Partitions, as_ranges, less, moves, owners
 from kgm.model.changes import REBALANCING, Changes, by_identity, changes, knows_owners, owned
 from kgm.model.errors import KgmError, NotFoundError
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.watch.events import EventKind, GroupEvent
 from kgm.text.wording import lost_text, many, moves_text, partitions_text, past_end_text
-
-if TYPE_CHECKING:
-    from kgm.client.offsets_topic.group_tail import RecordedGroup
-    from kgm.client.poller import PolledGroup
-    from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 
 STABLE: Final = "Stable"
 AWAY: Final = "away"

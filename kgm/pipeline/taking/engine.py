@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from kgm.client.failures import is_temporary
 from kgm.model.errors import KgmError
-from kgm.pipeline import tasks
+from kgm.pipeline import session, tasks
 from kgm.pipeline.options import Source, SparkOptions
 from kgm.pipeline.parts import Partitions
 from kgm.pipeline.taking import slices
@@ -45,8 +45,6 @@ class Engine:
     def spark(self) -> "SparkSession":
         """The session, which is started when this is called first. Raises UsageError."""
         if self._spark is None:
-            from kgm.pipeline import session
-
             self._spark = session.start(self.options, self.source)
         return self._spark
 

@@ -9,6 +9,7 @@ from kgm.model.errors import UsageError
 from kgm.server.broker import brokers_of
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.limits import Limits
+from kgm.server.logs.data_directory import DataDirectory
 from kgm.server.logs.storage import MemoryStorage, Storage
 from kgm.server.net.event_loop import ClusterDriver, WallClock, Warn
 from kgm.server.net.listener import Listener
@@ -106,6 +107,5 @@ class Server:
 def _open_storage(options: ServerOptions) -> Storage:
     if options.data_dir is None:
         return MemoryStorage()
-    from kgm.server.logs.data_directory import DataDirectory
 
     return DataDirectory.open(options.data_dir, settings=options.settings, limits=options.limits, warn=options.warn)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import enum
 import os
-from typing import TYPE_CHECKING, Annotated
+import pathlib
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    import pathlib
 
 
 class ShellName(enum.StrEnum):
@@ -65,8 +63,6 @@ def _place(shell: ShellName) -> pathlib.Path:
 
 
 def _home(variable: str, default: str) -> pathlib.Path:
-    import pathlib
-
     named = os.environ.get(variable, "")
     # The XDG standard says to ignore relative paths.
     return pathlib.Path(named) if named.startswith("/") else pathlib.Path(default).expanduser()

@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import sys
-from typing import TYPE_CHECKING, Annotated
+from importlib.resources.abc import Traversable
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 
@@ -52,8 +52,6 @@ def _page(words: list[str]) -> Traversable:
 
 def _shown_by_man(page: Traversable) -> bool:
     """Whether man was there, and did it."""
-    import shutil
-    import subprocess
     from importlib.resources import as_file
 
     program = shutil.which("man")

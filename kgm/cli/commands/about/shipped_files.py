@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pathlib
+from importlib.resources.abc import Traversable
 
 from kgm.model.errors import NotFoundError
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 
 def shipped_file(folder: str, name: str) -> Traversable:
     """A file in `completions` or `man`. Raises NotFoundError when kgm was installed without it.
 
     A wheel has them in kgm/share, a checkout beside kgm/."""
-    import pathlib
     from importlib.resources import files
 
     package = files("kgm")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import platform
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from importlib import metadata
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SCHEMA = "kgm.version/v1"
 _REQUIREMENT = re.compile(r"""(?P<name>[\w.-]+).*;.*\bextra\s*==\s*['"](?P<extra>[\w-]+)['"]""")
@@ -36,8 +35,6 @@ def version(*, options: RunOptions) -> None:
     """Show the versions of kgm, of Python, of the packages that the extras need, and of Kafka's APIs.
 
     `-o wide` and the formats for programs have the versions of each API."""
-    import platform
-
     from kgm.cli.output.contracts.version import api_json, extra_json
     from kgm.protocol.apis import API, KAFKA_RELEASE
     from kgm.version import __version__
@@ -74,8 +71,6 @@ def version(*, options: RunOptions) -> None:
 
 def _extras() -> list[Extra]:
     """The extras of the installed distribution; none when kgm runs without its metadata."""
-    from importlib import metadata
-
     from kgm.model.distribution import DISTRIBUTION
 
     try:
@@ -90,8 +85,6 @@ def _extras() -> list[Extra]:
 
 
 def _version_of(package: str) -> str | None:
-    from importlib import metadata
-
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -33,8 +34,6 @@ def follow(
 ) -> NoReturn:  # fmt: skip
     """Print a report of the new rebalances each time that there are some. Ends by Ctrl-C, or when the reader of stdout
     has gone. Raises UsageError for a history that is not live, or an output format that needs an end."""
-    import sys
-
     if not options.is_live(run):
         raise UsageError("--follow needs a live cluster", hint="-b HOST:PORT, without --source DIR and --store")
     if run.output not in _FORMATS:

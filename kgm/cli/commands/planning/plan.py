@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -191,8 +192,6 @@ def _time_limit(common: RunOptions) -> Callable[[], bool]:
 
 def _advice(group: BounceGroup, found: FoundPlans, seed: int) -> SessionAdvice | None:
     """None for a group whose members are all dynamic, with a warning that says why."""
-    from dataclasses import replace
-
     from kgm.cli.output.failures import print_warning
     from kgm.operations.plan.session_advice import advise
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
@@ -127,8 +128,6 @@ def swatch(number: int) -> str:
 
 def document(title: str, *children: object) -> str:
     """The whole page."""
-    from datetime import UTC, datetime
-
     colours = "\n".join(f".{swatch(number)} {{ fill: hsl({hue} 58% var(--light)) }}" for number, hue in enumerate(HUES))
     head = join((
         Markup('<meta charset="utf-8">'),

@@ -9,18 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kgm.client import fresh_describe
+from kgm.client.admin_client import AdminClient
 from kgm.model.errors import NotFoundError, RefusedError
 from kgm.operations.removal import guard
 from kgm.operations.removal.guard import GuardReport, GuardWatch
 from kgm.operations.removal.liveness import Liveness, LivenessVerdict
-
-if TYPE_CHECKING:
-    from kgm.client.admin_client import AdminClient
-    from kgm.operations.removal.plan import RemovalPlan
-    from kgm.operations.removal.request import RemovalRequest
+from kgm.operations.removal.plan import RemovalPlan
+from kgm.operations.removal.request import RemovalRequest
 
 
 class StaleVerdictError(RefusedError):
