@@ -54,10 +54,6 @@ def handle_heartbeat(
     new_member_id: Callable[[str], str],
 ) -> None:
     """A ConsumerGroupHeartbeat, of any member epoch."""
-    if isinstance(installed, ConsumerGroup):
-        member = _unchanged(message, installed, event)
-        if member is not None and _goes_on(message, installed, member, event):
-            return
     if not event.settings.has_consumer_protocol:
         _refuse(Refusal(ErrorCode.UNSUPPORTED_VERSION), event)
         return
@@ -68,70 +64,6 @@ def handle_heartbeat(
         _leave(message, installed, event)
     else:
         _join_or_stay(message, installed, event, new_member_id)
-
-
-# -- the short way
-
-
-def _unchanged(
-    message: ConsumerGroupHeartbeatRequest, group: ConsumerGroup, event: EventDraft
-) -> ConsumerMember | None:
-    """The member of a heartbeat that says nothing of itself, apart from what it owns, if that is so for the topics of
-    the group too: then its metadata stays as it is, and so does the group epoch. Otherwise None.
-
-    Almost all heartbeats are like this. `_join_or_stay` would give the same answer, at a higher cost."""
-    if (
-        message.rebalance_timeout_ms != _NO_TIMEOUT
-        or message.subscribed_topic_names is not None
-        or message.subscribed_topic_regex is not None
-        or message.server_assignor is not None
-        or message.rack_id is not None
-        or not event.settings.has_consumer_protocol
-    ):
-        return None
-    member, instance_id = group.members.get(message.member_id), message.instance_id
-    if (
-        member is None
-        or message.member_epoch <= _JOINING
-        or message.member_id[:1] <= " "  # it may be blank: v0 lets a member join with such an id, but not stay
-        or member.classic is not None
-        or (
-            instance_id is not None
-            and (instance_id != member.group_instance_id or group.static_ids.get(instance_id) != member.member_id)
-        )
-        or group.group_epoch == _NO_EPOCH
-        or group.regexes
-        or (len(group.server_assignors) > 1 and group.behavior.rebalances_for_assignor)
-        or group.metadata_expired(event.now)
-    ):
-        return None
-    assert event.request is not None
-    same_client = event.request.client_host == member.client_host and event.request.client_id == member.client_id
-    return member if same_client else None
-
-
-def _goes_on(
-    message: ConsumerGroupHeartbeatRequest, group: ConsumerGroup, member: ConsumerMember, event: EventDraft
-) -> bool:
-    """Reconcile a member whose metadata stays as it is, and answer. False if the heartbeat is refused, or if it has the
-    target assignment computed: then nothing has happened yet."""
-    epoch, target_epoch = message.member_epoch, group.assignment_epoch
-    if epoch == group.group_epoch == member.member_epoch and member.is_reconciled_to(target_epoch):
-        _acknowledge(message.group_id, member, event)
-        return True
-    if target_epoch < group.group_epoch and target.is_due(group, event):
-        return False
-    owned = _owned(message)
-    if member_update.check_epoch(group, member, epoch, owned) is not ErrorCode.NONE:
-        return False
-    aim = target_epoch, group.target_of(member.member_id, member.group_instance_id)
-    after = member_update.reconcile(group, member, aim, owned, event, subscription_changed=False)
-    if isinstance(after, ErrorCode):
-        return False
-    response = _acknowledge(message.group_id, after, event)
-    if after is not member and after.assigned != member.assigned:
-        response.assignment = _assignment(after)
-    return True
 
 
 def _acknowledge(group_id: str, member: ConsumerMember, event: EventDraft) -> ConsumerGroupHeartbeatResponse:

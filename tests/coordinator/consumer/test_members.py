@@ -82,6 +82,13 @@ def test_the_protocol_may_be_disabled():
     assert h.error() == E.UNSUPPORTED_VERSION
 
 
+@pytest.mark.parametrize("member", [" ", "\t", "\0", "\u2003", " m"], ids=ascii)
+def test_a_member_that_has_joined_with_a_blank_id_is_refused(h, member):
+    """Version 0 lets it join. What `String.trim` leaves is not blank."""
+    epoch = h.beat(member, v=0).member_epoch
+    assert h.beat(member, epoch).error_code == (E.INVALID_REQUEST if member in (" ", "\t", "\0") else E.NONE)
+
+
 # -- B089: member ids
 
 
