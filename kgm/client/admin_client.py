@@ -44,6 +44,8 @@ class AdminClient:
         #: Groups for which the settings of their broker, or their own, could not be read, and why: what follows "they".
         self.unread_broker_settings: dict[str, str] = {}
         self.unread_group_settings: dict[str, str] = {}
+        #: Groups whose records in `__consumer_offsets` could not be read, although the login may read them.
+        self.unread_records: dict[str, KgmError] = {}
         #: Whether the principal may not do everything on the cluster; None before that was asked.
         self._is_limited: bool | None = None
         #: Groups that a broker has listed as classic.

@@ -50,6 +50,8 @@ PREDICTING: Final = {"simulate-bounce", "drain", "plan", "rollout"}
 COMPLETE: Final = {"list", "list --lag", "list --topic", "describe", "describe --all-groups", "doctor"}
 #: What differs from one run to the next.
 NOISY: Final = {"generated_at"}
+#: READ on `__consumer_offsets` is optional; without it these are null.
+WITHOUT_READ: Final = {"generation", "leader", "session_timeout_ms", "rebalance_timeout_ms"}
 Leaves = dict[tuple[str, ...], Any]
 
 
@@ -163,7 +165,10 @@ def test_what_is_not_answered_is_told(command, proxy, kgm):
     for number, api in enumerate(sorted(apis)):
         for name, spoil in sized([*SPOILS.items()][number % 2 :: 2], [*SPOILS.items()]):
             proxy.always(api, spoil)
-            found = wrong(kgm(*words), code, whole, said, command)
+            shown = whole
+            if (api, name) == (ApiKey.FETCH, "denied") and command in COMPLETE:
+                shown = {path: value for path, value in whole.items() if path[-1] not in WITHOUT_READ}
+            found = wrong(kgm(*words), code, shown, said, command)
             problems += [f"{api.name}, {name}: {one}" for one in found]
         proxy.always(api, Pass())
     assert not problems

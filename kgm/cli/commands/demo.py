@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from kgm.text.wording import many, moves_text
 if TYPE_CHECKING:
     from kgm.model.snapshot import GroupSnapshot
     from kgm.operations.demo.demo import BouncePredicted, DemoStep, Effect, PredictionCheck
+    from kgm.operations.history.explanation import Explanation
+    from kgm.operations.removal.outcome import MemberResult
     from kgm.simulation.report.prediction import Prediction
 
 SCHEMA = "kgm.demo/v1"
@@ -25,8 +28,9 @@ def demo(*, options: RunOptions) -> None:
     """Demonstrate kgm end to end on the embedded coordinator.
 
     Real librdkafka consumers form a static group. kgm describes it, predicts a bounce, bounces a consumer and compares;
-    then it removes a member, with a prediction too. Takes about ten seconds and changes nothing on any cluster. The
-    consumers come with an extra: pip install 'kafka-kgm[demo]'.
+    refuses to remove a member that is alive; removes one that has stopped, with a prediction too; and explains the
+    group's last rebalance. Takes about half a minute and changes nothing on any cluster. The consumers come with an
+    extra: pip install 'kafka-kgm[demo]'.
     """
     from kgm.operations.demo.demo import BounceDone, GroupFormed, RemovalDone, run_demo
 
@@ -68,14 +72,19 @@ def _print(text: str) -> None:
 def _text_of(step: DemoStep, options: RunOptions) -> str:
     from kgm.operations.demo.demo import (
         GROUP,
+        GUARD_WINDOW_MS,
         BounceDone,
         BouncePredicted,
         CoordinatorStarted,
         GroupFormed,
+        HistoryAsked,
         MemberRemoved,
         MemberStopped,
         RemovalDone,
+        RemovalRefused,
     )
+
+    remove = f"kgm remove-members {GROUP} --instance-ids"
 
     match step:
         case CoordinatorStarted():
@@ -89,18 +98,43 @@ def _text_of(step: DemoStep, options: RunOptions) -> str:
             return _prediction(step, GROUP)
         case BounceDone():
             return f"{_comparison(step.check)}\n   The other members had to give up {step.lost_by_others} partitions.\n"
+        case RemovalRefused():
+            return (
+                "4. Nobody is removed by mistake: kgm first looks for signs of life, in committed offsets and in the\n"
+                "   group's records in __consumer_offsets.\n\n"
+                f"   $ {remove} {step.instance_id} --yes\n{_results(step.results)}"
+            )
         case MemberStopped():
             return (
-                f"4. {step.instance_id} stops for good. It would stay in the group until its session expires;\n"
-                "   a removal frees its partitions at once. It has read everything, so nothing in Kafka shows that it\n"
-                "   has stopped. --assume-stopped is the operator's word for it; make sure before you give it:\n"
-                "   systemctl is-active, or kubectl get pod.\n\n"
-                f"   $ kgm remove-members {GROUP} --instance-ids {step.instance_id} --assume-stopped --yes"
+                f"5. {step.instance_id} stops for good. It would stay in the group until its session expires;\n"
+                "   a removal frees its partitions at once. kgm watches until its silence is proof: records arrive,\n"
+                "   and it has missed the commits that the group's records show it used to make.\n\n"
+                f"   $ {remove} {step.instance_id} --guard-window {GUARD_WINDOW_MS // 1000}s --yes"
             )
         case MemberRemoved():
-            return "".join(f"   {result.target.id}  {result.result.value}\n" for result in step.results)
+            return _results(step.results)
         case RemovalDone():
             return f"{_comparison(step.check)}\n\n   $ kgm describe {GROUP}\n{_members(step.snapshot, options)}"
+        case HistoryAsked():
+            return f"6. Why did the group rebalance last? Its records tell.\n\n{_history(step.explanation, options)}"
+
+
+def _results(results: Sequence[MemberResult]) -> str:
+    return "".join(
+        f"   {one.target.id}  {one.result.value}  {one.liveness.verdict.value}: {one.liveness.why}\n" for one in results
+    )
+
+
+def _history(explanation: Explanation | None, options: RunOptions) -> str:
+    from kgm.cli.output.history.rebalance_detail import rebalance_detail
+    from kgm.cli.output.report import Report, rendered
+    from kgm.model.distribution import install_command
+    from kgm.operations.demo.demo import GROUP
+
+    if explanation is None or explanation.rebalance is None:
+        return f"   kgm history explain {GROUP}  needs an extra: {install_command('history')}\n"
+    table = rebalance_detail(explanation.rebalance, explanation.moves)
+    return f"   $ kgm history explain {GROUP}\n{rendered(Report(schema=SCHEMA, data={}, tables=[table]), options)}"
 
 
 def _prediction(step: BouncePredicted, group_id: str) -> str:

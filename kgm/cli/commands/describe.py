@@ -63,8 +63,6 @@ def describe(
         if selection.listing is not None:
             warn_of_unseen_groups(connected, selection.listing)
         answers = connected.describe_groups(selection.group_ids) if selection.group_ids else []
-        missing = [*unread(connected)]
-        warn_of_unread(missing)
         where = cluster_json(connected)
         snapshots = [answer for answer in answers if not isinstance(answer, KgmError)]
         if snapshots and options.is_data:  # a table does not show them
@@ -73,6 +71,8 @@ def describe(
                 from kgm.client.offsets_topic.last_rebalance import all_with_logged_timeouts
 
                 snapshots = all_with_logged_timeouts(connected, snapshots)
+        missing = [*unread(connected)]
+        warn_of_unread(missing)
     errors = [*selection.errors, *(answer for answer in answers if isinstance(answer, KgmError))]
     gone = [error.group_id for error in errors if isinstance(error, NotFoundError) and error.group_id is not None]
     store_names(options, snapshots, gone=gone)

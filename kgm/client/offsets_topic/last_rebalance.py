@@ -5,11 +5,11 @@ Kafka keeps a group's last rebalance as a record of the topic `__consumer_offset
 topic by who has READ on it (Kafka: GroupMetadataValue). It is read from its end back, until the group's record or the
 limit of bytes or time is reached. The record counts only if it has the same members as the group has now.
 
-A failure here, such as a missing permission or a broker that does not answer, is not an error: the fields stay None."""
+A failure here, such as a missing permission or a broker that does not answer, is not an error: the fields stay None.
+What the login may read and could not is in `AdminClient.unread_records`."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.clients.recognition import recognise_record
 from kgm.java.partitions import partition_for
-from kgm.model.errors import KgmError
+from kgm.model.errors import ErrorCode, KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.record import decode_record
@@ -87,7 +87,7 @@ def _last_records(cluster: AdminClient, group_ids: Sequence[str]) -> dict[str, t
     deadline = cluster.deadline.part(_SHARE)
     records: dict[str, tuple[bytes, int]] = {}
     # Nothing more is read once a read has failed: describing groups is not to wait for one timeout after another.
-    with contextlib.suppress(KgmError):
+    try:
         topic = partition_log.look_up(cluster, deadline)
         by_partition: dict[int, list[str]] = {}
         for group_id in group_ids:
@@ -96,6 +96,10 @@ def _last_records(cluster: AdminClient, group_ids: Sequence[str]) -> dict[str, t
             if (leader := topic.leaders.get(number)) is not None:
                 task = partial(find_last_records, number, there, deadline)
                 records |= cluster.brokers.on_broker(leader.broker, task, deadline)
+    except KgmError as error:
+        is_denied = error.kafka_error == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if not is_denied and not isinstance(error, NotFoundError):
+            cluster.unread_records |= dict.fromkeys(set(group_ids) - records.keys(), error)
     return records
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kgm.model.distribution import install_command
 from kgm.model.errors import KgmError, UsageError
 
-SESSION_TIMEOUT_MS: Final = 6000
+#: librdkafka's default.
+SESSION_TIMEOUT_MS: Final = 45_000
 HEARTBEAT_INTERVAL_MS: Final = 500
 _POLL_S: Final = 0.1
 _STOP_S: Final = 10
 _LOOK_S: Final = 0.05
+_FEED_S: Final = 0.2
 
 
 def check_installed() -> None:
@@ -27,7 +30,8 @@ def check_installed() -> None:
 
 @dataclass(slots=True)
 class DemoConsumer:
-    """One static consumer. `revoked` counts partitions over its life; `owned` is what it owns now."""
+    """One static consumer. `revoked` and `commits` count partitions and commits over its life; `owned` is what it owns
+    now."""
 
     bootstrap: str
     group_id: str
@@ -36,6 +40,7 @@ class DemoConsumer:
     revoked: int = 0
     owned: set[int] = field(default_factory=set)
     consumed: int = 0
+    commits: int = 0
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -66,6 +71,7 @@ class DemoConsumer:
                 "auto.offset.reset": "earliest",
                 "auto.commit.interval.ms": 500,
                 "topic.metadata.refresh.interval.ms": -1,
+                "on_commit": self._on_commit,
             }
         )
         consumer.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke)
@@ -86,6 +92,9 @@ class DemoConsumer:
     def _on_assign(self, _consumer: Any, partitions: list[Any]) -> None:
         self.owned = {partition.partition for partition in partitions}
 
+    def _on_commit(self, error: Any, _partitions: list[Any]) -> None:
+        self.commits += error is None
+
     def _on_revoke(self, _consumer: Any, partitions: list[Any]) -> None:
         self.revoked += 0 if self._stop.is_set() else len(partitions)
         self.owned -= {partition.partition for partition in partitions}
@@ -100,6 +109,30 @@ def produce(bootstrap: str, topic: str, count: int) -> None:
         producer.produce(topic, value=f"payment {number}", key=str(number))
     if producer.flush(10):
         raise KgmError("the demo's producer could not deliver its records")
+
+
+@contextlib.contextmanager
+def feed(bootstrap: str, topic: str, partitions: int) -> Iterator[None]:
+    """Send a record to each partition every 0.2 s, in a thread of its own."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": bootstrap})
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(_FEED_S):
+            for partition in range(partitions):
+                producer.produce(topic, value="payment", partition=partition)
+            producer.poll(0)
+
+    thread = threading.Thread(target=run, name="feed", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        producer.flush(_STOP_S)
 
 
 def wait_until(what: str, condition: Callable[[], bool], *, seconds: float = 12.0) -> None:

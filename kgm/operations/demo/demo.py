@@ -1,33 +1,39 @@
-"""kgm's main job from end to end: a static group, a bounce and a removal, each predicted, done and compared."""
+"""kgm's main job from end to end: a static group; a bounce and a removal, each predicted, done and compared; what the
+guard sees of members that are alive and that have stopped; and what the group's history says afterwards."""
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from kgm.client import connect
+from kgm.client import AdminClient, connect
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.assignment import Move, moves
 from kgm.model.changes import owned
+from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.demo.consumers import (
     HEARTBEAT_INTERVAL_MS,
     SESSION_TIMEOUT_MS,
     DemoConsumer,
     check_installed,
+    feed,
     produce,
     wait_until,
 )
 from kgm.operations.removal import removal
 from kgm.operations.removal.operator import current_operator
 from kgm.operations.removal.outcome import MemberResult
+from kgm.operations.removal.removal import PreparedRemoval
 from kgm.operations.removal.request import RemovalRequest
 from kgm.simulation.plan.bounce_plan import Membership, Plan, WhatIf
 from kgm.simulation.report.prediction import Prediction
 
 if TYPE_CHECKING:
+    from kgm.operations.history.explanation import Explanation
     from kgm.server import EmbeddedServer
 
 GROUP: Final = "payments"
@@ -37,6 +43,9 @@ _INITIAL_DELAY_MS: Final = 500
 #: How long the bounced consumer is stopped, and how long the group is left alone before it is described.
 _RESTART_MS, _QUIET_S = 1500, 1.2
 _DRAWS: Final = 40
+#: How many commits of a member the log has to show before it stops, and how long the guard may watch it then.
+_COMMITS: Final = 6
+GUARD_WINDOW_MS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +103,14 @@ class BounceDone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalRefused:
+    """The guard has refused to remove a member that is alive. results: of the members that were to be removed."""
+
+    instance_id: str
+    results: tuple[MemberResult, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemberStopped:
     """A consumer that is stopped for good, before it is removed."""
 
@@ -116,13 +133,28 @@ class RemovalDone:
     snapshot: GroupSnapshot
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryAsked:
+    """Why the group rebalanced last, by its records. explanation: None where numpy or pyarrow is not installed."""
+
+    explanation: Explanation | None
+
+
 DemoStep: TypeAlias = (
-    CoordinatorStarted | GroupFormed | BouncePredicted | BounceDone | MemberStopped | MemberRemoved | RemovalDone
+    CoordinatorStarted
+    | GroupFormed
+    | BouncePredicted
+    | BounceDone
+    | RemovalRefused
+    | MemberStopped
+    | MemberRemoved
+    | RemovalDone
+    | HistoryAsked
 )
 
 
 def run_demo() -> Iterator[DemoStep]:
-    """Run it, which takes about ten seconds. Raises KgmError when a step does not succeed in time, UsageError where
+    """Run it, which takes about half a minute. Raises KgmError when a step does not succeed in time, UsageError where
     its consumers are not installed."""
     check_installed()
     from kgm.server import serve_in_thread
@@ -135,9 +167,13 @@ def run_demo() -> Iterator[DemoStep]:
             yield running.form_group()
             yield running.predict_bounce()
             yield running.bounce()
-            yield MemberStopped(instance_id=running.leaver)
-            yield running.remove()
-            yield running.compare_removal()
+            with feed(server.bootstrap, _TOPIC, _PARTITIONS):
+                yield running.refuse()
+                running.stop_leaver()
+                yield MemberStopped(instance_id=running.leaver)
+                yield running.remove()
+                yield running.compare_removal()
+            yield running.ask_history()
         finally:
             for consumer in running.fleet.values():
                 consumer.stop()
@@ -189,14 +225,27 @@ class _RunningDemo:
         lost = sum(one.revoked for one in others) - revoked
         return BounceDone(check=check, snapshot=snapshot, lost_by_others=lost)
 
-    def remove(self) -> MemberRemoved:
+    def refuse(self) -> RemovalRefused:
+        """Try to remove a member that is alive. Raises KgmError if the guard allows it."""
+        with connect(self.server.bootstrap, timeout_ms=10_000) as cluster:
+            prepared = _prepare(cluster, INSTANCE_IDS[0])
+        if prepared.refusal is None:
+            raise KgmError("the guard would have removed a member that is alive", hint="please report this as a bug")
+        return RemovalRefused(instance_id=INSTANCE_IDS[0], results=tuple(prepared.results))
+
+    def stop_leaver(self) -> None:
+        """Stop a member for good, once the log shows how often it commits."""
+        leaver = self.fleet[self.leaver]
+        seen = leaver.commits
+        wait_until(f"{self.leaver} commits", lambda: leaver.commits >= seen + _COMMITS)
         self.predicted = _effect(self._predict(Plan(remove=(self.leaver,), **_fleet_settings())))
         self.fleet.pop(self.leaver).stop()
+
+    def remove(self) -> MemberRemoved:
         with connect(self.server.bootstrap, timeout_ms=10_000) as cluster:
-            request = RemovalRequest(
-                group_id=GROUP, instance_ids=(self.leaver,), reason="kgm demo", assume_stopped=True
-            )
-            prepared = removal.prepare(cluster, request)
+            prepared = _prepare(cluster, self.leaver, guard_window_ms=GUARD_WINDOW_MS)
+            if prepared.refusal is not None:
+                raise prepared.refusal
             report = removal.execute(cluster, prepared, operator=current_operator(), audit=None)
         return MemberRemoved(instance_id=self.leaver, results=tuple(report.results))
 
@@ -204,6 +253,16 @@ class _RunningDemo:
         wait_until("the others own everything", self._owns_everything)
         check, snapshot = self._compare("removal")
         return RemovalDone(check=check, snapshot=snapshot)
+
+    def ask_history(self) -> HistoryAsked:
+        if any(importlib.util.find_spec(name) is None for name in ("numpy", "pyarrow")):
+            return HistoryAsked(explanation=None)
+        from kgm.operations.history.explanation import explain_group
+        from kgm.operations.history.live import LiveHistory, LiveRequest
+
+        with connect(self.server.bootstrap, timeout_ms=10_000) as cluster:
+            history = LiveHistory(cluster, LiveRequest(group_id=GROUP)).read()
+        return HistoryAsked(explanation=explain_group(history, GROUP, is_advised=False))
 
     def _owns_everything(self) -> bool:
         return sum(len(one.owned) for one in self.fleet.values()) == _PARTITIONS
@@ -240,6 +299,13 @@ class _RunningDemo:
         after = self._look()
         actual = Effect(rebalances=self.generation - generation, moves=moves(owned(before), owned(after)))
         return PredictionCheck(name=name, predicted=predicted, actual=actual), after
+
+
+def _prepare(cluster: AdminClient, instance_id: str, guard_window_ms: int | None = None) -> PreparedRemoval:
+    request = RemovalRequest(
+        group_id=GROUP, instance_ids=(instance_id,), reason="kgm demo", guard_window_ms=guard_window_ms
+    )
+    return removal.prepare(cluster, request)
 
 
 def _fleet_settings(**what_if: Any) -> dict[str, Any]:

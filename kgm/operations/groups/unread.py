@@ -18,6 +18,7 @@ class UnreadKind(Enum):
     TOPIC = "topic"
     COMMITTED = "committed offsets"
     END = "end"
+    RECORDS = "records"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,8 @@ class Unread:
 
 
 def unread(cluster: AdminClient) -> Iterator[Unread]:
-    """Topics that were not described, groups whose committed offsets, and partitions whose ends were not read."""
+    """Topics that were not described; groups whose committed offsets or records, and partitions whose ends were not
+    read."""
     offsets, all_of_it = cluster.offsets, "its partition count, offsets and lag are unknown"
     if offsets.denied_topics:
         names = ", ".join(map(repr, sorted(offsets.denied_topics)))
@@ -48,6 +50,9 @@ def unread(cluster: AdminClient) -> Iterator[Unread]:
     for why, names in by_reason({f"{topic}[{number}]": one for (topic, number), one in offsets.unread_ends.items()}):
         text = f"the end of {names} could not be read ({why})"
         yield Unread(kind=UnreadKind.END, text=text, consequence="its lag is unknown")
+    for why, names in by_reason(cluster.unread_records):
+        text = f"the records of group {names} in __consumer_offsets could not be read ({why})"
+        yield Unread(kind=UnreadKind.RECORDS, text=text, consequence="generation, leader and timeouts are unknown")
 
 
 def undescribed(errors: Mapping[str, KgmError], consequence: str) -> Iterator[Unread]:

@@ -28,4 +28,7 @@ def test_the_demo_tells_a_story():
     assert run.code == 0, run
     assert "kgm describe payments" in run.out
     assert run.out.count("the prediction held") == 2
+    assert "payments-1  refused  alive: it committed" in run.out
+    assert "payments-3  removed  stopped: it committed nothing for" in run.out
+    assert "$ kgm history explain payments\ngeneration 1 -> 2" in run.out
     assert "\x1b" not in run.out

@@ -15,6 +15,7 @@ from kgm.history import schema
 from kgm.model.errors import UnreachableError
 from kgm.server import serve_in_thread
 from tests.cli.runner import kgm
+from tests.client.faults import FaultProxy
 from tests.client.joiners import Joiner, form_group
 from tests.history.store.stores import write_store
 from tests.kafka.members import RdMembers, wait_settled
@@ -45,13 +46,21 @@ def examined(run):
     return document["data"], {(one["group_id"], one["check"]): one for one in document["data"]["findings"]}
 
 
+def test_checks_that_cannot_run_are_told(groups, server):
+    with FaultProxy((server.host, server.port)) as proxy:
+        proxy.hide_offsets_topic()
+        healthy = kgm("doctor", "healthy", "-b", proxy.bootstrap)
+        blind = "duplicate-instance-id, frequent-rebalances, offsets-expire-soon, session-too-short"
+        assert (healthy.code, healthy.err.splitlines()[0]) == (7, f"error: 4 checks could not run: {blind}")
+        chosen = kgm("doctor", "healthy", "-b", proxy.bootstrap, "--check", "classic-protocol,unowned-partitions")
+        assert (chosen.code, chosen.err) == (0, "")
+        (skipped,) = examined(kgm("doctor", "healthy", "-b", proxy.bootstrap, "-o", "json"))[0]["skipped"]
+        assert "duplicate-instance-id" in skipped["checks"]
+
+
 def test_a_healthy_group_and_an_ill_one(groups):
     healthy = kgm("doctor", "healthy", "-b", groups)
-    # The embedded coordinator has no topic __consumer_offsets.
-    blind = "duplicate-instance-id, frequent-rebalances, offsets-expire-soon, session-too-short"
-    assert (healthy.code, healthy.err.splitlines()[0]) == (7, f"error: 4 checks could not run: {blind}")
-    chosen = kgm("doctor", "healthy", "-b", groups, "--check", "classic-protocol,unowned-partitions")
-    assert (chosen.code, chosen.err) == (0, "")
+    assert (healthy.code, healthy.err) == (0, "")
     assert "1 group examined: 1 info" in healthy.out.splitlines()
     run = kgm("doctor", "-b", groups, "-o", "json")
     assert run.code == 8
@@ -72,8 +81,7 @@ def test_a_healthy_group_and_an_ill_one(groups):
     )
     assert unowned["next_command"] == f"kgm describe ill --offsets -b {groups}"
     assert [one["severity"] for one in data["findings"]] == ["error", "warning", "warning", "info", "info"]
-    (skipped,) = data["skipped"]
-    assert "duplicate-instance-id" in skipped["checks"]
+    assert data["skipped"] == []
     assert "findings of severity warning or above in: ill" in run.err
 
 

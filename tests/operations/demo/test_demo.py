@@ -12,11 +12,18 @@ from kgm.operations.demo.demo import (
     BouncePredicted,
     CoordinatorStarted,
     GroupFormed,
+    HistoryAsked,
     MemberRemoved,
     MemberStopped,
     RemovalDone,
+    RemovalRefused,
     run_demo,
 )
+
+
+def verdict_of(step):
+    (one,) = step.results
+    return one.result.value, one.liveness.verdict.value
 
 
 @pytest.mark.slow
@@ -24,15 +31,22 @@ def test_its_steps_and_that_its_predictions_hold():
     with closing(run_demo()) as running:
         steps = list(running)
     assert [type(step) for step in steps] == [
-        CoordinatorStarted, GroupFormed, BouncePredicted, BounceDone, MemberStopped, MemberRemoved, RemovalDone,
+        CoordinatorStarted, GroupFormed, BouncePredicted, BounceDone, RemovalRefused, MemberStopped, MemberRemoved,
+        RemovalDone, HistoryAsked,
     ]  # fmt: skip
-    _, formed, predicted, bounced, stopped, removed, after = steps
+    _, formed, predicted, bounced, refused, stopped, removed, after, asked = steps
     assert [member.group_instance_id for member in formed.snapshot.members] == list(INSTANCE_IDS)
     assert (predicted.static.typical.rebalances, bounced.lost_by_others) == (0, 0)
     assert predicted.dynamic.typical.rebalances > 0
     assert (bounced.check.holds, after.check.holds) == (True, True)
     assert after.check.actual.rebalances == 1
     assert [(result.target.id, result.result.value) for result in removed.results] == [(stopped.instance_id, "removed")]
+    assert [verdict_of(refused), verdict_of(removed)] == [("refused", "alive"), ("removed", "stopped")]
+    (gone,) = removed.results
+    assert "commits in the group's log" in gone.liveness.why
+    rebalance = asked.explanation.rebalance
+    assert (rebalance.cause, rebalance.moved) == ("admin-removal", len(after.check.actual.moves))
+    assert [(one.seat, one.what) for one in rebalance.who] == [("payments-3", "admin-removal")]
     assert [member.group_instance_id for member in after.snapshot.members] == list(INSTANCE_IDS[:2])
 
 

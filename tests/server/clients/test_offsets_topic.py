@@ -82,6 +82,7 @@ def test_librdkafka_reads_the_same(server, isolation):
 
 
 @pytest.mark.kafka
+@pytest.mark.parametrize("server", ["disk"], indirect=True)
 def test_javas_console_consumer_prints_it(server):
     """Kafka's own formatter of this topic says the same."""
     where = ["--bootstrap-server", server.bootstrap, "--topic", OFFSETS_TOPIC, "--partition", str(PARTITION)]

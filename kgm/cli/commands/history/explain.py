@@ -14,25 +14,19 @@ from kgm.cli.commands.history.following import Follow
 from kgm.cli.options.history import GroupOption, HistoryOptions, ReportFile, TheGroup, history_options, one_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.history.rows_json import BROKER_LOG, cluster_json, explanation_json, window_json
+from kgm.cli.output.history.rebalance_detail import MEMBERS_SHOWN, rebalance_detail
+from kgm.cli.output.history.rows_json import cluster_json, explanation_json, window_json
 from kgm.cli.output.history.words import (
     REBALANCE_TITLES,
     count_texts,
-    generation_text,
     in_words,
     known,
     rebalance_cells,
-    record_text,
     short,
-    stopped_partitions_text,
-    stopped_text,
-    sure_text,
-    why_text,
 )
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
-from kgm.model.assignment import Move
 from kgm.text.durations import show_duration
-from kgm.text.wording import many, moves_text
+from kgm.text.wording import many
 
 if TYPE_CHECKING:
     from kgm.history.rows import MemberChangeRow, RebalanceRow
@@ -40,7 +34,6 @@ if TYPE_CHECKING:
 
 _SCHEMA = "kgm.history-explain/v1"
 _SHOWN = 12
-_MEMBERS_SHOWN = 20
 #: The outputs that have tables.
 _TABLES = ("table", "wide")
 
@@ -122,7 +115,7 @@ def _followed(group_id: str, advice: _AdviceShown, history: History, rows: Seque
         schema=_SCHEMA,
         data={},
         tables=[
-            *(_detail(one.rebalance, one.moves) for one in shown if one.rebalance is not None),
+            *(rebalance_detail(one.rebalance, one.moves) for one in shown if one.rebalance is not None),
             *advice.of(explained[-1]),
         ],
         names=[f"{row.to_generation}" for row in rows],
@@ -136,7 +129,7 @@ def _tables(explained: Explanation) -> list[Table]:
     one = explained.rebalance
     return [
         _list(explained),
-        *([_detail(one, explained.moves), *_members(explained)] if one is not None else []),
+        *([rebalance_detail(one, explained.moves), *_members(explained)] if one is not None else []),
         *_advice(explained),
         *_next(explained),
     ]
@@ -162,55 +155,6 @@ def _list(explained: Explanation) -> Table:
     )  # fmt: skip
 
 
-def _detail(one: RebalanceRow, moves: tuple[Move, ...]) -> Table:
-    """A line for each thing that is known of the rebalance."""
-    rows: list[list[Cell]] = [
-        ["when", record_text(one)],
-        ["why", f"{why_text(one)} ({sure_text(one)})"],
-    ]
-    if one.reason:
-        rows.append(["broker log", one.reason])
-    if one.inferred_cause is not None and one.source == BROKER_LOG:
-        rows.append(["inferred", f"{in_words(one.inferred_cause)} ({one.inferred_confidence})"])
-    rows += [["because", sentence] for sentence in one.evidence]
-    rows += [["who", f"{short(each.seat or None)}: {in_words(each.what)}"] for each in one.who[:_MEMBERS_SHOWN]]
-    if len(one.who) > _MEMBERS_SHOWN:
-        rows.append(["", f"and {len(one.who) - _MEMBERS_SHOWN} more: -o json has them all"])
-    rows.append(["members", f"{known(one.members_before)} -> {known(one.members_after)}"])
-    if one.lost_rounds:
-        rows.append(["rounds", f"{many(one.lost_rounds, 'round')} before it never completed"])
-    rows += [["stopped", _stopped(one)], ["moved", _moved(one)]]
-    if moves:
-        rows.append(["", moves_text(_shortened(moves))])
-    heading = f"generation {generation_text(one)}"
-    return Table(columns=[Column(title="WHAT"), Column(title="DETAILS")], rows=rows, heading=heading)
-
-
-def _shortened(moves: tuple[Move, ...]) -> list[Move]:
-    return [
-        Move(topic=move.topic, partition=move.partition, owner_before=move.owner_before and short(move.owner_before),
-             owner_after=move.owner_after and short(move.owner_after))
-        for move in moves
-    ]  # fmt: skip
-
-
-def _stopped(one: RebalanceRow) -> str:
-    text = stopped_text(one)
-    if text is None:
-        return "not known: no partition was committed before and after it, or not all members had to stop"
-    total = stopped_partitions_text(one) if one.group_type != "consumer" else None
-    sync = "" if one.sync_ms is None else f"; {show_duration(one.sync_ms)} from the last join to the assignment"
-    return f"{text}{sync}" + (f"; {total} summed up over partitions" if total else "")
-
-
-def _moved(one: RebalanceRow) -> str:
-    if one.moved is None:
-        return "?"
-    both = one.moved + (one.kept or 0)
-    assigned = "" if one.assigned is None else f"; {one.assigned} assigned after it"
-    return f"{one.moved} of {many(both, 'partition')} that had an owner before and after{assigned}"
-
-
 def _members(explained: Explanation) -> list[Table]:
     changes = explained.changes
     if not changes:
@@ -227,9 +171,9 @@ def _members(explained: Explanation) -> list[Table]:
             f"{known(row.partitions_before)} -> {known(row.partitions_after)}", _topics(row), row.member_id,
             row.old_member_id,
         ]
-        for row in changes[:_MEMBERS_SHOWN]
+        for row in changes[:MEMBERS_SHOWN]
     ]  # fmt: skip
-    rest = len(changes) - _MEMBERS_SHOWN
+    rest = len(changes) - MEMBERS_SHOWN
     notes = [f"and {rest} more: -o json has them all"] if rest > 0 else []
     return [Table(columns=columns, rows=rows, heading="members that changed", notes=notes)]
 

@@ -177,6 +177,7 @@ class Screen(io.StringIO):
 def test_it_waits_until_the_guard_knows(server, group, tmp_path, monkeypatch):
     """The session of a member that was stopped ends while the guard watches: then it may be started again."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("tests.client.joiners.SESSION_MS", 20_000)
     with JoinedUnits(server.bootstrap, tmp_path, {"group": group, "topic": "orders"}) as units:
         units.form(server, ["a"])
         (stopped,) = units.member_ids().values()
@@ -199,8 +200,6 @@ def test_it_waits_until_the_guard_knows(server, group, tmp_path, monkeypatch):
             server.bootstrap,
             "--all",
             "--remove-first",
-            "--session-timeout",
-            "20s",
             "--yes",
             *commands,
             *FLAGS,
