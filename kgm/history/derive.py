@@ -17,7 +17,6 @@ from kgm.history.decode.raw_batch import RawBatch
 from kgm.history.decode.record_order import in_order, partitions_of, pieces
 from kgm.history.decode.record_tables import Decoded, decode, decode_raw_batches
 from kgm.history.decode.transactions import transaction_outcomes
-from kgm.history.facts.commit_windows import commit_windows
 from kgm.history.partitions import Partition, PartitionRecords
 from kgm.history.reconstruct.partition_replay import Timeline
 from kgm.history.reconstruct.timelines import joined, snapshot_table
@@ -74,7 +73,7 @@ def derive(raw: pa.Table, *, carry: Carry | None = None, session_of_group: Sessi
             PartitionRecords(
                 offsets=read.raw.column("offset").to_numpy(), gaps=read.gaps, decoded=read.decoded,
                 timelines={each.group_id: each for each in read.timelines},
-                commits={group: found for (_, group), found in commit_windows(counted).items()},
+                commits=counted,
             ),
             session_of_group=session_of_group,
         )  # fmt: skip

@@ -12,10 +12,11 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from kgm.history.decode.raw import segment_records
+from kgm.history.expansion import Expansion
 from kgm.history.gzipped_segment import unpack
 from kgm.history.places.remote_path import Place, check_is_directory, inside
 from kgm.history.schema import RAW
-from kgm.model.errors import DecodeError, RefusedError, UsageError
+from kgm.model.errors import DecodeError, UsageError
 from kgm.records.segment import LOG, SWAP, BadBatch, base_offset_of, is_torn_tail
 
 TOPIC = "__consumer_offsets"
@@ -130,18 +131,16 @@ def _open(path: Place) -> tuple[BinaryIO, int, str | None]:
 
 
 def raw_table(source: tuple[Folder, ...], reading: Reading, *, most_bytes: int | None = None) -> pa.Table:
-    """All records of all partitions, by partition and offset. Raises RefusedError for more than `most_bytes`, which
-    compressed batches may have although their files are small; None: the size of the files, but at least 512 MiB."""
-    if most_bytes is None:
-        most_bytes = max(sum(folder.size for folder in source), MOST_BYTES)
-    batches, size = [], 0
+    """All records of all partitions, by partition and offset. Raises RefusedError for more than `most_bytes`, and for
+    more than files of their size may hold (`expansion`); None: the size of the files, but at least 512 MiB."""
+    size = sum(folder.size for folder in source)
+    expansion = Expansion(
+        source[0].path if len(source) == 1 else f"{len(source)} partitions", most_bytes or max(size, MOST_BYTES)
+    )
+    expansion.grow(size)
+    batches = []
     for folder in source:
         for batch in read_folder(folder, reading):
-            size += sum(batch.column(name).nbytes for name in ("key", "value"))
-            if size > most_bytes:
-                raise RefusedError(
-                    f"the records in {folder.path} are compressed and hold more than {most_bytes >> 20:,} MiB; "
-                    "one process reads no more"
-                )
+            expansion.count(batch)
             batches.append(batch)
     return pa.Table.from_batches(batches, schema=RAW)

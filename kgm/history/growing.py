@@ -9,6 +9,7 @@ from kgm.history.carry import Carry
 from kgm.history.causes.session_timeouts import SessionLookup
 from kgm.history.decode.log_bytes import LogBytes, log_records
 from kgm.history.derive import derive, merge
+from kgm.history.expansion import Expansion
 from kgm.history.schema import RAW
 from kgm.history.store.tables import HistoryOrigin, TablesInMemory
 
@@ -19,13 +20,21 @@ class GrowingTables:
     def __init__(self, *, cluster: str | None, source: str, session_of_group: SessionLookup) -> None:
         self._session_of_group = session_of_group
         self._carry: Carry | None = None
+        self._expansion = Expansion(source)
         self.tables = TablesInMemory(
             tables=derive(RAW.empty_table()).tables, origin=HistoryOrigin(cluster=cluster, source=source)
         )
 
     def add(self, pieces: Iterable[LogBytes]) -> None:
-        """Pieces that follow those before, by partition and offset. Raises DecodeError for what is no log."""
-        raw = pa.Table.from_batches([batch for piece in pieces for batch in log_records(piece)], schema=RAW)
+        """Pieces that follow those before, by partition and offset. Raises DecodeError for what is no log,
+        RefusedError for more than so many bytes may hold."""
+        batches = []
+        for piece in pieces:
+            self._expansion.grow(len(piece[2]))
+            for batch in log_records(piece):
+                self._expansion.count(batch)
+                batches.append(batch)
+        raw = pa.Table.from_batches(batches, schema=RAW)
         derived = derive(raw, carry=self._carry, session_of_group=self._session_of_group)
         self._carry = derived.carry
         before = self.tables

@@ -15,7 +15,7 @@ from kgm.history.decode.message_objects import message_objects
 from kgm.history.decode.record_tables import Decoded
 from kgm.history.decode.vector_cursor import Positions
 from kgm.history.facts.classic_groups import ClassicGroupFacts, ClassicGroupState
-from kgm.history.facts.commit_windows import CommitWindow, GroupCommits
+from kgm.history.facts.commit_windows import CommitWindow, GroupCommits, commit_windows
 from kgm.history.facts.consumer_groups import RECORD_TYPES, ConsumerGroupFacts
 from kgm.history.facts.consumer_state import ConsumerGroupState
 from kgm.history.facts.restarts import Restarts, RestartState
@@ -57,13 +57,14 @@ class ConsumerRecord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRecords:
     """Some records of a partition. offsets, gaps: of each, and how many gaps there are before it. decoded: the records.
-    timelines, commits: by group; commits of earlier records may be among them, if their transaction has ended."""
+    timelines: by group. commits: by `schema.SILVER_COMMIT`; those of earlier records may be among them, if their
+    transaction has ended."""
 
     offsets: Positions
     gaps: Positions
     decoded: Decoded
     timelines: Mapping[str, Timeline]
-    commits: Mapping[str, GroupCommits]
+    commits: pa.Table
 
 
 @dataclass(slots=True)
@@ -88,7 +89,9 @@ class Partition:
         """Make the rows that the records add."""
         self._add_topics(rows, records.decoded)
         consumer = _consumer_records(records)
-        timelines, commits = records.timelines, records.commits
+        timelines = records.timelines
+        # Most groups of a log may have nothing but commits: of these nothing is kept.
+        commits = commit_windows(records.commits, timelines.keys() | consumer.keys() | self.groups.keys())
         touched = timelines.keys() | consumer.keys() | (commits.keys() & self.groups.keys())
         for name in sorted(touched):
             state = self.groups.get(name)

@@ -38,6 +38,8 @@ NO_SEQUENCE = -1
 #: The largest size of a decompressed batch, in bytes. Brokers accept batches of 1 MiB unless `message.max.bytes` is
 #: set, and coordinators write no larger ones; a compressed batch may hold more than its size.
 MAX_UNCOMPRESSED = 16 << 20
+#: The most records of a compressed batch: an uncompressed one of the size that brokers accept has no more.
+MAX_PACKED_RECORDS = 1 << 18
 
 CRC_AT = 17
 _CRC = struct.Struct(">I")
@@ -130,13 +132,23 @@ class Batch(NamedTuple):
     def records(self) -> tuple[RawRecord, ...]:
         """The records, in the order of their offsets, which may have gaps. Decodes them each time. Raises
         DecodeError."""
-        codec = self.attributes & CODEC_MASK
         try:
-            if codec == Compression.NONE:
+            if self.attributes & CODEC_MASK == Compression.NONE:
                 return _decode_records(self, self.data, HEADER.size)
-            return _decode_records(self, decompress(codec, self.data[HEADER.size :], limit=MAX_UNCOMPRESSED), 0)
+            return _decode_records(self, self.unpacked, 0)
         except IndexError as error:
             raise DecodeError(f"the batch at offset {self.base_offset} ends in the middle of a record") from error
+
+    @property
+    def unpacked(self) -> bytes:
+        """The records of a compressed batch as bytes; at most MAX_UNCOMPRESSED. Decompresses each time. Raises
+        DecodeError."""
+        if self.record_count > MAX_PACKED_RECORDS:
+            raise DecodeError(
+                f"the compressed batch at offset {self.base_offset} has {self.record_count} records, more than "
+                f"{MAX_PACKED_RECORDS}"
+            )
+        return decompress(self.attributes & CODEC_MASK, self.data[HEADER.size :], limit=MAX_UNCOMPRESSED)
 
     @property
     def marker(self) -> Marker | None:

@@ -145,5 +145,5 @@ def test_many_small_batches_that_hold_much_are_refused(packed):
     path = packed.with_name(NAME[:-3])
     path.write_bytes(many_batches())
     assert path.stat().st_size < 1 << 20
-    with pytest.raises(RefusedError, match="compressed and hold more than 20 MiB"):
+    with pytest.raises(RefusedError, match="holds more than one process reads"):
         raw_table(folders(packed.parent), Reading(), most_bytes=20 << 20)

@@ -39,6 +39,8 @@ from kgm.records.record_types import RecordType
 
 #: Bytes of the partition that are read back at most, plus one fetch.
 MAX_BYTES: Final = 16 << 20
+#: Records of the group in what is read at a time: compressed batches can hold thousands of times their size.
+MAX_RECORDS: Final = 1 << 18
 #: Offsets that are read back first; twice as many each time after that.
 _FIRST_WINDOW: Final = 4_000
 _KEY_HEAD: Final = struct.Struct(">hh")
@@ -219,6 +221,8 @@ class GroupActivity:
                     read.began_ms = batch.max_timestamp
                 if not batch.is_control:
                     read.records += self._of_group(batch, first, end)
+                if len(read.records) > MAX_RECORDS:
+                    raise DecodeError(f"partition {place.partition} has more than {MAX_RECORDS} records of the group")
         return read
 
     def _note_times(self, batch: Batch, place: _LogPosition) -> None:

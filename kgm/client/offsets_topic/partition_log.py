@@ -36,6 +36,8 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 ATTEMPTS: Final = 4
 PAUSE_S: Final = 0.5
 _FETCH_BYTES = 1 << 20
+#: What the records of one fetch may come to, in bytes.
+MAX_UNPACKED = 64 << 20
 _EARLIEST, _LATEST = -2, -1
 #: From version 13 on topics have ids.
 _NEWEST_FETCH = 12
@@ -43,7 +45,8 @@ _NEWEST_FETCH = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedRecords:
-    """The result of one fetch. records: (key, value, timestamp in ms), oldest first; next_offset: of the next fetch."""
+    """The result of one fetch. size_bytes: as they came, or decompressed, whichever is more. records: (key, value,
+    timestamp in ms), oldest first; next_offset: of the next fetch."""
 
     size_bytes: int
     next_offset: int
@@ -133,11 +136,26 @@ def group_record_key(group_id: str) -> bytes:
 def fetch_records(
     connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline
 ) -> Iterator[FetchedRecords]:
-    """Fetch after fetch, from offset `first` to before `end`. Raises KgmError."""
+    """Fetch after fetch, from offset `first` to before `end`. Raises KgmError, also for a fetch that comes to more than
+    `MAX_UNPACKED` bytes or `MAX_PACKED_RECORDS` records: compressed batches can hold thousands of times their size."""
+    from kgm.records.batch import MAX_PACKED_RECORDS
+
     for fetched in fetch_batches(connection, partition, first, end, deadline):
-        read = [row for batch in fetched if not batch.is_control for row in batch.records]
-        records = [(row.key, row.value, row.timestamp) for row in read if first <= row.offset < end]
-        size = sum(len(batch.data) for batch in fetched)
+        records: list[tuple[bytes | None, bytes | None, int]] = []
+        size = unpacked = 0
+        for batch in fetched:
+            size += len(batch.data)
+            if batch.is_control:
+                continue
+            read = batch.records
+            unpacked += sum(len(row.key or b"") + len(row.value or b"") for row in read)
+            records += [(row.key, row.value, row.timestamp) for row in read if first <= row.offset < end]
+            if unpacked > max(MAX_UNPACKED, size) or len(records) > MAX_PACKED_RECORDS:
+                raise DecodeError(
+                    f"a fetch of partition {partition} of {OFFSETS_TOPIC} holds {len(records)} records of {unpacked} "
+                    f"bytes or more, in {size} bytes"
+                )
+        size = max(size, unpacked)
         yield FetchedRecords(size_bytes=size, next_offset=fetched[-1].last_offset + 1, records=records)
 
 

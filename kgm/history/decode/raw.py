@@ -30,13 +30,12 @@ from kgm.records.batch import (
     LOG_APPEND_TIME,
     MAGIC,
     MAGIC_AT,
-    MAX_UNCOMPRESSED,
     TRANSACTIONAL,
     Batch,
     checksum_function,
     parse_batch,
 )
-from kgm.records.compression import CODECS, decompress
+from kgm.records.compression import CODECS
 from kgm.records.segment import BadBatch, FileTail, batches
 
 _CHUNK_BYTES = 16 << 20
@@ -56,17 +55,25 @@ def raw_records(partition: int, batches: Iterable[Batch]) -> pa.Table:
     """Every record of the batches by `schema.RAW`, in order, in chunks of about 16 MiB. Raises DecodeError for a batch
     whose records do not parse. Checksums are not checked here: `segment.batches` and `records.batch.decode_batches` do
     that."""
-    chunks, waiting, size, count = [], [], 0, 0
+    return pa.Table.from_batches(_chunks(partition, batches), schema=RAW)
+
+
+def _chunks(partition: int, batches: Iterable[Batch]) -> Iterator[pa.RecordBatch]:
+    """The records of the batches, of which no more than about a chunk is decompressed at a time."""
+    waiting: list[Batch] = []
+    bodies: list[bytes] = []
+    size = count = 0
     for batch in batches:
+        body = batch.unpacked if batch.attributes & CODEC_MASK else batch.data
         waiting.append(batch)
-        size += len(batch.data)
+        bodies.append(body)
+        size += len(body)
         count += batch.record_count
         if size >= _CHUNK_BYTES or count >= _CHUNK_RECORDS:
-            chunks += _chunk(partition, waiting)
-            waiting, size, count = [], 0, 0
+            yield from _chunk(partition, waiting, bodies)
+            waiting, bodies, size, count = [], [], 0, 0
     if waiting:
-        chunks += _chunk(partition, waiting)
-    return pa.Table.from_batches(chunks, schema=RAW)
+        yield from _chunk(partition, waiting, bodies)
 
 
 def segment_records(partition: int, file: BinaryIO, size: int, *, from_offset: int = 0) -> Iterator[pa.RecordBatch]:
@@ -83,7 +90,10 @@ def segment_records(partition: int, file: BinaryIO, size: int, *, from_offset: i
         header = _headers(buffer, starts)
         if not _plausible(header, from_offset):
             break
-        yield from _in_place(partition, data, buffer, starts, header)
+        if (header[:, 5] & CODEC_MASK).any():
+            yield from _chunks(partition, (parse_batch(data, at) for at in starts.tolist()))
+        else:
+            yield from _in_place(partition, data, buffer, starts, header)
         from_offset = int(header[-1, 0] + header[-1, 6]) + 1
         position += end
     if position < size:
@@ -136,13 +146,14 @@ def _in_place(
     partition: int, data: bytes, buffer: Buffer, starts: Positions, header: Positions
 ) -> list[pa.RecordBatch]:
     ends = starts + BEHIND_LENGTH + header[:, 1]
-    here = np.nonzero((header[:, 5] & (CODEC_MASK | CONTROL)) == 0)[0]
+    """Of batches without compression."""
+    here = np.nonzero((header[:, 5] & CONTROL) == 0)[0]
     walked, refused = _walk(partition, buffer, starts[here] + HEADER.size, ends[here], header[here], [])
     there = np.ones(len(starts), dtype=np.bool_)
     there[here] = False
     there[here[refused]] = True
     others = [parse_batch(data, at) for at in starts[there].tolist()]
-    return _in_order([walked, *(_chunk(partition, others) if others else [])])
+    return _in_order([walked, *(_chunk(partition, others, [each.data for each in others]) if others else [])])
 
 
 def _slowly(partition: int, rest: FileTail, size: int, position: int, from_offset: int) -> Iterator[pa.RecordBatch]:
@@ -152,12 +163,11 @@ def _slowly(partition: int, rest: FileTail, size: int, position: int, from_offse
         for _, batch in batches(rest, size, from_offset=from_offset):
             waiting.append(batch)
             if len(waiting) == _SLOW_BATCHES:
-                yield from _chunk(partition, waiting)
+                yield from _chunks(partition, waiting)
                 waiting = []
     except BadBatch as error:
         bad = BadBatch(position + error.position, error.message, whole=error.whole)
-    if waiting:
-        yield from _chunk(partition, waiting)
+    yield from _chunks(partition, waiting)
     if bad is not None:
         raise bad
 
@@ -177,8 +187,9 @@ def _in_order(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return both.take(pa.array(in_order)).combine_chunks().to_batches()  # type: ignore[no-any-return]
 
 
-def _chunk(partition: int, batches: list[Batch]) -> list[pa.RecordBatch]:
-    fast, refused = _side_by_side(partition, batches)
+def _chunk(partition: int, batches: list[Batch], bodies: list[bytes]) -> list[pa.RecordBatch]:
+    """bodies: the bytes of each batch, or the decompressed records of a compressed one."""
+    fast, refused = _side_by_side(partition, batches, bodies)
     parts = [fast]
     if refused:
         parts.append(_one_by_one(partition, [batches[number] for number in refused]))
@@ -246,14 +257,12 @@ def _field(cursor: Cursor) -> tuple[Positions, Positions]:
     return start, length
 
 
-def _side_by_side(partition: int, batches: list[Batch]) -> tuple[pa.RecordBatch, list[int]]:
+def _side_by_side(
+    partition: int, batches: list[Batch], bodies: list[bytes]
+) -> tuple[pa.RecordBatch, list[int]]:  # fmt: skip
     """(the records of the batches that could be walked, the numbers of the others)."""
     header = np.array([batch[:-1] for batch in batches], dtype=np.int64)
     codec = header[:, 5] & CODEC_MASK
-    bodies = [
-        batch.data if not number else decompress(number, batch.data[HEADER.size :], limit=MAX_UNCOMPRESSED)
-        for number, batch in zip(codec.tolist(), batches, strict=True)
-    ]
     buffer = Buffer(b"".join(bodies))
     end = np.cumsum([len(body) for body in bodies])
     start = np.append(0, end[:-1]) + np.where(codec == 0, HEADER.size, 0)

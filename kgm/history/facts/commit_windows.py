@@ -1,7 +1,7 @@
 """Offset commits between the records of their group: of each partition the first, the last and how many, without a
 Python object for each commit."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,30 +60,29 @@ class GroupCommits:
         return windows
 
 
-def commit_windows(commits: pa.Table) -> dict[tuple[int, str], GroupCommits]:
-    """The commits of a table by `schema.SILVER_COMMIT`, by partition and group: plain ones at their own offset, those
-    of a transaction at its marker; without tombstones, pending commits, and commits without a time."""
+def commit_windows(commits: pa.Table, group_ids: Collection[str]) -> dict[str, GroupCommits]:
+    """The commits of these groups in a table by `schema.SILVER_COMMIT` of one partition, by group: plain ones at their
+    own offset, those of a transaction at its marker; without tombstones, pending commits, and commits without a
+    time."""
+    commits = commits.filter(pc.is_in(commits.column("group_id"), pa.array(group_ids, type=pa.string())))
     counts = pc.and_(pc.invert(commits.column("tombstone")), pc.is_valid(commits.column("visible_offset")))
     table = commits.filter(pc.and_(counts, pc.greater_equal(commits.column("timestamp"), 0))).combine_chunks()
     if not len(table):
         return {}
-    columns = [_coded(table.column(name)) for name in ("partition", "group_id", "topic")]
-    (partition, partitions), (group, groups), (topic, topics) = columns
+    (group, groups), (topic, topics) = (_coded(table.column(name)) for name in ("group_id", "topic"))
     number = table.column("topic_partition").to_numpy().astype(np.int64)
     at, when = table.column("visible_offset").to_numpy(), table.column("timestamp").to_numpy()
     in_transaction = pc.is_valid(table.column("txn")).to_numpy(zero_copy_only=False)
-    owner = partition * len(groups) + group
-    order = np.argsort(owner, kind="stable")
-    cuts = np.flatnonzero(np.diff(owner[order])) + 1
+    order = np.argsort(group, kind="stable")
+    cuts = np.flatnonzero(np.diff(group[order])) + 1
     by_group = {}
     for chosen in np.split(order, cuts):
         pair = topic[chosen] * (np.int64(1) << 32) + number[chosen]
         different, place = np.unique(pair, return_inverse=True)
         places = [(topics[each >> 32], each & 0xFFFFFFFF) for each in different.tolist()]
-        key = partitions[partition[chosen[0]]], groups[group[chosen[0]]]
-        by_group[key] = GroupCommits(
+        by_group[groups[group[chosen[0]]]] = GroupCommits(
             at[chosen], place.astype(np.int64), when[chosen], places, in_transaction[chosen]
-        )  # fmt: skip
+        )
     return by_group
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import cramjam
 import pytest
 
 from kgm.client.failures import is_temporary
 from kgm.client.offsets_topic import partition_log
-from kgm.model.errors import ErrorCode, KgmError, NotFoundError, UnreachableError
+from kgm.client.transport.deadline import Deadline
+from kgm.model.errors import DecodeError, ErrorCode, KgmError, NotFoundError, UnreachableError
+from kgm.records.batch import HEADER, Batch, new_batch
+from tests.records.test_batch import compressed
 
 
 @pytest.mark.parametrize(
@@ -42,3 +46,16 @@ def test_what_passes_and_what_stays(error, is_passing, why):
 )
 def test_windows_go_back_from_the_end_and_leave_no_gap(start, end, windows):
     assert list(partition_log.windows_back(start, end, 10)) == windows
+
+
+def test_a_fetch_that_holds_thousands_of_times_its_size_is_refused_before_it_is_unpacked(monkeypatch):
+    """60 batches of 15 MiB each, in 40 kB."""
+    body = new_batch([(b"k", bytes(15 << 20))], base_offset=0, timestamp_ms=0)[HEADER.size :]
+    data = compressed(4, bytes(cramjam.zstd.compress(body)), 1).data * 60
+    monkeypatch.setattr(partition_log, "fetch_log", lambda *_, **__: iter([(data, 60)]))
+    unpacked = []
+    whole = Batch.unpacked
+    monkeypatch.setattr(Batch, "unpacked", property(lambda batch: unpacked.append(batch) or whole.fget(batch)))
+    with pytest.raises(DecodeError, match="a fetch of partition 3 of __consumer_offsets holds"):
+        list(partition_log.fetch_records(None, 3, 0, 60, Deadline.after(60_000)))
+    assert len(unpacked) == 5

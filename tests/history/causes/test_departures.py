@@ -61,7 +61,8 @@ def test_which_commits_are_in_transactions(transactional):
         row | {"offset": 2, "timestamp": AT + 9, "txn": "committed" if transactional else None, "visible_offset": 2},
     ]
     table = pa.Table.from_pylist(rows, schema=SILVER_COMMIT)
-    (commits,) = commit_windows(table).values()
+    assert commit_windows(table, {"other"}) == {}
+    commits = commit_windows(table, {"g"})["g"]
     assert [window.in_transaction for window in commits.windows([2])[0]] == [transactional]
     times = CommitTimes([])
     for (window,) in commits.windows([1]):
