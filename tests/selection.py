@@ -141,6 +141,13 @@ _WAITING_BEGINS = 0.6
 TOGETHER: Final = {
     "tests/pipeline/test_building.py": "Spark",
     "tests/pipeline/test_kafka.py": "Spark",
+    **dict.fromkeys(
+        (
+            f"tests/cli/commands/history/test_{name}.py"
+            for name in ("answers", "edges", "exit_codes", "fleet", "session_timeout")
+        ),
+        "tables of a real log",
+    ),
     "tests/coordinator/classic/test_standby_log.py": "Kafka's coordinators",
     "tests/coordinator/lockstep/test_classic_histories.py": "Kafka's coordinators",
     "tests/coordinator/lockstep/test_consumer_histories.py": "Kafka's coordinators",
