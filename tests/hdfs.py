@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kgm.history.places.remote_path import RemotePath
 from tests.kafka.jars import classpath
-from tests.kafka.java_tools import compiled
+from tests.kafka.java_tools import QUICK, compiled
 from tests.kafka.process import Child
 from tests.kafka.runtime import executable
 from tests.waiting import until
@@ -39,10 +39,10 @@ class MiniHdfs:
         source = folder / "MiniHdfs.java"
         source.write_text(_MAIN)
         classes = compiled([source], jars)
-        options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         command = [
             executable("java"),
-            *options,
+            "-Xmx512m",
+            *QUICK,
             "-cp",
             os.pathsep.join([jars, str(classes)]),
             "MiniHdfs",

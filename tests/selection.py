@@ -137,6 +137,43 @@ def repeating_line(nodeid: str) -> str | None:
 _WAITING_BEGINS = 0.6
 
 
+#: What is dear and lives in a worker, such as a JVM with Spark: the files that use it run in the same worker.
+TOGETHER: Final = {
+    "tests/pipeline/test_building.py": "Spark",
+    "tests/pipeline/test_kafka.py": "Spark",
+    **dict.fromkeys(
+        (
+            f"tests/cli/commands/history/test_{name}.py"
+            for name in ("answers", "edges", "exit_codes", "fleet", "session_timeout")
+        ),
+        "tables of a real log",
+    ),
+    "tests/coordinator/classic/test_standby_log.py": "Kafka's coordinators",
+    "tests/coordinator/lockstep/test_classic_histories.py": "Kafka's coordinators",
+    "tests/coordinator/lockstep/test_consumer_histories.py": "Kafka's coordinators",
+    "tests/coordinator/lockstep/test_other_versions.py": "Kafka's coordinators",
+    "tests/kafka/test_oracle.py": "Kafka's messages",
+    "tests/protocol/test_java_oracle.py": "Kafka's messages",
+}
+
+
+def part_of_the_work(nodeid: str) -> str:
+    """What a worker gets as a whole: a file of tests, or several."""
+    file = nodeid.partition("::")[0]
+    return TOGETHER.get(file, file)
+
+
+def scheduler(config: pytest.Config, log: object) -> object:
+    """That of `--dist loadfile`, which gives the tests of one file to one worker, or those of several files (`TOGETHER`)."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return part_of_the_work(nodeid)
+
+    return ByFile(config, log)
+
+
 def in_order(items: list[pytest.Item]) -> None:
     """Between files whose tests compute, spread files that mostly wait for real clients or for Spark: so a few of them wait
     while the other processes compute. Otherwise the order stays as it is, random."""

@@ -15,7 +15,7 @@ from tests.cli import test_exit_codes
 from tests.cli.commands.history.endings import ENDINGS
 from tests.coordinator.behaviours import catalogue
 from tests.kafka.versions import VERSIONS
-from tests.selection import is_long
+from tests.selection import TOGETHER, is_long
 
 #: What has no list of its own in kgm: tests that show it on the real thing are marked `shows("…")`.
 MARKED = {
@@ -86,3 +86,14 @@ def test_every_generation_of_brokers(items):
 
 def test_every_client_store_login_and_way_in(items):
     assert MARKED - set(marks(items, "shows")) == set()
+
+
+def test_files_that_share_what_is_dear_run_in_one_worker(items):
+    dear = {"spark": "Spark", "kafkas": "Kafka's coordinators"}
+    used = {
+        (item.path.relative_to(ROOT).as_posix(), of)
+        for item in items
+        for name, of in dear.items()
+        if name in item.fixturenames
+    }
+    assert used == {(file, of) for file, of in TOGETHER.items() if of in dear.values()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests import ROOT
+from tests import ROOT, selection
 
 pytest_plugins = ["pytester"]
 _CONFTEST = """
@@ -86,3 +86,10 @@ def test_files_that_wait_are_spread_between_those_that_compute(run):
     assert order == [
         "test_90", "test_00", "test_01", "test_02", "test_91", *(f"test_{number:02}" for number in range(3, 10)),
     ]  # fmt: skip
+
+
+def test_files_that_run_together_are_one_part_of_the_work():
+    files = {file: of for file, of in selection.TOGETHER.items() if (ROOT / file).is_file()}
+    assert files == selection.TOGETHER
+    assert {selection.part_of_the_work(f"{file}::test_one[a::b]") for file in files} == set(files.values())
+    assert selection.part_of_the_work("tests/test_house.py::test_one[a::b]") == "tests/test_house.py"

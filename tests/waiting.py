@@ -13,6 +13,9 @@ T = TypeVar("T")
 NOT_READY = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
+#: After a look, so many times as long as that took goes by before the next one, but for what is longest.
+_REST = 4
+_LONGEST_REST_S = 0.25
 
 
 def until(
@@ -23,21 +26,23 @@ def until(
     accept: Callable[[T], object] = bool,
     every_s: float = 0.01,
 ) -> T:
-    """Call `look` every `every_s` seconds until `accept` is true of what it returns; return that.
+    """Call `look` every `every_s` seconds until `accept` is true of what it returns; return that. A look that takes long,
+    such as a request to a broker, comes less often: who waits leaves the processors to who is waited for.
 
     Raises TimeoutError after `timeout_s` with `what` (a text, or a function that is called then and returns one) and
     the last value seen. The last look begins after the deadline: a process that did not run for a while, on a busy
     machine, still sees what has happened meanwhile."""
     deadline = time.monotonic() + timeout_s
     while True:
-        last = time.monotonic() > deadline
+        began = time.monotonic()
+        last = began > deadline
         seen = look()
         if accept(seen):
             return seen
         if last:
             message = what if isinstance(what, str) else what()
             raise TimeoutError(f"not within {timeout_s:g} s: {message} (last seen: {seen!r})")
-        time.sleep(every_s)
+        time.sleep(max(every_s, min(_REST * (time.monotonic() - began), _LONGEST_REST_S)))
 
 
 def stays(look: Callable[[], object], what: str, seconds: float, *, every_s: float = 0.01) -> None:

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
-import jsonschema
 import pytest
 
 from kgm.cli.main import run
@@ -151,6 +150,8 @@ def takes_a_while(words: tuple[str, ...]) -> bool:
 @pytest.mark.few(6)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_no_format_prints_an_active_character(words, cluster, folder, kgm, monkeypatch):
+    import jsonschema
+
     line = arguments(words, cluster, folder)
     if line is None:
         pytest.skip("starts Spark")
@@ -231,6 +232,8 @@ def test_errors_and_usage_show_typed_words_cleaned(words, cluster, folder, kgm):
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_the_schema_needs_no_other_option(words, kgm):
+    import jsonschema
+
     code, out, err = kgm(*words, "-o", "schema")
     assert (code, err) == (0, ""), f"describe the data of kgm {' '.join(words)} -o json in kgm/cli/output/contracts/"
     schema = json.loads(out)

@@ -6,14 +6,12 @@ import json
 import shutil
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Self
 
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from kgm.protocol.subscription import MemberAssignment, encode_assignment
@@ -24,7 +22,7 @@ from tests.kafka.certificates import STORE_PASSWORD, Certificates
 from tests.kafka.heartbeat_group import HeartbeatGroup
 from tests.kafka.java_tools import java_command, kafka_class_path
 from tests.kafka.members import Member, RdMembers, wait_settled
-from tests.kafka.records import produce
+from tests.kafka.records import Feed
 from tests.kafka.secured import CANARY, jaas
 from tests.kafka.versions import broker_of
 from tests.server.wire_client import WireClient
@@ -59,7 +57,6 @@ class Scene:
         self.has_consumer_groups = self.release >= (4, 0) or version.endswith("+new")
         self.members: dict[str, Member] = {}
         self._stack = ExitStack()
-        self._over = threading.Event()
 
     def __enter__(self) -> Self:
         try:
@@ -70,7 +67,6 @@ class Scene:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
         self._stack.close()
 
     def _start(self) -> None:
@@ -83,7 +79,7 @@ class Scene:
         self._add_user()
         self.kafka.create_topics({TOPIC: PARTITIONS})
         self._pool = self._stack.enter_context(RdMembers(self.kafka.bootstrap))
-        threading.Thread(target=self._feed, daemon=True).start()
+        self._stack.callback(Feed(self.kafka.bootstrap, TOPIC, PARTITIONS).end)
         self._form()
 
     def _properties(self) -> dict[str, str]:
@@ -186,12 +182,6 @@ class Scene:
         joiner.session_ms = joiner.rebalance_ms = IDLE_MS
         joiner.join_version, joiner.sync_version, joiner.commit_version = _OLDEST_STATIC
         return joiner
-
-    def _feed(self) -> None:
-        """Records for every partition, so that members commit; also after a moment in which the broker did not answer."""
-        while not self._over.wait(0.3):
-            with suppress(KafkaException, TimeoutError, AssertionError):
-                produce(self.kafka.bootstrap, TOPIC, [b"x"] * PARTITIONS, range(PARTITIONS))
 
     # -- what tests ask
 

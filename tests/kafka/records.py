@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import threading
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -22,3 +24,34 @@ def produce(
     if producer.flush(timeout_s):
         raise TimeoutError(f"records for {topic} were not acknowledged within {timeout_s:g} s")
     assert failures == [], failures
+
+
+class Feed:
+    """A record for each partition of a topic, again and again until `end`; also after a broker did not answer for a while."""
+
+    INTERVAL_S = 0.3
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self._bootstrap, self._topic, self._partitions = bootstrap, topic, partitions
+        self._ended = threading.Event()
+        #: When all partitions had got one more record, in seconds of `time.monotonic`.
+        self.rounds_s: list[float] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 0, "log_level": 2})
+        while not self._ended.wait(self.INTERVAL_S):
+            for partition in range(self._partitions):
+                producer.produce(self._topic, b"x", partition=partition)
+            if not producer.flush(30):
+                self.rounds_s.append(time.monotonic())
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join(60)
+
+    def longest_pause_s(self, since_s: float) -> float:
+        """The longest time without a record from then on."""
+        points = [since_s, *(point for point in tuple(self.rounds_s) if point > since_s), time.monotonic()]
+        return max(later - earlier for earlier, later in itertools.pairwise(points))

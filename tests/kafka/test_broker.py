@@ -108,6 +108,7 @@ def admin(bootstrap):
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
 
+@pytest.mark.long
 def test_a_start_that_fails_shows_the_log():
     with pytest.raises(RuntimeError, match=re.escape("process.roles")):
         KafkaCluster(properties={"process.roles": "cook"}).start()
@@ -115,6 +116,7 @@ def test_a_start_that_fails_shows_the_log():
         OldKafka(properties={"log.retention.hours": "many"}).start()
 
 
+@pytest.mark.long
 def test_a_killed_test_run_takes_its_broker_with_it(tmp_path):
     code = (
         "import os, signal; from tests.kafka.broker import KafkaCluster; cluster = KafkaCluster().start();"

@@ -73,6 +73,7 @@ def test_cache_dir_follows_the_environment(tmp_path, monkeypatch):
     assert jars.cache_dir() == tmp_path / "own"
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_a_jar_is_fetched_and_stored_once_for_all_sets_and_whoever_asks_at_once(repository, tmp_path):
@@ -105,6 +106,7 @@ def test_a_jar_that_is_another_one_is_refused_and_leaves_nothing(repository, tmp
     assert left(tmp_path / "cache" / "jars" / "store") == []
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_what_cannot_be_fetched_is_unavailable_and_named(repository, tmp_path):

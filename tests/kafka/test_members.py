@@ -173,6 +173,7 @@ def test_the_broker_side_assignor_can_be_chosen(kafka, topic):
         assert describe(kafka, "remote").partition_assignor == "range"
 
 
+@pytest.mark.long
 def test_five_java_members_share_a_jvm_and_one_leaves_for_good(kafka, topic):
     with JavaMembers(kafka.bootstrap) as members:
         five = [join(members, topic, "five", "classic", True, index) for index in range(5)]
@@ -195,6 +196,7 @@ def test_a_stalled_member_is_removed(kafka, topic):
         assert stalled.of_kind("error")[0].data["error"] == "_MAX_POLL_EXCEEDED"
 
 
+@pytest.mark.long
 def test_kafkas_own_command_sees_the_member(kafka, topic):
     with RdMembers(kafka.bootstrap) as members:
         member = join(members, topic, "seen", "classic", True, 7)

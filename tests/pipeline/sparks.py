@@ -3,13 +3,15 @@
 from pathlib import Path
 
 from tests.kafka.jars import jars as pinned
+from tests.kafka.java_tools import QUICK
 
 #: Short of optimisation, and of everything that a test does not look at.
 FAST = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
+    "spark.databricks.delta.snapshotPartitions": "1",  # tasks of each look at the log of a table; 50 by default
     "spark.driver.memory": "700m",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -Xshare:auto",
+    "spark.driver.extraJavaOptions": " ".join(QUICK),
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.python.worker.reuse": "true",

@@ -17,6 +17,7 @@ from kgm.history.store.sink_files import counted_files
 from kgm.history.store.tables import open_store
 from kgm.model.errors import MissingFileError, UsageError
 from kgm.pipeline import Source, StoreFormat, build, capture, read
+from tests.selection import sized
 
 PARTITIONS, RECORDS = (0, 1), 3106
 pytestmark = [pytest.mark.shows("Spark", "store directory"), pytest.mark.spark, pytest.mark.slow]
@@ -151,7 +152,8 @@ def test_in_delta(spark, options, raw, expected, tmp_path):
     store = tmp_path / "store"
     half = len(raw) // 2
     every = by_time(raw)
-    for number, piece in enumerate([every.slice(0, half), every.slice(half - 100)]):
+    pieces = sized([every], [every.slice(0, half), every.slice(half - 100)])
+    for number, piece in enumerate(pieces):
         done = build(
             store, source=dumped(piece, tmp_path / f"dump-{number}"), options=options, format=StoreFormat.DELTA
         )
@@ -159,7 +161,8 @@ def test_in_delta(spark, options, raw, expected, tmp_path):
     assert raw_rows(store) == raw
     assert_same(stored(store), expected)
     # To Delta itself it is a table, too, with its past.
-    for name, version in (("gold_rebalance", None), ("silver_commit", None), ("silver_commit", 0)):
+    tables = [("gold_rebalance", None), ("silver_commit", None), ("silver_commit", 0)]
+    for name, version in tables[: len(pieces) + 1]:
         path = str(store.joinpath(*name.split("_", 1)))
         reader = spark.read.format("delta")
         count = (reader if version is None else reader.option("versionAsOf", version)).load(path).count()

@@ -2,7 +2,6 @@
 
 import copy
 
-import jsonschema
 import pytest
 
 from kgm.cli.output.schema import contracts, schema_of, translated
@@ -59,12 +58,16 @@ def test_additions_are_allowed():
     ],
 )  # fmt: skip
 def test_the_forms_of_contracts(form, right, wrong):
+    import jsonschema
+
     check = jsonschema.Draft202012Validator(translated(form))
     assert [value for value in right if not check.is_valid(value)] == []
     assert [value for value in wrong if check.is_valid(value)] == []
 
 
 def test_a_command_that_failed_has_no_data():
+    import jsonschema
+
     document = {"schema": "kgm.list/v1", "cluster": None, "generated_at": "", "data": {}, "errors": []}
     jsonschema.validate(document, schema_of("list"))
     assert schema_of("nosuch") is None

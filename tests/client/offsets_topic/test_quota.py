@@ -11,6 +11,7 @@ from kgm.client.security import make_security
 from tests.kafka.java_tools import run_tool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+#: Of this test alone, and never without the quota.
 USER = "throttled"
 #: Bytes a second. The broker counts over 11 s, and there is more than that in the topic, so some fetches are over it.
 RATE = 15_000
@@ -20,13 +21,11 @@ METADATA = "m" * 4_000
 
 @pytest.fixture
 def limited(secured):
-    def configure(*change):
-        done = run_tool(
-            "kafka.admin.ConfigCommand", "--bootstrap-server", secured.bootstrap, "--alter", "--entity-type", "users",
-            "--entity-name", USER, *change,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-
+    done = run_tool(
+        "kafka.admin.ConfigCommand", "--bootstrap-server", secured.bootstrap, "--alter", "--entity-type", "users",
+        "--entity-name", USER, "--add-config", f"consumer_byte_rate={RATE}",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
     secured.allow(USER, "READ", topic="__consumer_offsets")
     secured.create_topics({TOPIC: PARTITIONS})
     places = [TopicPartition(TOPIC, number, 1, metadata=METADATA) for number in range(PARTITIONS)]
@@ -36,9 +35,7 @@ def limited(secured):
         for future in admin.alter_consumer_group_offsets(wanted).values():
             errors = {place.error for place in future.result(60).topic_partitions}
             assert errors == {None}
-    configure("--add-config", f"consumer_byte_rate={RATE}")
-    yield secured
-    configure("--delete-config", "consumer_byte_rate")
+    return secured
 
 
 def test_a_fetch_over_the_quota_is_done_again(limited, monkeypatch):

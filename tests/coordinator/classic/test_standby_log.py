@@ -13,17 +13,16 @@ from kgm.protocol.messages.heartbeat_request import HeartbeatRequest  # noqa: E4
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest  # noqa: E402
 from tests.coordinator.classic.test_standby_stateful import play  # noqa: E402
 from tests.coordinator.harness import Harness  # noqa: E402
-from tests.coordinator.lockstep.driver import KafkasCoordinator, Lockstep  # noqa: E402
+from tests.coordinator.lockstep.driver import Lockstep  # noqa: E402
+from tests.kafka.jars import KAFKA_VERSION  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.kafka]
 TWO = GroupPlans(target_sizes=(("g", 2),))
 
 
 @pytest.fixture(scope="module")
-def kafka():
-    coordinator = KafkasCoordinator()
-    yield coordinator
-    coordinator.close()
+def kafka(kafkas):
+    return kafkas(KAFKA_VERSION)
 
 
 def loaded(kafka, h, end=None):

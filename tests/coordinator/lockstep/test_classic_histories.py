@@ -16,7 +16,8 @@ from kgm.protocol.messages.leave_group_request import LeaveGroupRequest  # noqa:
 from tests.coordinator.classic.mutants import MUTANTS  # noqa: E402
 from tests.coordinator.harness import subscription  # noqa: E402
 from tests.coordinator.lockstep.classic_histories import Walk  # noqa: E402
-from tests.coordinator.lockstep.driver import KafkasCoordinator, Lockstep  # noqa: E402
+from tests.coordinator.lockstep.driver import Lockstep  # noqa: E402
+from tests.kafka.jars import KAFKA_VERSION  # noqa: E402
 from tests.selection import first_seed, sized  # noqa: E402
 
 FIRST = first_seed()
@@ -54,10 +55,8 @@ PLACES = {
 
 
 @pytest.fixture(scope="module")
-def kafka():
-    coordinator = KafkasCoordinator()
-    yield coordinator
-    coordinator.close()
+def kafka(kafkas):
+    return kafkas(KAFKA_VERSION)
 
 
 def history(kafka, seed, operations=OPERATIONS):

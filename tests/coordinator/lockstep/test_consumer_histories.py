@@ -16,8 +16,9 @@ from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroup
 pytest.register_assert_rewrite("tests.coordinator.lockstep.driver")
 
 from tests.coordinator.lockstep.consumer_histories import ConsumerWalk, joining, topic_id  # noqa: E402
-from tests.coordinator.lockstep.driver import KafkasCoordinator, Lockstep  # noqa: E402
+from tests.coordinator.lockstep.driver import Lockstep  # noqa: E402
 from tests.coordinator.lockstep.test_classic_histories import COUNTS, FIRST, OPERATIONS, PATIENCE, report  # noqa: E402
+from tests.kafka.jars import KAFKA_VERSION  # noqa: E402
 
 #: What at least one of the histories must have come upon: "request answer", states, and what timers did.
 PLACES = {
@@ -55,10 +56,8 @@ PLACES = {
 
 
 @pytest.fixture(scope="module")
-def kafka():
-    coordinator = KafkasCoordinator()
-    yield coordinator
-    coordinator.close()
+def kafka(kafkas):
+    return kafkas(KAFKA_VERSION)
 
 
 def history(kafka, seed, operations=OPERATIONS):

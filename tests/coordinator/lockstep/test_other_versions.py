@@ -29,7 +29,7 @@ from kgm.protocol.subscription import (  # noqa: E402
 )
 from tests.coordinator.lockstep import test_classic_histories, test_consumer_histories  # noqa: E402
 from tests.coordinator.lockstep.consumer_histories import joining, topic_id  # noqa: E402
-from tests.coordinator.lockstep.driver import KafkasCoordinator, Lockstep  # noqa: E402
+from tests.coordinator.lockstep.driver import Lockstep  # noqa: E402
 from tests.coordinator.lockstep.test_classic_histories import FIRST, OPERATIONS, PATIENCE, report  # noqa: E402
 from tests.selection import sized  # noqa: E402
 
@@ -44,21 +44,6 @@ DIFFERENCES = [
     for field in fields(CoordinatorBehavior)
     if getattr(behavior_of(BrokerVersion.parse(version)), field.name) != getattr(REFERENCE_BEHAVIOR, field.name)
 ]
-
-
-@pytest.fixture(scope="module")
-def kafkas():
-    """The coordinators by version, started when they are first asked for."""
-    started = {}
-
-    def of(version):
-        if version not in started:
-            started[version] = KafkasCoordinator(version)
-        return started[version]
-
-    yield of
-    for coordinator in started.values():
-        coordinator.close()
 
 
 @pytest.mark.few(4)

@@ -13,17 +13,24 @@ from tests.cli.commands.history import oracle
 from tests.history.store.stores import write_store
 from tests.records.real_logs import DATA
 
-SEGMENTS = f"segments:{DATA / 'plain'}"
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def history():
-    return open_history(SEGMENTS)
+def segments(tmp_path_factory):
+    """The partition of a real log in which the group billing is."""
+    folder = tmp_path_factory.mktemp("of-billing")
+    (folder / "__consumer_offsets-1").symlink_to(DATA / "plain" / "__consumer_offsets-1")
+    return f"segments:{folder}"
 
 
-def test_a_group_is_explained_from_segments():
-    explained = explain("billing", SEGMENTS, generation=4)
+@pytest.fixture(scope="module")
+def history(segments):
+    return open_history(segments)
+
+
+def test_a_group_is_explained_from_segments(segments):
+    explained = explain("billing", segments, generation=4)
     one = explained.rebalance
     assert isinstance(one, RebalanceRow)
     assert (one.from_generation, one.to_generation, one.cause, one.confidence) == (3, 4, "session-expiry", "likely")
@@ -37,11 +44,12 @@ def test_a_group_is_explained_from_segments():
         for place in before.keys() | after.keys()
         if before.get(place) != after.get(place)
     }
-    assert f"kgm history timeline billing --source {SEGMENTS}" in [step.command for step in explained.next_steps]
+    assert f"kgm history timeline billing --source {segments}" in [step.command for step in explained.next_steps]
 
 
 @pytest.mark.long
-def test_a_built_store_gives_the_same_answer(history, tmp_path):
+def test_a_built_store_gives_the_same_answer(tmp_path):
+    history = open_history(f"segments:{DATA / 'plain'}")
     store = write_store(tmp_path / "store", history.tables.tables, partitions=range(4))
     built, derived = explain("cha-k8", store), explain_group(history, "cha-k8")
     assert built.rebalances == derived.rebalances
@@ -50,7 +58,7 @@ def test_a_built_store_gives_the_same_answer(history, tmp_path):
     assert open_history(str(store)).tables.origin.cluster == "test-cluster"
 
 
-def test_what_is_not_there(history, tmp_path):
+def test_what_is_not_there(history, segments, tmp_path):
     with pytest.raises(NotFoundError, match="group nobody is not in the history"):
         explain_group(history, "nobody")
     with pytest.raises(NotFoundError) as failed:
@@ -62,24 +70,24 @@ def test_what_is_not_there(history, tmp_path):
     with pytest.raises(UsageError):
         open_history(f"segments:{tmp_path}")
     with pytest.raises(RefusedError):
-        open_history(SEGMENTS, most_bytes=1000)
+        open_history(segments, most_bytes=1000)
 
 
-def test_only_what_was_in_the_time(history):
+def test_only_what_was_in_the_time(history, segments):
     second = history.rebalances("billing")[1].timestamp
-    part = explain("billing", SEGMENTS, since_ms=second, until_ms=second + 1)
+    part = explain("billing", segments, since_ms=second, until_ms=second + 1)
     assert [row.timestamp for row in part.rebalances] == [second]
     assert part.rebalance == part.rebalances[0]
 
 
-def test_a_brokers_log_replaces_what_was_inferred(tmp_path):
+def test_a_brokers_log_replaces_what_was_inferred(segments, tmp_path):
     log = tmp_path / "server.log"
     log.write_text(
         "[2026-11-21 04:04:03,728] INFO Preparing to rebalance group billing in state PREPARING_REBALANCE with old "
         "generation 3 (reason: removing member billing-0-c3574b5c-38a1-4c1f-948f-c845330d7317 on heartbeat "
         "expiration). (org.apache.kafka.coordinator.group.GroupMetadataManager)\n"
     )
-    one = explain("billing", SEGMENTS, generation=4, broker_logs=[log]).rebalance
+    one = explain("billing", segments, generation=4, broker_logs=[log]).rebalance
     assert (one.cause, one.confidence, one.source) == ("session-expiry", "certain", "broker log")
     assert (one.inferred_cause, one.inferred_confidence) == ("session-expiry", "likely")
 

@@ -9,7 +9,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kgm.model.errors import ErrorCode
@@ -517,14 +517,20 @@ class Run:
 
 
 async def play_all(
-    stories: Sequence[Story], server: Server, took: dict[str, float] | None = None
-) -> dict[str, list[Answers | BaseException]]:
+    stories: Sequence[Story],
+    server: Server,
+    took: dict[str, float] | None = None,
+    *,
+    is_played: Callable[[Story, int], bool] = lambda _story, _run: True,
+) -> dict[str, list[Answers | BaseException | None]]:
     """Every story in all its versions: answers by story, run and step. took: gets the seconds of each story's
-    longest run."""
+    longest run. is_played: whether a run, by its number, is; the answers of one that is not are None."""
     busy, patient = asyncio.Semaphore(AT_ONCE), asyncio.Semaphore(WAITING_AT_ONCE)
     took = {} if took is None else took
 
-    async def one(story: Story, versions: dict[str, int]) -> Answers:
+    async def one(story: Story, number: int, versions: dict[str, int]) -> Answers | None:
+        if not is_played(story, number):
+            return None
         async with patient if story.theme in PATIENT_THEMES else busy:
             begun = time.monotonic()
             try:
@@ -533,7 +539,8 @@ async def play_all(
                 took[story.name] = max(took.get(story.name, 0), time.monotonic() - begun)
 
     async def all_of(story: Story) -> list[Any]:
-        return await asyncio.gather(*(one(story, versions) for versions in story.runs()), return_exceptions=True)
+        runs = (one(story, number, versions) for number, versions in enumerate(story.runs()))
+        return await asyncio.gather(*runs, return_exceptions=True)
 
     found = await asyncio.gather(*(all_of(story) for story in stories))
     return {story.name: runs for story, runs in zip(stories, found, strict=True)}

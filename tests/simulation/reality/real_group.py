@@ -211,12 +211,12 @@ class RealGroup:
         last: tuple[Any, ...] | None = None
         while True:
             self._see_to_refused()
-            snapshot = self.describe()
-            ids = {member.member_id for member in snapshot.members}
-            live = {member.member_id for member in self.alive.values()}
             owned = sorted(partition for member in self.alive.values() for partition in member.assignment)
-            now = (snapshot.state, snapshot.group_epoch, sorted(ids), owned)
-            if self._is_stable(snapshot, ids, live, owned, with_lingering=with_lingering):
+            # What members say costs nothing: the broker is asked once they have what they are to have.
+            snapshot = self.describe() if owned == (self.partitions if self.alive else []) else None
+            ids = set() if snapshot is None else {member.member_id for member in snapshot.members}
+            now = (snapshot and snapshot.state, snapshot and snapshot.group_epoch, sorted(ids), owned)
+            if snapshot is not None and self._is_stable(snapshot, ids, with_lingering=with_lingering):
                 if now != last:
                     since, last = time.monotonic(), now
                 elif since is not None and time.monotonic() - since >= quiet_s:
@@ -228,13 +228,14 @@ class RealGroup:
                 raise TimeoutError(f"{self.case}: not stable: {now}\n" + "\n".join(self.story(began)))
             time.sleep(0.15)
 
-    def _is_stable(
-        self, snapshot: GroupSnapshot, ids: set[str], live: set[str], owned: list[Any], *, with_lingering: bool
-    ) -> bool:
-        is_whole = owned == self.partitions if self.alive else not ids
+    def _is_stable(self, snapshot: GroupSnapshot, ids: set[str], *, with_lingering: bool) -> bool:
+        """Whether those alive, who own all partitions, are the members, and the group is at rest."""
+        live = {member.member_id for member in self.alive.values()}
         are_members = live == ids if with_lingering else live <= ids
-        states = ("Empty", "Dead") if not self.alive else ("Stable",) if with_lingering else ("Stable", "Reconciling")
-        return snapshot.state in states and are_members and is_whole and "" not in live and not self.retried_at_s
+        if not self.alive:
+            return snapshot.state in ("Empty", "Dead") and not ids and not self.retried_at_s
+        states = ("Stable",) if with_lingering else ("Stable", "Reconciling")
+        return snapshot.state in states and are_members and "" not in live and not self.retried_at_s
 
     def _see_to_refused(self) -> None:
         """A refused client has ended. If the case says so it is started again after a while."""

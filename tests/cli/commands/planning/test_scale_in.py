@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import sys
 
-import jsonschema
 import pytest
 
 from kgm.cli.main import run
@@ -75,6 +74,8 @@ def test_a_line_runs_only_if_the_one_before_it_has_succeeded(scale_in, tmp_path,
 
 
 def test_json_matches_its_schema(scale_in):
+    import jsonschema
+
     code, out, _ = scale_in(["app-0", "app-1"], "--to", "1", "-o", "json")
     assert code == 0
     document = json.loads(out)
