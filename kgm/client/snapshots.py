@@ -2,7 +2,8 @@
 
 A classic group is described with members' subscriptions only while it is Stable, and never with its generation or
 timeouts; a consumer group (KIP-848) with epochs, targets and regexes. Metadata that is not of the consumer protocol
-(Connect, Schema Registry, a custom assignor) leaves that member without topics."""
+(Connect, Schema Registry, a custom assignor) leaves that member without topics; what Streams and Connect write is read
+by `kgm.client.framework_groups`."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from kgm.clients.recognition import MemberEvidence, recognise, recognise_by_ids
 from kgm.model.errors import DecodeError
 from kgm.model.record import replace
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
+from kgm.model.work import CONNECT_PROTOCOL_TYPE, STREAMS_ASSIGNOR, UserData
 from kgm.protocol.subscription import (
     PROTOCOL_TYPE,
     MemberAssignment,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
     from typing import Any, Final
 
+    from kgm.client.framework_groups import FrameworkGroup
     from kgm.model.client_library import ClientLibrary
 
 #: Member epoch of a static member that left and is expected back (KIP-848).
@@ -141,6 +144,9 @@ def _classic(group_id: str, group: Any) -> GroupSnapshot:
         row.snapshot(status, None if verdict is None else verdict.members[place], listed_at=place)
         for place, row in enumerate(rows)
     )
+    framework = _framework(group, rows)
+    if framework is not None:
+        members = tuple(replace(one, work=work) for one, work in zip(members, framework.work, strict=True))
     return GroupSnapshot(
         group_id=group_id,
         type="classic",
@@ -149,7 +155,26 @@ def _classic(group_id: str, group: Any) -> GroupSnapshot:
         assignor=group.protocol_data or None,
         members=members,
         leader_library=None if verdict is None else verdict.leader,
+        leader=None if framework is None else framework.leader,
+        next_rebalance_at=None if framework is None else framework.next_rebalance_at,
+        is_settled=None if framework is None else framework.is_settled,
+        rebalance_delay_ms=None if framework is None else framework.rebalance_delay_ms,
     )
+
+
+def _framework(group: Any, rows: Sequence[_ClassicRow]) -> FrameworkGroup | None:
+    """What Streams and Connect write; None of another group, and while it rebalances, when nothing is described."""
+    if group.group_state != "Stable":
+        return None
+    if group.protocol_type == CONNECT_PROTOCOL_TYPE:
+        from kgm.client.framework_groups import connect_group
+
+        return connect_group([(member.member_metadata, member.member_assignment) for member in group.members])
+    if group.protocol_type == PROTOCOL_TYPE and group.protocol_data == STREAMS_ASSIGNOR:
+        from kgm.client.framework_groups import streams_group
+
+        return streams_group([row.user_data for row in rows])
+    return None
 
 
 class _ClassicRow:
@@ -187,7 +212,15 @@ class _ClassicRow:
             client_library=library,
             listed_at=listed_at,
             is_readable=assignment is not None,
+            user_data=UserData.of(assignment.user_data) if assignment is not None else None,
         )
+
+    @property
+    def user_data(self) -> tuple[bytes | None, bytes | None]:
+        """Of the subscription and of the assignment."""
+        subscription, assignment = self._subscription, self._assignment
+        own = None if subscription is None else subscription.user_data
+        return own, None if assignment is None else assignment.user_data
 
 
 def _topics(subscription: Subscription | None, *, is_consumer: bool) -> tuple[str, ...] | None:
@@ -293,6 +326,8 @@ def _share(group_id: str, group: Any) -> GroupSnapshot:
 
 def _streams(group_id: str, group: Any) -> GroupSnapshot:
     """Streams members own tasks: partitions of every source topic of a subtopology (KIP-1071)."""
+    from kgm.client.framework_groups import work_of_streams_member
+
     sources: dict[str, tuple[str, ...]] = {}
     for sub in (group.topology.subtopologies or ()) if group.topology is not None else ():
         names = {*sub.source_topics, *(topic.name for topic in sub.repartition_source_topics)}
@@ -315,6 +350,7 @@ def _streams(group_id: str, group: Any) -> GroupSnapshot:
             assignment=_of_tasks(member.assignment, sources),
             target_assignment=_of_tasks(member.target_assignment, sources),
             protocol="classic" if member.is_classic else "streams",
+            work=work_of_streams_member(member),
         )
         for member in group.members
     )
@@ -325,6 +361,7 @@ def _streams(group_id: str, group: Any) -> GroupSnapshot:
         protocol_type="streams",
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
+        topology_epoch=None if group.topology is None else group.topology.epoch,
         members=members,
     )
 

@@ -1,6 +1,6 @@
 """What the members of Kafka Streams and Kafka Connect write into subscriptions and assignments: bytes in, values out.
 
-- `cursor`: reading within bounds
+- `bounded_reader`: reading within bounds
 - `streams`: the user data of Streams' assignor, and what follows from it for a group
 - `connect`: the metadata and assignments of Connect's workers
 

@@ -6,14 +6,13 @@ Kafka reads newer versions as these, and so does this module."""
 
 from __future__ import annotations
 
-from kgm.frameworks.cursor import Cursor
+from kgm.frameworks.bounded_reader import BoundedReader
 from kgm.model.record import record
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
     from typing import Final
 
-CONNECT_PROTOCOL_TYPE: Final = "connect"
 #: The number that stands for the connector itself among the numbers of its tasks.
 CONNECTOR: Final = -1
 _EAGER: Final = 0
@@ -54,7 +53,7 @@ class WorkerAssignment:
 
 def decode_worker_metadata(data: bytes) -> WorkerMetadata:
     """Raises DecodeError."""
-    read = Cursor(data, "the metadata of a Connect worker")
+    read = BoundedReader(data, "the metadata of a Connect worker")
     version = _version(read)
     url, offset = read.string(), read.int64()
     joined = read.nullable_blob() if version > _EAGER and read.left else None
@@ -64,7 +63,7 @@ def decode_worker_metadata(data: bytes) -> WorkerMetadata:
 
 def decode_worker_assignment(data: bytes) -> WorkerAssignment:
     """Raises DecodeError."""
-    read = Cursor(data, "the assignment of a Connect worker")
+    read = BoundedReader(data, "the assignment of a Connect worker")
     version = _version(read)
     error_code = read.int16()
     leader, leader_url, offset = read.nullable_string(), read.nullable_string(), read.int64()
@@ -87,14 +86,14 @@ def running(joined: WorkerMetadata, given: WorkerAssignment) -> tuple[Work, ...]
     return tuple(sorted(kept | set(given.assigned)))
 
 
-def _version(read: Cursor) -> int:
+def _version(read: BoundedReader) -> int:
     version = read.int16()
     if version < 0:
         raise read.malformed(f"version {version}")
     return version
 
 
-def _work(read: Cursor) -> tuple[Work, ...]:
+def _work(read: BoundedReader) -> tuple[Work, ...]:
     work: dict[Work, None] = {}
     for _ in range(read.nullable_count(_LEAST_BYTES) or 0):
         name = read.string()

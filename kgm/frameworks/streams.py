@@ -6,7 +6,7 @@ schema SubscriptionInfoData.json of Kafka Streams, versions 1 to 11; Kafka 2.4 w
 
 from __future__ import annotations
 
-from kgm.frameworks.cursor import Cursor
+from kgm.frameworks.bounded_reader import BoundedReader
 from kgm.model.record import field, record
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Final
 
-#: The name of Streams' assignor, which is the protocol of its groups (StreamsPartitionAssignor.name).
-STREAMS_ASSIGNOR: Final = "stream"
 NEWEST: Final = 11
 #: The offset sum of a task that is active on the member (Task.LATEST_OFFSET), and one that older versions do not tell.
 ACTIVE: Final = -2
@@ -69,7 +67,7 @@ class StreamsAssignment:
 
 def decode_streams_subscription(data: bytes) -> StreamsSubscription:
     """Raises DecodeError, also for a version newer than 11."""
-    read = Cursor(data, "a subscription of Kafka Streams")
+    read = BoundedReader(data, "a subscription of Kafka Streams")
     version = _version(read)
     latest = read.int32() if version >= _SUPPORTED else _UNKNOWN_VERSION
     process_id = _uuid(read.take(_UUID_BYTES))
@@ -101,7 +99,7 @@ def decode_streams_subscription(data: bytes) -> StreamsSubscription:
 
 def decode_streams_assignment(data: bytes) -> StreamsAssignment:
     """Raises DecodeError, also for a version newer than 11."""
-    read = Cursor(data, "an assignment of Kafka Streams")
+    read = BoundedReader(data, "an assignment of Kafka Streams")
     version = _version(read)
     common = read.int32() if version >= _SUPPORTED else _UNKNOWN_VERSION
     least = _NAMED_TASK_BYTES if version >= _NAMED_TOPOLOGY else _TASK_BYTES
@@ -155,7 +153,7 @@ def in_order(tasks: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(tasks, key=key))
 
 
-def _version(read: Cursor) -> int:
+def _version(read: BoundedReader) -> int:
     version = read.int32()
     if not 1 <= version <= NEWEST:
         raise read.malformed(f"version {version}; 1 to {NEWEST} are known")
@@ -168,19 +166,19 @@ def _uuid(data: bytes) -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def _task(read: Cursor) -> str:
+def _task(read: BoundedReader) -> str:
     """`SUBTOPOLOGY_PARTITION`."""
     return f"{read.int32()}_{read.int32()}"
 
 
-def _assigned_task(read: Cursor, version: int) -> str:
+def _assigned_task(read: BoundedReader, version: int) -> str:
     """The same; of a named topology `NAME__SUBTOPOLOGY_PARTITION` (TaskId.toString)."""
     task = _task(read)
     name = read.chars() if version >= _NAMED_TOPOLOGY else ""
     return f"{name}__{task}" if name else task
 
 
-def _offset_sums(read: Cursor, version: int) -> dict[str, int]:
+def _offset_sums(read: BoundedReader, version: int) -> dict[str, int]:
     sums = {}
     if version >= _NAMED_TOPOLOGY:
         for _ in range(read.count(18)):
@@ -195,7 +193,7 @@ def _offset_sums(read: Cursor, version: int) -> dict[str, int]:
     return sums
 
 
-def _endpoints(read: Cursor, version: int) -> list[str]:
+def _endpoints(read: BoundedReader, version: int) -> list[str]:
     """Those of all processes, from the map of their partitions. From version 5 on topics are numbers of a dictionary,
     and from version 6 on there is a second map, of standby tasks."""
     if version >= _DICTIONARY:

@@ -22,6 +22,8 @@ else:
 SCHEMA = "kgm.describe/v1"
 #: Of more groups the coordinators' logs are not read, which takes time and bytes for each.
 _MOST_COMPLETED = 10
+#: Formats for people that have one line a process.
+_FOLDED = ("table", "markdown")
 
 
 class DescribeView(Enum):
@@ -79,19 +81,19 @@ def describe(
     errors = [*selection.errors, *(answer for answer in answers if isinstance(answer, KgmError))]
     gone = [error.group_id for error in errors if isinstance(error, NotFoundError) and error.group_id is not None]
     store_names(options, snapshots, gone=gone)
-    tables = _tables(snapshots, view, verbose=verbose) if options.has_tables else []
+    tables = _tables(snapshots, view, verbose=verbose, folds=options.output in _FOLDED) if options.has_tables else []
     emit(report(snapshots, missing, errors, tables, where, view=view, output=options.output), options)
     exit_with(errors, done=len(snapshots))
 
 
-def _tables(snapshots: Sequence[GroupSnapshot], view: DescribeView, *, verbose: bool) -> list[Table]:
+def _tables(snapshots: Sequence[GroupSnapshot], view: DescribeView, *, verbose: bool, folds: bool) -> list[Table]:
     match view:
         case DescribeView.STATE:
             return [state_table(snapshots)]
         case DescribeView.OFFSETS:
             return [offsets_table(snapshot) for snapshot in snapshots]
         case DescribeView.MEMBERS:
-            return [members_table(snapshot, verbose=verbose) for snapshot in snapshots]
+            return [members_table(snapshot, verbose=verbose, folds=folds) for snapshot in snapshots]
 
 
 def report(

@@ -14,7 +14,7 @@ _INT8, _INT16, _UINT16 = struct.Struct(">b"), struct.Struct(">h"), struct.Struct
 _INT32, _INT64 = struct.Struct(">i"), struct.Struct(">q")
 
 
-class Cursor:
+class BoundedReader:
     """A place in some bytes. what: their name in errors. Every method raises DecodeError where the bytes end early."""
 
     __slots__ = ("_data", "_place", "_what")
