@@ -98,7 +98,7 @@ def is_cooperative(name: str) -> bool:
 
 def _is_installed(name: str, *, cooperative: bool = False) -> bool:
     from kgm.assignors import custom
-    from kgm.assignors.unsupported_groups import STREAMS
+    from kgm.model.work import STREAMS_ASSIGNOR
 
-    assignor = None if name == STREAMS else custom.find(name)
+    assignor = None if name == STREAMS_ASSIGNOR else custom.find(name)
     return assignor is not None and (not cooperative or bool(assignor.is_cooperative))
