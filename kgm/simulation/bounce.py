@@ -380,6 +380,7 @@ def renamed(plan: Plan, snapshot: GroupSnapshot, group: StartingGroup) -> Plan:
         bounce=tuple(names[name] for name in plan.bounce),
         scale_in=tuple(names[name] for name in plan.scale_in),
         remove=tuple(names[name] for name in plan.remove),
+        units=tuple(tuple(names[name] for name in unit) for unit in plan.units),
     )
 
 

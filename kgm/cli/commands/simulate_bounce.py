@@ -27,6 +27,7 @@ from kgm.cli.options.plan_words import (
     Seed,
     StopHow,
     Together,
+    Unit,
     choice_of,
     duration_of,
     member_ids_of,
@@ -62,6 +63,7 @@ def simulate_bounce(
     together: Together = False,
     rolling: RollingFlag = False,
     max_unavailable: MaxUnavailable = None,
+    unit: Unit = "auto",
     pause: Annotated[
         str | None,
         typer.Option(
@@ -179,7 +181,7 @@ def simulate_bounce(
     partition passes from one member to another: away and back again is two handovers and no move. --fail-if-moves
     counts handovers, and fails also if more than N partitions are moved, such as those left without a consumer.
 
-    Members bounce one after another, as with kgm rollout, unless --max-unavailable or --together says more.
+    Processes bounce one after another, as with kgm rollout, unless --max-unavailable or --together says more.
 
     The group is live (GROUP, which is only read), a snapshot (--from-file), or made up (--members N --topic
     NAME:PARTITIONS), with up to 200000 partitions.
@@ -196,6 +198,7 @@ def simulate_bounce(
     from kgm.operations.bounce.group import of_library
     from kgm.operations.bounce.prediction import Gates, predict_bounce
     from kgm.operations.bounce.request import BounceRequest
+    from kgm.operations.bounce.units import UnitKind
     from kgm.simulation.plan.bounce_plan import GroupProtocol, MemberOrder, Membership, Stop, WhatIf
 
     group_id = _one_source(group, group_option, from_file, members, topic)
@@ -216,6 +219,7 @@ def simulate_bounce(
             named, rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause, order=order
         ),
         order=choice_of(MemberOrder, order, "--order") or MemberOrder.NAMED,
+        unit=choice_of(UnitKind, unit, "--unit") or UnitKind.AUTO,
         restart_time_ms=duration_of(restart_time, "--restart-time") or 0,
         retry_every_ms=duration_of(retry_every, "--retry-every"),
         migrate=migrate,

@@ -34,7 +34,15 @@ Match = Annotated[
 Everyone = Annotated[bool, typer.Option("--all", help="All members bounce.")]
 Together = Annotated[bool, typer.Option("--together", help="All at once.")]
 RollingFlag = Annotated[bool, typer.Option("--rolling", help="In batches, one after another (the default).")]
-MaxUnavailable = Annotated[int | None, typer.Option("--max-unavailable", metavar="N", help="Members in a batch (1).")]
+MaxUnavailable = Annotated[int | None, typer.Option("--max-unavailable", metavar="N", help="Processes in a batch (1).")]
+Unit = Annotated[
+    str,
+    typer.Option(
+        "--unit", metavar="WHAT",
+        help="auto | member | host | instance: which members are one process and restart together. auto: the threads "
+        "of Kafka Streams; instance: ids that differ in the number at their end only.",
+    ),
+]
 RestartTime = Annotated[
     str, typer.Option("--restart-time", metavar="DURATION", help="Time from the stop of a member to its start.")
 ]

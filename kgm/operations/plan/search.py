@@ -124,7 +124,7 @@ def find_plans(
     base = plan_for(task.request, task.group)
     shapes = shapes_of(
         task.group.snapshot, base.bounce, max_unavailable=task.max_unavailable, pauses_ms=task.pauses_ms,
-        may_remove=_stay_members(task.group.snapshot, base),
+        may_remove=_stay_members(task.group.snapshot, base), units=base.units,
     )  # fmt: skip
     trial = _Trial(task=task, base=base, draws=draws, seed=seed, is_out_of_time=is_out_of_time, players=players)
     tried: list[tuple[PlanShape, PlanCosts]] = []

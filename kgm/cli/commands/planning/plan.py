@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgm.cli.invocation import cluster_words
-from kgm.cli.options.plan_words import Draws, FromFile, GroupOption, HeartbeatInterval, Library, RestartTime, StopHow
+from kgm.cli.options.plan_words import (
+    Draws,
+    FromFile,
+    GroupOption,
+    HeartbeatInterval,
+    Library,
+    RestartTime,
+    StopHow,
+    Unit,
+    choice_of,
+)
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.model.errors import ConditionNotMet, UsageError
@@ -76,8 +86,9 @@ def plan(
     ] = None,
     max_unavailable: Annotated[
         int | None,
-        typer.Option("--max-unavailable", metavar="N", help="The most members that may be away at the same time."),
+        typer.Option("--max-unavailable", metavar="N", help="The most processes that may be away at the same time."),
     ] = None,
+    unit: Unit = "auto",
     keep_consuming: Annotated[
         str | None,
         typer.Option("--keep-consuming", metavar="PERCENT", help="Partitions that must have a consumer at any time."),
@@ -128,6 +139,7 @@ def plan(
     stopped with it if a member really dies."""
     from kgm.cli.output.plan_report import PlanOutput
     from kgm.operations.bounce.request import BounceRequest
+    from kgm.operations.bounce.units import UnitKind
     from kgm.operations.plan.costs import PlanLimits
     from kgm.operations.plan.search import PlanTask
     from kgm.operations.plan.session_advice import restart_times_of
@@ -148,6 +160,7 @@ def plan(
         everyone=everyone or not (instance_ids or member_ids or match),
         restart_time_ms=max(times_ms, default=parse_duration(restart_time, "--restart-time")),
         restart_times_ms=times_ms,
+        unit=choice_of(UnitKind, unit, "--unit") or UnitKind.AUTO,
         stop=how,
         heartbeat_interval_ms=_duration(heartbeat_interval, "--heartbeat-interval"),
         what_if=WhatIf(session_timeout_ms=_duration(session_timeout, "--session-timeout")),
@@ -243,6 +256,7 @@ def _rollout(one: FoundPlan, found: FoundPlans, request: BounceRequest, commands
         words += [f"{option}={','.join(ids)}"] if ids else []
     words += [f"--match={pattern}" for pattern in request.patterns]
     words += [*one.shape.words, "--restart-time", typed_duration(request.restart_time_ms)]
+    words += ["--unit", request.unit.value] if request.unit.value != "auto" else []
     words += ["--stop", request.stop.value] if request.stop.value != "clean" else []
     for option, value_ms in (
         ("--session-timeout", request.what_if.session_timeout_ms),
