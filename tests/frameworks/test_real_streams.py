@@ -16,7 +16,7 @@ from tests.cli.runner import kgm
 from tests.frameworks.streams_apps import StreamsApps
 from tests.waiting import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes]
 NAMES = ("wr-1", "wr-2", "wr-3")
 PARTITIONS = 4
 CAUTIOUS = {"acceptable.recovery.lag": "0", "probing.rebalance.interval.ms": "60000"}
