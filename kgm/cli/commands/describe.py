@@ -74,10 +74,11 @@ def describe(
         snapshots = [answer for answer in answers if not isinstance(answer, KgmError)]
         if snapshots and options.is_data:  # a table does not show them
             snapshots = connected.with_kafka_versions(snapshots)
-            if len(snapshots) <= _MOST_COMPLETED:
-                from kgm.client.offsets_topic.last_rebalance import all_with_logged_timeouts
+        is_shown = options.is_data or any(one.rebalance_delay_ms for one in snapshots)
+        if is_shown and 0 < len(snapshots) <= _MOST_COMPLETED:
+            from kgm.client.offsets_topic.last_rebalance import all_with_logged_timeouts
 
-                snapshots = all_with_logged_timeouts(connected, snapshots)
+            snapshots = all_with_logged_timeouts(connected, snapshots)
     errors = [*selection.errors, *(answer for answer in answers if isinstance(answer, KgmError))]
     gone = [error.group_id for error in errors if isinstance(error, NotFoundError) and error.group_id is not None]
     store_names(options, snapshots, gone=gone)
