@@ -358,7 +358,7 @@ _kgm() {
     'wait')
         case $prev in
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
-        --for) _kgm_value words "$cur" 'stable empty members'; return ;;
+        --for) _kgm_value words "$cur" 'stable settled empty members'; return ;;
         --settle) _kgm_value '' "$cur"; return ;;
         --interval) _kgm_value '' "$cur"; return ;;
         -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;

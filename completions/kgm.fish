@@ -355,7 +355,7 @@ complete -c kgm -n '__kgm_at watch' -s h -l help -d 'Show help and exit.'
 complete -c kgm -n '__kgm_at watch' -a '(__kgm_names groups)'
 
 complete -c kgm -n '__kgm_at wait' -s g -l group -x -a '(__kgm_names groups)' -d 'The group.'
-complete -c kgm -n '__kgm_at wait' -l for -x -a 'stable empty members' -d 'stable | empty | members=N | lag<=N; several must all hold.'
+complete -c kgm -n '__kgm_at wait' -l for -x -a 'stable settled empty members' -d 'stable | settled | empty | members=N | lag<=N; several must all hold.'
 complete -c kgm -n '__kgm_at wait' -l settle -x -d 'How long the conditions must hold.'
 complete -c kgm -n '__kgm_at wait' -l interval -x -d 'Polling interval.'
 complete -c kgm -n '__kgm_at wait' -l must-exist -d 'Exit 3 if the group does not exist, instead of waiting for it.'

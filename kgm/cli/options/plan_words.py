@@ -38,7 +38,8 @@ MaxUnavailable = Annotated[int | None, typer.Option("--max-unavailable", metavar
 Unit = Annotated[
     str,
     typer.Option(
-        "--unit", metavar="WHAT",
+        "--unit",
+        metavar="WHAT",
         help="auto | member | host | instance: which members are one process and restart together. auto: the threads "
         "of Kafka Streams; instance: ids that differ in the number at their end only.",
     ),

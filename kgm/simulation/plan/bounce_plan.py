@@ -250,9 +250,7 @@ def units_of(bounce: Sequence[str], units: Iterable[Sequence[str]]) -> tuple[tup
     return tuple(map(tuple, together.values()))
 
 
-def batches_of(
-    bounce: Sequence[str], units: Iterable[Sequence[str]], size: int | None
-) -> tuple[tuple[str, ...], ...]:
+def batches_of(bounce: Sequence[str], units: Iterable[Sequence[str]], size: int | None) -> tuple[tuple[str, ...], ...]:
     """Those that are down at the same time: `size` units at once, or all (None)."""
     every = units_of(bounce, units)
     step = len(every) if size is None else size

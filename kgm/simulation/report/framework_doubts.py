@@ -77,5 +77,5 @@ def _why_not_settled(snapshot: GroupSnapshot) -> str:
     when = "" if snapshot.next_rebalance_at is None else f", which is due at {snapshot.next_rebalance_at}"
     return (
         f"the Kafka Streams application is not settled: a member starts another rebalance{when} and, if it restarts, "
-        f"at once; {then}. Wait until `kgm describe` says that it is settled"
+        f"at once; {then}. Wait for the end of that: kgm wait --for settled"
     )
