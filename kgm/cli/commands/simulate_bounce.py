@@ -33,6 +33,7 @@ from kgm.cli.options.plan_words import (
     member_ids_of,
     members_of,
     rolling_of,
+    unit_of,
 )
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
@@ -198,7 +199,6 @@ def simulate_bounce(
     from kgm.operations.bounce.group import of_library
     from kgm.operations.bounce.prediction import Gates, predict_bounce
     from kgm.operations.bounce.request import BounceRequest
-    from kgm.operations.bounce.units import UnitKind
     from kgm.simulation.plan.bounce_plan import GroupProtocol, MemberOrder, Membership, Stop, WhatIf
 
     group_id = _one_source(group, group_option, from_file, members, topic)
@@ -219,7 +219,7 @@ def simulate_bounce(
             named, rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause, order=order
         ),
         order=choice_of(MemberOrder, order, "--order") or MemberOrder.NAMED,
-        unit=choice_of(UnitKind, unit, "--unit") or UnitKind.AUTO,
+        unit=unit_of(unit),
         restart_time_ms=duration_of(restart_time, "--restart-time") or 0,
         retry_every_ms=duration_of(retry_every, "--retry-every"),
         migrate=migrate,

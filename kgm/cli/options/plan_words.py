@@ -10,6 +10,7 @@ import typer
 from kgm.model.errors import UsageError
 
 if TYPE_CHECKING:
+    from kgm.operations.bounce.units import UnitKind
     from kgm.simulation.plan.bounce_plan import Rolling
 
 E = TypeVar("E", bound=enum.Enum)
@@ -129,6 +130,13 @@ def rolling_of(
     return Rolling(
         max_unavailable=1 if max_unavailable is None else max_unavailable, pause_ms=duration_of(pause, "--pause") or 0
     )
+
+
+def unit_of(text: str) -> UnitKind:
+    """Raises UsageError."""
+    from kgm.operations.bounce.units import UnitKind
+
+    return choice_of(UnitKind, text, "--unit") or UnitKind.AUTO
 
 
 def choice_of(kind: type[E], text: str | None, option: str) -> E | None:

@@ -19,7 +19,8 @@ from kgm.cli.options.plan_words import (
     RestartTime,
     StopHow,
     Unit,
-    choice_of,
+    member_ids_of,
+    unit_of,
 )
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
@@ -139,12 +140,10 @@ def plan(
     stopped with it if a member really dies."""
     from kgm.cli.output.plan_report import PlanOutput
     from kgm.operations.bounce.request import BounceRequest
-    from kgm.operations.bounce.units import UnitKind
     from kgm.operations.plan.costs import PlanLimits
     from kgm.operations.plan.search import PlanTask
     from kgm.operations.plan.session_advice import restart_times_of
     from kgm.simulation.plan.bounce_plan import WhatIf
-    from kgm.text.braces import expand_list
 
     _refuse_low({"--draws": draws, "--max-unavailable": max_unavailable})
     objective, budget_ms = _objective(minimise), parse_duration(budget, "--budget")
@@ -154,13 +153,13 @@ def plan(
     if history is not None:
         times_ms = restart_times_of(history, bounce_group.snapshot.group_id)
     request = BounceRequest(
-        instance_ids=tuple(one for text in instance_ids or () for one in expand_list(text, "--instance-ids")),
-        member_ids=tuple(one for text in member_ids or () for one in expand_list(text, "--member-ids")),
+        instance_ids=member_ids_of(instance_ids, "--instance-ids"),
+        member_ids=member_ids_of(member_ids, "--member-ids"),
         patterns=tuple(match or ()),
         everyone=everyone or not (instance_ids or member_ids or match),
         restart_time_ms=max(times_ms, default=parse_duration(restart_time, "--restart-time")),
         restart_times_ms=times_ms,
-        unit=choice_of(UnitKind, unit, "--unit") or UnitKind.AUTO,
+        unit=unit_of(unit),
         stop=how,
         heartbeat_interval_ms=_duration(heartbeat_interval, "--heartbeat-interval"),
         what_if=WhatIf(session_timeout_ms=_duration(session_timeout, "--session-timeout")),

@@ -28,6 +28,7 @@ from kgm.cli.options.plan_words import (
     duration_of,
     members_of,
     rolling_of,
+    unit_of,
 )
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
@@ -247,7 +248,6 @@ def _request(
     heartbeat_interval: str | None,
 ) -> BounceRequest:  # fmt: skip
     from kgm.operations.bounce.request import BounceRequest
-    from kgm.operations.bounce.units import UnitKind
     from kgm.simulation.plan.bounce_plan import MemberOrder, Stop
 
     return BounceRequest(
@@ -255,7 +255,7 @@ def _request(
         remove_first=remove_first,
         rolling=rolling,
         order=choice_of(MemberOrder, order, "--order") or MemberOrder.NAMED,
-        unit=choice_of(UnitKind, unit, "--unit") or UnitKind.AUTO,
+        unit=unit_of(unit),
         restart_time_ms=duration_of(restart_time, "--restart-time") or 0,
         stop=choice_of(Stop, stop, "--stop") or Stop.CLEAN,
         what_if=what_if,
