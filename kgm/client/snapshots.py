@@ -95,14 +95,18 @@ def snapshot(
     ends: Offsets | None = None, starts: Offsets | None = None,
     topics: Mapping[str, TopicSnapshot] = NO_TOPICS,
     session_timeout_ms: int | None = None, missing_topics: Container[str] = (),
-    may_lack_offsets: bool = False,
+    may_lack_offsets: bool = False, share_lags: Offsets | None = None,
 ) -> GroupSnapshot:  # fmt: skip
     """One group: `group_without_offsets` completed from other APIs.
+
+    share_lags: of a share group, whose `committed` are the offsets from which it begins to read.
 
     starts: where logs begin, of those with a committed offset before their end. topics: all known topics by name,
     including those of other groups. missing_topics: those that do not exist. may_lack_offsets: as of the snapshot."""
     used = used_topics(base.members, committed or {})
     offsets = offset_rows(base.members, committed or {}, ends or {}, starts or {}) if committed is not None else ()
+    if base.type == "share":
+        offsets = _share_rows(committed or {}, ends or {}, share_lags or {})
     rows: dict[str | None, list[OffsetSnapshot]] = {}
     for row in offsets:
         rows.setdefault(row.member_id, []).append(row)
@@ -414,6 +418,23 @@ def offset_rows(
     if starts:
         rows = [_after_start(row, starts[row[0], row[1]]) if (row[0], row[1]) in starts else row for row in rows]
     return tuple(map(_new_tuple, repeat(OffsetSnapshot), rows))  # `_make`, which is a function in Python, takes longer
+
+
+def _share_rows(begins: Offsets, ends: Offsets, lags: Offsets) -> tuple[OffsetSnapshot, ...]:
+    """A row for each partition, which no member owns. Records after the first that is left may be done with already, so
+    that only the broker knows the lag."""
+    return tuple(
+        OffsetSnapshot(
+            topic=topic,
+            partition=number,
+            committed=begins[topic, number],
+            end=ends.get((topic, number)),
+            lag=lags.get((topic, number)),
+            group_instance_id=None,
+            member_id=None,
+        )
+        for topic, number in sorted(begins)
+    )
 
 
 def _after_start(row: tuple[Any, ...], start: int) -> tuple[Any, ...]:
