@@ -162,6 +162,7 @@ _kgm() {
         -m|--member-ids) _kgm_value 'member-ids,' "$cur"; return ;;
         --match) _kgm_value '' "$cur"; return ;;
         --max-unavailable) _kgm_value '' "$cur"; return ;;
+        --unit) _kgm_value words "$cur" 'auto member host instance'; return ;;
         --pause) _kgm_value '' "$cur"; return ;;
         --order) _kgm_value words "$cur" 'id host client-id partitions leader-last'; return ;;
         --restart-time) _kgm_value '' "$cur"; return ;;
@@ -196,7 +197,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --pause --order --restart-time --stop --retry-every --migrate --remove-first --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --library --as --protocol --set --kafka-version --compare --fail-if-moves --fail-if-rebalances --report --draws --budget --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --retry-every --migrate --remove-first --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --library --as --protocol --set --kafka-version --compare --fail-if-moves --fail-if-rebalances --report --draws --budget --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'drain')
@@ -241,6 +242,7 @@ _kgm() {
         --minimise|--minimize) _kgm_value '' "$cur"; return ;;
         --max-duration) _kgm_value '' "$cur"; return ;;
         --max-unavailable) _kgm_value '' "$cur"; return ;;
+        --unit) _kgm_value words "$cur" 'auto member host instance'; return ;;
         --keep-consuming) _kgm_value '' "$cur"; return ;;
         --pause) _kgm_value '' "$cur"; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
@@ -259,7 +261,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match --all --restart-time --restart-times --history --stop --minimise --minimize --max-duration --max-unavailable --keep-consuming --pause --session-timeout --heartbeat-interval --exec --exec-stop --assume-stopped --budget --library --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match --all --restart-time --restart-times --history --stop --minimise --minimize --max-duration --max-unavailable --unit --keep-consuming --pause --session-timeout --heartbeat-interval --exec --exec-stop --assume-stopped --budget --library --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'rollout')
@@ -271,6 +273,7 @@ _kgm() {
         -m|--member-ids) _kgm_value 'member-ids,' "$cur"; return ;;
         --match) _kgm_value '' "$cur"; return ;;
         --max-unavailable) _kgm_value '' "$cur"; return ;;
+        --unit) _kgm_value words "$cur" 'auto member host instance'; return ;;
         --pause) _kgm_value '' "$cur"; return ;;
         --order) _kgm_value words "$cur" 'id host client-id partitions leader-last'; return ;;
         --restart-time) _kgm_value '' "$cur"; return ;;
@@ -305,7 +308,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell --allow-any-value -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --pause --order --restart-time --stop --remove-first --scale-in --remove --assume-stopped --session-timeout --rebalance-timeout --heartbeat-interval --set --kafka-version --fail-if-moves --fail-if-rebalances --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run -y --yes --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell --allow-any-value -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --remove-first --scale-in --remove --assume-stopped --session-timeout --rebalance-timeout --heartbeat-interval --set --kafka-version --fail-if-moves --fail-if-rebalances --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run -y --yes --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'scale-in')
@@ -355,7 +358,7 @@ _kgm() {
     'wait')
         case $prev in
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
-        --for) _kgm_value words "$cur" 'stable empty members'; return ;;
+        --for) _kgm_value words "$cur" 'stable settled empty members'; return ;;
         --settle) _kgm_value '' "$cur"; return ;;
         --interval) _kgm_value '' "$cur"; return ;;
         -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;

@@ -29,9 +29,9 @@ MAX_VERSION = 32767
 APIS = (
     "AddOffsetsToTxn", "AddPartitionsToTxn", "AlterPartitionReassignments", "ApiVersions", "ConsumerGroupDescribe",
     "ConsumerGroupHeartbeat", "CreatePartitions", "CreateTopics", "DeleteGroups", "DeleteTopics", "DescribeCluster",
-    "DescribeConfigs", "DescribeGroups", "DescribeLogDirs", "ElectLeaders", "EndTxn", "Fetch", "FindCoordinator",
-    "Heartbeat", "IncrementalAlterConfigs", "InitProducerId", "JoinGroup", "LeaveGroup", "ListGroups",
-    "ListOffsets", "ListPartitionReassignments", "Metadata", "OffsetCommit", "OffsetDelete", "OffsetFetch",
+    "DescribeConfigs", "DescribeGroups", "DescribeLogDirs", "DescribeShareGroupOffsets", "ElectLeaders", "EndTxn",
+    "Fetch", "FindCoordinator", "Heartbeat", "IncrementalAlterConfigs", "InitProducerId", "JoinGroup", "LeaveGroup",
+    "ListGroups", "ListOffsets", "ListPartitionReassignments", "Metadata", "OffsetCommit", "OffsetDelete", "OffsetFetch",
     "Produce", "SaslAuthenticate", "SaslHandshake", "ShareGroupDescribe", "StreamsGroupDescribe", "SyncGroup",
     "TxnOffsetCommit", "WriteTxnMarkers",
 )  # fmt: skip

@@ -30,8 +30,9 @@ from kgm.assignors.client.sticky import assign_cooperative_sticky, assign_sticky
 from kgm.assignors.contract import Assigned, GroupSpec, MemberSpec, TopicSpec
 from kgm.assignors.server.range import assign_server_range
 from kgm.assignors.server.uniform import assign_uniform
-from kgm.assignors.unsupported_groups import STREAMS, refuse_streams
+from kgm.assignors.unsupported_groups import refuse_streams
 from kgm.model.errors import UsageError
+from kgm.model.work import STREAMS_ASSIGNOR
 
 __all__ = [
     "LIBRARIES", "NAMES", "Assigned", "GroupSpec", "MemberSpec", "TopicSpec", "assign", "is_cooperative", "is_known",
@@ -96,5 +97,5 @@ def is_cooperative(name: str) -> bool:
 
 
 def _is_installed(name: str, *, cooperative: bool = False) -> bool:
-    assignor = None if name == STREAMS else custom.find(name)
+    assignor = None if name == STREAMS_ASSIGNOR else custom.find(name)
     return assignor is not None and (not cooperative or bool(assignor.is_cooperative))

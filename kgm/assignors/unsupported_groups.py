@@ -10,9 +10,8 @@ from typing import Final
 
 from kgm.model.errors import RefusedError
 from kgm.model.snapshot import GroupSnapshot
+from kgm.model.work import STREAMS_ASSIGNOR
 
-#: The protocol name of Streams' assignor (`StreamsPartitionAssignor`).
-STREAMS: Final = "stream"
 _CONSUMER: Final = (None, "", "consumer")
 _BY_TYPE: Final = {
     "streams": "is a streams group (KIP-1071): its coordinator places the tasks of a Kafka Streams application",
@@ -28,10 +27,10 @@ def why_unsupported(group: GroupSnapshot) -> str | None:
         if group.protocol_type == "connect":
             return "is a Kafka Connect group: its workers share connectors and tasks"
         return f"has protocol type {group.protocol_type}: its members are not consumers"
-    if group.assignor == STREAMS:
+    if group.assignor == STREAMS_ASSIGNOR:
         return (
-            f"is a Kafka Streams application: its assignor {STREAMS!r} places tasks by what members write into their "
-            "user data"
+            f"is a Kafka Streams application: its assignor {STREAMS_ASSIGNOR!r} places tasks by what members write "
+            "into their user data"
         )
     return None
 
@@ -49,8 +48,19 @@ def refuse_unsupported(group: GroupSnapshot) -> None:
 
 def refuse_streams(assignor: str) -> None:
     """Raises RefusedError for the name of the assignor of Kafka Streams."""
-    if assignor == STREAMS:
+    if assignor == STREAMS_ASSIGNOR:
         raise RefusedError(
-            f"{STREAMS!r} is the assignor of Kafka Streams: it places tasks by what members write into their user data",
+            f"{STREAMS_ASSIGNOR!r} is the assignor of Kafka Streams: it places tasks by what members write into their "
+            "user data",
             facts=("kgm can predict how consumers assign; here it would have to guess",),
+        )
+
+
+def refuse_to_migrate(group: GroupSnapshot) -> None:
+    """Raises RefusedError for a group whose clients do not have the consumer protocol (KIP-848)."""
+    if group.assignor == STREAMS_ASSIGNOR:
+        raise RefusedError(
+            f"group {group.group_id} cannot migrate to the consumer protocol: it is a Kafka Streams application",
+            facts=("Kafka Streams has group.protocol=classic and, from Kafka 4.2 on, streams (KIP-1071)",),
+            group_id=group.group_id,
         )

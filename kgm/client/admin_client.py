@@ -222,6 +222,7 @@ class AdminClient:
                     ends=ends, starts=starts, topics=topics_by_name, session_timeout_ms=timeouts.get(group_id),
                     missing_topics=self.offsets.missing_topics,
                     may_lack_offsets=group_id in self.offsets.incomplete_groups,
+                    share_lags=self.offsets.share_lags.get(group_id),
                 )
             )  # fmt: skip
         return results

@@ -41,6 +41,8 @@ class OffsetReader:
         self.incomplete_groups: set[str] = set()
         #: (topic, partition) of topics that exist: partitions whose end could not be read.
         self.unread_ends: dict[tuple[str, int], KgmError] = {}
+        #: Of share groups, by group: how many records of each partition are left, as far as brokers tell.
+        self.share_lags: dict[str, Offsets] = {}
 
     @property
     def undescribed_topics(self) -> frozenset[str]:
@@ -48,19 +50,24 @@ class OffsetReader:
         return frozenset(self.denied_topics | self.unread_topics.keys())
 
     def committed(self, descriptions: Mapping[str, GroupDescription], deadline: Deadline) -> dict[str, Offsets]:
-        """By group; groups whose offsets cannot be read are left out. Share groups have no committed offsets."""
-        group_ids = [group_id for group_id, one in descriptions.items() if one.kind != "share"]
-        if not group_ids:
-            return {}
+        """By group; groups whose offsets cannot be read are left out. Of share groups, which commit none, those from
+        which they begin to read; `share_lags` has the rest."""
+        share_ids = [group_id for group_id, one in descriptions.items() if one.kind == "share"]
+        group_ids = [group_id for group_id in descriptions if group_id not in share_ids]
 
         def ask(connection: BrokerConnection, chunk: list[str]) -> dict[str, Offsets | KgmError]:
             return requests.fetch_committed(connection, chunk, deadline)
 
-        results: Mapping[str, Offsets | KgmError]
-        try:
-            results = self._brokers.on_coordinators(group_ids, ask, deadline)
-        except KgmError as error:
-            results = dict.fromkeys(group_ids, error)
+        def ask_of_share(connection: BrokerConnection, chunk: list[str]) -> dict[str, Offsets | KgmError]:
+            return {name: self._note_lags(name, one) for name, one in fetch_share(connection, chunk, deadline).items()}
+
+        fetch_share = requests.fetch_share_offsets
+        results: dict[str, Offsets | KgmError] = {}
+        for names, task in ((group_ids, ask), (share_ids, ask_of_share)):
+            try:
+                results |= self._brokers.on_coordinators(names, task, deadline) if names else {}
+            except KgmError as error:
+                results |= dict.fromkeys(names, error)
         committed: dict[str, Offsets] = {}
         for group_id, one in results.items():
             if isinstance(one, KgmError):
@@ -69,6 +76,12 @@ class OffsetReader:
                 self.unread_groups.pop(group_id, None)
                 committed[group_id] = one
         return committed
+
+    def _note_lags(self, group_id: str, one: requests.ShareOffsets | KgmError) -> Offsets | KgmError:
+        if isinstance(one, KgmError):
+            return one
+        self.share_lags[group_id] = one.lags
+        return one.starts
 
     def topics_and_ends(
         self, topics: Sequence[str], partitions: set[tuple[str, int]], deadline: Deadline, *,

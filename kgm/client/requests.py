@@ -6,7 +6,7 @@ nothing is remembered. A described group is a `GroupDescription`: the type of gr
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from kgm.client.failures import from_code, not_found
@@ -46,6 +46,14 @@ class GroupDescription:
 
     kind: str
     raw: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareOffsets:
+    """Of a share group: the first offset that is not done with, and how many records are left."""
+
+    starts: Offsets = field(default_factory=dict)
+    lags: Offsets = field(default_factory=dict)
 
 
 def describe(
@@ -201,6 +209,41 @@ def _committed(group_id: str, code: int, topics: Sequence[Any], connection: Brok
     )  # fmt: skip
 
 
+def fetch_share_offsets(
+    connection: BrokerConnection, group_ids: list[str], deadline: Deadline
+) -> dict[str, ShareOffsets | KgmError]:
+    """Where share groups begin to read, and their lags (KIP-1226, Kafka 4.2). Nothing of brokers without the API."""
+    from kgm.protocol.messages.describe_share_group_offsets_request import (
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsRequestGroup,
+    )
+    from kgm.protocol.messages.describe_share_group_offsets_response import DescribeShareGroupOffsetsResponse
+
+    if not connection.supports(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS):
+        return dict.fromkeys(group_ids, ShareOffsets())
+    groups = [DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=None) for group_id in group_ids]
+    request = DescribeShareGroupOffsetsRequest(groups=groups)
+    version = connection.version(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
+    answer = connection.call(request, DescribeShareGroupOffsetsResponse, version=version, deadline=deadline)
+    return {row.group_id: _share_offsets(row, connection) for row in answer.groups}
+
+
+def _share_offsets(group: Any, connection: BrokerConnection) -> ShareOffsets | KgmError:
+    """An error, too, if the offsets of a single partition cannot be read, as of committed ones."""
+    rows = [(topic.topic_name, row) for topic in group.topics for row in topic.partitions]
+    code = group.error_code or next((row.error_code for _, row in rows if row.error_code), 0)
+    if code:
+        return from_code(
+            code, f"the offsets of share group {group.group_id!r} cannot be read", broker=str(connection.address),
+            api="DescribeShareGroupOffsets", group_id=group.group_id, text=group.error_message,
+        )  # fmt: skip
+    begun = {(topic, row.partition_index): row for topic, row in rows if row.start_offset >= 0}
+    return ShareOffsets(
+        starts={pair: row.start_offset for pair, row in begun.items()},
+        lags={pair: row.lag for pair, row in begun.items() if row.lag >= 0},
+    )
+
+
 def fetch_offsets(
     connection: BrokerConnection,
     partitions: Mapping[str, Sequence[int]],
@@ -315,10 +358,12 @@ __all__ = [
     "ConsumerGroup",
     "GroupDescription",
     "Offsets",
+    "ShareOffsets",
     "describe",
     "fetch_broker_settings",
     "fetch_committed",
     "fetch_group_settings",
     "fetch_offsets",
     "fetch_session_timeouts",
+    "fetch_share_offsets",
 ]  # fmt: skip

@@ -2,7 +2,8 @@
 
 A classic group is described with members' subscriptions only while it is Stable, and never with its generation or
 timeouts; a consumer group (KIP-848) with epochs, targets and regexes. Metadata that is not of the consumer protocol
-(Connect, Schema Registry, a custom assignor) leaves that member without topics."""
+(Connect, Schema Registry, a custom assignor) leaves that member without topics; what Streams and Connect write is read
+by `kgm.client.framework_groups`."""
 
 from __future__ import annotations
 
@@ -12,11 +13,13 @@ from itertools import repeat
 from typing import Any, Final
 
 from kgm.client.failures import BadAnswerError
+from kgm.client.framework_groups import FrameworkGroup
 from kgm.client.requests import GroupDescription, Offsets
 from kgm.clients.recognition import MemberEvidence, recognise, recognise_by_ids
 from kgm.model.client_library import ClientLibrary
 from kgm.model.errors import DecodeError
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
+from kgm.model.work import CONNECT_PROTOCOL_TYPE, STREAMS_ASSIGNOR, UserData
 from kgm.protocol.subscription import (
     PROTOCOL_TYPE,
     MemberAssignment,
@@ -88,14 +91,18 @@ def snapshot(
     ends: Offsets | None = None, starts: Offsets | None = None,
     topics: Mapping[str, TopicSnapshot] = NO_TOPICS,
     session_timeout_ms: int | None = None, missing_topics: Container[str] = (),
-    may_lack_offsets: bool = False,
+    may_lack_offsets: bool = False, share_lags: Offsets | None = None,
 ) -> GroupSnapshot:  # fmt: skip
     """One group: `group_without_offsets` completed from other APIs.
+
+    share_lags: of a share group, whose `committed` are the offsets from which it begins to read.
 
     starts: where logs begin, of those with a committed offset before their end. topics: all known topics by name,
     including those of other groups. missing_topics: those that do not exist. may_lack_offsets: as of the snapshot."""
     used = used_topics(base.members, committed or {})
     offsets = offset_rows(base.members, committed or {}, ends or {}, starts or {}) if committed is not None else ()
+    if base.type == "share":
+        offsets = _share_rows(committed or {}, ends or {}, share_lags or {})
     rows: dict[str | None, list[OffsetSnapshot]] = {}
     for row in offsets:
         rows.setdefault(row.member_id, []).append(row)
@@ -137,6 +144,9 @@ def _classic(group_id: str, group: Any) -> GroupSnapshot:
         row.snapshot(status, None if verdict is None else verdict.members[place], listed_at=place)
         for place, row in enumerate(rows)
     )
+    framework = _framework(group, rows)
+    if framework is not None:
+        members = tuple(replace(one, work=work) for one, work in zip(members, framework.work, strict=True))
     return GroupSnapshot(
         group_id=group_id,
         type="classic",
@@ -145,7 +155,26 @@ def _classic(group_id: str, group: Any) -> GroupSnapshot:
         assignor=group.protocol_data or None,
         members=members,
         leader_library=None if verdict is None else verdict.leader,
+        leader=None if framework is None else framework.leader,
+        next_rebalance_at=None if framework is None else framework.next_rebalance_at,
+        is_settled=None if framework is None else framework.is_settled,
+        rebalance_delay_ms=None if framework is None else framework.rebalance_delay_ms,
     )
+
+
+def _framework(group: Any, rows: Sequence[_ClassicRow]) -> FrameworkGroup | None:
+    """What Streams and Connect write; None of another group, and while it rebalances, when nothing is described."""
+    if group.group_state != "Stable":
+        return None
+    if group.protocol_type == CONNECT_PROTOCOL_TYPE:
+        from kgm.client.framework_groups import connect_group
+
+        return connect_group([(member.member_metadata, member.member_assignment) for member in group.members])
+    if group.protocol_type == PROTOCOL_TYPE and group.protocol_data == STREAMS_ASSIGNOR:
+        from kgm.client.framework_groups import streams_group
+
+        return streams_group([row.user_data for row in rows])
+    return None
 
 
 class _ClassicRow:
@@ -183,7 +212,15 @@ class _ClassicRow:
             client_library=library,
             listed_at=listed_at,
             is_readable=assignment is not None,
+            user_data=UserData.of(assignment.user_data) if assignment is not None else None,
         )
+
+    @property
+    def user_data(self) -> tuple[bytes | None, bytes | None]:
+        """Of the subscription and of the assignment."""
+        subscription, assignment = self._subscription, self._assignment
+        own = None if subscription is None else subscription.user_data
+        return own, None if assignment is None else assignment.user_data
 
 
 def _topics(subscription: Subscription | None, *, is_consumer: bool) -> tuple[str, ...] | None:
@@ -289,6 +326,8 @@ def _share(group_id: str, group: Any) -> GroupSnapshot:
 
 def _streams(group_id: str, group: Any) -> GroupSnapshot:
     """Streams members own tasks: partitions of every source topic of a subtopology (KIP-1071)."""
+    from kgm.client.framework_groups import work_of_streams_member
+
     sources: dict[str, tuple[str, ...]] = {}
     for sub in (group.topology.subtopologies or ()) if group.topology is not None else ():
         names = {*sub.source_topics, *(topic.name for topic in sub.repartition_source_topics)}
@@ -311,6 +350,7 @@ def _streams(group_id: str, group: Any) -> GroupSnapshot:
             assignment=_of_tasks(member.assignment, sources),
             target_assignment=_of_tasks(member.target_assignment, sources),
             protocol="classic" if member.is_classic else "streams",
+            work=work_of_streams_member(member),
         )
         for member in group.members
     )
@@ -321,6 +361,7 @@ def _streams(group_id: str, group: Any) -> GroupSnapshot:
         protocol_type="streams",
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
+        topology_epoch=None if group.topology is None else group.topology.epoch,
         members=members,
     )
 
@@ -373,6 +414,23 @@ def offset_rows(
     if starts:
         rows = [_after_start(row, starts[row[0], row[1]]) if (row[0], row[1]) in starts else row for row in rows]
     return tuple(map(_new_tuple, repeat(OffsetSnapshot), rows))  # `_make`, which is a function in Python, takes longer
+
+
+def _share_rows(begins: Offsets, ends: Offsets, lags: Offsets) -> tuple[OffsetSnapshot, ...]:
+    """A row for each partition, which no member owns. Records after the first that is left may be done with already, so
+    that only the broker knows the lag."""
+    return tuple(
+        OffsetSnapshot(
+            topic=topic,
+            partition=number,
+            committed=begins[topic, number],
+            end=ends.get((topic, number)),
+            lag=lags.get((topic, number)),
+            group_instance_id=None,
+            member_id=None,
+        )
+        for topic, number in sorted(begins)
+    )
 
 
 def _after_start(row: tuple[Any, ...], start: int) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from kgm.model.assignment import Partitions
 from kgm.model.client_library import CONFIDENCES, ClientLibrary, library_json, stated_library
 from kgm.model.errors import UsageError
 from kgm.model.uuids import uuid_of, uuid_text
+from kgm.model.work import LIST_KEYS, TEXT_KEYS, MemberWork, UserData, work_json
 
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 
@@ -53,7 +54,8 @@ class MemberSnapshot:
     is the order of hash maps too: a member that has to revoke partitions revokes the last ones. is_readable:
     whether its assignment could be decoded; if not, `assignment` is empty, and what it owns is not known.
     session_timeout_ms, rebalance_timeout_ms: of a member of a classic group, which no API returns; None where they were
-    not read in the coordinator's log."""
+    not read in the coordinator's log. work: None unless the group is one of Kafka Streams or Connect, and says so.
+    user_data: what the assignor wrote into the assignment beside the partitions; None if nothing, or unknown."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -74,6 +76,8 @@ class MemberSnapshot:
     is_readable: bool = True
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
+    work: MemberWork | None = None
+    user_data: UserData | None = None
 
     @property
     def identity(self) -> str:
@@ -109,6 +113,8 @@ class MemberSnapshot:
             "is_readable": self.is_readable,
             "session_timeout_ms": self.session_timeout_ms,
             "rebalance_timeout_ms": self.rebalance_timeout_ms,
+            **work_json(self.work),
+            "assignment_user_data": None if self.user_data is None else self.user_data.to_json(),
         }
 
 
@@ -153,7 +159,12 @@ class GroupSnapshot:
     kafka_versions: the versions that its coordinator's broker may have (`3.9`, `3.9+new`); none if it is of no release
     of Apache Kafka that kgm knows, and None if it was not asked. deleted_topics: those that members own or that have
     committed offsets, and of which the brokers say that they do not exist. may_lack_offsets: brokers may have left out
-    committed offsets, because the login may not see all topics, and no member names those of the group."""
+    committed offsets, because the login may not see all topics, and no member names those of the group.
+    next_rebalance_at: when a member of a Kafka Streams application is to start the next rebalance, as RFC 3339; the
+    year 1970 for at once. is_settled: whether such an application is to have no rebalance that has not begun; None if
+    it does not tell. rebalance_delay_ms: how long from its last rebalance on the leader of a Connect group holds back
+    connectors and tasks that were lost with a worker. unassigned_until: when that is over, as RFC 3339. topology_epoch:
+    of a streams group (KIP-1071)."""
 
     group_id: str
     type: str
@@ -174,6 +185,11 @@ class GroupSnapshot:
     leader_library: ClientLibrary | None = None
     deleted_topics: tuple[str, ...] = ()
     may_lack_offsets: bool = False
+    next_rebalance_at: str | None = None
+    is_settled: bool | None = None
+    rebalance_delay_ms: int | None = None
+    unassigned_until: str | None = None
+    topology_epoch: int | None = None
 
     def session_of(self, member: MemberSnapshot) -> int | None:
         """The session timeout of one of its members; None where it is not known."""
@@ -285,6 +301,11 @@ class GroupSnapshot:
             "leader_library": None if self.leader_library is None else self.leader_library.to_json(),
             "deleted_topics": [*self.deleted_topics],
             "may_lack_offsets": self.may_lack_offsets,
+            "next_rebalance_at": self.next_rebalance_at,
+            "is_settled": self.is_settled,
+            "rebalance_delay_ms": self.rebalance_delay_ms,
+            "unassigned_until": self.unassigned_until,
+            "topology_epoch": self.topology_epoch,
         }
 
 
@@ -319,6 +340,11 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         leader_library=_library(group, "leader_library"),
         deleted_topics=group.names("deleted_topics") or (),
         may_lack_offsets=group.get("may_lack_offsets", (bool,), optional=True) is True,
+        next_rebalance_at=group.get("next_rebalance_at", (str,), optional=True),
+        is_settled=group.get("is_settled", (bool,), optional=True),
+        rebalance_delay_ms=group.get("rebalance_delay_ms", (int,), optional=True),
+        unassigned_until=group.get("unassigned_until", (str,), optional=True),
+        topology_epoch=group.get("topology_epoch", (int,), optional=True),
     )
 
 
@@ -449,7 +475,24 @@ def _member(data: Any, index: int) -> MemberSnapshot:
         is_readable=reader.get("is_readable", (bool,), optional=True) is not False,
         session_timeout_ms=reader.get("session_timeout_ms", (int,), optional=True),
         rebalance_timeout_ms=reader.get("rebalance_timeout_ms", (int,), optional=True),
+        work=_work(reader),
+        user_data=_user_data(reader),
     )
+
+
+def _work(reader: _Reader) -> MemberWork | None:
+    values: dict[str, Any] = {key: reader.get(key, (str,), optional=True) for key in TEXT_KEYS}
+    values |= {key: reader.names(key) for key in LIST_KEYS}
+    work = MemberWork(topology_epoch=reader.get("topology_epoch", (int,), optional=True), **values)
+    return None if work == MemberWork() else work
+
+
+def _user_data(reader: _Reader) -> UserData | None:
+    value = reader.get("assignment_user_data", (dict,), optional=True)
+    if value is None:
+        return None
+    one = _Reader(value, f"{reader.where}.assignment_user_data")
+    return UserData(length=one.get("length", (int,)), sha256=one.text("sha256"))
 
 
 def _library(reader: _Reader, key: str) -> ClientLibrary | None:

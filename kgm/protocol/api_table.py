@@ -42,4 +42,5 @@ TABLE = {
     69: ("ConsumerGroupDescribe", 0, 1, 0),
     77: ("ShareGroupDescribe", 1, 1, 0),
     89: ("StreamsGroupDescribe", 0, 0, 0),
+    90: ("DescribeShareGroupOffsets", 0, 1, 0),
 }

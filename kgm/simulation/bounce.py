@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kgm.assignors.unsupported_groups import refuse_to_migrate
 from kgm.coordinator.contract.broker_version import behavior_of
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.java.scala_map import scala_map_capacity
@@ -33,6 +34,7 @@ from kgm.simulation.report.caveats import (
     version_caveats,
 )
 from kgm.simulation.report.certainty import keeps_all_when_closed, library_doubts, may_leave
+from kgm.simulation.report.framework_doubts import framework_doubts
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.report.ranges import has_rare_extreme, ranges_of, stopped_range_ms, typical_of
 
@@ -106,8 +108,10 @@ def simulate(
     every = (*drawn, *extremes)
     is_certain = simulation.is_certain(drawn[0])
     doubts = library_doubts(snapshot, simulation.group, simulation.plan, every)
+    of_framework = framework_doubts(snapshot, simulation.group, simulation.plan)
     exact = (
         doubts.is_exact
+        and of_framework.is_exact
         and all(draw.without_times == every[0].without_times for draw in every)
         and (len(every) > 1 or is_certain)
         and not (_is_open(every) or _is_early(simulation) or is_foreign(snapshot, simulation.plan))
@@ -116,7 +120,7 @@ def simulate(
         and not (assumes_topics(snapshot, simulation.group) and every[0].rebalances)
     )
     # What libraries do otherwise is a range of its own.
-    has_one_draw = len(every) == 1 and doubts.is_exact
+    has_one_draw = len(every) == 1 and doubts.is_exact and of_framework.is_exact
     number = typical_of(drawn)
     typical = drawn[number]
     if keeps_holdings:
@@ -130,6 +134,7 @@ def simulate(
         typical=typical,
         exact=exact,
         caveats=(
+            *of_framework.caveats,
             *doubts.caveats,
             *session_caveats(shorter, SHORTEST_SESSION_MS),
             *version_caveats(snapshot, simulation.plan, others),
@@ -137,7 +142,7 @@ def simulate(
             *((_FEWER_DRAWS,) if is_out_of_time() else ()),
             *((_ONE_DRAW,) if len(every) == 1 and not exact else ()),
         ),
-        ranges=None if exact or has_one_draw else doubts.widened(ranges_of(drawn, extremes)),
+        ranges=None if exact or has_one_draw else of_framework.widened(doubts.widened(ranges_of(drawn, extremes))),
         stopped_partition_range_ms=doubts.widened_times(stopped_range_ms(drawn, extremes)),
         protocol=group.protocol.value,
     )
@@ -161,6 +166,8 @@ class Simulation:
     def of(cls, snapshot: GroupSnapshot, plan: Plan, seed: int = SEED) -> "Simulation":
         """Raises what `simulate` raises."""
         _refuse_strangers(snapshot, plan)
+        if plan.migrate:
+            refuse_to_migrate(snapshot)
         snapshot = snapshot.in_listed_order()
         group = starting_group_of(snapshot, plan.what_if)
         if plan.migrate and group.protocol is GroupProtocol.CONSUMER:
@@ -372,6 +379,7 @@ def renamed(plan: Plan, snapshot: GroupSnapshot, group: StartingGroup) -> Plan:
         bounce=tuple(names[name] for name in plan.bounce),
         scale_in=tuple(names[name] for name in plan.scale_in),
         remove=tuple(names[name] for name in plan.remove),
+        units=tuple(tuple(names[name] for name in unit) for unit in plan.units),
     )
 
 

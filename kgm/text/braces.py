@@ -1,8 +1,8 @@
 """Lists of ids as people type them: commas, and braces that the shell did not expand because of quotes or options.
 
-`app-{1..3}-StreamThread-{1..2}` is how Kafka Streams names its instances. As in bash: `{a,b}`, `{1..9}`, `{01..10}`
-(padded), `{1..9..2}`, `{a..e}`, nested. Braces that are not a list are literal (`{x}`), and so is a character after a
-backslash."""
+`app-{1..3}-{1..2}` are the instance ids of the threads of three Kafka Streams processes. As in bash: `{a,b}`, `{1..9}`,
+`{01..10}` (padded), `{1..9..2}`, `{a..e}`, nested. Braces that are not a list are literal (`{x}`), and so is a
+character after a backslash."""
 
 import re
 from collections.abc import Iterable

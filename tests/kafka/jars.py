@@ -78,6 +78,9 @@ for _version in ("2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.1.2", 
     )
 # What Kafka's own coordinator is driven with in one process (tests/coordinator/lockstep), beside the jars of a broker.
 SETS["mockito"] = (Artifact("org.mockito", "mockito-core", "5.14.2"),)
+# Kafka Streams: applications, and its own classes for what its members write. 2.4.1 writes the oldest form that kgm reads.
+for _version in ("2.4.1", KAFKA_VERSION):
+    SETS[f"streams-{_version}"] = (_kafka("kafka-streams", _version), _SLF4J_NOP)
 #: The newest version of Kafka that everything here knows.
 NEWEST_VERSION: Final = "4.4.0"
 # A name node and a data node in one process; their web server needs JAXB, which Java 17 does not have.

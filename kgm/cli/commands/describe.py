@@ -19,6 +19,8 @@ from kgm.operations.groups.unread import Unread
 SCHEMA = "kgm.describe/v1"
 #: Of more groups the coordinators' logs are not read, which takes time and bytes for each.
 _MOST_COMPLETED = 10
+#: Formats for people that have one line a process.
+_FOLDED = ("table", "markdown")
 
 
 class DescribeView(Enum):
@@ -67,28 +69,29 @@ def describe(
         snapshots = [answer for answer in answers if not isinstance(answer, KgmError)]
         if snapshots and options.is_data:  # a table does not show them
             snapshots = connected.with_kafka_versions(snapshots)
-            if len(snapshots) <= _MOST_COMPLETED:
-                from kgm.client.offsets_topic.last_rebalance import all_with_logged_timeouts
+        is_shown = options.is_data or any(one.rebalance_delay_ms for one in snapshots)
+        if is_shown and 0 < len(snapshots) <= _MOST_COMPLETED:
+            from kgm.client.offsets_topic.last_rebalance import all_with_logged_timeouts
 
-                snapshots = all_with_logged_timeouts(connected, snapshots)
+            snapshots = all_with_logged_timeouts(connected, snapshots)
         missing = [*unread(connected)]
         warn_of_unread(missing)
     errors = [*selection.errors, *(answer for answer in answers if isinstance(answer, KgmError))]
     gone = [error.group_id for error in errors if isinstance(error, NotFoundError) and error.group_id is not None]
     store_names(options, snapshots, gone=gone)
-    tables = _tables(snapshots, view, verbose=verbose) if options.has_tables else []
+    tables = _tables(snapshots, view, verbose=verbose, folds=options.output in _FOLDED) if options.has_tables else []
     emit(report(snapshots, missing, errors, tables, where, view=view, output=options.output), options)
     exit_with(errors, done=len(snapshots))
 
 
-def _tables(snapshots: Sequence[GroupSnapshot], view: DescribeView, *, verbose: bool) -> list[Table]:
+def _tables(snapshots: Sequence[GroupSnapshot], view: DescribeView, *, verbose: bool, folds: bool) -> list[Table]:
     match view:
         case DescribeView.STATE:
             return [state_table(snapshots)]
         case DescribeView.OFFSETS:
             return [offsets_table(snapshot) for snapshot in snapshots]
         case DescribeView.MEMBERS:
-            return [members_table(snapshot, verbose=verbose) for snapshot in snapshots]
+            return [members_table(snapshot, verbose=verbose, folds=folds) for snapshot in snapshots]
 
 
 def report(

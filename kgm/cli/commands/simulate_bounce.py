@@ -27,11 +27,13 @@ from kgm.cli.options.plan_words import (
     Seed,
     StopHow,
     Together,
+    Unit,
     choice_of,
     duration_of,
     member_ids_of,
     members_of,
     rolling_of,
+    unit_of,
 )
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
@@ -62,6 +64,7 @@ def simulate_bounce(
     together: Together = False,
     rolling: RollingFlag = False,
     max_unavailable: MaxUnavailable = None,
+    unit: Unit = "auto",
     pause: Annotated[
         str | None,
         typer.Option(
@@ -179,7 +182,7 @@ def simulate_bounce(
     partition passes from one member to another: away and back again is two handovers and no move. --fail-if-moves
     counts handovers, and fails also if more than N partitions are moved, such as those left without a consumer.
 
-    Members bounce one after another, as with kgm rollout, unless --max-unavailable or --together says more.
+    Processes bounce one after another, as with kgm rollout, unless --max-unavailable or --together says more.
 
     The group is live (GROUP, which is only read), a snapshot (--from-file), or made up (--members N --topic
     NAME:PARTITIONS), with up to 200000 partitions.
@@ -216,6 +219,7 @@ def simulate_bounce(
             named, rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause, order=order
         ),
         order=choice_of(MemberOrder, order, "--order") or MemberOrder.NAMED,
+        unit=unit_of(unit),
         restart_time_ms=duration_of(restart_time, "--restart-time") or 0,
         retry_every_ms=duration_of(retry_every, "--retry-every"),
         migrate=migrate,

@@ -27,7 +27,11 @@ def wait(
     group_option: Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")] = None,
     conditions: Annotated[
         list[str] | None,
-        typer.Option("--for", metavar="CONDITION", help="stable | empty | members=N | lag<=N; several must all hold."),
+        typer.Option(
+            "--for",
+            metavar="CONDITION",
+            help="stable | settled | empty | members=N | lag<=N; several must all hold.",
+        ),
     ] = None,
     settle: Annotated[
         str, typer.Option("--settle", metavar="DURATION", help="How long the conditions must hold.")
@@ -40,7 +44,9 @@ def wait(
 ) -> None:
     """Wait until a group is stable, is empty, has N members, or has a lag of at most N records.
 
-    stable: the state is Stable, and no member is reconciling or away. empty: it has had no members for a second.
+    stable: the state is Stable, and no member is reconciling or away. settled: so is a Kafka Streams application that
+    has no rebalance ahead; of other groups nothing tells that, and waiting ends with 8 at once. empty: it has had no
+    members for a second.
     members=N, members>=N, members<=N. lag<=N: over all partitions; not met while the lag of one of them is unknown.
     Several --for must hold in the same poll, and during all of --settle.
 

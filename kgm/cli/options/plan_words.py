@@ -10,6 +10,7 @@ import typer
 from kgm.model.errors import UsageError
 
 if TYPE_CHECKING:
+    from kgm.operations.bounce.units import UnitKind
     from kgm.simulation.plan.bounce_plan import Rolling
 
 E = TypeVar("E", bound=enum.Enum)
@@ -34,7 +35,16 @@ Match = Annotated[
 Everyone = Annotated[bool, typer.Option("--all", help="All members bounce.")]
 Together = Annotated[bool, typer.Option("--together", help="All at once.")]
 RollingFlag = Annotated[bool, typer.Option("--rolling", help="In batches, one after another (the default).")]
-MaxUnavailable = Annotated[int | None, typer.Option("--max-unavailable", metavar="N", help="Members in a batch (1).")]
+MaxUnavailable = Annotated[int | None, typer.Option("--max-unavailable", metavar="N", help="Processes in a batch (1).")]
+Unit = Annotated[
+    str,
+    typer.Option(
+        "--unit",
+        metavar="WHAT",
+        help="auto | member | host | instance: which members are one process and restart together. auto: the threads "
+        "of Kafka Streams; instance: ids that differ in the number at their end only.",
+    ),
+]
 RestartTime = Annotated[
     str, typer.Option("--restart-time", metavar="DURATION", help="Time from the stop of a member to its start.")
 ]
@@ -120,6 +130,13 @@ def rolling_of(
     return Rolling(
         max_unavailable=1 if max_unavailable is None else max_unavailable, pause_ms=duration_of(pause, "--pause") or 0
     )
+
+
+def unit_of(text: str) -> UnitKind:
+    """Raises UsageError."""
+    from kgm.operations.bounce.units import UnitKind
+
+    return choice_of(UnitKind, text, "--unit") or UnitKind.AUTO
 
 
 def choice_of(kind: type[E], text: str | None, option: str) -> E | None:

@@ -150,7 +150,9 @@ def _how(plan: Plan) -> str:
     """How members restart."""
     parts = ["together"] if len(plan.bounce) > 1 else []
     if plan.rolling is not None and len(plan.bounce) > 1:
-        parts = ["rolling", f"{plan.rolling.max_unavailable} at a time", _ORDERS[plan.order.value]]
+        at_once = plan.rolling.max_unavailable
+        what = "" if not plan.units else " process" if at_once == 1 else " processes"
+        parts = ["rolling", f"{at_once}{what} at a time", _ORDERS[plan.order.value]]
     parts += [f"{plan.stop.value} stop", f"back after {show_duration(plan.restart_time_ms)}"]
     if plan.remove_first:
         parts.insert(-1, "removed by one LeaveGroup")

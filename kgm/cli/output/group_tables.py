@@ -1,14 +1,18 @@
-"""Tables of groups: members, offsets, and one row for each group."""
+"""Tables of groups: members, processes, offsets, and one row for each group."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from kgm.cli.output.report import Cell, Column, Table
 from kgm.model.assignment import count
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot
+from kgm.model.work import MemberWork
 from kgm.text.durations import show_duration
 from kgm.text.wording import lost_text, many, partitions_text, past_end_text, some
+
+_AT_ONCE: Final = "1970-01-01T00:00:00.000Z"
 
 
 def heading(snapshot: GroupSnapshot) -> str:
@@ -28,8 +32,11 @@ def heading(snapshot: GroupSnapshot) -> str:
     return "  ".join(parts)
 
 
-def members_table(snapshot: GroupSnapshot, *, verbose: bool = False) -> Table:
-    """One row for each member, by identity; members without partitions too."""
+def members_table(snapshot: GroupSnapshot, *, verbose: bool = False, folds: bool = False) -> Table:
+    """One row for each member, by identity; members without partitions too. folds: one row for each process instead
+    where members are known to be threads or workers."""
+    if folds and not verbose and _has_work(snapshot):
+        return _process_table(snapshot, heading=heading(snapshot), notes=_notes(snapshot))
     extra = not verbose
     static = _static_members(snapshot)
     columns = [
@@ -50,6 +57,7 @@ def members_table(snapshot: GroupSnapshot, *, verbose: bool = False) -> Table:
         Column(title="TARGET", wide=extra),
         # Last, so that the columns of csv and tsv keep their places.
         Column(title="CLIENT", wide=extra),
+        *_thread_columns(snapshot),
     ]
     rows = [_member_row(snapshot, member) for member in sorted(snapshot.members, key=lambda member: member.identity)]
     return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_notes(snapshot))
@@ -74,11 +82,117 @@ def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot) -> list[Cell]:
         partitions_text(member.assignment) or None,
         None if target is None else partitions_text(target) or None,
         None if member.client_library is None else member.client_library.text,
+        *_thread_cells(member),
     ]
 
 
+def _has_work(snapshot: GroupSnapshot) -> bool:
+    """Whether it is known what members run beside or instead of partitions."""
+    return any(member.work is not None for member in snapshot.members)
+
+
+def _process_table(snapshot: GroupSnapshot, *, heading: str, notes: Sequence[str]) -> Table:
+    """One row for each process, by its first member; a member whose process is not known has a row of its own."""
+    processes: dict[str, list[MemberSnapshot]] = {}
+    for member in sorted(snapshot.members, key=lambda member: member.identity):
+        process_id = None if member.work is None else member.work.process_id
+        processes.setdefault(process_id or member.member_id, []).append(member)
+    is_connect = snapshot.protocol_type == "connect"
+    columns = [
+        Column(title="WORKER" if is_connect else "PROCESS"),
+        Column(title="INSTANCE-ID"),
+        Column(title="THREADS", right=True, left_out=3),
+        Column(title="HOST", left_out=1),
+        Column(title="ENDPOINT", left_out=2),
+        Column(title="STATUS", left_out=4),
+        Column(title="CONNECTORS"),
+        Column(title="TASKS" if is_connect else "ACTIVE"),
+        Column(title="STANDBY"),
+        Column(title="WARM-UP"),
+        Column(title="LAG", right=True),
+    ]
+    rows = [_process_row(members, is_connect=is_connect) for members in processes.values()]
+    is_needed = [any(row[i] is not None for row in rows) and (i != 2 or not is_connect) for i in range(len(columns))]
+    return Table(
+        columns=[column for column, needed in zip(columns, is_needed, strict=True) if needed],
+        rows=[[cell for cell, needed in zip(row, is_needed, strict=True) if needed] for row in rows],
+        heading=heading,
+        notes=notes,
+    )
+
+
+def _process_row(members: Sequence[MemberSnapshot], *, is_connect: bool) -> list[Cell]:
+    first = members[0]
+    work = first.work
+    endpoint = None if work is None else work.user_endpoint
+    process = endpoint if is_connect else None if work is None else work.process_id
+    lags = [member.lag for member in members if member.lag is not None]
+    return [
+        process or first.member_id,
+        ",".join(one.group_instance_id for one in members if one.group_instance_id is not None) or None,
+        len(members),
+        ",".join(dict.fromkeys(member.client_host for member in members)) or None,
+        None if is_connect else endpoint,
+        ",".join(dict.fromkeys(member.status for member in members)),
+        _tasks(members, lambda work: work.connectors),
+        _tasks(members, lambda work: work.active_tasks),
+        _tasks(members, lambda work: work.standby_tasks),
+        _tasks(members, lambda work: work.warmup_tasks),
+        sum(lags) if lags else None,
+    ]
+
+
+def _tasks(members: Iterable[MemberSnapshot], of: Callable[[MemberWork], tuple[str, ...] | None]) -> str | None:
+    lists = [of(member.work) for member in members if member.work is not None]
+    return " ".join(task for tasks in lists if tasks is not None for task in tasks) or None
+
+
+def _thread_columns(snapshot: GroupSnapshot) -> list[Column]:
+    """What a table of members has beside: shown where there is something to show, and always in data formats."""
+    titles = ("PROCESS", "ENDPOINT", "ACTIVE-TASKS", "STANDBY-TASKS", "WARMUP-TASKS", "CONNECTORS")
+    is_shown = _has_work(snapshot)
+    return [Column(title=title, wide=is_shown, data=not is_shown) for title in titles]
+
+
+def _thread_cells(member: MemberSnapshot) -> list[Cell]:
+    """The cells of `_thread_columns`."""
+    work = member.work
+    if work is None:
+        return [None] * 6
+    lists = (work.active_tasks, work.standby_tasks, work.warmup_tasks, work.connectors)
+    return [work.process_id, work.user_endpoint, *(" ".join(tasks) if tasks else None for tasks in lists)]
+
+
+def _work_notes(snapshot: GroupSnapshot) -> list[str]:
+    """What is still to come, and what cannot be read."""
+    unread = sum(member.work is None for member in snapshot.members) if _has_work(snapshot) else 0
+    return [
+        *([f"what {many(unread, 'member')} run cannot be decoded"] if unread else []),
+        *([text] if (text := _next_rebalance(snapshot)) else []),
+        *([text] if (text := _held_back(snapshot)) else []),
+    ]
+
+
+def _next_rebalance(snapshot: GroupSnapshot) -> str | None:
+    if snapshot.next_rebalance_at is not None:
+        is_at_once = snapshot.next_rebalance_at == _AT_ONCE
+        when = "at once" if is_at_once else f"at {snapshot.next_rebalance_at}"
+        return f"not settled: a member starts the next rebalance {when}"
+    if snapshot.is_settled is False:
+        return "not settled: a member starts another rebalance"
+    return "settled: no rebalance is scheduled" if snapshot.is_settled else None
+
+
+def _held_back(snapshot: GroupSnapshot) -> str | None:
+    if not snapshot.rebalance_delay_ms:
+        return None
+    until = f", until {snapshot.unassigned_until}" if snapshot.unassigned_until else ""
+    delay = show_duration(snapshot.rebalance_delay_ms)
+    return f"what was lost with a worker stays unassigned for {delay} from the last rebalance{until}"
+
+
 def _notes(snapshot: GroupSnapshot) -> list[str]:
-    return [*_unowned_partitions(snapshot), *_odd_offsets(snapshot)]
+    return [*_work_notes(snapshot), *_unowned_partitions(snapshot), *_odd_offsets(snapshot)]
 
 
 def _odd_offsets(snapshot: GroupSnapshot) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kgm.cli.output.contracts.planning.plan import advice_json, limits_json, plan_json, what_if_json
 from kgm.cli.output.report import Cell, Column, Report, Table
 from kgm.model.errors import ConditionNotMet
+from kgm.simulation.plan.bounce_plan import units_of
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
 
@@ -130,7 +131,9 @@ def _asked(found: FoundPlans) -> str:
         back = f"back after up to {show_duration(base.longest_restart_ms)}"
     away = [] if most is None else [f"at most {most} away at a time"]
     how = ", ".join([*away, f"{base.stop.value} stop", back])
-    return f"{many(len(base.bounce), 'member')} to restart ({how})"
+    processes = len(units_of(base.bounce, base.units))
+    of = "" if not base.units else " of 1 process" if processes == 1 else f" of {processes} processes"
+    return f"{many(len(base.bounce), 'member')}{of} to restart ({how})"
 
 
 def _what_ifs(found: FoundPlans) -> list[Table]:

@@ -63,7 +63,7 @@ class RolloutPrinter:
         for number, step in enumerate(steps, 1):
             commands = [one for one in planned.commands if one[0].step == number]
             for place, (target, argv) in enumerate(commands):
-                if step.remove and step.comes_back and place == len(step.members):
+                if step.remove and step.comes_back and place == len(commands) // 2:
                     self._planned_removal(step, number, len(steps))
                 self._add(_planned_json(target, argv, len(steps), self._group_id), shell_line(argv), number)
             if step.remove and not step.comes_back:

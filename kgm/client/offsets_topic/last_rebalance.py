@@ -1,5 +1,5 @@
 """What no API returns of a classic group, from the log of its coordinator: session and rebalance timeout, generation,
-leader.
+leader, and the end of the delay that the leader of a Connect group has set.
 
 Kafka keeps a group's last rebalance as a record of the topic `__consumer_offsets`, which may be read like any other
 topic by who has READ on it (Kafka: GroupMetadataValue). It is read from its end back, until the group's record or the
@@ -29,6 +29,8 @@ from kgm.records.record import decode_record
 #: Bytes that are read for one group at most, plus one fetch.
 MAX_BYTES: Final = 16 << 20
 _FIRST_WINDOW = 2_000
+#: A time up to here plus a delay of 32 bits has a text.
+_LAST_MS = 250_000_000_000_000
 #: The share of the remaining time.
 _SHARE = 0.25
 
@@ -61,12 +63,22 @@ def _completed(snapshot: GroupSnapshot, record: tuple[bytes, int] | None) -> Gro
         _with_libraries(snapshot, value).with_member_timeouts(recorded_timeouts_ms(value)),
         generation=value.generation if snapshot.generation is None else snapshot.generation,
         leader=value.leader or None,
+        unassigned_until=_end_of_delay(snapshot, value.current_state_timestamp),
     )
 
 
 def recorded_timeouts_ms(value: GroupMetadataValue) -> dict[str, tuple[int, int]]:
     """Each member's timeouts, as `GroupSnapshot.with_member_timeouts` takes them."""
     return {member.member_id: (member.session_timeout, member.rebalance_timeout) for member in value.members}
+
+
+def _end_of_delay(snapshot: GroupSnapshot, rebalanced_ms: int) -> str | None:
+    """rebalanced_ms: when the group became Stable, which is when the leader sent the delay; -1 if that is not known."""
+    from kgm.text.timestamps import rfc3339
+
+    if not snapshot.rebalance_delay_ms or not 0 <= rebalanced_ms <= _LAST_MS:
+        return None
+    return rfc3339(rebalanced_ms + snapshot.rebalance_delay_ms)
 
 
 def _with_libraries(snapshot: GroupSnapshot, value: GroupMetadataValue) -> GroupSnapshot:

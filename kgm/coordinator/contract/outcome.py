@@ -6,7 +6,6 @@ These are named tuples because they are made for every event, and timer keys are
 import enum
 from typing import NamedTuple, NewType
 
-from kgm.model.ids import Millis
 from kgm.protocol.struct import Message
 from kgm.records.record import Record
 
@@ -15,6 +14,8 @@ __all__ = [
     "session_key",
 ]  # fmt: skip
 
+#: Milliseconds, as a time or as a duration.
+Millis = NewType("Millis", int)
 #: Identifies a request until its reply. The caller chooses it; it must be unique among the requests without a reply.
 Ticket = NewType("Ticket", int)
 

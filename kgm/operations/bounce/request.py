@@ -8,6 +8,7 @@ from kgm.model.assignment import count
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup
+from kgm.operations.bounce.units import UnitKind, units_in, units_of_group, with_whole_units
 from kgm.simulation.plan.bounce_plan import MemberOrder, Plan, PlanOptions, WhatIf, with_versions_of, without
 
 
@@ -18,7 +19,7 @@ class BounceRequest(PlanOptions):
     instance_ids, member_ids, patterns (globs on identities), everyone: the members that bounce. In the order NAMED
     those of patterns, and everyone, go by identity. Ids in `scale_in` and `remove` are of either kind; these members do
     not bounce, even if a pattern or `everyone` includes them. scale_out: None: as many as there are pre-registered ids
-    without a member."""
+    without a member. unit: what restarts as one; all members of a process bounce if one of them does."""
 
     instance_ids: tuple[str, ...] = ()
     member_ids: tuple[str, ...] = ()
@@ -28,6 +29,7 @@ class BounceRequest(PlanOptions):
     remove: tuple[str, ...] = ()
     scale_out: int | None = None
     pre_registered: tuple[str, ...] = ()
+    unit: UnitKind = UnitKind.AUTO
 
 
 def plan_for(request: BounceRequest, group: BounceGroup) -> Plan:
@@ -43,7 +45,9 @@ def plan_for(request: BounceRequest, group: BounceGroup) -> Plan:
     options = {each.name: getattr(request, each.name) for each in fields(PlanOptions)}
     options["what_if"] = _what_if(request.what_if, group)
     options["settings"] = {**group.broker_settings, **request.settings}
-    bouncing = _bouncing(request, snapshot, excluded=(*scale_in, *removed))
+    named = _bouncing(request, snapshot, excluded=(*scale_in, *removed))
+    threads = without(with_whole_units(named, units_in(snapshot.members, request.unit)), (*scale_in, *removed, *named))
+    bouncing = (*named, *threads)
     if request.rolling is not None:
         bouncing = ordered(bouncing, snapshot, request.order)
         if request.order is MemberOrder.NAMED and (request.everyone or request.patterns):
@@ -54,6 +58,7 @@ def plan_for(request: BounceRequest, group: BounceGroup) -> Plan:
         remove=removed,
         scale_out=scale_out,
         pre_registered=request.pre_registered,
+        units=units_of_group(snapshot, request.unit, bouncing),
         **options,
     )
     return with_versions_of(snapshot, plan)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from kgm.clients.table import KNOWN_ASSIGNORS
 from kgm.model.assignment import count, owners
 from kgm.model.changes import owned
 from kgm.model.snapshot import GroupSnapshot
@@ -202,6 +203,7 @@ def protocols(facts: GroupFacts) -> Iterator[Finding]:
         and group.protocol_type == "consumer"
         and group.members
         and facts.supports_consumer_protocol
+        and _may_migrate(group)
     ):
         eager = group.assignor in _EAGER and bool(facts.dynamic)
         yield facts.finding(
@@ -211,6 +213,13 @@ def protocols(facts: GroupFacts) -> Iterator[Finding]:
             f"assignor: {group.assignor or 'unknown'}",
             run=("simulate-bounce", "--all", "--rolling", "--compare"),
         )  # fmt: skip
+
+
+def _may_migrate(group: GroupSnapshot) -> bool:
+    """Whether its clients have the consumer protocol, and brokers would upgrade it while it runs: they refuse to where
+    assignments carry user data, and what an assignor of one's own does, the brokers' do not."""
+    is_known = group.assignor is None or group.assignor in KNOWN_ASSIGNORS
+    return is_known and not any(member.user_data for member in group.members)
 
 
 CHECKS: Final = (

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import MemberSnapshot
+from kgm.operations.bounce.units import units_in, with_whole_units
 
 _GLOB = frozenset("*?[")
 
@@ -43,9 +44,10 @@ class DrainTarget:
             and (not self.identities or _matches_any(member.identity, self.identities))
         )
 
-    def taken_from(self, members: Iterable[MemberSnapshot]) -> tuple[str, ...]:
-        """The identities of the members that are taken away, sorted."""
-        return tuple(sorted(member.identity for member in members if self.takes(member)))
+    def taken_from(self, members: Sequence[MemberSnapshot]) -> tuple[str, ...]:
+        """The identities of the members that are taken away, sorted; of a process that is, all of its threads."""
+        taken = [member.identity for member in members if self.takes(member)]
+        return tuple(sorted(with_whole_units(taken, units_in(members))))
 
     def unmatched(self, members: Sequence[MemberSnapshot]) -> tuple[str, ...]:
         """The values that no member matches, each as an option: `--host 10.0.3.17`."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgm.model.assignment import count
-from kgm.model.errors import KgmError, TimedOutError
+from kgm.model.errors import KgmError, RefusedError, TimedOutError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.prediction import simulate
@@ -120,25 +120,31 @@ def find_plans(
     """Search. on_shape: called with the number of ways that are done, and of all. executor: plays the draws; that
     makes no difference to the answer.
 
-    is_out_of_time: ends the search early; then the answer depends on the machine. Raises what `plan_for` and `simulate`
-    raise for the first way, and TimedOutError if the time is not enough for that."""
+    is_out_of_time: ends the search early; then the answer depends on the machine. A way that cannot be predicted is no
+    plan: a restart of a Kafka Streams application without a rebalance can be, and another one cannot. Raises what
+    `plan_for` and `simulate` raise where there is no other way, and TimedOutError if the time is not enough for one."""
     base = plan_for(task.request, task.group)
     shapes = shapes_of(
         task.group.snapshot, base.bounce, max_unavailable=task.max_unavailable, pauses_ms=task.pauses_ms,
-        may_remove=_stay_members(task.group.snapshot, base),
+        may_remove=_stay_members(task.group.snapshot, base), units=base.units,
     )  # fmt: skip
     trial = _Trial(task=task, base=base, draws=draws, seed=seed, is_out_of_time=is_out_of_time, executor=executor)
     tried: list[tuple[PlanShape, PlanCosts]] = []
+    refused: list[RefusedError] = []
     for number, shape in enumerate(shapes):
         on_shape(number, len(shapes))
         if tried and (trial.cost >= affordable(budget_ms) or is_out_of_time()):
             break
         try:
             tried.append((shape, trial.costs_of(shape, base.what_if)))
+        except RefusedError as error:
+            refused.append(error)
         except TimedOutError:
             if not tried:
                 raise
             break
+    if refused and not tried:
+        raise refused[0]
     kept = [(shape, costs) for shape, costs in tried if not task.limits.exceeded(costs)]
     front = sorted(unbeaten(kept), key=lambda one: one[1].rank(task.objective))
     closest = None if front else min(tried, key=lambda one: _distance(task, one[1]))
@@ -151,7 +157,7 @@ def find_plans(
         closest_exceeds=() if closest is None else task.limits.exceeded(closest[1]),
         what_ifs=what_ifs,
         not_played=not_played,
-        tried=len(tried),
+        tried=len(tried) + len(refused),
         ways=len(shapes),
     )
 

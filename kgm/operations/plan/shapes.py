@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.request import ordered
-from kgm.simulation.plan.bounce_plan import MemberOrder, Rolling
+from kgm.simulation.plan.bounce_plan import MemberOrder, Rolling, batches_of, units_of
 from kgm.text.durations import typed_duration
 
 #: Pauses between batches that are tried. They matter where a stopped process stays a member for a while.
@@ -20,12 +20,13 @@ _ORDERS = (MemberOrder.ID, MemberOrder.LEADER_LAST, MemberOrder.HOST, MemberOrde
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanShape:
-    """One way. rolling: None: all members together. bounce: the members in their order. removes_first: whether a batch
-    that has stopped is removed before it starts again."""
+    """One way. rolling: None: all members together. bounce: the members in their order. units: those that are one
+    process. removes_first: whether a batch that has stopped is removed before it starts again."""
 
     rolling: Rolling | None
     order: MemberOrder
     bounce: tuple[str, ...]
+    units: tuple[tuple[str, ...], ...] = ()
     removes_first: bool = False
 
     @property
@@ -43,20 +44,21 @@ class PlanShape:
 
     @property
     def batches(self) -> tuple[frozenset[str], ...]:
-        size = len(self.bounce) if self.rolling is None else self.rolling.max_unavailable
-        return tuple(frozenset(self.bounce[first : first + size]) for first in range(0, len(self.bounce), size))
+        size = None if self.rolling is None else self.rolling.max_unavailable
+        return tuple(map(frozenset, batches_of(self.bounce, self.units, size)))
 
 
 def shapes_of(
     snapshot: GroupSnapshot, bouncing: Sequence[str], *, max_unavailable: int | None = None,
-    pauses_ms: Sequence[int] = PAUSES_MS, may_remove: bool = False,
+    pauses_ms: Sequence[int] = PAUSES_MS, may_remove: bool = False, units: tuple[tuple[str, ...], ...] = (),
 ) -> tuple[PlanShape, ...]:  # fmt: skip
     """Every way to restart these members, those first that differ most: a search that ends early has seen some of each.
 
-    Two ways with the same batches, one after another, are one. max_unavailable: the most members that may be away at
-    the same time. may_remove: whether each way is also one with `removes_first`. An order that the group does not have,
-    or whose leader is not known, is left out."""
-    most = min(max_unavailable or len(bouncing), len(bouncing))
+    Two ways with the same batches, one after another, are one. units: members that are one process. max_unavailable:
+    the most processes that may be away at the same time. may_remove: whether each way is also one with `removes_first`.
+    An order that the group does not have, or whose leader is not known, is left out."""
+    processes = len(units_of(bouncing, units))
+    most = min(max_unavailable or processes, processes)
     coarse = _coarse(most)
     others = [size for size in range(1, most + 1) if size not in coarse]
     orders = list(_orders(snapshot, bouncing))
@@ -65,15 +67,18 @@ def shapes_of(
         for sizes in (coarse, others):
             for order, members in orders:
                 for size, removes_first in itertools.product(sizes, (False, True) if may_remove else (False,)):
-                    shape = replace(_shape(members, size, order, pause_ms), removes_first=removes_first)
+                    shape = replace(_shape(members, units, size, order, pause_ms), removes_first=removes_first)
                     pause = 0 if shape.rolling is None else pause_ms
                     shapes.setdefault((pause, shape.batches, removes_first), shape)
     return tuple(shapes.values())
 
 
-def _shape(members: tuple[str, ...], size: int, order: MemberOrder, pause_ms: int) -> PlanShape:
-    rolling = None if size == len(members) else Rolling(max_unavailable=size, pause_ms=pause_ms)
-    return PlanShape(rolling=rolling, order=order, bounce=members)
+def _shape(
+    members: tuple[str, ...], units: tuple[tuple[str, ...], ...], size: int, order: MemberOrder, pause_ms: int
+) -> PlanShape:
+    is_everyone = size == len(units_of(members, units))
+    rolling = None if is_everyone else Rolling(max_unavailable=size, pause_ms=pause_ms)
+    return PlanShape(rolling=rolling, order=order, bounce=members, units=units)
 
 
 def _coarse(most: int) -> tuple[int, ...]:

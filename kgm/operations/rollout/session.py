@@ -140,6 +140,7 @@ def plan_rollout(
         limits=limits,
         assume_stopped=assume_stopped,
         pods=dict(pods or {}),
+        units=plan.units,
         restart_time_ms=plan.restart_time_ms,
         pause_ms=0 if plan.rolling is None else plan.rolling.pause_ms,
         stop=plan.stop,

@@ -78,6 +78,7 @@ class RolloutSpec:
     removed before `command` starts them again. failure_command: with `OnFailure.RUN`. allows_any_value: whether values
     in commands may have characters that a shell interprets. assume_stopped: whether a member counts as stopped when its
     command has succeeded, although nothing that kgm sees shows it. pods: by identity, if members were resolved to pods.
+    units: members that are one process, for which a command runs once.
     settings: of the broker, as the operator gave them."""
 
     group_id: str
@@ -91,6 +92,7 @@ class RolloutSpec:
     limits: RolloutLimits = field(default_factory=RolloutLimits)
     assume_stopped: bool = False
     pods: Mapping[str, str] = field(default_factory=dict)
+    units: tuple[tuple[str, ...], ...] = ()
     restart_time_ms: int = 10_000
     pause_ms: int = 0
     stop: Stop = Stop.CLEAN
@@ -176,6 +178,7 @@ class RolloutSpec:
                 RolloutStep(kind=StepKind(step["kind"]), members=tuple(step["members"]), remove=tuple(step["remove"]))
                 for step in data["steps"]
             )
+            values["units"] = tuple(map(tuple, data.get("units", ())))
             values["limits"] = RolloutLimits(**data["limits"])
             values["on_failure"] = OnFailure(data["on_failure"])
             values["stop"] = Stop(data["stop"])
@@ -198,6 +201,8 @@ class RolloutSpec:
             raise UsageError("the journal has no valid plan: it has no steps, or a member twice")
         if any(not step.members or not set(step.remove) <= set(step.members) for step in self.steps):
             raise UsageError("the journal has no valid plan: a step has no members, or removes others")
+        if not all(_fits(unit, tuple[str, ...]) for unit in self.units):
+            raise UsageError("the journal has no valid plan: units are lists of names")
         if self.kafka_version is not None:
             BrokerVersion.parse(self.kafka_version)
         for step in self.steps:

@@ -8,13 +8,20 @@ from kgm.model.changes import by_identity
 from kgm.model.errors import NotFoundError, RefusedError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.rollout.spec import RolloutSpec, RolloutStep
-from kgm.operations.rollout.template import CommandTarget, CommandTemplate, environment, refuse_shared_commands
+from kgm.operations.rollout.template import (
+    CommandTarget,
+    CommandTemplate,
+    environment,
+    one_of_each_process,
+    refuse_shared_commands,
+)
 
 
 def targets_of(spec: RolloutSpec, step: RolloutStep, number: int, group: GroupSnapshot) -> list[CommandTarget]:
     """In the order of the step. number: of the step, from 1. Raises NotFoundError for a member that is not there."""
     members = by_identity(group)
     places = {name: place for place, name in enumerate(spec.members)}
+    processes = {name: unit[0] for unit in spec.units for name in unit}
     targets = []
     for name in step.members:
         if name not in members:
@@ -31,6 +38,7 @@ def targets_of(spec: RolloutSpec, step: RolloutStep, number: int, group: GroupSn
                 host=member.client_host.removeprefix("/"),
                 pod=spec.pods.get(name),
                 partitions=member.assignment,
+                unit=processes.get(name),
             )
         )
     return targets
@@ -48,7 +56,7 @@ def check_commands(spec: RolloutSpec, group: GroupSnapshot) -> list[tuple[Comman
         for template in spec.templates(step):
             by_command.setdefault(template, []).append(targets)
             _refuse_missing_program(template)
-            for target in targets:
+            for target in one_of_each_process(targets):
                 environment(target, {})
                 commands.append((target, template.argv(target)))
     for template, batches in by_command.items():

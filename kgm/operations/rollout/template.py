@@ -43,7 +43,8 @@ _HINT: Final = "the placeholders are " + " ".join(f"{{{name}}}" for name in VARI
 class CommandTarget:
     """The member for which a command runs. index: its place among the members of the plan, from 0. step: from 1.
 
-    host: the address from which the member is connected. pod: None unless members were resolved to pods."""
+    host: the address from which the member is connected. pod: None unless members were resolved to pods. unit: the
+    first member of its process, which the command is run for; None: the member is a process of its own."""
 
     group_id: str
     step: int
@@ -54,6 +55,7 @@ class CommandTarget:
     host: str
     pod: str | None
     partitions: Partitions
+    unit: str | None = None
 
     @property
     def identity(self) -> str:
@@ -179,10 +181,17 @@ def refuse_shared_commands(template: CommandTemplate, steps: Sequence[Sequence[C
                 )
 
 
+def one_of_each_process(targets: Sequence[CommandTarget]) -> list[CommandTarget]:
+    """The first member of each process."""
+    return list({target.unit or target.identity: target for target in reversed(targets)}.values())[::-1]
+
+
 def once_each(template: CommandTemplate, targets: Sequence[CommandTarget]) -> list[CommandTarget]:
-    """One of the members for each command: two members of one host are restarted by one `ssh {host} ...`."""
+    """One of the members for each command: a process is restarted once, and two members of one host are restarted by
+    one `ssh {host} ...`."""
+    targets = one_of_each_process(targets)
     if template.is_shell or not template.uses:
-        return [*targets]
+        return targets
     return list({tuple(template.argv(target)): target for target in reversed(targets)}.values())[::-1]
 
 

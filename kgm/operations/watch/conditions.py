@@ -18,13 +18,14 @@ _FORM: Final = re.compile(r"(members|lag)\s*(<=|>=|==|=)\s*(\d+)")
 _COMPARE: Final[dict[str, Callable[[int, int], bool]]] = {
     "<=": operator.le, ">=": operator.ge, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
-_FORMS: Final = "stable, empty, members=N, members>=N, members<=N or lag<=N"
+_FORMS: Final = "stable, settled, empty, members=N, members>=N, members<=N or lag<=N"
 
 
 class Subject(StrEnum):
     """What a condition is about."""
 
     STABLE = "stable"
+    SETTLED = "settled"
     EMPTY = "empty"
     MEMBERS = "members"
     LAG = "lag"
@@ -62,6 +63,8 @@ class Condition:
         match self.subject:
             case Subject.STABLE:
                 return _stable(group)
+            case Subject.SETTLED:
+                return _settled(group)
             case Subject.EMPTY:
                 is_empty = not group.members
                 return ConditionState(met=is_empty, seen="no members" if is_empty else _members(group))
@@ -104,9 +107,9 @@ class Condition:
 
 
 def parse_condition(text: str) -> Condition:
-    """`stable`, `empty`, `members=N`, `members>=N`, `members<=N`, `lag<=N`. Raises UsageError."""
+    """`stable`, `settled`, `empty`, `members=N`, `members>=N`, `members<=N`, `lag<=N`. Raises UsageError."""
     plain = text.strip().lower()
-    if plain in (Subject.STABLE, Subject.EMPTY):
+    if plain in (Subject.STABLE, Subject.SETTLED, Subject.EMPTY):
         return Condition(text=plain, subject=Subject(plain))
     match = _FORM.fullmatch(plain)
     if match is None or (match[1] == Subject.LAG and match[2] == ">="):
@@ -125,3 +128,17 @@ def _stable(group: GroupSnapshot) -> ConditionState:
     if unready:
         return ConditionState(met=False, seen=f"{group.state}, but {', '.join(unready[:3])}")
     return ConditionState(met=True, seen=group.state)
+
+
+def _settled(group: GroupSnapshot) -> ConditionState:
+    """Whether a Kafka Streams application is stable and starts no rebalance by itself."""
+    stable = _stable(group)
+    if not stable.met:
+        return stable
+    if group.is_settled is None:
+        seen = "it does not tell whether it is settled: only Kafka Streams does, from 2.6 on, with the classic protocol"
+        return ConditionState(met=False, seen=seen, is_final=True)
+    if group.is_settled:
+        return ConditionState(met=True, seen="settled")
+    when = f", due at {group.next_rebalance_at}" if group.next_rebalance_at else ""
+    return ConditionState(met=False, seen=f"not settled: a member starts another rebalance{when}")

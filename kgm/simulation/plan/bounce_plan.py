@@ -1,8 +1,9 @@
 """What will be done to a group, as data: who stops, how, for how long, and what is supposed to be different."""
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from kgm.coordinator.contract.broker_version import REFERENCE, BrokerVersion
@@ -51,7 +52,8 @@ class MemberOrder(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rolling:
-    """Batches one after another. The next one begins `pause_ms` after the group is stable again."""
+    """Batches one after another, each of so many units (`Plan.units`). The next one begins `pause_ms` after the group
+    is stable again."""
 
     max_unavailable: int = 1
     pause_ms: int = 0
@@ -119,7 +121,8 @@ class Plan(PlanOptions):
     bounce: they stop, and start again after `restart_time_ms`, in the order given if `rolling`. scale_in: they stop and
     stay away. remove: they stop, then an operator removes them with one LeaveGroup. scale_out: how many new members
     join. pre_registered: instance ids that are to come, which new members get first. With `rolling` everything else is
-    done before the first batch, and the group is stable again in between.
+    done before the first batch, and the group is stable again in between. units: members of `bounce` that are one
+    process, and so stop and start together; the others are processes of their own.
 
     Raises UsageError for a plan that does nothing, names a member twice, or has a number that is too low."""
 
@@ -128,6 +131,7 @@ class Plan(PlanOptions):
     remove: tuple[str, ...] = ()
     scale_out: int = 0
     pre_registered: tuple[str, ...] = ()
+    units: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if not (self.bounce or self.scale_in or self.remove or self.scale_out):
@@ -178,10 +182,7 @@ class Plan(PlanOptions):
 
     def batches(self) -> tuple[tuple[str, ...], ...]:
         """The members of `bounce` in groups that are down at the same time, in order."""
-        if self.rolling is None:
-            return (self.bounce,) if self.bounce else ()
-        size = self.rolling.max_unavailable
-        return tuple(self.bounce[i : i + size] for i in range(0, len(self.bounce), size))
+        return batches_of(self.bounce, self.units, None if self.rolling is None else self.rolling.max_unavailable)
 
     def to_json(self) -> dict[str, Any]:
         """The plan as it was understood."""
@@ -194,6 +195,7 @@ class Plan(PlanOptions):
             "scale_out_every_ms": self.scale_out_every_ms,
             "target_size": self.target_size,
             "pre_registered": list(self.pre_registered),
+            "units": [list(unit) for unit in self.units],
             "mode": "together" if rolling is None else "rolling",
             "max_unavailable": None if rolling is None else rolling.max_unavailable,
             "pause_ms": None if rolling is None else rolling.pause_ms,
@@ -237,6 +239,22 @@ def _refuse_overlap(plan: Plan) -> None:
 def _refuse_below(what: str, value: int, lowest: int) -> None:
     if value < lowest:
         raise UsageError(f"{what} is {value}, the lowest is {lowest}")
+
+
+def units_of(bounce: Sequence[str], units: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    """Everyone that bounces, by process, in the order in which the first of each is named."""
+    place = {name: number for number, unit in enumerate(units) for name in unit}
+    together: dict[int | str, list[str]] = {}
+    for name in bounce:
+        together.setdefault(place.get(name, name), []).append(name)
+    return tuple(map(tuple, together.values()))
+
+
+def batches_of(bounce: Sequence[str], units: Iterable[Sequence[str]], size: int | None) -> tuple[tuple[str, ...], ...]:
+    """Those that are down at the same time: `size` units at once, or all (None)."""
+    every = units_of(bounce, units)
+    step = len(every) if size is None else size
+    return tuple(tuple(chain(*every[i : i + step])) for i in range(0, len(every), step)) if every else ()
 
 
 def without(names: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:

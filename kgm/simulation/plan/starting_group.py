@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_known
 from kgm.assignors.contract import refuse_too_many_partitions
 from kgm.assignors.server.broker_view import as_the_broker_sees
-from kgm.assignors.unsupported_groups import STREAMS, refuse_unsupported
+from kgm.assignors.unsupported_groups import refuse_unsupported
 from kgm.clients.recognition import recognise_by_ids
 from kgm.clients.table import CLIENTS, SAME_ASSIGNOR
 from kgm.coordinator.contract.topic_image import Topic, TopicImage, topic_id
@@ -16,6 +16,7 @@ from kgm.model.assignment import Assignment, Partitions
 from kgm.model.client_library import ClientLibrary, stated_library
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
 from kgm.simulation.plan.client_library import Library, played_as
 from kgm.text.wording import many
@@ -71,7 +72,8 @@ class StartingGroup:
     group it is the map that a leader sees (`play.leader`), in a consumer group the broker's own (`play.seed_records`).
     has_offsets: whether it has committed offsets, None if that is not known; a broker deletes a group without any when
     it finds it empty. caveats: what had to be assumed. unknown_assignor: the one that it has
-    if kgm does not know it; then `assignor` stands for it, and who gets what is not known."""
+    if kgm does not know it; then `assignor` stands for it, and who gets what is not known. has_user_data: whether
+    assignments carry user data, by which a broker takes the assignor for a custom one."""
 
     group_id: str
     assignor: str
@@ -85,6 +87,7 @@ class StartingGroup:
     caveats: tuple[str, ...] = ()
     protocol: GroupProtocol = GroupProtocol.CLASSIC
     unknown_assignor: str | None = None
+    has_user_data: bool = False
 
     @property
     def assignment(self) -> dict[str, Partitions]:
@@ -118,8 +121,8 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
     Raises RefusedError for a group that cannot be simulated, NotFoundError for one that does not exist, UsageError for
     an assignor that brokers do not have."""
     _refuse_unplayable(snapshot)
-    other = what_if.assignor not in (None, STREAMS) or what_if.protocol is GroupProtocol.CONSUMER
-    if snapshot.assignor == STREAMS and other:
+    other = what_if.assignor not in (None, STREAMS_ASSIGNOR) or what_if.protocol is GroupProtocol.CONSUMER
+    if snapshot.assignor == STREAMS_ASSIGNOR and other:
         refuse_unsupported(snapshot)  # these members are assigned tasks, and another assignor would assign partitions
     snapshot = snapshot.in_listed_order()
     protocol = what_if.protocol or GroupProtocol(snapshot.type)
@@ -133,7 +136,7 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
     rebalances_ms = _timeouts(what_if.rebalance_timeout_ms, seen_ms, rebalance_ms, "rebalance", matters)
     generation = snapshot.generation if snapshot.type == "classic" else snapshot.group_epoch
     assignor = _assignor(snapshot, what_if, protocol)
-    is_playable = protocol is GroupProtocol.CONSUMER or assignor == STREAMS or is_known(assignor)
+    is_playable = protocol is GroupProtocol.CONSUMER or assignor == STREAMS_ASSIGNOR or is_known(assignor)
     group = StartingGroup(
         group_id=snapshot.group_id,
         assignor=assignor if is_playable or what_if.assignor else CLASSIC_ASSIGNOR,
@@ -150,6 +153,7 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
         listing_capacity=_listing_capacity(snapshot, protocol),
         has_offsets=_has_offsets(snapshot),
         caveats=tuple(caveats),
+        has_user_data=any(member.user_data is not None for member in snapshot.members),
     )
     if any(member.rack for member in group.members):
         group = _with_caveat(
@@ -197,7 +201,7 @@ def _refuse_unplayable(snapshot: GroupSnapshot) -> None:
     group_id = snapshot.group_id
     if snapshot.state == "Dead":
         raise NotFoundError(f"group {group_id} does not exist", group_id=group_id)
-    if snapshot.type not in ("classic", "consumer") or (snapshot.members and snapshot.assignor != STREAMS):
+    if snapshot.type not in ("classic", "consumer") or (snapshot.members and snapshot.assignor != STREAMS_ASSIGNOR):
         refuse_unsupported(snapshot)
     if any(member.protocol == "classic" for member in snapshot.members) and snapshot.type == "consumer":
         raise RefusedError(

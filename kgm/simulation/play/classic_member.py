@@ -170,6 +170,7 @@ class ScriptedClassicMember(ScriptedMember):
                 group.listing_capacity or DEFAULT_CAPACITY,
                 has_scala_maps=world.behavior.has_scala_maps,
                 cache=world.cache,
+                has_user_data=group.has_user_data,
             )
             rows = [SyncGroupRequestAssignment(member_id=who, assignment=blob) for who, blob in assigned.items()]
         names_protocol = self.profile.sync_version >= _SYNC_NAMES_PROTOCOL_FROM

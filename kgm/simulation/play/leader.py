@@ -10,11 +10,11 @@ from typing import NamedTuple, TypeVar
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_cooperative, is_known
 from kgm.assignors.client.librdkafka import with_metadata_order
 from kgm.assignors.contract import Assigned
-from kgm.assignors.unsupported_groups import STREAMS
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_order
 from kgm.java.scala_map import grown_scala_capacity, scala_map_order
 from kgm.model.assignment import Partitions
 from kgm.model.errors import RefusedError
+from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.protocol.messages.join_group_response import JoinGroupResponseMember
 from kgm.protocol.subscription import (
     NO_GENERATION,
@@ -144,12 +144,13 @@ def assignments(
     *,
     has_scala_maps: bool = False,
     cache: SubscriptionCache | None = None,
+    has_user_data: bool = False,
 ) -> dict[str, bytes]:
-    """The encoded assignments that a leader sends in its SyncGroup, by member id. Parameters and errors as of
-    `assigned`."""
+    """The encoded assignments that a leader sends in its SyncGroup, by member id. has_user_data: as of
+    `assignment_user_data`; other parameters, and errors, as of `assigned`."""
     found = assigned(assignor, members, topics, library, least_capacity, has_scala_maps=has_scala_maps)
     encode = (SubscriptionCache() if cache is None else cache).encode_assignment
-    data = assignment_user_data(assignor, library)
+    data = assignment_user_data(assignor, library, is_seen=has_user_data)
     return {member_id: encode(partitions, data) for member_id, partitions in found.items()}
 
 
@@ -166,10 +167,10 @@ def assigned(
     `in_map_order`.
 
     Raises RefusedError for an assignor that kgm cannot run."""
-    if assignor == STREAMS:
+    if assignor == STREAMS_ASSIGNOR:
         raise RefusedError(
-            f"the group rebalances, and it is a Kafka Streams application: its assignor {STREAMS!r} assigns tasks by "
-            "what members write into their user data, so kgm cannot predict which member gets what",
+            f"the group rebalances, and it is a Kafka Streams application: its assignor {STREAMS_ASSIGNOR!r} assigns "
+            "tasks by what members write into their user data, so kgm cannot predict which member gets what",
         )
     if not is_known(assignor):
         raise RefusedError(
@@ -186,10 +187,12 @@ def assigned(
     return assign(assignor, spec, library.value)
 
 
-def assignment_user_data(assignor: str, library: Library) -> bytes | None:
-    """The user data in the assignments of a leader. librdkafka's cooperative-sticky writes some, so that a broker takes
-    it for a custom assignor (the bytes themselves do not matter); the others write none."""
-    return encode_sticky_data({}, 0) if library is Library.LIBRDKAFKA and is_cooperative(assignor) else None
+def assignment_user_data(assignor: str, library: Library, *, is_seen: bool = False) -> bytes | None:
+    """The user data in the assignments of a leader, by which a broker takes the assignor for a custom one (the bytes
+    themselves do not matter). librdkafka's cooperative-sticky writes some, and so does the assignor of a group in whose
+    assignments there is some now (is_seen); the others write none."""
+    writes_some = is_seen or (library is Library.LIBRDKAFKA and is_cooperative(assignor))
+    return encode_sticky_data({}, 0) if writes_some else None
 
 
 def in_map_order(

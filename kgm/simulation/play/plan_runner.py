@@ -5,11 +5,10 @@ import random
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from kgm.coordinator.contract.outcome import TimerKey, TimerKind
+from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.assignment import Partitions
 from kgm.model.errors import TimedOutError
-from kgm.model.ids import Millis
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.client_library import Library

@@ -27,7 +27,7 @@ def seed_records(
     """The records of a Stable group. leader: used for a classic group only. since_ms: when it became stable."""
     if group.protocol is GroupProtocol.CONSUMER:
         return _consumer(group, image, since_ms, behavior)
-    data = assignment_user_data(group.assignor, leader.library or Library.JAVA)
+    data = assignment_user_data(group.assignor, leader.library or Library.JAVA, is_seen=group.has_user_data)
     value = GroupMetadataValue(
         protocol_type="consumer",
         generation=group.generation,

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kgm.clients.recognition import recognise_by_ids
-from kgm.coordinator.contract.outcome import Producer
+from kgm.coordinator.contract.outcome import Millis, Producer
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.assignment import Partitions, count
-from kgm.model.ids import Millis
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.records.record import Record
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Stop

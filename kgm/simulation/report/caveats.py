@@ -226,9 +226,11 @@ def _refused(group: StartingGroup, plan: Plan, settings: BrokerSettings, draws: 
             f"{_removal_command(group.group_id, list(refused))}"
         )
     if any("GROUP_ID_NOT_FOUND" in event.detail for event in events):
+        writer = group.unknown_assignor or group.assignor
+        writer = f"the assignor {writer}" if group.has_user_data else f"librdkafka's {writer}"
         why = (
-            f"librdkafka's {group.assignor} writes user data into assignments, so the broker takes it for a custom "
-            "assignor. Change to range or roundrobin first"
+            f"{writer} writes user data into assignments, so the broker takes it for a custom assignor. Change to "
+            "range or roundrobin first"
             if settings.may_upgrade
             else f"group.consumer.migration.policy is {settings.group_consumer_migration_policy}. Change it first"
         )

@@ -10,6 +10,7 @@ from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.client.offsets_topic.member_activity import CommitRecord
 from kgm.history.rows import AlarmRow, TimeoutAdviceRow
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
+from kgm.model.work import UserData
 from kgm.operations.doctor.diagnosis import run_checks
 from kgm.operations.doctor.findings import Severity
 from kgm.operations.doctor.group_facts import GroupFacts
@@ -145,6 +146,10 @@ def test_different_subscriptions_and_missing_topics():
 
 def test_protocols():
     assert names(supports_consumer_protocol=True) == [("classic-protocol", "info")]
+    for assignor in ("stream", "com.acme.MyAssignor"):
+        assert names(replace(HEALTHY, assignor=assignor), supports_consumer_protocol=True) == []
+    custom = with_members(member("seat-1", [0, 1], user_data=UserData(length=1, sha256="")), member("seat-2", [2, 3]))
+    assert names(custom, supports_consumer_protocol=True) == []
     half = with_members(member("seat-1", [0, 1]), member("seat-2", [2, 3], protocol="consumer"), type="consumer")
     assert names(half) == [("unfinished-migration", "warning")]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kgm.model.errors import UsageError
@@ -12,6 +14,10 @@ from kgm.operations.watch.conditions import parse_condition
 def described(*statuses, state="Stable", offsets=()):
     members = tuple(MemberSnapshot(member_id=f"m{i}", status=status) for i, status in enumerate(statuses))
     return GroupSnapshot(group_id="g", type="consumer", state=state, members=members, offsets=offsets)
+
+
+def streams(state="Stable", **known):
+    return replace(described("stable", state=state), type="classic", assignor="stream", **known)
 
 
 def row(lag, committed=1, end=9):
@@ -27,6 +33,10 @@ def row(lag, committed=1, end=9):
         ("Stable", described("stable", "away"), False, "Stable, but m1 is away"),
         ("stable", described("reconciling", "stable"), False, "Stable, but m0 is reconciling"),
         ("stable", described(state="Empty"), False, "Empty"),
+        ("settled", streams(is_settled=True), True, "settled"),
+        ("settled", streams(state="PreparingRebalance"), False, "PreparingRebalance"),
+        ("settled", streams(is_settled=False, next_rebalance_at="2026-11-26T09:00:00.000Z"), False,
+         "not settled: a member starts another rebalance, due at 2026-11-26T09:00:00.000Z"),
         ("empty", described(state="Empty"), True, "no members"),
         ("empty", described("stable"), False, "1 member"),
         ("members=2", described("stable", "stable"), True, "2 members"),
@@ -48,6 +58,14 @@ def row(lag, committed=1, end=9):
 def test_conditions(text, group, met, seen):
     state = parse_condition(text).check(group)
     assert (state.met, state.seen) == (met, seen)
+
+
+def test_waiting_for_settled_ends_where_nobody_tells():
+    """It is never green."""
+    for group in (described("stable"), streams()):
+        state = parse_condition("settled").check(group)
+        assert (state.met, state.is_final) == (False, True)
+        assert "does not tell" in state.seen
 
 
 @pytest.mark.parametrize("text", ["", "stabel", "members", "members=", "members=x", "lag>=3", "lag<=-1", "members<2"])

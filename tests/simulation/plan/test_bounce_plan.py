@@ -37,7 +37,7 @@ def test_the_plan_as_understood():
     plan = Plan(bounce=("a",), scale_out=2, rolling=Rolling(pause_ms=5), stop=Stop.CRASH, settings={"x.y": "1"})
     assert plan.to_json() == {
         "bounce": ["a"], "scale_in": [], "remove": [], "scale_out": 2, "scale_out_every_ms": 0,
-        "target_size": None, "pre_registered": [], "mode": "rolling", "max_unavailable": 1, "order": "named",
+        "target_size": None, "pre_registered": [], "units": [], "mode": "rolling", "max_unavailable": 1, "order": "named",
         "pause_ms": 5, "restart_time_ms": 10_000, "restart_times_ms": [], "retry_every_ms": None, "migrate": False, "stop": "crash",
             "remove_first": False, "session_timeout_ms": None,
         "rebalance_timeout_ms": None, "heartbeat_interval_ms": None, "assignor": None, "protocol": None, "as": None,

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgm.cli.invocation import cluster_words
-from kgm.cli.options.plan_words import Draws, FromFile, GroupOption, HeartbeatInterval, Library, RestartTime, StopHow
+from kgm.cli.options.plan_words import (
+    Draws,
+    FromFile,
+    GroupOption,
+    HeartbeatInterval,
+    Library,
+    RestartTime,
+    StopHow,
+    Unit,
+    member_ids_of,
+    unit_of,
+)
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.model.errors import ConditionNotMet, UsageError
@@ -77,8 +88,9 @@ def plan(
     ] = None,
     max_unavailable: Annotated[
         int | None,
-        typer.Option("--max-unavailable", metavar="N", help="The most members that may be away at the same time."),
+        typer.Option("--max-unavailable", metavar="N", help="The most processes that may be away at the same time."),
     ] = None,
+    unit: Unit = "auto",
     keep_consuming: Annotated[
         str | None,
         typer.Option("--keep-consuming", metavar="PERCENT", help="Partitions that must have a consumer at any time."),
@@ -133,7 +145,6 @@ def plan(
     from kgm.operations.plan.search import PlanTask
     from kgm.operations.plan.session_advice import restart_times_of
     from kgm.simulation.plan.bounce_plan import WhatIf
-    from kgm.text.braces import expand_list
 
     _refuse_low({"--draws": draws, "--max-unavailable": max_unavailable})
     objective, budget_ms = _objective(minimise), parse_duration(budget, "--budget")
@@ -143,12 +154,13 @@ def plan(
     if history is not None:
         times_ms = restart_times_of(history, bounce_group.snapshot.group_id)
     request = BounceRequest(
-        instance_ids=tuple(one for text in instance_ids or () for one in expand_list(text, "--instance-ids")),
-        member_ids=tuple(one for text in member_ids or () for one in expand_list(text, "--member-ids")),
+        instance_ids=member_ids_of(instance_ids, "--instance-ids"),
+        member_ids=member_ids_of(member_ids, "--member-ids"),
         patterns=tuple(match or ()),
         everyone=everyone or not (instance_ids or member_ids or match),
         restart_time_ms=max(times_ms, default=parse_duration(restart_time, "--restart-time")),
         restart_times_ms=times_ms,
+        unit=unit_of(unit),
         stop=how,
         heartbeat_interval_ms=_duration(heartbeat_interval, "--heartbeat-interval"),
         what_if=WhatIf(session_timeout_ms=_duration(session_timeout, "--session-timeout")),
@@ -242,6 +254,7 @@ def _rollout(one: FoundPlan, found: FoundPlans, request: BounceRequest, commands
         words += [f"{option}={','.join(ids)}"] if ids else []
     words += [f"--match={pattern}" for pattern in request.patterns]
     words += [*one.shape.words, "--restart-time", typed_duration(request.restart_time_ms)]
+    words += ["--unit", request.unit.value] if request.unit.value != "auto" else []
     words += ["--stop", request.stop.value] if request.stop.value != "clean" else []
     for option, value_ms in (
         ("--session-timeout", request.what_if.session_timeout_ms),

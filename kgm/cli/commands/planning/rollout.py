@@ -23,10 +23,12 @@ from kgm.cli.options.plan_words import (
     Seed,
     StopHow,
     Together,
+    Unit,
     choice_of,
     duration_of,
     members_of,
     rolling_of,
+    unit_of,
 )
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
@@ -75,6 +77,7 @@ def rollout(
     together: Together = False,
     rolling: RollingFlag = False,
     max_unavailable: MaxUnavailable = None,
+    unit: Unit = "auto",
     pause: Annotated[
         str | None, typer.Option("--pause", metavar="DURATION", help="Wait before the next batch (0s).")
     ] = None,
@@ -170,7 +173,7 @@ def rollout(
 ) -> None:  # fmt: skip
     """Carry a planned bounce out: run a command for each member, step by step, and watch the group.
 
-    Members bounce one after another, unless --max-unavailable or --together says more. kgm shows the steps and asks;
+    Processes bounce one after another, unless --max-unavailable or --together says more. kgm shows the steps and asks;
     where stdin is not a terminal it needs --yes. Before each step it looks at the group and predicts the step, as kgm
     simulate-bounce does. It runs the commands, waits until the members are back and nothing has happened for the
     --settle time, and compares. It stops when there are more rebalances or handovers than foretold, a member does not
@@ -214,7 +217,7 @@ def rollout(
         members, rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause, order=order
     )
     request = _request(
-        members, batches, order=order, restart_time=restart_time, stop=stop, remove_first=remove_first,
+        members, batches, order=order, unit=unit, restart_time=restart_time, stop=stop, remove_first=remove_first,
         what_if=_timeouts(session_timeout, rebalance_timeout), settings=settings, kafka_version=kafka_version,
         heartbeat_interval=heartbeat_interval,
     )  # fmt: skip
@@ -240,8 +243,8 @@ def _group_id(group: str | None, option: str | None) -> str:
 
 
 def _request(
-    members: MembersOfPlan, rolling: Rolling | None, *, order: str | None, restart_time: str, stop: str,
-    remove_first: bool, what_if: WhatIf, settings: list[str] | None, kafka_version: str | None,
+    members: MembersOfPlan, rolling: Rolling | None, *, order: str | None, unit: str, restart_time: str,
+    stop: str, remove_first: bool, what_if: WhatIf, settings: list[str] | None, kafka_version: str | None,
     heartbeat_interval: str | None,
 ) -> BounceRequest:  # fmt: skip
     from kgm.operations.bounce.request import BounceRequest
@@ -252,6 +255,7 @@ def _request(
         remove_first=remove_first,
         rolling=rolling,
         order=choice_of(MemberOrder, order, "--order") or MemberOrder.NAMED,
+        unit=unit_of(unit),
         restart_time_ms=duration_of(restart_time, "--restart-time") or 0,
         stop=choice_of(Stop, stop, "--stop") or Stop.CLEAN,
         what_if=what_if,

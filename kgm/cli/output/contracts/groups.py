@@ -40,6 +40,17 @@ MEMBER: Final[dict[str, Any]] = {
     "is_readable": "bool",
     "session_timeout_ms": "int?",
     "rebalance_timeout_ms": "int?",
+    "process_id": "str?",
+    "user_endpoint": "str?",
+    "active_tasks": (["str"], None),
+    "standby_tasks": (["str"], None),
+    "warmup_tasks": (["str"], None),
+    "connectors": (["str"], None),
+    "target_active_tasks": (["str"], None),
+    "target_standby_tasks": (["str"], None),
+    "target_warmup_tasks": (["str"], None),
+    "topology_epoch": "int?",
+    "assignment_user_data": ({"length": "int", "sha256": "str"}, None),
 }
 _OFFSET: Final[dict[str, Any]] = {
     "topic": "str",
@@ -72,6 +83,11 @@ GROUP: Final[dict[str, Any]] = {
     "leader_library": (CLIENT_LIBRARY, None),
     "deleted_topics": ["str"],
     "may_lack_offsets": "bool",
+    "next_rebalance_at": "str?",
+    "is_settled": "bool?",
+    "rebalance_delay_ms": "int?",
+    "unassigned_until": "str?",
+    "topology_epoch": "int?",
 }
 #: What could not be read, so that something is null or missing.
 UNREAD: Final[dict[str, Any]] = {"what": "str", "consequence": "str"}

@@ -49,6 +49,7 @@ PLAN: Final[dict[str, Any]] = {
     "scale_out_every_ms": "int",
     "target_size": "int?",
     "pre_registered": ["str"],
+    "units": [["str"]],
     "mode": "=together|rolling",
     "max_unavailable": "int?",
     "pause_ms": "int?",

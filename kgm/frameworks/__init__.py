@@ -1,0 +1,7 @@
+"""What the members of Kafka Streams and Kafka Connect write into subscriptions and assignments: bytes in, values out.
+
+- `bounded_reader`: reading within bounds
+- `streams`: the user data of Streams' assignor, and what follows from it for a group
+- `connect`: the metadata and assignments of Connect's workers
+
+Anyone who may join a group may write these bytes: decoding raises only DecodeError."""

@@ -1,0 +1,113 @@
+"""Reads big-endian values one after the other. Nothing is made of a length that the bytes do not have."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from kgm.model.errors import DecodeError
+
+_INT8, _INT16, _UINT16 = struct.Struct(">b"), struct.Struct(">h"), struct.Struct(">H")
+_INT32, _INT64 = struct.Struct(">i"), struct.Struct(">q")
+
+
+class BoundedReader:
+    """A place in some bytes. what: their name in errors. Every method raises DecodeError where the bytes end early."""
+
+    __slots__ = ("_data", "_place", "_what")
+
+    def __init__(self, data: bytes, what: str) -> None:
+        self._data, self._what, self._place = data, what, 0
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self._place
+
+    def int8(self) -> int:
+        return self._number(_INT8)
+
+    def int16(self) -> int:
+        return self._number(_INT16)
+
+    def int32(self) -> int:
+        return self._number(_INT32)
+
+    def int64(self) -> int:
+        return self._number(_INT64)
+
+    def count(self, least_bytes: int) -> int:
+        """The length of an array whose elements have at least so many bytes."""
+        return self._checked(self.int32(), least_bytes)
+
+    def nullable_count(self, least_bytes: int) -> int | None:
+        """The same; None for -1."""
+        count = self.int32()
+        return None if count == -1 else self._checked(count, least_bytes)
+
+    def take(self, length: int) -> bytes:
+        """So many bytes."""
+        start = self._place
+        self._place += self._checked(length, 1)
+        return self._data[start : self._place]
+
+    def blob(self) -> bytes:
+        """Bytes with their length in 32 bits."""
+        return self.take(self.int32())
+
+    def nullable_blob(self) -> bytes | None:
+        """The same; None for the length -1."""
+        length = self.int32()
+        return None if length == -1 else self.take(length)
+
+    def string(self) -> str:
+        """UTF-8 with its length in 16 bits (Kafka's STRING)."""
+        return self.text(self.take(self.int16()))
+
+    def nullable_string(self) -> str | None:
+        """The same; None for the length -1."""
+        length = self.int16()
+        return None if length == -1 else self.text(self.take(length))
+
+    def utf(self) -> str:
+        """Java's modified UTF-8 with its length in 16 bits, unsigned (DataOutput.writeUTF): zero is two bytes, and what
+        is beyond 16 bits is a pair of surrogates."""
+        data = self.take(self._number(_UINT16)).replace(b"\xc0\x80", b"\0")
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            pass
+        try:
+            return data.decode("utf-8", "surrogatepass").encode("utf-16-be", "surrogatepass").decode("utf-16-be")
+        except UnicodeDecodeError as error:
+            raise self.malformed("a text is not UTF-8") from error
+
+    def chars(self) -> str:
+        """UTF-16 with the number of its units in 32 bits (DataOutput.writeChars)."""
+        data = self.take(2 * self._checked(self.int32(), 2))
+        try:
+            return data.decode("utf-16-be")
+        except UnicodeDecodeError as error:
+            raise self.malformed("a name is not UTF-16") from error
+
+    def text(self, data: bytes) -> str:
+        """Bytes as UTF-8."""
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise self.malformed("a text is not UTF-8") from error
+
+    def malformed(self, why: str) -> DecodeError:
+        return DecodeError(f"{self._what}, before byte {self._place}: {why}")
+
+    def _number(self, form: struct.Struct) -> int:
+        try:
+            value: Any = form.unpack_from(self._data, self._place)[0]
+        except struct.error as error:
+            raise self.malformed(f"{form.size} bytes are wanted, and {self.left} are left") from error
+        self._place += form.size
+        return int(value)
+
+    def _checked(self, count: int, least_bytes: int) -> int:
+        if not 0 <= count * least_bytes <= self.left:
+            raise self.malformed(f"length {count}, and {self.left} bytes are left")
+        return count

@@ -1,0 +1,99 @@
+"""Kafka Connect: what a worker says when it joins, and what the leader assigns to it.
+
+Source: the classes ConnectProtocol (version 0, `eager`) and IncrementalCooperativeConnectProtocol (versions 1,
+`compatible`, and 2, `sessioned`) of Kafka Connect, and WorkerCoordinator.onJoinComplete for what a worker then runs.
+Kafka reads newer versions as these, and so does this module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kgm.frameworks.bounded_reader import BoundedReader
+
+#: The number that stands for the connector itself among the numbers of its tasks.
+CONNECTOR: Final = -1
+_EAGER: Final = 0
+#: A connector's name and the number of its tasks.
+_LEAST_BYTES: Final = 6
+
+#: A connector's name and the number of one of its tasks, or CONNECTOR.
+Work = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerMetadata:
+    """What a worker says when it joins. url: of its REST interface. current: what it ran then; none in version 0, whose
+    workers stop everything before they join."""
+
+    version: int
+    url: str
+    config_offset: int
+    current: tuple[Work, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerAssignment:
+    """What a worker is assigned. leader: the member id of the group's leader, None only where nothing is assigned.
+
+    assigned, revoked: what it is to begin and to stop; in version 0 `assigned` is everything. delay_ms: after so long,
+    counted from the assignment, it joins again: until then the leader holds back what was lost with another worker."""
+
+    version: int
+    error_code: int
+    leader: str | None
+    leader_url: str | None
+    config_offset: int
+    assigned: tuple[Work, ...] = ()
+    revoked: tuple[Work, ...] = ()
+    delay_ms: int = 0
+
+
+def decode_worker_metadata(data: bytes) -> WorkerMetadata:
+    """Raises DecodeError."""
+    read = BoundedReader(data, "the metadata of a Connect worker")
+    version = _version(read)
+    url, offset = read.string(), read.int64()
+    joined = read.nullable_blob() if version > _EAGER and read.left else None
+    current = () if joined is None else decode_worker_assignment(joined).assigned
+    return WorkerMetadata(version=version, url=url, config_offset=offset, current=current)
+
+
+def decode_worker_assignment(data: bytes) -> WorkerAssignment:
+    """Raises DecodeError."""
+    read = BoundedReader(data, "the assignment of a Connect worker")
+    version = _version(read)
+    error_code = read.int16()
+    leader, leader_url, offset = read.nullable_string(), read.nullable_string(), read.int64()
+    is_incremental = version > _EAGER
+    return WorkerAssignment(
+        version=version,
+        error_code=error_code,
+        leader=leader,
+        leader_url=leader_url,
+        config_offset=offset,
+        assigned=_work(read),
+        revoked=_work(read) if is_incremental and read.left else (),
+        delay_ms=read.int32() if is_incremental and read.left else 0,
+    )
+
+
+def running(joined: WorkerMetadata, given: WorkerAssignment) -> tuple[Work, ...]:
+    """What a worker runs after this assignment, by connector and task."""
+    kept = set(joined.current) - set(given.revoked) if given.version > _EAGER else set()
+    return tuple(sorted(kept | set(given.assigned)))
+
+
+def _version(read: BoundedReader) -> int:
+    version = read.int16()
+    if version < 0:
+        raise read.malformed(f"version {version}")
+    return version
+
+
+def _work(read: BoundedReader) -> tuple[Work, ...]:
+    work: dict[Work, None] = {}
+    for _ in range(read.nullable_count(_LEAST_BYTES) or 0):
+        name = read.string()
+        work |= dict.fromkeys([(name, read.int32()) for _ in range(read.count(4))])
+    return tuple(work)

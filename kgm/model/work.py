@@ -1,0 +1,71 @@
+"""What a member runs that is more than partitions: the tasks of Kafka Streams, the connectors and tasks of Connect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+#: The protocol type of Connect's workers, and the assignor of Kafka Streams, whose protocol type is that of consumers
+#: (StreamsPartitionAssignor.name).
+CONNECT_PROTOCOL_TYPE: Final = "connect"
+STREAMS_ASSIGNOR: Final = "stream"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberWork:
+    """The work of one member of a framework. None: not known, or the framework has no such thing.
+
+    process_id: Streams' id of the process whose thread the member is. user_endpoint: `application.server` of Streams;
+    the URL of a Connect worker. active_tasks, standby_tasks, warmup_tasks: `SUBTOPOLOGY_PARTITION`; in classic groups
+    of Streams warm-up tasks are among the standby tasks. active_tasks of a Connect worker: `CONNECTOR-NUMBER`.
+    connectors: those that run on a Connect worker themselves. The targets: what the coordinator of a streams group
+    (KIP-1071) means to give it. topology_epoch: of the topology that a member of a streams group has."""
+
+    process_id: str | None = None
+    user_endpoint: str | None = None
+    active_tasks: tuple[str, ...] | None = None
+    standby_tasks: tuple[str, ...] | None = None
+    warmup_tasks: tuple[str, ...] | None = None
+    connectors: tuple[str, ...] | None = None
+    target_active_tasks: tuple[str, ...] | None = None
+    target_standby_tasks: tuple[str, ...] | None = None
+    target_warmup_tasks: tuple[str, ...] | None = None
+    topology_epoch: int | None = None
+
+
+#: The keys of a member's work in JSON that are texts, and those that are lists of texts.
+TEXT_KEYS: Final = ("process_id", "user_endpoint")
+LIST_KEYS: Final = (
+    "active_tasks", "standby_tasks", "warmup_tasks", "connectors", "target_active_tasks", "target_standby_tasks",
+    "target_warmup_tasks",
+)  # fmt: skip
+
+
+def work_json(work: MemberWork | None) -> dict[str, Any]:
+    """Its keys among those of the member, each null for a member without such work."""
+    lists = {name: None if work is None else getattr(work, name) for name in LIST_KEYS}
+    return {
+        **{name: None if work is None else getattr(work, name) for name in TEXT_KEYS},
+        **{name: None if tasks is None else [*tasks] for name, tasks in lists.items()},
+        "topology_epoch": None if work is None else work.topology_epoch,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserData:
+    """Bytes that an assignor wrote into an assignment, without the bytes. sha256: hexadecimal digits."""
+
+    length: int
+    sha256: str
+
+    @classmethod
+    def of(cls, data: bytes | None) -> UserData | None:
+        """None for no bytes, which is what a coordinator goes by, too (Kafka: ConsumerGroup.fromClassicGroup)."""
+        if not data:
+            return None
+        from hashlib import sha256
+
+        return cls(length=len(data), sha256=sha256(data).hexdigest())
+
+    def to_json(self) -> dict[str, Any]:
+        return {"length": self.length, "sha256": self.sha256}

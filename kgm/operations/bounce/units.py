@@ -1,0 +1,60 @@
+"""What restarts as one: a process with all its threads, each of which is a member."""
+
+import enum
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+
+#: The instance ids of the threads of one process: Kafka Streams counts them from 1, Spring from 0.
+_THREAD: Final = re.compile(r"(.+)-\d+")
+
+
+class UnitKind(enum.Enum):
+    """How members are told to be of one process.
+
+    AUTO: by the process id that Kafka Streams writes; other members are processes of their own. MEMBER: each member is
+    one. HOST: by the address that they are connected from. INSTANCE: by the instance id without the number at its
+    end."""
+
+    AUTO = "auto"
+    MEMBER = "member"
+    HOST = "host"
+    INSTANCE = "instance"
+
+
+def units_in(members: Iterable[MemberSnapshot], kind: UnitKind = UnitKind.AUTO) -> tuple[tuple[str, ...], ...]:
+    """The identities of members that are one process, by the first of them; processes with one member are left out."""
+    found: dict[str, list[str]] = {}
+    for member in sorted(members, key=lambda member: member.identity):
+        key = _process(member, kind)
+        if key is not None:
+            found.setdefault(key, []).append(member.identity)
+    return tuple(tuple(names) for names in found.values() if len(names) > 1)
+
+
+def _process(member: MemberSnapshot, kind: UnitKind) -> str | None:
+    match kind:
+        case UnitKind.AUTO:
+            return None if member.work is None else member.work.process_id
+        case UnitKind.MEMBER:
+            return None
+        case UnitKind.HOST:
+            return member.client_host or None
+        case UnitKind.INSTANCE:
+            thread = _THREAD.fullmatch(member.group_instance_id or "")
+            return None if thread is None else thread[1]
+
+
+def with_whole_units(names: Iterable[str], units: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """The names in order, each followed by the rest of its process."""
+    unit_of = {name: unit for unit in units for name in unit}
+    return tuple(dict.fromkeys(one for name in names for one in (name, *unit_of.get(name, ()))))
+
+
+def units_of_group(group: GroupSnapshot, kind: UnitKind, bouncing: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+    """The processes of these members, of which several bounce."""
+    wanted = {*bouncing}
+    units = [tuple(name for name in unit if name in wanted) for unit in units_in(group.members, kind)]
+    return tuple(unit for unit in units if len(unit) > 1)

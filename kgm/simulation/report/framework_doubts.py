@@ -1,0 +1,81 @@
+"""Where a prediction depends on what no broker shows: Kafka Streams rebalances by itself, and who wrote an assignment
+decides whether its group can migrate."""
+
+from dataclasses import dataclass, replace
+
+from kgm.model.snapshot import GroupSnapshot
+from kgm.model.work import STREAMS_ASSIGNOR
+from kgm.simulation.plan.bounce_plan import Plan
+from kgm.simulation.plan.starting_group import StartingGroup
+from kgm.simulation.report.prediction import Ranges
+from kgm.text.wording import some
+
+#: Rebalances of one probe: tasks are revoked from their owners, and then assigned to those that have caught up.
+_OF_A_PROBE = 2
+_OF_AN_ENDPOINT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameworkDoubts:
+    """more_rebalances: how many there may be beside those that are played, and `total` partitions may move in them.
+    is_exact: False, too, where the numbers are not in doubt. caveats: why, and what an exact answer takes for
+    granted."""
+
+    more_rebalances: int = 0
+    total: int = 0
+    is_exact: bool = True
+    caveats: tuple[str, ...] = ()
+
+    def widened(self, ranges: Ranges) -> Ranges:
+        """The ranges with those rebalances."""
+        more, moved = self.more_rebalances, self.total if self.more_rebalances else 0
+        return replace(
+            ranges,
+            generations=replace(ranges.generations, max=ranges.generations.max + more),
+            rebalances=replace(ranges.rebalances, max=ranges.rebalances.max + more),
+            moved_partitions=replace(ranges.moved_partitions, max=max(ranges.moved_partitions.max, moved)),
+            handovers=replace(ranges.handovers, max=ranges.handovers.max + moved * more),
+        )
+
+
+def framework_doubts(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan) -> FrameworkDoubts:
+    """None for a group of consumers whose assignor kgm knows."""
+    if snapshot.assignor == STREAMS_ASSIGNOR and snapshot.members:
+        return _of_streams(snapshot, sum(group.topics.values()))
+    if plan.migrate and group.unknown_assignor is not None and not group.has_user_data:
+        text = (
+            f"if the assignor {group.unknown_assignor} writes user data into assignments, the broker refuses to "
+            "upgrade the group (GROUP_ID_NOT_FOUND, which clients treat as fatal): the snapshot shows none"
+        )
+        return FrameworkDoubts(is_exact=False, caveats=(text,))
+    return FrameworkDoubts()
+
+
+def _of_streams(snapshot: GroupSnapshot, total: int) -> FrameworkDoubts:
+    same = "this holds as long as the topology of the Kafka Streams application stays the same"
+    if snapshot.is_settled is not True:
+        return FrameworkDoubts(
+            more_rebalances=_OF_A_PROBE, total=total, is_exact=False, caveats=(_why_not_settled(snapshot), same)
+        )
+    endpoints = sorted({one.work.user_endpoint for one in snapshot.members if one.work and one.work.user_endpoint})
+    if endpoints:
+        text = (
+            "members have told an application.server: a process that returns with another one, as a pod with a new "
+            f"address does, rejoins at once, which is one more rebalance. Now: {some(endpoints)}"
+        )
+        return FrameworkDoubts(more_rebalances=_OF_AN_ENDPOINT, total=total, is_exact=False, caveats=(text, same))
+    return FrameworkDoubts(caveats=(same,))
+
+
+def _why_not_settled(snapshot: GroupSnapshot) -> str:
+    then = "what that moves is not known, nor how many more there are until tasks have caught up"
+    if snapshot.is_settled is None:
+        return (
+            "it is not known whether the Kafka Streams application is settled (its members do not tell before Kafka "
+            f"2.6, and old snapshots lack it): if it is not, it rebalances by itself, and {then}"
+        )
+    when = "" if snapshot.next_rebalance_at is None else f", which is due at {snapshot.next_rebalance_at}"
+    return (
+        f"the Kafka Streams application is not settled: a member starts another rebalance{when} and, if it restarts, "
+        f"at once; {then}. Wait for the end of that: kgm wait --for settled"
+    )

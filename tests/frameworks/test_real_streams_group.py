@@ -1,0 +1,46 @@
+"""A Kafka Streams application with the streams protocol (KIP-1071), seen by kgm as Streams itself says that it is."""
+
+import json
+import uuid
+
+import pytest
+
+from kgm.client import connect
+from tests.cli.runner import kgm
+from tests.frameworks.streams_apps import StreamsApps
+from tests.waiting import until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes]
+PARTITIONS = 4
+
+
+def test_processes_tasks_and_epochs(kafka):
+    group, topic = f"sg-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}"
+    kafka.create_topics({topic: PARTITIONS})
+    with StreamsApps(kafka.bootstrap, group, topic) as apps, connect(kafka.bootstrap, timeout_ms=120_000) as cluster:
+        for number in (1, 2):
+            endpoint = {"application.server": f"localhost:700{number}"}
+            apps.start(f"p-{number}", is_static=False, config={"group.protocol": "streams", **endpoint})
+
+        def said():
+            """(process id, active tasks) by what Streams says."""
+            return sorted((one.process_id, one.active) for name in ("p-1", "p-2") for one in apps.threads(name))
+
+        def is_everything_assigned():
+            tasks = [task for _, some in said() for task in some]
+            return len(tasks) == 2 * PARTITIONS and cluster.describe_group(group).state == "Stable"
+
+        until(is_everything_assigned, lambda: f"not all tasks are assigned: {said()}", 90, every_s=0.3)
+        snapshot = cluster.describe_group(group)
+        assert sorted((one.work.process_id, one.work.active_tasks) for one in snapshot.members) == said()
+        assert {one.work.user_endpoint for one in snapshot.members} == {"localhost:7001", "localhost:7002"}
+        for one in snapshot.members:
+            assert (one.work.standby_tasks, one.work.warmup_tasks) == ((), ())
+            assert one.work.target_active_tasks == one.work.active_tasks
+            assert one.work.topology_epoch == snapshot.topology_epoch == 0
+        assert (snapshot.type, snapshot.group_epoch) == ("streams", snapshot.assignment_epoch)
+        table = kgm("describe", group, "-b", kafka.bootstrap).out
+        for process_id in {process_id for process_id, _ in said()}:
+            assert sum(process_id in line for line in table.splitlines()) == 1
+        (one,) = json.loads(kgm("describe", group, "-o", "json", "-b", kafka.bootstrap).out)["data"]["groups"]
+        assert sorted((m["process_id"], tuple(m["active_tasks"])) for m in one["members"]) == said()

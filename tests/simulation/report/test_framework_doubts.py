@@ -1,0 +1,85 @@
+"""Kafka Streams rebalances by itself, and user data keeps a group from migrating: what is foretold then."""
+
+from dataclasses import replace
+
+import pytest
+
+from kgm.model.errors import RefusedError
+from kgm.model.work import MemberWork, UserData
+from kgm.simulation.bounce import simulate
+from kgm.simulation.plan.bounce_plan import Plan, Rolling
+from tests.simulation.groups import ids, made_up
+
+
+def streams(*, endpoint=None, **changes):
+    group = replace(made_up(4, 12), assignor="stream", **changes)
+    work = MemberWork(process_id="p", user_endpoint=endpoint, active_tasks=("0_0",), standby_tasks=())
+    return replace(group, members=tuple(replace(member, work=work) for member in group.members))
+
+
+def restarted(group, **plan):
+    plan = {"bounce": ids(group), "rolling": Rolling(), "restart_time_ms": 2_000, **plan}
+    return simulate(group, Plan(**plan), draws=5)
+
+
+def test_a_settled_application_restarts_without_a_rebalance():
+    back = restarted(streams(is_settled=True))
+    assert (back.exact, back.typical.rebalances, back.typical.moved_partitions) == (True, 0, 0)
+    assert "as long as the topology" in back.caveats[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            {"is_settled": False, "next_rebalance_at": "2026-11-26T09:00:00.000Z"},
+            "not settled: a member starts another rebalance, which is due at 2026-11-26T09:00:00.000Z",
+        ),
+        ({"is_settled": False}, "not settled: a member starts another rebalance and"),
+        ({}, "it is not known whether the Kafka Streams application is settled"),
+    ],
+)
+def test_nothing_is_exact_unless_it_is_settled(changes, says):
+    """Seen on Kafka 4.3.0: a restart that was called free of rebalances brought the group from generation 8 to 18."""
+    back = restarted(streams(**changes))
+    assert not back.exact
+    assert says in back.caveats[0]
+    assert back.ranges.rebalances.max >= 2
+    assert (back.ranges.moved_partitions.max, back.ranges.handovers.max >= 12) == (12, True)
+
+
+def test_an_endpoint_may_be_another_one_after_the_restart():
+    """Seen on Kafka 4.3.0: one rebalance."""
+    back = restarted(streams(is_settled=True, endpoint="10.0.0.1:7000"))
+    assert (back.exact, back.typical.rebalances, back.ranges.rebalances.max) == (False, 0, 1)
+    assert "Now: 10.0.0.1:7000" in back.caveats[0]
+
+
+def test_streams_cannot_migrate_to_the_consumer_protocol():
+    """Kafka Streams: StreamsConfig has the group protocols classic and streams."""
+    with pytest.raises(
+        RefusedError, match="cannot migrate to the consumer protocol: it is a Kafka Streams application"
+    ):
+        restarted(streams(is_settled=True), migrate=True)
+
+
+@pytest.mark.parametrize("assignor", ["range", "com.acme.MyAssignor"])
+def test_a_group_with_user_data_is_refused(assignor):
+    """Kafka: ConsumerGroup.fromClassicGroup; on Kafka 4.3.0 the restarted member got GROUP_ID_NOT_FOUND."""
+    group = replace(made_up(2, 6), assignor=assignor)
+    plain = restarted(made_up(2, 6), migrate=True)
+    assert plain.typical.refused_joins == 0
+    custom = replace(
+        group, members=tuple(replace(one, user_data=UserData(length=3, sha256="")) for one in group.members)
+    )
+    back = restarted(custom, migrate=True)
+    assert back.typical.refused_joins > 0
+    assert any(
+        "GROUP_ID_NOT_FOUND" in caveat and f"the assignor {assignor} writes" in caveat for caveat in back.caveats
+    )
+
+
+def test_a_custom_assignor_without_user_data_is_not_exact():
+    back = restarted(replace(made_up(2, 6), assignor="com.acme.MyAssignor"), migrate=True)
+    assert not back.exact
+    assert "if the assignor com.acme.MyAssignor writes user data" in back.caveats[0]
