@@ -31,6 +31,7 @@ from kgm.protocol.subscription import Subscription, encode_subscription
 
 SESSION_MS = 1_800_000
 REBALANCE_MS = 300_000
+MOST_LOOKS = 1_200
 GOOD = struct.pack(">iiBihB", 12, 7, 0, 0, 0, 0)
 """A Heartbeat v4 response to correlation id 7 without error and throttling, with its length."""
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -103,16 +104,15 @@ def connect(address):
 
 def await_coordinator(address, groups):
     """A broker that has just created `__consumer_offsets` coordinates groups a little later, on a busy machine one
-    partition after the other."""
-    request = DescribeGroupsRequest(groups=groups)
+    partition after the other. Raises TimeoutError."""
+    request = wire.encode_request(DescribeGroupsRequest(groups=groups), version=5, correlation_id=7, client_id="bench")
     with connect(address) as connection:
-        while True:
-            connection.sendall(
-                wire.framed(wire.encode_request(request, version=5, correlation_id=7, client_id="bench"))
-            )
+        for _ in range(MOST_LOOKS):
+            connection.sendall(wire.framed(request))
             if not any(group.error_code for group in receive(connection, DescribeGroupsResponse, 5).groups):
                 return
             time.sleep(0.1)
+    raise TimeoutError("the broker does not coordinate all groups yet")
 
 
 def form(members):
