@@ -54,8 +54,8 @@ class ClientTraits:
     assignments: (version, kind of user data) in the assignments that a leader writes. protocols: names of assignors
     that only this library has, and the usual name of the same assignor. session_timeout_ms, rebalance_timeout_ms: the
     defaults. client_ids: how default client ids begin. member_ids: forms of the ids of
-    KIP-848, none if it has no such consumers. like_java: assignors with which the library assigns what Java does, and
-    its members do in a restart what Java's do. has_static_members: whether it knows group instance ids
+    KIP-848, none if it has no such consumers. silent_leaders: assignors with which a static leader that restarts, and
+    is told to keep the assignment, causes no rebalance. has_static_members: whether it knows group instance ids
     (KIP-345). leaves_when_static: whether a static member that is closed leaves.
     differences: what it does otherwise, for people."""
 
@@ -67,7 +67,7 @@ class ClientTraits:
     client_ids: tuple[str, ...]
     protocols: Mapping[str, str] = field(default_factory=dict)
     member_ids: tuple[str, ...] = ()
-    like_java: tuple[str, ...] = ()
+    silent_leaders: tuple[str, ...] = ()
     has_static_members: bool = True
     leaves_when_static: bool = False
     differences: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ _TABLE: Final = (
         client_ids=("console-consumer",),
         protocols={"stream": "stream"},
         member_ids=(URL_SAFE,),
-        like_java=("range", "roundrobin", "sticky", "cooperative-sticky"),
+        silent_leaders=("range", "roundrobin", "sticky", "cooperative-sticky"),
     ),
     ClientTraits(
         name=LIBRDKAFKA,
@@ -115,7 +115,7 @@ _TABLE: Final = (
         rebalance_timeout_ms=60_000,
         client_ids=("kgo",),
         member_ids=(PADDED,),
-        like_java=("range", "roundrobin"),
+        silent_leaders=("range", "roundrobin"),
         differences=(
             "a static leader that restarts may compute the assignment again, and rejoin (one more rebalance)",
             "a static member of a consumer group (KIP-848) frees nothing when it is closed",
@@ -131,7 +131,7 @@ _TABLE: Final = (
         session_timeout_ms=10_000,
         rebalance_timeout_ms=60_000,
         client_ids=("sarama",),
-        like_java=("range",),
+        silent_leaders=("range",),
         differences=(
             "its roundrobin sorts the text topic-partition: orders-10 comes before orders-2",
             "its sticky assignor differs from run to run",
@@ -187,7 +187,7 @@ _TABLE: Final = (
         session_timeout_ms=45_000,
         rebalance_timeout_ms=300_000,
         client_ids=("kafka-python-",),
-        like_java=("range", "roundrobin", "sticky", "cooperative-sticky"),
+        silent_leaders=("range", "roundrobin", "sticky", "cooperative-sticky"),
     ),
     ClientTraits(
         name=AIOKAFKA,
@@ -199,7 +199,7 @@ _TABLE: Final = (
         session_timeout_ms=10_000,
         rebalance_timeout_ms=10_000,
         client_ids=("aiokafka-",),
-        like_java=("range", "roundrobin"),
+        silent_leaders=("range", "roundrobin"),
         differences=("its sticky assignor depends on the order of topics in the subscriptions",),
     ),
 )

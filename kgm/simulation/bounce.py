@@ -18,7 +18,7 @@ from kgm.simulation.draws.task import DrawTask
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop, with_versions_of
 from kgm.simulation.plan.client_library import Library, usual_heartbeat_interval_ms
 from kgm.simulation.plan.played_settings import broker_settings_of
-from kgm.simulation.plan.starting_group import StartingGroup, starting_group_of
+from kgm.simulation.plan.starting_group import StartingGroup, StartingMember, starting_group_of
 from kgm.simulation.play.bulk.coverage import BULK_FROM
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.play.draw import Draw
@@ -32,7 +32,7 @@ from kgm.simulation.report.caveats import (
     session_caveats,
     version_caveats,
 )
-from kgm.simulation.report.certainty import keeps_all_when_closed, library_doubts, may_leave
+from kgm.simulation.report.certainty import keeps_all_when_closed, library_doubts
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.report.ranges import has_rare_extreme, ranges_of, stopped_range_ms, typical_of
 
@@ -323,7 +323,12 @@ class Simulation:
 
     def play_led(self) -> list[Draw]:
         """A draw led by each library. Raises TimedOutError."""
-        return list(self._played([DrawTask(number=0, led_by=library) for library in Library]))
+        return list(self._played([DrawTask(number=0, led_by=library) for library in self.assigners]))
+
+    @property
+    def assigners(self) -> list[str]:
+        """The libraries whose assignors may run, by who leads."""
+        return sorted({member.assigner(self.group.assignor) for member in self.group.members})
 
     def play_deleted(self) -> list[Draw]:
         """A draw in which the broker deletes the group when it is empty. Raises TimedOutError."""
@@ -392,9 +397,8 @@ def _with_shorter_session(snapshot: GroupSnapshot, simulation: Simulation, drawn
 def _led_by_each(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
     """A draw led by each library, if members of both may lead (no Kafka API returns who does), however rare one of them
     is. No draws if they come to the same as `drawn`."""
-    libraries = {member.library or Library.JAVA for member in simulation.group.members}
     has_no_leader = simulation.group.protocol is GroupProtocol.CONSUMER
-    if has_no_leader or len(libraries) == 1 or not any(draw.rebalances for draw in drawn):
+    if has_no_leader or len(simulation.assigners) == 1 or not any(draw.rebalances for draw in drawn):
         return ()
     return _other_than(drawn, simulation.play_led)
 
@@ -424,14 +428,17 @@ def _of_other_versions(
 
 
 def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
-    """As many draws in which static members leave that may do so when they are closed; in which a closed member of a
-    consumer group keeps what it has until its session ends, if it may be of franz-go; and with a cooperative assignor
-    in place of one that kgm does not know. No draws if they come to the same as `drawn`."""
+    """As many draws with each other library that members may run on, where several are left; in which a closed member
+    of a consumer group keeps what it has until its session ends, if it may be of franz-go; and with a cooperative
+    assignor in place of one that kgm does not know. No draws if they come to the same as `drawn`."""
     group = simulation.group
     others: list[Draw] = []
-    if any(may_leave(member.client) for member in group.members if member.group_instance_id is not None):
-        leavers = tuple(replace(member, leaves_when_static=may_leave(member.client)) for member in group.members)
-        others += _played_with(simulation, replace(group, members=leavers), len(drawn))
+    for library in _other_libraries(group):
+        members = tuple(
+            member.as_of(library) if member.client.name is None and library in member.client.candidates else member
+            for member in group.members
+        )
+        others += _played_with(simulation, replace(group, members=members), len(drawn))
     if group.unknown_assignor is not None:
         others += _played_with(simulation, replace(group, assignor=_COOPERATIVE), len(drawn))
     if keeps_all_when_closed(group, simulation.plan):
@@ -439,6 +446,22 @@ def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence
         plan = replace(simulation.plan, stop=Stop.CRASH, retry_every_ms=retry_ms)
         others += _played_with(replace(simulation, plan=plan), group, len(drawn))
     return _other_than(drawn, lambda: others)
+
+
+def _other_libraries(group: StartingGroup) -> list[str]:
+    """The libraries that members may run on whose library is not known, as far as they are not played like that."""
+
+    def behavior(member: StartingMember) -> tuple[object, ...]:
+        return member.library or Library.JAVA, member.leaves_when_static, member.assigner(group.assignor)
+
+    found = {
+        name
+        for one in group.members
+        if one.client.name is None
+        for name in one.client.candidates
+        if behavior(one.as_of(name)) != behavior(one)
+    }
+    return sorted(found)
 
 
 def _played_with(simulation: Simulation, group: StartingGroup, draws: int) -> Sequence[Draw]:

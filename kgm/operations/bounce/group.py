@@ -11,7 +11,7 @@ from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
 from kgm.simulation.plan.starting_group import with_stated_library
-from kgm.simulation.plan.synthetic_group import synthetic_group
+from kgm.simulation.plan.synthetic_group import newly_assigned, synthetic_group
 
 if TYPE_CHECKING:
     from kgm.client import AdminClient
@@ -66,7 +66,10 @@ def of_library(group: BounceGroup, library: str | None) -> BounceGroup:
     if library is None:
         return group
     text = f"all members, and the leader, are taken to use {library} (--library)"
-    return replace(group, snapshot=with_stated_library(group.snapshot, library), caveats=(*group.caveats, text))
+    snapshot = with_stated_library(group.snapshot, library)
+    if group.is_made_up:
+        snapshot = newly_assigned(snapshot)
+    return replace(group, snapshot=snapshot, caveats=(*group.caveats, text))
 
 
 def live_group(cluster: AdminClient, group_id: str) -> BounceGroup:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kgm.model.assignment import Assignment, Move, Partitions, moves
+from kgm.model.client_library import PLAYED
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal.consequences import becomes_classic
@@ -63,8 +64,7 @@ def preview_moves(
 
 def _doubts(group: GroupSnapshot) -> list[str]:
     """Why another library's leader, or a custom assignor, may assign the partitions otherwise."""
-    from kgm.assignors import LIBRARIES
-    from kgm.clients.table import CLIENTS
+    from kgm.assignors import has_assignor
     from kgm.simulation.report.self_check import unexplained
 
     misfit = unexplained(group)
@@ -72,9 +72,10 @@ def _doubts(group: GroupSnapshot) -> list[str]:
         return [misfit]
     leader = group.leader_library
     name = None if leader is None else leader.name
-    if name is None or name in LIBRARIES or (name in CLIENTS and _usual_name(group) in CLIENTS[name].like_java):
+    usual = _usual_name(group)
+    if name is None or usual is None or name in PLAYED or has_assignor(name, usual):
         return []
-    return [f"the leader runs {name}, whose {group.assignor} assigns otherwise than Java's: the moves are an estimate"]
+    return [f"the leader runs {name}, whose {usual} assigns otherwise than Java's: the moves are an estimate"]
 
 
 def _usual_name(group: GroupSnapshot) -> str | None:

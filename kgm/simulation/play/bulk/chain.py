@@ -169,7 +169,7 @@ class Chain:
         crowd.sent[slots] = np.where(crowd.names_generation[slots], crowd.generation[slots], crowd.remembered[slots])
         before = self._slot_of_identity[ledger.consumer]
         assignment = CooperativeAssignment(
-            crowd.world.group, crowd.members[self._leader].profile.library, self._slot_of_id, crowd.specs,
+            crowd.world.group, self._leader, self._slot_of_id, crowd.specs,
             crowd.sent.copy(), ledger.starts, by_id=self._by_id, subscribed=crowd.subscribed, before=before,
         )  # fmt: skip
         after = assignment.owners()

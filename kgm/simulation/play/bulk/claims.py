@@ -14,7 +14,7 @@ from kgm.assignors.contract import Assigned
 from kgm.java.hash_map import map_order
 from kgm.java.scala_set import scala_set_order
 from kgm.model.assignment import Partitions
-from kgm.simulation.plan.client_library import Library
+from kgm.model.client_library import JAVA, PLAYED
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.bulk.deals import JavaDeal, LibrdkafkaDeal
 from kgm.simulation.play.bulk.ledger import NOBODY
@@ -55,21 +55,21 @@ class ClaimsAssignment(LeaderAssignment):
     member that claims it, or NOBODY."""
 
     def __init__(
-        self, group: StartingGroup, library: Library, slots: Mapping[str, int], specs: Sequence[StartingMember],
+        self, group: StartingGroup, leader: int, slots: Mapping[str, int], specs: Sequence[StartingMember],
         sent: Ints, starts: Mapping[str, int], *, by_id: Ints | None, subscribed: SubscribedPartitions | None,
         before: Ints,
     ) -> None:  # fmt: skip
-        super().__init__(group, library, slots, specs, sent, starts, len(before))
+        super().__init__(group, leader, slots, specs, sent, starts, len(before))
         self._before = before
         self._by_id = by_id
         self._subscribed = subscribed
 
     @cached_property
     def is_dealt(self) -> bool:
-        if self._by_id is None or self._subscribed is None or not self._has_rules:
+        if self._by_id is None or self._subscribed is None or not self._has_rules or self.library not in PLAYED:
             return False
         claimed = np.count_nonzero(self._before != NOBODY)
-        if self.library is Library.JAVA or not claimed:
+        if self.library == JAVA or not claimed:
             return bool(claimed)
         # Members keep what they claim of topics that they do not subscribe to.
         places = self._subscribed.places
@@ -124,7 +124,7 @@ class CooperativeAssignment(ClaimsAssignment):
         return self._group.assignor == "cooperative-sticky"
 
     def _dealt(self, by_id: Ints, subscribed: SubscribedPartitions) -> Ints:
-        if self.library is Library.JAVA:
+        if self.library == JAVA:
             return self._java_deal(by_id, subscribed).owners(is_cooperative=True)
         return LibrdkafkaDeal(by_id, self._before[subscribed.places], subscribed.last_first).owners()
 
@@ -144,12 +144,12 @@ class StickyAssignment(ClaimsAssignment):
     slot; None if they are new."""
 
     def __init__(
-        self, group: StartingGroup, library: Library, slots: Mapping[str, int], specs: Sequence[StartingMember],
+        self, group: StartingGroup, leader: int, slots: Mapping[str, int], specs: Sequence[StartingMember],
         sent: Ints, starts: Mapping[str, int], *, by_id: Ints | None, subscribed: SubscribedPartitions | None,
         before: Ints, generation: int, waited: Mapping[int, tuple[Partitions, int] | None],
     ) -> None:  # fmt: skip
         super().__init__(
-            group, library, slots, specs, sent, starts, by_id=by_id, subscribed=subscribed, before=before
+            group, leader, slots, specs, sent, starts, by_id=by_id, subscribed=subscribed, before=before
         )  # fmt: skip
         self._generation = generation
         self._waited = waited
@@ -157,7 +157,7 @@ class StickyAssignment(ClaimsAssignment):
     @property
     def _has_rules(self) -> bool:
         are_new = all(claims is None for claims in self._waited.values())
-        return are_new and self.library is Library.JAVA
+        return are_new and self.library == JAVA
 
     def _dealt(self, by_id: Ints, subscribed: SubscribedPartitions) -> Ints:
         return self._java_deal(by_id, subscribed).owners(is_cooperative=False)

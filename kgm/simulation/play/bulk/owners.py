@@ -12,8 +12,8 @@ from kgm.assignors import MemberSpec
 from kgm.assignors.contract import Assigned
 from kgm.java.hash_map import DEFAULT_CAPACITY
 from kgm.model.assignment import Partitions
+from kgm.model.client_library import PLAYED
 from kgm.protocol.subscription import NO_GENERATION
-from kgm.simulation.plan.client_library import Library
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.bulk.ledger import NOBODY
 from kgm.simulation.play.bulk.streams import Ints
@@ -28,13 +28,14 @@ class LeaderAssignment:
 
     slots: a number for each member, by member id, in the order in which the broker lists them. specs: members by slot.
     sent: by slot, the generation that each named in its subscription. starts: the number of the first partition of each
-    topic; total: of partitions."""
+    topic; total: of partitions. leader: its slot; library: whose assignor it runs."""
 
     def __init__(
-        self, group: StartingGroup, library: Library, slots: Mapping[str, int], specs: Sequence[StartingMember],
+        self, group: StartingGroup, leader: int, slots: Mapping[str, int], specs: Sequence[StartingMember],
         sent: Ints, starts: Mapping[str, int], total: int,
     ) -> None:  # fmt: skip
-        self.library = library
+        self.library = specs[leader].assigner(group.assignor)
+        self._leader = leader
         self._group = group
         self._slots = slots
         self._specs = specs
@@ -55,7 +56,8 @@ class LeaderAssignment:
     def _asked(self) -> Assigned:
         group, sent = self._group, self._sent.tolist()
         members = [self._member(member_id, slot, sent[slot]) for member_id, slot in self._slots.items()]
-        return assigned(group.assignor, members, group.topics, self.library, self._capacity)
+        leader = next(member_id for member_id, slot in self._slots.items() if slot == self._leader)
+        return assigned(group.assignor, members, group.topics, self.library, self._capacity, leader=leader)
 
     @property
     def _capacity(self) -> int:
@@ -100,10 +102,10 @@ class CrowdAssignment(LeaderAssignment):
     assigned partitions, if nothing else matters (`is_ordered`)."""
 
     def __init__(
-        self, group: StartingGroup, library: Library, slots: Mapping[str, int], specs: Sequence[StartingMember],
+        self, group: StartingGroup, leader: int, slots: Mapping[str, int], specs: Sequence[StartingMember],
         sent: Ints, starts: Mapping[str, int], total: int, *, order: Ints | None,
     ) -> None:  # fmt: skip
-        super().__init__(group, library, slots, specs, sent, starts, total)
+        super().__init__(group, leader, slots, specs, sent, starts, total)
         self._order = order
 
     @property
@@ -141,6 +143,7 @@ def is_ordered(group: StartingGroup, members: Sequence[StartingMember]) -> bool:
     """Whether the assignment follows from the order of the member ids alone, and libraries agree on it."""
     return (
         group.assignor in _ORDERED
+        and all(member.assigner(group.assignor) in PLAYED for member in members)
         and subscribe_alike(group, members)
         and all(member.group_instance_id is None and member.member_id.isascii() for member in members)
     )

@@ -14,9 +14,9 @@ from kgm.coordinator.classic.regular_round import begin_round, end_round, may_be
 from kgm.coordinator.contract.outcome import EXPIRATION_KEY, Millis, SetTimer, TimerKey, TimerKind, session_key
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.classic_state import ClassicState
+from kgm.model.client_library import LIBRDKAFKA
 from kgm.protocol.subscription import NO_GENERATION
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
-from kgm.simulation.plan.client_library import Library
 from kgm.simulation.play.bulk.chain import Chain
 from kgm.simulation.play.bulk.claims import StickyAssignment
 from kgm.simulation.play.bulk.costs import COST_OF_CATCHING_UP, cost_of_gathering, cost_of_restart, cost_of_round
@@ -254,13 +254,13 @@ class Rounds:
     ) -> LeaderAssignment:
         """before: for each partition the slot of the member that consumed it."""
         world, crowd, ledger = self._world, self.crowd, self.crowd.ledger
-        library, slots, sent = crowd.members[leader].profile.library, crowd.slots.copy(), crowd.sent.copy()
+        slots, sent = crowd.slots.copy(), crowd.sent.copy()
         if not crowd.is_sticky:
             return CrowdAssignment(
-                world.group, library, slots, crowd.specs, sent, ledger.starts, ledger.total, order=crowd.order()
+                world.group, leader, slots, crowd.specs, sent, ledger.starts, ledger.total, order=crowd.order()
             )
         return StickyAssignment(
-            world.group, library, slots, crowd.specs, sent, ledger.starts, by_id=crowd.order(),
+            world.group, leader, slots, crowd.specs, sent, ledger.starts, by_id=crowd.order(),
             subscribed=crowd.subscribed, before=before, generation=group.generation,
             waited={crowd.slot_of[member]: member.claims for member in waiting},
         )  # fmt: skip
@@ -279,7 +279,7 @@ class Rounds:
             self._end_round(group, waiting, found, each.assignment)
             self.saved += found.requests - cost_of_round(
                 len(found.slots), crowd.ledger.total, is_dealt=each.assignment.is_dealt,
-                asks_librdkafka=each.assignment.library is Library.LIBRDKAFKA,
+                asks_librdkafka=each.assignment.library == LIBRDKAFKA,
             )  # fmt: skip
         self.played += len(chain.rounds) - 1
         self._go_on(chain.end_ms)
