@@ -101,6 +101,7 @@ _TABLE: Final = (
         rebalance_timeout_ms=300_000,
         client_ids=("rdkafka",),
         member_ids=(PLAIN,),
+        silent_leaders=("range", "roundrobin", "cooperative-sticky"),
     ),
     ClientTraits(
         name=FRANZ_GO,
@@ -160,7 +161,10 @@ _TABLE: Final = (
         client_ids=("kafkajs",),
         protocols={"RoundRobinAssigner": "roundrobin"},
         has_static_members=False,
-        differences=("it sends heartbeats between fetches only, up to 5 s late",),
+        differences=(
+            "it sends heartbeats between fetches only, up to 5 s late",
+            "its assignor gives the topics of the leader to all members",
+        ),
     ),
     ClientTraits(
         name=PLATFORMATIC,
@@ -173,7 +177,7 @@ _TABLE: Final = (
         leaves_when_static=True,
         differences=(
             "static members leave when they are closed: a restart is two rebalances",
-            "its roundrobin takes members in the broker's order",
+            "its roundrobin takes members in the broker's order, and gives the topics of the leader to all of them",
         ),
     ),
     ClientTraits(
@@ -187,6 +191,10 @@ _TABLE: Final = (
         session_timeout_ms=45_000,
         rebalance_timeout_ms=300_000,
         client_ids=("kafka-python-",),
+        differences=(
+            "its roundrobin assignor fails where subscriptions differ, so that nothing is assigned",
+            "range and roundrobin leave members out where static and dynamic ones are listed in turn",
+        ),
         silent_leaders=("range", "roundrobin", "sticky", "cooperative-sticky"),
     ),
     ClientTraits(
@@ -200,7 +208,10 @@ _TABLE: Final = (
         rebalance_timeout_ms=10_000,
         client_ids=("aiokafka-",),
         silent_leaders=("range", "roundrobin"),
-        differences=("its sticky assignor depends on the order of topics in the subscriptions",),
+        differences=(
+            "its assignors take static members by their member ids",
+            "its sticky assignor depends on the order of topics in the subscriptions",
+        ),
     ),
 )
 #: Each library by name, the most usual first.

@@ -3,7 +3,8 @@
 One file for each library, which names the version and the type that it follows. An assignor that gives something else
 in each run of the same program has no place here. `tests/assignors/libraries` holds each against the library itself.
 
-- `order`: how Go and Python sort; `leader_topics`: what both JavaScript libraries do alike"""
+- `order`: how Go and Python sort; `leader_topics`: what both JavaScript libraries do alike; `python_sticky`: the
+  algorithm of both Python libraries"""
 
 from collections.abc import Callable
 from typing import Final
@@ -31,6 +32,15 @@ ASSIGNORS: Final[dict[str, dict[str, Assignor]]] = {
     KAFKA_GO: {"range": kafka_go.assign_range, "roundrobin": kafka_go.assign_round_robin},
     KAFKAJS: {"roundrobin": kafkajs.assign_round_robin},
     PLATFORMATIC: {"roundrobin": platformatic.assign_round_robin},
-    KAFKA_PYTHON: {"range": kafka_python.assign_range, "roundrobin": kafka_python.assign_round_robin},
-    AIOKAFKA: {"range": aiokafka.assign_range, "roundrobin": aiokafka.assign_round_robin},
+    KAFKA_PYTHON: {
+        "range": kafka_python.assign_range,
+        "roundrobin": kafka_python.assign_round_robin,
+        "sticky": kafka_python.assign_sticky,
+        "cooperative-sticky": kafka_python.assign_cooperative_sticky,
+    },
+    AIOKAFKA: {
+        "range": aiokafka.assign_range,
+        "roundrobin": aiokafka.assign_round_robin,
+        "sticky": aiokafka.assign_sticky,
+    },
 }

@@ -7,8 +7,10 @@ get nothing."""
 from collections.abc import Sequence
 from itertools import groupby
 
+from kgm.assignors.client.sticky_claims import generation_of
 from kgm.assignors.contract import Assigned, GroupSpec, MemberSpec
 from kgm.assignors.libraries.order import static_first, utf8_key
+from kgm.assignors.libraries.python_sticky import no_generation, sticky_owners
 from kgm.assignors.partition_numbers import NO_OWNER, client_layout
 from kgm.assignors.result import by_owner
 
@@ -44,6 +46,23 @@ def assign_round_robin(group: GroupSpec) -> Assigned:
             owner[number] = turn
             turn = (turn + 1) % len(kept)
     return by_owner(layout, members, owner)
+
+
+def assign_sticky(group: GroupSpec) -> Assigned:
+    """`StickyPartitionAssignor`."""
+    layout, owner = sticky_owners(group, generation_of, gives_back=True)
+    return by_owner(layout, group.members, owner)
+
+
+def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
+    """`CooperativeStickyAssignor`: what another member claims is left out for this rebalance. Its subscriptions (of
+    version 1) name no generation."""
+    layout, owner = sticky_owners(group, no_generation, gives_back=True)
+    claimed = {number: position for position, member in enumerate(group.members) for number in layout.owned(member)}
+    for number, position in claimed.items():
+        if owner[number] != position:
+            owner[number] = NO_OWNER
+    return by_owner(layout, group.members, owner)
 
 
 def _kept(members: Sequence[MemberSpec]) -> list[MemberSpec]:

@@ -176,12 +176,8 @@ class Replay:
     # -- processes
 
     def _scripted(self, process: RecordedProcess) -> ScriptedMember:
-        spec = _starting_member(process)
-        library = played_as(
-            recognise_by_ids(self.world.group.group_id, process.client_id, process.runs[0].member_id, None)
-        )
-        if library is None or self.recorded.assignor == STICKY:
-            library = Library.JAVA
+        spec = _starting_member(process, self.recorded.group_id)
+        library = Library.JAVA if spec.library is None or self.recorded.assignor == STICKY else spec.library
         is_consumer = self.recorded.protocol is GroupProtocol.CONSUMER
         kind = ScriptedConsumerMember if is_consumer else ScriptedClassicMember
         return kind(self.world, spec, PROFILES[library])
@@ -290,12 +286,14 @@ class Replay:
             member.start()
 
 
-def _starting_member(process: RecordedProcess) -> StartingMember:
+def _starting_member(process: RecordedProcess, group_id: str) -> StartingMember:
     first = process.runs[0]
+    client = recognise_by_ids(group_id, process.client_id, first.member_id, None)
     return StartingMember(
         identity=process.name, member_id=first.member_id if first.start is None else "",
         group_instance_id=process.group_instance_id, client_id=process.client_id, client_host=process.client_host,
-        topics=process.topics, owned=process.owned if first.start is None else {},
+        topics=process.topics, owned=process.owned if first.start is None else {}, client=client,
+        library=played_as(client),
     )  # fmt: skip
 
 
@@ -305,7 +303,9 @@ def _starting_group(recorded: ReplayedGroup) -> StartingGroup:
         generation_is_known=True, session_timeout_ms=recorded.session_timeout_ms,
         rebalance_timeout_ms=recorded.rebalance_timeout_ms,
         members=tuple(
-            _starting_member(process) for process in recorded.processes if process.runs[0].start is None
+            _starting_member(process, recorded.group_id)
+            for process in recorded.processes
+            if process.runs[0].start is None
         ),
         topics=recorded.topics, protocol=recorded.protocol,
     )  # fmt: skip

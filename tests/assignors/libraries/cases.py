@@ -6,6 +6,7 @@ import json
 import random
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 from kgm.assignors.libraries import ASSIGNORS
 from tests import ROOT
@@ -36,22 +37,39 @@ def cases_of(library: str, assignor: str, seed: int, count: int) -> Iterator[Cas
         # It fails where subscriptions differ, which has a test of its own.
         is_alike = is_alike or (library, assignor) == ("kafka-python", "roundrobin")
         order = rng.sample(names, len(names))
+        if (library, assignor) == ("kafka-python", "cooperative-sticky"):
+            order.sort()  # as it writes them
         members = [_member(rng, kind, order, is_alike=is_alike) for _ in range(rng.choice([1, 2, 3, 4, 5, 9]))]
+        if "sticky" in assignor and rng.random() < 0.8:
+            _claim(rng, members, topics)
         yield {
             "case": f"{seed}-{number}", "library": library, "version": VERSIONS[library], "assignor": assignor,
             "topics": topics, "members": members, "leader": rng.choice(members)["member_id"],
         }  # fmt: skip
 
 
-def _member(rng: random.Random, kind: float, names: list[str], *, is_alike: bool) -> dict[str, object]:
-    topics = list(names) if is_alike else rng.sample(names, rng.randint(1, len(names)))
+def _member(rng: random.Random, kind: float, names: list[str], *, is_alike: bool) -> dict[str, Any]:
+    topics = list(names) if is_alike else sorted(rng.sample(names, rng.randint(1, len(names))), key=names.index)
     prefix = rng.choice(_ODD) if rng.random() < 0.1 else f"app-{rng.randrange(20)}"
-    member: dict[str, object] = {"member_id": f"{prefix}-{uuid.UUID(int=rng.getrandbits(128))}", "topics": topics}
+    member: dict[str, Any] = {"member_id": f"{prefix}-{uuid.UUID(int=rng.getrandbits(128))}", "topics": topics}
     if rng.random() < kind:
         # As brokers make member ids, unless the member was dynamic once.
         starts = prefix if rng.random() < 0.8 else rng.choice("z0")
         member["group_instance_id"] = f"{starts}-{rng.randrange(10**6)}"
     return member
+
+
+def _claim(rng: random.Random, members: list[dict[str, Any]], topics: list[dict[str, Any]]) -> None:
+    """Members claim partitions: evenly or not, some of them nothing, and now and then one that another has got since."""
+    old, few = rng.randint(1, len(members)), rng.random() < 0.5
+    for member in members:
+        member["owned"], member["generation"] = {}, 5 if rng.random() < 0.9 else 4
+    for topic in topics:
+        for number in range(topic["partitions"]):
+            if rng.random() < 0.9:
+                taker = members[rng.randrange(old) if few else number % old]
+                if topic["name"] in taker["topics"] or rng.random() < 0.1:
+                    taker["owned"].setdefault(topic["name"], []).append(number)
 
 
 def without_empty(answer: Answer, case: Case) -> Answer:

@@ -33,11 +33,11 @@ _FETCH_S = 900
 
 
 class LibraryOracle:
-    """Ask it for an answer; close it in the end."""
+    """Ask it for an answer; close it in the end. hash_seed: of Python's hashes, which differ from process to process."""
 
-    def __init__(self, library: str) -> None:
+    def __init__(self, library: str, *, hash_seed: int = 0) -> None:
         self._temp = tempfile.TemporaryDirectory(prefix="kgm-oracle-")
-        command = _go() if library in _MODULES else _node() if library in _PACKAGES else _python()
+        command = _go() if library in _MODULES else _node() if library in _PACKAGES else _python(hash_seed)
         self._child = Child(command, log=pathlib.Path(self._temp.name) / "log", pipe_stdout=True)
 
     def ask(self, case: Case) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _node() -> list[str]:
     return [node, str(FOLDER / "node" / "oracle.mjs"), str(_made("node", _PACKAGES, install))]
 
 
-def _python() -> list[str]:
+def _python(hash_seed: int) -> list[str]:
     names = ("kafka-python", "aiokafka")
 
     def install(folder: pathlib.Path) -> None:
@@ -89,7 +89,8 @@ def _python() -> list[str]:
         _running(folder)([sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), *packages])
 
     folder = _made(f"python{sys.version_info.major}.{sys.version_info.minor}", names, install)
-    return [needs("env"), f"PYTHONPATH={folder}", sys.executable, str(FOLDER / "python" / "oracle.py")]
+    environment = [f"PYTHONPATH={folder}", f"PYTHONHASHSEED={hash_seed}"]
+    return [needs("env"), *environment, sys.executable, str(FOLDER / "python" / "oracle.py")]
 
 
 def _made(kind: str, names: Sequence[str] | dict[str, str], make: Callable[[pathlib.Path], None]) -> pathlib.Path:

@@ -1,5 +1,7 @@
 """The assignors of client libraries: what the libraries have answered, and what they answer when they are asked."""
 
+import json
+
 import pytest
 
 from kgm.assignors import has_assignor
@@ -10,6 +12,8 @@ from tests.selection import first_seed
 
 #: How many groups each library is asked about.
 ASKED = 500
+#: With how many hashes of Python's they are asked at most.
+HASH_SEEDS = 12
 
 
 @pytest.mark.parametrize("library", VERSIONS)
@@ -24,17 +28,22 @@ def test_answers_are_those_of_the_library(library):
 @pytest.mark.long
 @pytest.mark.parametrize(("library", "assignor"), PAIRS)
 def test_the_library_itself_answers_the_same(library, assignor):
-    oracle = LibraryOracle(library)
+    """But for the few groups in which a sticky assignor of Python's answers otherwise with other hashes."""
+    oracles = [LibraryOracle(library)]
     try:
-        compared = 0
+        other = []
         for case in cases_of(library, assignor, first_seed() + 1, ASKED):
-            said = oracle.ask(case)
+            said = oracles[0].ask(case)
             assert "error" not in said, (case, said)
-            assert solve(case) == without_empty(said["assignment"], case), case
-            compared += 1
-        assert compared == ASKED
+            if solve(case) != without_empty(said["assignment"], case):
+                other.append(case)
+        assert len(other) <= (ASKED / 100 if "sticky" in assignor else 0), other[0]
+        oracles += [LibraryOracle(library, hash_seed=seed) for seed in range(1, HASH_SEEDS) if other]
+        for case in other:
+            assert len({json.dumps(oracle.ask(case)) for oracle in oracles}) > 1, case
     finally:
-        oracle.close()
+        for oracle in oracles:
+            oracle.close()
 
 
 @pytest.mark.long

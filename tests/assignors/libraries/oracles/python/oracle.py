@@ -13,10 +13,13 @@ class Member(NamedTuple):
 
 
 class Cluster:
-    """The metadata of a cluster."""
+    """The leader's metadata: of the topics to which members subscribe."""
 
-    def __init__(self, topics):
-        self._partitions = {row["name"]: set(range(row["partitions"])) for row in topics}
+    def __init__(self, case):
+        wanted = {topic for row in case["members"] for topic in row["topics"]}
+        self._partitions = {
+            row["name"]: set(range(row["partitions"])) for row in case["topics"] if row["name"] in wanted
+        }
 
     def topics(self):
         return set(self._partitions)
@@ -25,16 +28,30 @@ class Cluster:
         return self._partitions.get(topic)
 
 
+def partitions_of(row, kind):
+    """What a member was assigned last, as it was told."""
+    return [kind(topic, number) for topic, numbers in sorted(row.get("owned", {}).items()) for number in numbers]
+
+
 def of_kafka_python(case):
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+    from kafka.structs import TopicPartition
 
-    assignor = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}[case["assignor"]]()
-    members = [
-        Member(row["member_id"], row.get("group_instance_id"), assignor.metadata(row["topics"]))
-        for row in case["members"]
-    ]
-    answer = assignor.assign(Cluster(case["topics"]), members)
+    kinds = {
+        "range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor, "sticky": StickyPartitionAssignor,
+        "cooperative-sticky": CooperativeStickyAssignor,
+    }  # fmt: skip
+    members = []
+    for row in case["members"]:
+        assignor = kinds[case["assignor"]]()
+        if row.get("owned"):
+            assignor.member_assignment = partitions_of(row, TopicPartition)
+            assignor.generation = row["generation"]
+        members.append(Member(row["member_id"], row.get("group_instance_id"), assignor.metadata(row["topics"])))
+    answer = kinds[case["assignor"]]().assign(Cluster(case), members)
     return {
         member: {topic: list(numbers) for topic, numbers in found.assigned_partitions}
         for member, found in answer.items()
@@ -44,10 +61,19 @@ def of_kafka_python(case):
 def of_aiokafka(case):
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
     from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+    from aiokafka.structs import TopicPartition
 
-    assignor = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}[case["assignor"]]
-    members = {row["member_id"]: assignor.metadata(row["topics"]) for row in case["members"]}
-    answer = assignor.assign(Cluster(case["topics"]), members)
+    kinds = {
+        "range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor, "sticky": StickyPartitionAssignor,
+    }  # fmt: skip
+    assignor, members = kinds[case["assignor"]], {}
+    for row in case["members"]:
+        if assignor is StickyPartitionAssignor:
+            # As its coordinator does: the generation is never told.
+            assignor.member_assignment = partitions_of(row, TopicPartition) or None
+        members[row["member_id"]] = assignor.metadata(row["topics"])
+    answer = assignor.assign(Cluster(case), members)
     return {member: {topic: list(numbers) for topic, numbers in found.assignment} for member, found in answer.items()}
 
 
