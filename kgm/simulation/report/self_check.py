@@ -35,6 +35,8 @@ _COOPERATIVE = "cooperative-sticky"
 _BY_LEADER: Final = frozenset((KAFKAJS, PLATFORMATIC))
 _BY_BROKER: Final = frozenset((LIBRDKAFKA, PLATFORMATIC, KAFKA_PYTHON))
 _BY_ID: Final = frozenset((LIBRDKAFKA, SARAMA, AIOKAFKA, KAFKAJS, KAFKA_GO))
+#: Of so many different subscriptions, at most, it is tried whether their members have led.
+_MOST_LEADERS: Final = 20
 #: Assignments by member id, without empty topics.
 Owned = Mapping[str, Mapping[str, tuple[int, ...]]]
 
@@ -131,6 +133,7 @@ def _assigned(
     leaders: list[str | None] = [None]
     if library in _BY_LEADER:
         leaders = [snapshot.leader] if snapshot.leader else [*{one.topics: one.member_id for one in members}.values()]
+        leaders = leaders[:_MOST_LEADERS]
     for leader in leaders:
         for has_scala_maps in (False, True) if library in _BY_BROKER else (False,):
             given = assigned(
