@@ -428,17 +428,18 @@ def _of_other_versions(
 
 
 def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
-    """As many draws with each other library that members may run on, where several are left; in which a closed member
+    """As many draws with the other libraries that members may run on, where several are left; in which a closed member
     of a consumer group keeps what it has until its session ends, if it may be of franz-go; and with a cooperative
     assignor in place of one that kgm does not know. No draws if they come to the same as `drawn`."""
     group = simulation.group
     others: list[Draw] = []
-    for library in _other_libraries(group):
+    libraries = _other_libraries(group)
+    for library in libraries:
         members = tuple(
             member.as_of(library) if member.client.name is None and library in member.client.candidates else member
             for member in group.members
         )
-        others += _played_with(simulation, replace(group, members=members), len(drawn))
+        others += _played_with(simulation, replace(group, members=members), len(drawn) // len(libraries))
     if group.unknown_assignor is not None:
         others += _played_with(simulation, replace(group, assignor=_COOPERATIVE), len(drawn))
     if keeps_all_when_closed(group, simulation.plan):

@@ -158,8 +158,10 @@ def _is_explained(
     if library == KAFKA_PYTHON and len(kinds) > 1:
         return True  # whom it leaves out depends on the order in which members were listed then
     # A static member has a new member id after each restart. So what each gets by these ids, or by the order of the
-    # broker's map of them, may be another's; where subscriptions differ nothing can be said.
-    if (library in _BY_ID and len(kinds) > 1) or (library == PLATFORMATIC and False in kinds):
+    # broker's map of them, may be another's; where subscriptions differ nothing can be said. Nor is that order known
+    # where members are not listed in it.
+    is_listed = map_capacity([member.member_id for member in snapshot.in_listed_order().members]) is not None
+    if (library in _BY_ID and len(kinds) > 1) or (library == PLATFORMATIC and (False in kinds or not is_listed)):
         return _shares(given) == _shares(present) or len({frozenset(one.known_topics) for one in snapshot.members}) > 1
     return False
 

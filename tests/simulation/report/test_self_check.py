@@ -184,6 +184,28 @@ def test_roundrobin_that_sorts_partitions_as_text_is_found():
     assert unexplained(replace(sarama, leader_library=stated_library("sarama"))) is None
 
 
+def test_the_order_in_which_platformatic_takes_members_may_not_be_known():
+    """As `kgm serve` lists them. Kafka lists them in the order of a hash map, by which the second one gets partition 0."""
+    rows = [{"orders": range(start, 12, 3)} for start in range(3)]
+
+    def shown(first, second, third):
+        group = of("roundrobin", rows[first], rows[second], rows[third], static=False)
+        return replace(group, leader_library=stated_library("platformatic"))
+
+    def by_map(group):
+        places = (1, 0, 2)
+        return replace(
+            group,
+            members=tuple(replace(one, listed_at=at) for one, at in zip(group.members, places, strict=True)),
+        )
+
+    every = [shown(*order) for order in itertools.permutations(range(3))]
+    assert [unexplained(group) for group in every] == [None] * len(every)
+    uneven = of("roundrobin", {"orders": range(6)}, {"orders": range(6, 10)}, {"orders": [10, 11]}, static=False)
+    assert "does not explain" in unexplained(replace(uneven, leader_library=stated_library("platformatic")))
+    assert [unexplained(by_map(group)) is None for group in every] == [False, False, True, False, False, False]
+
+
 def test_range_over_five_members_as_kafka_go_has_it_is_found():
     edges = [number * 12 // 5 for number in range(6)]
     blocks = [{"orders": range(first, end)} for first, end in itertools.pairwise(edges)]
