@@ -16,9 +16,9 @@ from kgm.simulation.draws.players import HERE, Players
 from kgm.simulation.draws.shuffle import shuffled
 from kgm.simulation.draws.task import DrawTask
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop, with_versions_of
-from kgm.simulation.plan.client_library import Library, usual_heartbeat_interval_ms
+from kgm.simulation.plan.client_library import usual_heartbeat_interval_ms
 from kgm.simulation.plan.played_settings import broker_settings_of
-from kgm.simulation.plan.starting_group import StartingGroup, StartingMember, starting_group_of
+from kgm.simulation.plan.starting_group import StartingGroup, starting_group_of
 from kgm.simulation.play.bulk.coverage import BULK_FROM
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.play.draw import Draw
@@ -433,13 +433,9 @@ def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence
     assignor in place of one that kgm does not know. No draws if they come to the same as `drawn`."""
     group = simulation.group
     others: list[Draw] = []
-    libraries = _other_libraries(group)
+    libraries = group.other_libraries
     for library in libraries:
-        members = tuple(
-            member.as_of(library) if member.client.name is None and library in member.client.candidates else member
-            for member in group.members
-        )
-        others += _played_with(simulation, replace(group, members=members), len(drawn) // len(libraries))
+        others += _played_with(simulation, group.as_of(library), len(drawn) // len(libraries))
     if group.unknown_assignor is not None:
         others += _played_with(simulation, replace(group, assignor=_COOPERATIVE), len(drawn))
     if keeps_all_when_closed(group, simulation.plan):
@@ -447,22 +443,6 @@ def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence
         plan = replace(simulation.plan, stop=Stop.CRASH, retry_every_ms=retry_ms)
         others += _played_with(replace(simulation, plan=plan), group, len(drawn))
     return _other_than(drawn, lambda: others)
-
-
-def _other_libraries(group: StartingGroup) -> list[str]:
-    """The libraries that members may run on whose library is not known, as far as they are not played like that."""
-
-    def behavior(member: StartingMember) -> tuple[object, ...]:
-        return member.library or Library.JAVA, member.leaves_when_static, member.assigner(group.assignor)
-
-    found = {
-        name
-        for one in group.members
-        if one.client.name is None
-        for name in one.client.candidates
-        if behavior(one.as_of(name)) != behavior(one)
-    }
-    return sorted(found)
 
 
 def _played_with(simulation: Simulation, group: StartingGroup, draws: int) -> Sequence[Draw]:

@@ -65,6 +65,10 @@ class StartingMember:
         names = (self.client.name or "", *self.client.candidates) if self.library is None else (self.library.value,)
         return tuple(name for name in dict.fromkeys(names) if has_assignor(name, assignor))
 
+    def behavior(self, assignor: str) -> tuple[object, ...]:
+        """What of its library is played."""
+        return self.library or Library.JAVA, self.leaves_when_static, self.assigner(assignor)
+
     def as_of(self, library: str) -> "StartingMember":
         """The member if it runs on this library."""
         client = ClientLibrary(name=library, confidence=CERTAIN, candidates=(library,))
@@ -116,6 +120,24 @@ class StartingGroup:
         """The library whose assignor runs, if it is the same whoever leads; else Java."""
         names = {member.assigner(self.assignor) for member in self.members}
         return names.pop() if len(names) == 1 else JAVA
+
+    @property
+    def other_libraries(self) -> list[str]:
+        """The libraries that members may run on whose library is not known, as far as they are not played like that."""
+        unknown = [member for member in self.members if member.client.name is None]
+        found = {name for member in unknown for name in member.client.candidates}
+        return sorted(name for name in found if self.as_of(name) != self)
+
+    def as_of(self, library: str) -> "StartingGroup":
+        """The group if all members that may run on this library do, unless theirs is known."""
+
+        def changed(member: StartingMember) -> StartingMember:
+            if member.client.name is not None or library not in member.client.candidates:
+                return member
+            as_of = member.as_of(library)
+            return member if as_of.behavior(self.assignor) == member.behavior(self.assignor) else as_of
+
+        return replace(self, members=tuple(changed(member) for member in self.members))
 
     @property
     def all_static(self) -> bool:
