@@ -426,7 +426,7 @@ complete -c kgm -n '__kgm_at export' -a '(__kgm_names groups)'
 
 complete -c kgm -n '__kgm_at assign' -l from-file -r -F -d 'Cases, one JSON object per line; - reads stdin.'
 complete -c kgm -n '__kgm_at assign' -l assignor -x -a 'range roundrobin sticky cooperative-sticky consumer-uniform consumer-range' -d 'Run this assignor, whatever the file says.'
-complete -c kgm -n '__kgm_at assign' -l library -x -a 'java librdkafka' -d 'java or librdkafka: client library of the group\'s leader.'
+complete -c kgm -n '__kgm_at assign' -l library -x -a 'java librdkafka' -d 'Client library of the group\'s leader, for example sarama.'
 complete -c kgm -n '__kgm_at assign' -s o -l output -x -a 'table wide json yaml csv tsv name ndjson markdown schema' -d 'table | wide | json | yaml | csv | tsv | name | ndjson | markdown | schema'
 complete -c kgm -n '__kgm_at assign' -l no-headers -d 'Omit the header line.'
 complete -c kgm -n '__kgm_at assign' -l color -x -a 'auto always never' -d 'auto | always | never'

@@ -1,4 +1,5 @@
-"""Kafka's six assignors as pure functions: a `GroupSpec` in, partitions by member and topic out.
+"""Kafka's six assignors, and those of client libraries, as pure functions: a `GroupSpec` in, partitions by member and
+topic out.
 
 `range`, `roundrobin`, `sticky` and `cooperative-sticky` run in the client that leads a classic group; `consumer-range`
 and `consumer-uniform` run in the coordinator of a consumer group (KIP-848). They give the answers of Kafka 4.3.0
@@ -6,13 +7,14 @@ exactly, because what moves in a bounce depends on details: the order of static 
 equally loaded members, and for the sticky assignors the order of a Java hash map, which `kgm.java` computes from the
 member ids.
 
-Clients based on librdkafka have assignors of their own with the same names. Which of them counts depends on the leader.
+Other client libraries have assignors of their own with the same names. Which of them counts depends on the leader.
 
 An assignor numbers the partitions of its topics (`partition_numbers`), works on integers, and puts the names back at
 the end (`result`). Client-side assignors leave out topics that no member subscribes to.
 
 - `contract`: what goes in and what comes out
 - `client/`: `range`, `round_robin`, `sticky` and its parts, and `librdkafka`: the assignors of the leader
+- `libraries/`: those of other client libraries
 - `server/`: `range`, `uniform` (`uniform_heterogeneous` for different subscriptions): the assignors of the coordinator;
   `broker_view`: in which order it gives them members and topics
 - `custom`: assignors that are installed beside kgm, by entry points
@@ -23,19 +25,21 @@ from collections.abc import Callable
 from typing import Final
 
 from kgm.assignors import custom
-from kgm.assignors.client import librdkafka
 from kgm.assignors.client.range import assign_range
 from kgm.assignors.client.round_robin import assign_round_robin
 from kgm.assignors.client.sticky import assign_cooperative_sticky, assign_sticky
 from kgm.assignors.contract import Assigned, GroupSpec, MemberSpec, TopicSpec
+from kgm.assignors.libraries import ASSIGNORS as _OF_LIBRARIES
 from kgm.assignors.server.range import assign_server_range
 from kgm.assignors.server.uniform import assign_uniform
 from kgm.assignors.unsupported_groups import refuse_streams
+from kgm.model.client_library import JAVA
 from kgm.model.errors import UsageError
 from kgm.model.work import STREAMS_ASSIGNOR
 
 __all__ = [
-    "LIBRARIES", "NAMES", "Assigned", "GroupSpec", "MemberSpec", "TopicSpec", "assign", "is_cooperative", "is_known",
+    "LIBRARIES", "NAMES", "Assigned", "GroupSpec", "MemberSpec", "TopicSpec", "assign", "has_assignor",
+    "is_cooperative", "is_known",
 ]  # fmt: skip
 
 _ASSIGNORS: Final[dict[str, Callable[[GroupSpec], Assigned]]] = {
@@ -50,26 +54,34 @@ NAMES: Final = tuple(_ASSIGNORS)
 
 
 #: The client libraries whose assignors are known; `consumer-*` run in the coordinator and do not depend on the library.
-LIBRARIES: Final = ("java", "librdkafka")
+LIBRARIES: Final = (JAVA, *_OF_LIBRARIES)
 
 
-def assign(name: str, group: GroupSpec, library: str = "java") -> Assigned:
+def assign(name: str, group: GroupSpec, library: str = JAVA) -> Assigned:
     """Partitions by member id and topic: every member, no empty topic, partitions sorted.
 
     name: a built-in assignor, or one that is installed beside kgm (`custom`), for which the library does not matter.
-    Raises UsageError for an unknown assignor or library, for `sticky` in librdkafka, which does not have it, and from
-    `consumer-*` for a topic that does not exist; RefusedError for the assignor of Kafka Streams; AssignorError for an
-    installed assignor that is broken."""
+    Raises UsageError for an unknown assignor or library, for an assignor that kgm does not have of the library, and
+    from `consumer-*` for a topic that does not exist; RefusedError for the assignor of Kafka Streams; AssignorError for
+    an installed assignor that is broken."""
     if library not in LIBRARIES:
         raise UsageError(f"library {library!r} is not known", hint=f"known: {', '.join(LIBRARIES)}")
     assignor = _ASSIGNORS.get(name)
     if assignor is None:
         return _assign_custom(name, group)
-    if library == "librdkafka" and not name.startswith("consumer-"):
-        assignor = librdkafka.ASSIGNORS.get(name)
-        if assignor is None:
-            raise UsageError(f"librdkafka has no assignor {name!r}", hint=f"it has {', '.join(librdkafka.ASSIGNORS)}")
+    if library != JAVA and not name.startswith("consumer-"):
+        theirs = _OF_LIBRARIES[library]
+        if name not in theirs:
+            raise UsageError(f"kgm knows no assignor {name!r} of {library}", hint=f"it knows {', '.join(theirs)}")
+        assignor = theirs[name]
     return assignor(group)
+
+
+def has_assignor(library: str | None, name: str) -> bool:
+    """Whether kgm has what this library runs under this name. None: a library that is not known."""
+    if library == JAVA:
+        return name in _ASSIGNORS
+    return library in _OF_LIBRARIES and name in _OF_LIBRARIES[library]
 
 
 def _assign_custom(name: str, group: GroupSpec) -> Assigned:

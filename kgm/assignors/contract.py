@@ -50,11 +50,15 @@ class GroupSpec:
 
     is_listed: owned topics and partitions are in the order in which the coordinator iterates over them, which matters
     for `consumer-uniform`: a member that has to revoke partitions revokes the last ones. The order does not follow from
-    the partitions where two of them share a bucket of a hash map (`kgm.coordinator.consumer.target_order`)."""
+    the partitions where two of them share a bucket of a hash map (`kgm.coordinator.consumer.target_order`).
+
+    leader: the member id of the one that assigns, which matters to libraries that assign its topics only; None: the
+    first member."""
 
     members: tuple[MemberSpec, ...]
     topics: tuple[TopicSpec, ...]
     is_listed: bool = False
+    leader: str | None = None
 
     def __post_init__(self) -> None:
         _refuse_repeats("member id", [member.member_id for member in self.members])
@@ -66,6 +70,12 @@ class GroupSpec:
                 raise UsageError(
                     f"topic {topic.name} has {topic.partitions} partitions, but racks for {len(topic.racks)}"
                 )
+
+    @property
+    def leading(self) -> MemberSpec | None:
+        """The member that assigns."""
+        first = self.members[0] if self.members else None
+        return next((member for member in self.members if member.member_id == self.leader), first)
 
 
 def _refuse_repeats(what: str, names: Sequence[str]) -> None:

@@ -48,7 +48,7 @@ def _case(data: Mapping[str, Any], assignor: str | None) -> AssignmentCase:
     return AssignmentCase(
         case=data.get("case"),
         assignor=assignor or _text(data, "assignor"),
-        group=GroupSpec(members=members, topics=topics),
+        group=GroupSpec(members=members, topics=topics, leader=_text_or_none(data, "leader", "")),
     )
 
 
@@ -119,7 +119,7 @@ def group_of(snapshot: GroupSnapshot) -> GroupSpec:
         for member in snapshot.in_listed_order().members
     )
     if snapshot.type != "consumer":
-        return GroupSpec(members=members, topics=topics)
+        return GroupSpec(members=members, topics=topics, leader=snapshot.leader)
     ids = {topic.name: topic.topic_id for topic in snapshot.topics if topic.topic_id is not None}
     is_listed = all(member.listed_target is not None for member in snapshot.members)
     is_homogeneous = len({frozenset(member.topics) for member in members}) == 1

@@ -227,7 +227,7 @@ def _topics(subscription: Subscription | None, *, is_consumer: bool) -> tuple[st
     """None for a consumer whose subscription cannot be read, or is not described while the group rebalances."""
     if subscription is None:
         return None if is_consumer else ()
-    return tuple(sorted(set(subscription.topics)))
+    return tuple(dict.fromkeys(subscription.topics))
 
 
 def _subscription(blob: bytes) -> Subscription | None:

@@ -52,8 +52,8 @@ class ClientTraits:
     assignments: (version, kind of user data) in the assignments that a leader writes. protocols: names of assignors
     that only this library has, and the usual name of the same assignor. session_timeout_ms, rebalance_timeout_ms: the
     defaults. client_ids: how default client ids begin. member_ids: forms of the ids of
-    KIP-848, none if it has no such consumers. like_java: assignors with which the library assigns what Java does, and
-    its members do in a restart what Java's do. has_static_members: whether it knows group instance ids
+    KIP-848, none if it has no such consumers. silent_leaders: assignors with which a static leader that restarts, and
+    is told to keep the assignment, causes no rebalance. has_static_members: whether it knows group instance ids
     (KIP-345). leaves_when_static: whether a static member that is closed leaves.
     differences: what it does otherwise, for people."""
 
@@ -65,7 +65,7 @@ class ClientTraits:
     client_ids: tuple[str, ...]
     protocols: Mapping[str, str] = field(default_factory=dict)
     member_ids: tuple[str, ...] = ()
-    like_java: tuple[str, ...] = ()
+    silent_leaders: tuple[str, ...] = ()
     has_static_members: bool = True
     leaves_when_static: bool = False
     differences: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ _TABLE: Final = (
         client_ids=("console-consumer",),
         protocols={"stream": "stream"},
         member_ids=(URL_SAFE,),
-        like_java=("range", "roundrobin", "sticky", "cooperative-sticky"),
+        silent_leaders=("range", "roundrobin", "sticky", "cooperative-sticky"),
     ),
     ClientTraits(
         name=LIBRDKAFKA,
@@ -99,6 +99,7 @@ _TABLE: Final = (
         rebalance_timeout_ms=300_000,
         client_ids=("rdkafka",),
         member_ids=(PLAIN,),
+        silent_leaders=("range", "roundrobin", "cooperative-sticky"),
     ),
     ClientTraits(
         name=FRANZ_GO,
@@ -113,7 +114,7 @@ _TABLE: Final = (
         rebalance_timeout_ms=60_000,
         client_ids=("kgo",),
         member_ids=(PADDED,),
-        like_java=("range", "roundrobin"),
+        silent_leaders=("range", "roundrobin"),
         differences=(
             "a static leader that restarts may compute the assignment again, and rejoin (one more rebalance)",
             "a static member of a consumer group (KIP-848) frees nothing when it is closed",
@@ -129,7 +130,7 @@ _TABLE: Final = (
         session_timeout_ms=10_000,
         rebalance_timeout_ms=60_000,
         client_ids=("sarama",),
-        like_java=("range",),
+        silent_leaders=("range",),
         differences=(
             "its roundrobin sorts the text topic-partition: orders-10 comes before orders-2",
             "its sticky assignor differs from run to run",
@@ -158,7 +159,10 @@ _TABLE: Final = (
         client_ids=("kafkajs",),
         protocols={"RoundRobinAssigner": "roundrobin"},
         has_static_members=False,
-        differences=("it sends heartbeats between fetches only, up to 5 s late",),
+        differences=(
+            "it sends heartbeats between fetches only, up to 5 s late",
+            "its assignor gives the topics of the leader to all members",
+        ),
     ),
     ClientTraits(
         name=PLATFORMATIC,
@@ -171,7 +175,7 @@ _TABLE: Final = (
         leaves_when_static=True,
         differences=(
             "static members leave when they are closed: a restart is two rebalances",
-            "its roundrobin takes members in the broker's order",
+            "its roundrobin takes members in the broker's order, and gives the topics of the leader to all of them",
         ),
     ),
     ClientTraits(
@@ -185,7 +189,11 @@ _TABLE: Final = (
         session_timeout_ms=45_000,
         rebalance_timeout_ms=300_000,
         client_ids=("kafka-python-",),
-        like_java=("range", "roundrobin", "sticky", "cooperative-sticky"),
+        differences=(
+            "its roundrobin assignor fails where subscriptions differ, so that nothing is assigned",
+            "range and roundrobin leave members out where static and dynamic ones are listed in turn",
+        ),
+        silent_leaders=("range", "roundrobin", "sticky", "cooperative-sticky"),
     ),
     ClientTraits(
         name=AIOKAFKA,
@@ -197,8 +205,11 @@ _TABLE: Final = (
         session_timeout_ms=10_000,
         rebalance_timeout_ms=10_000,
         client_ids=("aiokafka-",),
-        like_java=("range", "roundrobin"),
-        differences=("its sticky assignor depends on the order of topics in the subscriptions",),
+        silent_leaders=("range", "roundrobin"),
+        differences=(
+            "its assignors take static members by their member ids",
+            "its sticky assignor depends on the order of topics in the subscriptions",
+        ),
     ),
 )
 #: Each library by name, the most usual first.

@@ -46,16 +46,17 @@ class TopicSnapshot:
 class MemberSnapshot:
     """One member. Its *identity* is its group instance id, or its member id if it is dynamic.
 
-    status: `away` is a static member of a `consumer` group at member epoch -2 (KIP-848). topics: None if it is not
-    known what it subscribes to. protocol: `classic` or `consumer`; during a migration a group has members of both.
-    client_library: None if it is not known. listed_at: its position in the broker's response, which is the order of
-    a hash map that assignors may depend on; None if it is not known or has no meaning. listed_target: the target
-    assignment of a member of a consumer group, topics and partitions in the order of the broker's response, which
-    is the order of hash maps too: a member that has to revoke partitions revokes the last ones. is_readable:
-    whether its assignment could be decoded; if not, `assignment` is empty, and what it owns is not known.
-    session_timeout_ms, rebalance_timeout_ms: of a member of a classic group, which no API returns; None where they were
-    not read in the coordinator's log. work: None unless the group is one of Kafka Streams or Connect, and says so.
-    user_data: what the assignor wrote into the assignment beside the partitions; None if nothing, or unknown."""
+    status: `away` is a static member of a `consumer` group at member epoch -2 (KIP-848). topics: in the order in which
+    it names them, if that is known; None if it is not known what it subscribes to. protocol: `classic` or `consumer`;
+    during a migration a group has members of both. client_library: None if it is not known. listed_at: its position in
+    the broker's response, which is the order of a hash map that assignors may depend on; None if it is not known or has
+    no meaning. listed_target: the target assignment of a member of a consumer group, topics and partitions in the order
+    of the broker's response, which is the order of hash maps too: a member that has to revoke partitions revokes the
+    last ones. is_readable: whether its assignment could be decoded; if not, `assignment` is empty, and what it owns is
+    not known. session_timeout_ms, rebalance_timeout_ms: of a member of a classic group, which no API returns; None
+    where they were not read in the coordinator's log. work: None unless the group is one of Kafka Streams or Connect,
+    and says so. user_data: what the assignor wrote into the assignment beside the partitions; None if nothing, or
+    unknown."""
 
     member_id: str
     group_instance_id: str | None = None

@@ -17,7 +17,7 @@ from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.draws.shuffle import shuffled
 from kgm.simulation.draws.task import DrawTask
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop, with_versions_of
-from kgm.simulation.plan.client_library import Library, usual_heartbeat_interval_ms
+from kgm.simulation.plan.client_library import usual_heartbeat_interval_ms
 from kgm.simulation.plan.played_settings import broker_settings_of
 from kgm.simulation.plan.starting_group import StartingGroup, starting_group_of
 from kgm.simulation.play.bulk import BULK_FROM
@@ -33,7 +33,7 @@ from kgm.simulation.report.caveats import (
     session_caveats,
     version_caveats,
 )
-from kgm.simulation.report.certainty import keeps_all_when_closed, library_doubts, may_leave
+from kgm.simulation.report.certainty import keeps_all_when_closed, library_doubts
 from kgm.simulation.report.framework_doubts import framework_doubts
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.report.ranges import has_rare_extreme, ranges_of, stopped_range_ms, typical_of
@@ -329,7 +329,12 @@ class Simulation:
 
     def play_led(self) -> list[Draw]:
         """A draw led by each library. Raises TimedOutError."""
-        return list(self._played([DrawTask(number=0, led_by=library) for library in Library]))
+        return list(self._played([DrawTask(number=0, led_by=library) for library in self.assigners]))
+
+    @property
+    def assigners(self) -> list[str]:
+        """The libraries whose assignors may run, by who leads."""
+        return sorted({member.assigner(self.group.assignor) for member in self.group.members})
 
     def play_deleted(self) -> list[Draw]:
         """A draw in which the broker deletes the group when it is empty. Raises TimedOutError."""
@@ -404,9 +409,8 @@ def _with_shorter_session(snapshot: GroupSnapshot, simulation: Simulation, drawn
 def _led_by_each(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
     """A draw led by each library, if members of both may lead (no Kafka API returns who does), however rare one of them
     is. No draws if they come to the same as `drawn`."""
-    libraries = {member.library or Library.JAVA for member in simulation.group.members}
     has_no_leader = simulation.group.protocol is GroupProtocol.CONSUMER
-    if has_no_leader or len(libraries) == 1 or not any(draw.rebalances for draw in drawn):
+    if has_no_leader or len(simulation.assigners) == 1 or not any(draw.rebalances for draw in drawn):
         return ()
     return _other_than(drawn, simulation.play_led)
 
@@ -436,14 +440,14 @@ def _of_other_versions(
 
 
 def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
-    """As many draws in which static members leave that may do so when they are closed; in which a closed member of a
-    consumer group keeps what it has until its session ends, if it may be of franz-go; and with a cooperative assignor
-    in place of one that kgm does not know. No draws if they come to the same as `drawn`."""
+    """As many draws with the other libraries that members may run on, where several are left; in which a closed member
+    of a consumer group keeps what it has until its session ends, if it may be of franz-go; and with a cooperative
+    assignor in place of one that kgm does not know. No draws if they come to the same as `drawn`."""
     group = simulation.group
     others: list[Draw] = []
-    if any(may_leave(member.client) for member in group.members if member.group_instance_id is not None):
-        leavers = tuple(replace(member, leaves_when_static=may_leave(member.client)) for member in group.members)
-        others += _played_with(simulation, replace(group, members=leavers), len(drawn))
+    libraries = group.other_libraries
+    for library in libraries:
+        others += _played_with(simulation, group.as_of(library), len(drawn) // len(libraries))
     if group.unknown_assignor is not None:
         others += _played_with(simulation, replace(group, assignor=_COOPERATIVE), len(drawn))
     if keeps_all_when_closed(group, simulation.plan):

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import pathlib
 
+from kgm.assignors import has_assignor
 from kgm.clients.table import CLIENTS, ClientTraits, SubscriptionForm
 from tests.clients.recorded_groups import RECORDED
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "clients.md"
 JAVA_VERSION = "4.3.0"
+USUAL = ("range", "roundrobin", "sticky", "cooperative-sticky")
 _BEFORE = """\
 # Client libraries
 
 The assignments of a classic group are computed by one of its members, the leader, and libraries differ: in what they
 send, in what their assignors of the same name give, and in what a static member does when it is closed. kgm plays the
-consumers of **Java** and **librdkafka** as they are. Members of other libraries are played as Java's, and a prediction
-is exact only where the answer does not depend on that.
+consumers of **Java** and **librdkafka** as they are. Members of other libraries are played as Java's, with the assignors
+of their own library; a prediction is exact only where the answer does not depend on how they behave.
 
 ## Which library a member runs on
 
@@ -30,33 +32,34 @@ wrote its assignments.
 
 A client id is chosen by whoever configures the client. It never decides against what a member sent.
 
+## Whose assignor runs
+
+That of the library of whoever leads: in predictions, previews of a removal, and in the check whether the present
+assignment is explained. If the evidence leaves several libraries, the ranges have what each of them would do. An assignor
+that gives something else in each run of the same program (sarama's sticky ones, for example) is not known: who gets what
+is a range then, from the partitions that must move to all of them.
+
+The assignors are held against the libraries themselves (`tests/assignors/libraries`): 50 recorded answers of each always,
+500 others with `--long`. `kgm assign --library NAME` runs them.
+
 ## When a prediction is exact
 
 1. Of members that surely run on Java or librdkafka, as ever.
 2. Otherwise where the library does not matter: static members restart within their session, the group uses range or
    roundrobin, and their library says nothing when it is closed.
-3. Never where the assignor that a group names does not explain the assignment that it has: then it is another one of
-   that name, and what a rebalance moves is not known. Nor for an assignor that kgm does not know: the numbers of
-   rebalances are told, with ranges for who gets what.
+3. Never where the assignor that a group names does not explain the assignment that it has, as the leader's library has
+   it: then it is another one of that name, and what a rebalance moves is not known. Nor for an assignor that kgm does not
+   know: the numbers of rebalances are told, with ranges for who gets what.
 
 `--library NAME` of `kgm simulate-bounce`, `kgm plan` and `kgm drain` states what you know.
 
 ## What each library sends and does
 """
 _AFTER = """
-*Assigns as Java* are assignors with which the library gave what Java's gives, and its static members could restart as
-Java's do. Subscriptions are (version, user data); of version 3 an empty rack is another one than none (null).
+Subscriptions are (version, user data); of version 3 an empty rack is another one than none (null). A *silent restart* is
+that of a static leader which is told to keep the assignment, and causes no rebalance.
 
-## Teach kgm another library
-
-1. Record it: two members of it in a group of `kgm serve`, with two topics, once with each assignor. Write their member
-   ids, client ids, timeouts, subscriptions and assignments to `tests/data/client_bytes.json`.
-2. Add an entry to `kgm/clients/table.py`: what it sent, its defaults, and what it does otherwise than Java.
-   `tests/clients/test_recognition.py` then asks whether it is told apart from the others, or is one of several
-   candidates.
-3. `tests/simulation/report/test_self_check.py` tells which of its assignors gave what Java's would not: leave these out
-   of `like_java`.
-4. `KGM_WRITE_DOCS=1 python -m pytest tests/clients` writes this page.
+Another library: [teach kgm a client library](new-client-library.md).
 """
 
 
@@ -77,11 +80,9 @@ def _section(traits: ClientTraits) -> str:
             f"{traits.session_timeout_ms // 1000} s, {traits.rebalance_timeout_ms // 1000} s",
         ),
         ("member id (KIP-848)", " or ".join(traits.member_ids) or "-"),
-        (
-            "assigns as Java",
-            "by its own rules, which kgm has" if traits.name == "librdkafka" else ", ".join(traits.like_java) or "-",
-        ),
+        ("assignors that kgm has", ", ".join(name for name in USUAL if has_assignor(traits.name, name))),
         ("a static member that is closed", _close(traits)),
+        ("silent restart of a leader", ", ".join(traits.silent_leaders) or "-"),
     ]
     text = f"\n### {traits.name}\n\n| | |\n|---|---|\n"
     text += "".join(f"| {name} | {value} |\n" for name, value in rows)

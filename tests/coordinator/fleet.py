@@ -4,9 +4,9 @@ import itertools
 from dataclasses import dataclass, field
 
 from kgm.assignors import is_cooperative
+from kgm.model.client_library import JAVA
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.subscription import Subscription, encode_subscription
-from kgm.simulation.plan.client_library import Library
 from kgm.simulation.play.leader import STICKY, SubscriptionCache, assignments, encode_sticky_data
 from tests.coordinator.harness import Harness
 
@@ -94,7 +94,7 @@ class Fleet:
         given = {}
         if reply.members and not reply.skip_assignment:
             members = [self.cache.decode_member(self.assignor, row) for row in reply.members]
-            given = assignments(self.assignor, members, self.topics, Library.JAVA)
+            given = assignments(self.assignor, members, self.topics, JAVA)
         one.syncing = self.h.sync(one.member_id, one.generation, given, one.instance, protocol_name=self.assignor)
 
     def forget(self, one):

@@ -46,7 +46,8 @@ class GeneralBuilder:
     generation. ids: break ties between members. order: all partitions, in the order in which they are assigned and
     considered. misfiled (librdkafka): owned partitions that are looked up at another member when they are to be moved;
     they then go to their new owner, and stay with the old one too. slack: by how many partitions an owner may be ahead
-    of a subscriber before the group counts as unbalanced."""
+    of a subscriber before the group counts as unbalanced. gives_back (kafka-python): where another partition moves than
+    the one that should, and from another owner, that owner gets the one that should have moved."""
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class GeneralBuilder:
         movements: Movements,
         misfiled: Mapping[int, int] = MappingProxyType({}),
         slack: int = 1,
+        gives_back: bool = False,
     ) -> None:
         self._layout = layout
         sizes = [topic.partitions for topic in layout.topics]
@@ -71,6 +73,7 @@ class GeneralBuilder:
         self._movements = movements
         self._misfiled = misfiled
         self._slack = slack
+        self._gives_back = gives_back
         self._topic_of = layout.topic_of()
         self._subscribers = subscribers_of(layout, subscribed)
         self._rank = [0] * len(ids)
@@ -190,6 +193,7 @@ class GeneralBuilder:
             holder=self._holder,
             kept_too=self._kept_too,
             slack=self._slack,
+            gives_back=self._gives_back,
             most=self._most,
         )
 
@@ -214,6 +218,7 @@ class _Balancing:
     holder: dict[int, int]
     kept_too: list[tuple[int, int]]
     slack: int
+    gives_back: bool
     most: list[int]
     _strays: bool = False
     _held: list[Counter[int]] = field(default_factory=list)
@@ -276,6 +281,11 @@ class _Balancing:
 
     def _reassign(self, wanted: int, taker: int) -> None:
         number = self.movements.instead_of(wanted, self.owner[wanted], taker)
+        if self.gives_back and self.owner[number] != self.owner[wanted]:
+            self._move(wanted, self.owner[number])
+        self._move(number, taker)
+
+    def _move(self, number: int, taker: int) -> None:
         giver = self.owner[number]
         self.movements.record(number, giver, taker)
         held = self._held[self.topic_of[number]]

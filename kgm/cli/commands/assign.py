@@ -43,17 +43,16 @@ def assign_command(
         str | None, typer.Option("--assignor", metavar="NAME", help="Run this assignor, whatever the file says.")
     ] = None,
     library: Annotated[
-        str,
-        typer.Option("--library", metavar="LIBRARY", help="java or librdkafka: client library of the group's leader."),
+        str, typer.Option("--library", metavar="NAME", help="Client library of the group's leader, for example sarama.")
     ] = "java",
     options: RunOptions,
 ) -> None:
     """Run an assignor on groups from a file: JSON lines in, JSON lines out, in one process for any number of cases.
 
     A line: {"assignor": NAME, "topics": [{"name", "partitions", "racks"?}], "members": [{"member_id",
-    "group_instance_id"?, "rack"?, "topics", "owned"?, "generation"?}], "case"?}. The output of `kgm describe -o json`
-    is accepted too. NAME: range, roundrobin, sticky, cooperative-sticky, consumer-uniform, consumer-range, or an
-    assignor of your own that is installed beside kgm. A group has 200000 partitions at most.
+    "group_instance_id"?, "rack"?, "topics", "owned"?, "generation"?}], "leader"?, "case"?}. The output of
+    `kgm describe -o json` is accepted too. NAME: range, roundrobin, sticky, cooperative-sticky, consumer-uniform,
+    consumer-range, or an assignor of your own that is installed beside kgm. A group has 200000 partitions at most.
     With -o table, loads and moves of a single case are shown too."""
     from kgm.cli.output.contracts.assign import line_json
 

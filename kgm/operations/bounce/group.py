@@ -12,7 +12,7 @@ from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
 from kgm.simulation.plan.starting_group import with_stated_library
-from kgm.simulation.plan.synthetic_group import synthetic_group
+from kgm.simulation.plan.synthetic_group import newly_assigned, synthetic_group
 
 #: What the broker's settings limit, each with a lowest and a highest value, in consumer groups.
 _CONSUMER_LIMITS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
@@ -64,7 +64,10 @@ def of_library(group: BounceGroup, library: str | None) -> BounceGroup:
     if library is None:
         return group
     text = f"all members, and the leader, are taken to use {library} (--library)"
-    return replace(group, snapshot=with_stated_library(group.snapshot, library), caveats=(*group.caveats, text))
+    snapshot = with_stated_library(group.snapshot, library)
+    if group.is_made_up:
+        snapshot = newly_assigned(snapshot)
+    return replace(group, snapshot=snapshot, caveats=(*group.caveats, text))
 
 
 def live_group(cluster: AdminClient, group_id: str) -> BounceGroup:

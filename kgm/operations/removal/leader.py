@@ -1,6 +1,6 @@
-"""Who assigns the partitions after a removal: the leader of a classic group, whose library decides ties.
+"""Who assigns the partitions after a removal: the leader of a classic group, whose library decides.
 
-No API returns the leader. If all members that stay run on librdkafka, a librdkafka client leads, otherwise a Java
+No API returns the leader. If all members that stay run on one library, one of its clients leads, otherwise a Java
 client is the more likely one."""
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from kgm.assignors import MemberSpec
-from kgm.assignors.client.librdkafka import ASSIGNORS
+from kgm.assignors import MemberSpec, has_assignor
+from kgm.clients.table import SAME_ASSIGNOR
 from kgm.coordinator.contract.broker_version import BrokerVersion, behavior_of
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.java.scala_map import scala_map_capacity
 from kgm.model.assignment import Assignment
+from kgm.model.client_library import JAVA, LIBRDKAFKA, PLATFORMATIC
 from kgm.model.snapshot import GroupSnapshot
-from kgm.protocol.subscription import decode_assignment
-from kgm.simulation.plan.client_library import Library, played_as
 from kgm.simulation.plan.starting_group import library_of
-from kgm.simulation.play.leader import assignments
+from kgm.simulation.play.leader import assigned
 
 #: Brokers by whether they have Scala's maps.
 _BROKERS: Final = {False: "a broker with the coordinator in Java", True: "a broker with the coordinator in Scala"}
+#: Libraries that assign in the order in which the broker lists members.
+_BY_BROKER: Final = (LIBRDKAFKA, PLATFORMATIC)
 #: What a leader assigns, by member id: (assignor, members, partition counts) -> partitions by topic.
 LeaderAssignor: TypeAlias = "Callable[[str, Sequence[MemberSpec], Mapping[str, int]], Assignment]"
 
@@ -38,20 +39,22 @@ class PossibleLeader:
 
 def possible_leaders(group: GroupSnapshot, removed_member_ids: Collection[str]) -> list[PossibleLeader]:
     """Who may lead the group afterwards, the most likely one first. Several where libraries are mixed, or where it is
-    not known which coordinator the broker runs: librdkafka assigns in the order in which the broker lists members."""
-    libraries = _libraries(group, removed_member_ids)
-    java = PossibleLeader(what="a Java consumer", assign=None)
-    if group.type != "classic" or Library.LIBRDKAFKA not in libraries or group.assignor not in ASSIGNORS:
-        return [java]
-    kinds = _has_scala_maps(group)
-    librdkafka = [
-        PossibleLeader(
-            what="a librdkafka consumer" + (f" on {_BROKERS[kind]}" if len(kinds) > 1 else ""),
-            assign=_librdkafka(group, has_scala_maps=kind),
-        )
-        for kind in kinds
-    ]
-    return librdkafka if libraries == {Library.LIBRDKAFKA} else [java, *librdkafka]
+    not known which coordinator the broker runs, and the library heeds its order of members."""
+    libraries = _libraries(group, removed_member_ids) if group.type == "classic" else [JAVA]
+    leaders = []
+    for library in libraries:
+        if library == JAVA:
+            leaders.append(PossibleLeader(what="a Java consumer", assign=None))
+            continue
+        kinds = _has_scala_maps(group) if library in _BY_BROKER else [False]
+        leaders += [
+            PossibleLeader(
+                what=f"a {library} consumer" + (f" on {_BROKERS[kind]}" if len(kinds) > 1 else ""),
+                assign=_of_library(group, library, has_scala_maps=kind),
+            )
+            for kind in kinds
+        ]
+    return leaders
 
 
 def _has_scala_maps(group: GroupSnapshot) -> list[bool]:
@@ -61,17 +64,24 @@ def _has_scala_maps(group: GroupSnapshot) -> list[bool]:
     return sorted({behavior_of(BrokerVersion.parse(text)).has_scala_maps for text in group.kafka_versions})
 
 
-def _libraries(group: GroupSnapshot, removed_member_ids: Collection[str]) -> set[Library | None]:
+def _libraries(group: GroupSnapshot, removed_member_ids: Collection[str]) -> list[str]:
+    """The libraries of members that stay whose assignors kgm has; Java for the others, and first."""
+    assignor = SAME_ASSIGNOR.get(group.assignor or "", group.assignor or "")
     staying = [member for member in group.members if member.member_id not in removed_member_ids]
-    return {played_as(library_of(group, one)) for one in staying}
+    found = set()
+    for client in dict.fromkeys(library_of(group, one) for one in staying):
+        names = [JAVA] if JAVA in client.candidates else [*client.candidates]
+        found |= {name for name in names if has_assignor(name, assignor)} or {JAVA}
+    return sorted(found or {JAVA}, key=lambda name: (name != JAVA, name))
 
 
-def _librdkafka(group: GroupSnapshot, *, has_scala_maps: bool) -> LeaderAssignor:
+def _of_library(group: GroupSnapshot, library: str, *, has_scala_maps: bool) -> LeaderAssignor:
     listed = [member.member_id for member in group.in_listed_order().members]
     capacity = (scala_map_capacity(listed) if has_scala_maps else map_capacity(listed)) or DEFAULT_CAPACITY
 
     def assign(assignor: str, members: Sequence[MemberSpec], topics: Mapping[str, int]) -> Assignment:
-        blobs = assignments(assignor, members, topics, Library.LIBRDKAFKA, capacity, has_scala_maps=has_scala_maps)
-        return {member_id: decode_assignment(blob).partitions for member_id, blob in blobs.items()}
+        return assigned(
+            assignor, members, topics, library, capacity, has_scala_maps=has_scala_maps, leader=group.leader
+        )  # fmt: skip
 
     return assign

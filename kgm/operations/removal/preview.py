@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from kgm.assignors import LIBRARIES, GroupSpec, MemberSpec, TopicSpec, assign, is_cooperative, is_known
+from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, has_assignor, is_cooperative, is_known
 from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.server.uniform import assign_uniform
 from kgm.assignors.unsupported_groups import why_unsupported
-from kgm.clients.table import CLIENTS, SAME_ASSIGNOR
+from kgm.clients.table import SAME_ASSIGNOR
 from kgm.model.assignment import Assignment, Move, Partitions, moves
+from kgm.model.client_library import PLAYED
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal.consequences import becomes_classic
@@ -70,9 +71,10 @@ def _doubts(group: GroupSnapshot) -> list[str]:
         return [misfit]
     leader = group.leader_library
     name = None if leader is None else leader.name
-    if name is None or name in LIBRARIES or (name in CLIENTS and _usual_name(group) in CLIENTS[name].like_java):
+    usual = _usual_name(group)
+    if name is None or usual is None or name in PLAYED or has_assignor(name, usual):
         return []
-    return [f"the leader runs {name}, whose {group.assignor} assigns otherwise than Java's: the moves are an estimate"]
+    return [f"the leader runs {name}, whose {usual} assigns otherwise than Java's: the moves are an estimate"]
 
 
 def _usual_name(group: GroupSnapshot) -> str | None:

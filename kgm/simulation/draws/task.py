@@ -3,19 +3,18 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from kgm.simulation.plan.client_library import Library
 from kgm.simulation.play.plan_runner import PlanRunner
 from kgm.simulation.play.timing import DrawTiming
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawTask:
-    """number: of a random draw, of an extreme one with this timing, or 0 for one with this library as the first
-    leader. is_deleted_when_empty: see `World`."""
+    """number: of a random draw, of an extreme one with this timing, or 0 for one with the assignor of this library
+    first. is_deleted_when_empty: see `World`."""
 
     number: int
     extreme: type[DrawTiming] | None = None
-    led_by: Library | None = None
+    led_by: str | None = None
     is_deleted_when_empty: bool = False
     keeps_holdings: bool = False
 

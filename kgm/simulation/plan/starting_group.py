@@ -3,7 +3,7 @@
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_known
+from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, has_assignor, is_known
 from kgm.assignors.contract import refuse_too_many_partitions
 from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.unsupported_groups import refuse_unsupported
@@ -13,7 +13,7 @@ from kgm.coordinator.contract.topic_image import Topic, TopicImage, topic_id
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.java.timeline_hash_map import timeline_capacity
 from kgm.model.assignment import Assignment, Partitions
-from kgm.model.client_library import ClientLibrary, stated_library
+from kgm.model.client_library import CERTAIN, JAVA, ClientLibrary, stated_library
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
@@ -59,6 +59,25 @@ class StartingMember:
     library: Library | None = None
     client: ClientLibrary = field(default_factory=ClientLibrary)
     leaves_when_static: bool = False
+
+    def assigner(self, assignor: str) -> str:
+        """The library whose assignor of this name runs where this member leads: Java, if kgm does not have its own."""
+        names = self.possible_assigners(assignor)
+        return names[0] if names else JAVA
+
+    def possible_assigners(self, assignor: str) -> tuple[str, ...]:
+        """The libraries that it may run on, as far as kgm has their assignors of this name; most likely first."""
+        names = (self.client.name or "", *self.client.candidates) if self.library is None else (self.library.value,)
+        return tuple(name for name in dict.fromkeys(names) if has_assignor(name, assignor))
+
+    def behavior(self, assignor: str) -> tuple[object, ...]:
+        """What of its library is played."""
+        return self.library or Library.JAVA, self.leaves_when_static, self.assigner(assignor)
+
+    def as_of(self, library: str) -> "StartingMember":
+        """The member if it runs on this library."""
+        client = ClientLibrary(name=library, confidence=CERTAIN, candidates=(library,))
+        return replace(self, client=client, library=played_as(client), leaves_when_static=_leaves_when_static(client))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +128,30 @@ class StartingGroup:
     @property
     def longest_rebalance_ms(self) -> int:
         return max((member.rebalance_timeout_ms for member in self.members), default=REBALANCE_TIMEOUT_MS)
+
+    @property
+    def assigner(self) -> str:
+        """The library whose assignor runs, if it is the same whoever leads; else Java."""
+        names = {member.assigner(self.assignor) for member in self.members}
+        return names.pop() if len(names) == 1 else JAVA
+
+    @property
+    def other_libraries(self) -> list[str]:
+        """The libraries that members may run on whose library is not known, as far as they are not played like that."""
+        unknown = [member for member in self.members if member.client.name is None]
+        found = {name for member in unknown for name in member.client.candidates}
+        return sorted(name for name in found if self.as_of(name) != self)
+
+    def as_of(self, library: str) -> "StartingGroup":
+        """The group if all members that may run on this library do, unless theirs is known."""
+
+        def changed(member: StartingMember) -> StartingMember:
+            if member.client.name is not None or library not in member.client.candidates:
+                return member
+            as_of = member.as_of(library)
+            return member if as_of.behavior(self.assignor) == member.behavior(self.assignor) else as_of
+
+        return replace(self, members=tuple(changed(member) for member in self.members))
 
     @property
     def all_static(self) -> bool:
@@ -310,8 +353,12 @@ def _member(
         listed=_listed(member),
         library=played_as(client),
         client=client,
-        leaves_when_static=client.name in CLIENTS and CLIENTS[client.name].leaves_when_static,
+        leaves_when_static=_leaves_when_static(client),
     )
+
+
+def _leaves_when_static(client: ClientLibrary) -> bool:
+    return client.name in CLIENTS and CLIENTS[client.name].leaves_when_static
 
 
 def with_stated_library(snapshot: GroupSnapshot, library: str) -> GroupSnapshot:
@@ -370,7 +417,7 @@ def with_assignor_applied(group: StartingGroup) -> StartingGroup:
     if group.protocol is not GroupProtocol.CLASSIC:
         name = SERVER_PREFIX + group.assignor
     for _ in range(_MAX_ROUNDS):
-        assigned: Assignment = assign(name, _assignor_input(group, owned))
+        assigned: Assignment = assign(name, _assignor_input(group, owned), group.assigner)
         if assigned == owned:
             break
         owned = assigned

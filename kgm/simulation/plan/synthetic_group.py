@@ -78,6 +78,11 @@ def synthetic_group(
             for place, name in enumerate(names)
         ),
     )
+    return newly_assigned(snapshot)
+
+
+def newly_assigned(snapshot: GroupSnapshot) -> GroupSnapshot:
+    """A made-up group as the assignor of its members' library assigns it."""
     assigned = with_assignor_applied(starting_group_of(snapshot, WhatIf())).members
     return replace(
         snapshot,

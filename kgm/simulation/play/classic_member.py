@@ -166,9 +166,10 @@ class ScriptedClassicMember(ScriptedMember):
                 self.assignor,
                 members,
                 group.topics,
-                self.profile.library,
+                self.spec.assigner(self.assignor),
                 group.listing_capacity or DEFAULT_CAPACITY,
                 has_scala_maps=world.behavior.has_scala_maps,
+                leader=self.member_id,
                 cache=world.cache,
                 has_user_data=group.has_user_data,
             )

@@ -13,6 +13,7 @@ from kgm.assignors.contract import Assigned
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_order
 from kgm.java.scala_map import grown_scala_capacity, scala_map_order
 from kgm.model.assignment import Partitions
+from kgm.model.client_library import LIBRDKAFKA
 from kgm.model.errors import RefusedError
 from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.protocol.messages.join_group_response import JoinGroupResponseMember
@@ -25,7 +26,6 @@ from kgm.protocol.subscription import (
     encode_assignment,
     encode_subscription,
 )
-from kgm.simulation.plan.client_library import Library
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -139,16 +139,17 @@ def assignments(
     assignor: str,
     members: Sequence[MemberSpec],
     topics: Mapping[str, int],
-    library: Library,
+    library: str,
     least_capacity: int = DEFAULT_CAPACITY,
     *,
     has_scala_maps: bool = False,
+    leader: str | None = None,
     cache: SubscriptionCache | None = None,
     has_user_data: bool = False,
 ) -> dict[str, bytes]:
     """The encoded assignments that a leader sends in its SyncGroup, by member id. has_user_data: as of
     `assignment_user_data`; other parameters, and errors, as of `assigned`."""
-    found = assigned(assignor, members, topics, library, least_capacity, has_scala_maps=has_scala_maps)
+    found = assigned(assignor, members, topics, library, least_capacity, has_scala_maps=has_scala_maps, leader=leader)
     encode = (SubscriptionCache() if cache is None else cache).encode_assignment
     data = assignment_user_data(assignor, library, is_seen=has_user_data)
     return {member_id: encode(partitions, data) for member_id, partitions in found.items()}
@@ -158,13 +159,14 @@ def assigned(
     assignor: str,
     members: Sequence[MemberSpec],
     topics: Mapping[str, int],
-    library: Library,
+    library: str,
     least_capacity: int = DEFAULT_CAPACITY,
     *,
     has_scala_maps: bool = False,
+    leader: str | None = None,
 ) -> Assigned:
-    """What a leader assigns, by member id. members: as the broker lists them. least_capacity, has_scala_maps: see
-    `in_map_order`.
+    """What a leader assigns, by member id. members: as the broker lists them. library: whose assignor it is. leader:
+    its member id, if it matters. least_capacity, has_scala_maps: see `in_map_order`.
 
     Raises RefusedError for an assignor that kgm cannot run."""
     if assignor == STREAMS_ASSIGNOR:
@@ -181,17 +183,17 @@ def assigned(
         )
     known = tuple(TopicSpec(name=name, partitions=count) for name, count in topics.items())
     listed = in_map_order(members, least_capacity, has_scala_maps=has_scala_maps)
-    spec = GroupSpec(members=tuple(listed), topics=known)
-    if library is Library.LIBRDKAFKA:
+    spec = GroupSpec(members=tuple(listed), topics=known, leader=leader)
+    if library == LIBRDKAFKA:
         spec = with_metadata_order(spec)
-    return assign(assignor, spec, library.value)
+    return assign(assignor, spec, library)
 
 
-def assignment_user_data(assignor: str, library: Library, *, is_seen: bool = False) -> bytes | None:
+def assignment_user_data(assignor: str, library: str, *, is_seen: bool = False) -> bytes | None:
     """The user data in the assignments of a leader, by which a broker takes the assignor for a custom one (the bytes
     themselves do not matter). librdkafka's cooperative-sticky writes some, and so does the assignor of a group in whose
     assignments there is some now (is_seen); the others write none."""
-    writes_some = is_seen or (library is Library.LIBRDKAFKA and is_cooperative(assignor))
+    writes_some = is_seen or (library == LIBRDKAFKA and is_cooperative(assignor))
     return encode_sticky_data({}, 0) if writes_some else None
 
 

@@ -53,13 +53,13 @@ _REQUESTS_PER_ROUND = 4
 class PlanRunner:
     """One draw of a plan, and the observer of its world.
 
-    led_by: of which library the first leader is; None: of any. keeps_holdings: whether to record `Draw.holdings`.
+    led_by: whose assignor the first leader runs; None: anybody's. keeps_holdings: whether to record `Draw.holdings`.
     timing, is_deleted_when_empty: see `World`. is_out_of_time: asked now and then; the play ends with TimedOutError if
     so. bulk_from: groups of at least so many members are played in bulk if they can be (None: see `BULK_FROM`,
     `HEARTBEATS_FROM`); it makes no difference to the draw."""
 
     def __init__(
-        self, group: StartingGroup, plan: Plan, settings: BrokerSettings, seed: str, *, led_by: Library | None = None,
+        self, group: StartingGroup, plan: Plan, settings: BrokerSettings, seed: str, *, led_by: str | None = None,
         keeps_holdings: bool = False, timing: type[DrawTiming] = DrawTiming,
         is_out_of_time: Callable[[], bool] = lambda: False, bulk_from: int | None = None,
         is_deleted_when_empty: bool = False,
@@ -125,7 +125,8 @@ class PlanRunner:
         if not self.members:
             return
         leader = world.chance.choice(
-            [member for member in self.members if self._led_by in (None, member.profile.library)] or self.members
+            [member for member in self.members if self._led_by in (None, member.spec.assigner(group.assignor))]
+            or self.members
         )
         records = seed_records(group, leader.spec, world.image, START_MS - 60_000, world.behavior)
         for member in self.members:

@@ -12,7 +12,6 @@ from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from kgm.records.record import Record
 from kgm.simulation.plan.bounce_plan import GroupProtocol
-from kgm.simulation.plan.client_library import Library
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.leader import assignment_user_data
 
@@ -27,7 +26,7 @@ def seed_records(
     """The records of a Stable group. leader: used for a classic group only. since_ms: when it became stable."""
     if group.protocol is GroupProtocol.CONSUMER:
         return _consumer(group, image, since_ms, behavior)
-    data = assignment_user_data(group.assignor, leader.library or Library.JAVA, is_seen=group.has_user_data)
+    data = assignment_user_data(group.assignor, leader.assigner(group.assignor), is_seen=group.has_user_data)
     value = GroupMetadataValue(
         protocol_type="consumer",
         generation=group.generation,

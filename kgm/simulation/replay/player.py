@@ -176,11 +176,7 @@ class Replay:
 
     def _scripted(self, process: RecordedProcess) -> ScriptedMember:
         spec = _starting_member(self.recorded, process)
-        library = played_as(
-            recognise_by_ids(self.world.group.group_id, process.client_id, process.runs[0].member_id, None)
-        )
-        if library is None or self.recorded.assignor == STICKY:
-            library = Library.JAVA
+        library = Library.JAVA if spec.library is None or self.recorded.assignor == STICKY else spec.library
         is_consumer = self.recorded.protocol is GroupProtocol.CONSUMER
         kind = ScriptedConsumerMember if is_consumer else ScriptedClassicMember
         return kind(self.world, spec, PROFILES[library])
@@ -287,11 +283,13 @@ class Replay:
 
 def _starting_member(recorded: ReplayedGroup, process: RecordedProcess) -> StartingMember:
     first = process.runs[0]
+    client = recognise_by_ids(recorded.group_id, process.client_id, first.member_id, None)
     return StartingMember(
         identity=process.name, member_id=first.member_id if first.start is None else "",
         group_instance_id=process.group_instance_id, client_id=process.client_id, client_host=process.client_host,
         topics=process.topics, session_timeout_ms=recorded.session_timeout_ms,
         rebalance_timeout_ms=recorded.rebalance_timeout_ms, owned=process.owned if first.start is None else {},
+        client=client, library=played_as(client),
     )  # fmt: skip
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from kgm.assignors import is_cooperative
-from kgm.assignors.client.librdkafka import ASSIGNORS
+from kgm.assignors import has_assignor, is_cooperative
 from kgm.coordinator.contract.broker_version import REFERENCE
 from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.model.client_library import JAVA, LIBRDKAFKA, PLAYED
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library
@@ -277,12 +277,15 @@ def _leaders(group: StartingGroup) -> list[str]:
     """Java and librdkafka leaders assign partitions differently where the assignor is sticky, and where a group has
     both static and dynamic members."""
     kinds = {member.group_instance_id is None for member in group.members}
-    if not is_cooperative(group.assignor) and (len(kinds) == 1 or group.assignor not in ASSIGNORS):
+    assigners = {member.assigner(group.assignor) for member in group.members}
+    are_alike = len(kinds) == 1 or not has_assignor(LIBRDKAFKA, group.assignor)
+    if not is_cooperative(group.assignor) and are_alike and assigners <= PLAYED:
         return []
     texts = []
-    libraries = {member.library for member in group.members}
-    if None in libraries:
+    if any(member.library is None and member.client.name is None for member in group.members):
         texts.append("members whose client library is not known are assumed to use the Java client")
-    if len({library or Library.JAVA for library in libraries}) > 1:
-        texts.append("whether a Java or a librdkafka member leads is not known; they assign partitions differently")
+    if len(assigners) > 1:
+        names = ["Java" if name == JAVA else name for name in sorted(assigners, key=lambda name: (name != JAVA, name))]
+        which = " or ".join(f"{'an' if name[0] in 'aeiou' else 'a'} {name}" for name in names)
+        texts.append(f"whether {which} member leads is not known; they may assign partitions differently")
     return texts

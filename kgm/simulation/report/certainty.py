@@ -1,11 +1,12 @@
-"""What a prediction owes to client libraries that kgm does not play: where it depends on them it is not exact, and its
-ranges include what they are known to do otherwise."""
+"""What a prediction owes to client libraries whose consumers kgm does not play, although it may have their assignors:
+where it depends on them it is not exact, and its ranges include what they are known to do otherwise."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from kgm.assignors import has_assignor
 from kgm.clients.table import CLIENTS, LIBRARIES
-from kgm.model.client_library import FRANZ_GO, KAFKA_GO, KAFKAJS, PLAYED, ClientLibrary
+from kgm.model.client_library import FRANZ_GO, KAFKA_GO, KAFKAJS, LIBRDKAFKA, PLAYED, ClientLibrary
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
@@ -88,7 +89,7 @@ def library_doubts(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, dr
             "it is cooperative or not; who gets what, and so what moves, is not known (--assignor)"
         )
     if depends:
-        texts += _caveats(unsure)
+        texts += _caveats(unsure, group.assignor if is_classic else None)
     return LibraryDoubts(
         depends=depends,
         misfit=misfit,
@@ -105,13 +106,6 @@ def is_played(client: ClientLibrary) -> bool:
     """Whether it is surely of a library whose consumers kgm plays."""
     names = {client.name} if client.name is not None else {*client.candidates}
     return bool(names) and names <= PLAYED
-
-
-def may_leave(client: ClientLibrary) -> bool:
-    """Whether a static member may leave when it is closed, because its library does so."""
-    return client.name is None and any(
-        CLIENTS[name].leaves_when_static for name in client.candidates if name in CLIENTS
-    )
 
 
 def _closes_otherwise(member: StartingMember, plan: Plan) -> bool:
@@ -150,7 +144,7 @@ def _restarts_silently(member: StartingMember, group: StartingGroup, plan: Plan,
     if plan.stop is Stop.CLEAN and (not traits or any(one.leaves_when_static for one in traits)):
         return False
     is_follower = leader is not None and leader != member.member_id
-    return is_follower or (bool(traits) and all(group.assignor in one.like_java for one in traits))
+    return is_follower or (bool(traits) and all(group.assignor in one.silent_leaders for one in traits))
 
 
 def _may_rejoin(named: Sequence[StartingMember]) -> bool:
@@ -165,13 +159,11 @@ def _misfit(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan) -> str | 
 
 
 def _assigns_otherwise(snapshot: GroupSnapshot, group: StartingGroup, unsure: Sequence[StartingMember]) -> bool:
-    """Whether one of those that may lead the group has another assignor of this name than Java and librdkafka."""
+    """Whether kgm does not have the assignor of one of those that may lead the group."""
     names = {name for member in unsure for name in member.client.candidates or (None,)}
     if len(unsure) == len(group.members) and snapshot.leader_library is not None and snapshot.leader_library.name:
         names = {snapshot.leader_library.name}
-    return any(
-        name not in PLAYED and (name not in CLIENTS or group.assignor not in CLIENTS[name].like_java) for name in names
-    )
+    return any(name != LIBRDKAFKA and not has_assignor(name, group.assignor) for name in names)
 
 
 def _freed(group: StartingGroup, plan: Plan) -> int:
@@ -182,7 +174,8 @@ def _freed(group: StartingGroup, plan: Plan) -> int:
     return sum(len(numbers) for member in group.members if member.identity in gone for numbers in member.owned.values())
 
 
-def _caveats(unsure: Sequence[StartingMember]) -> list[str]:
+def _caveats(unsure: Sequence[StartingMember], assignor: str | None) -> list[str]:
+    """assignor: of a classic group."""
     texts = []
     kinds: dict[str | None, list[StartingMember]] = {}
     for member in unsure:
@@ -195,9 +188,9 @@ def _caveats(unsure: Sequence[StartingMember]) -> list[str]:
             texts.append(f"the client library of {who} is not known{may_be}: they are played as Java consumers")
             continue
         differs = "".join(f"; {each}" for each in CLIENTS[client.name].differences) if client.name in CLIENTS else ""
-        texts.append(
-            f"{many(len(members), 'member')} use {client.name}, and are played as Java consumers: {who}{differs}"
-        )
+        own = assignor is not None and has_assignor(client.name, assignor)
+        how = f"played as Java consumers with {client.name}'s {assignor}" if own else "played as Java consumers"
+        texts.append(f"{many(len(members), 'member')} use {client.name}, and are {how}: {who}{differs}")
     return texts
 
 

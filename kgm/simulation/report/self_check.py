@@ -7,21 +7,36 @@ subscription (the coordinator answers it without a rebalance), racks of partitio
 for sticky assignors any assignment that they would leave as it is."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
-from kgm.assignors import MemberSpec
-from kgm.clients.table import CLIENTS, SAME_ASSIGNOR
+from kgm.assignors import MemberSpec, has_assignor
+from kgm.clients.table import SAME_ASSIGNOR
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.model.assignment import Partitions, count
-from kgm.model.client_library import JAVA, LIBRDKAFKA, PLAYED
-from kgm.model.errors import KgmError
+from kgm.model.client_library import (
+    AIOKAFKA,
+    JAVA,
+    KAFKA_GO,
+    KAFKA_PYTHON,
+    KAFKAJS,
+    LIBRDKAFKA,
+    PLATFORMATIC,
+    SARAMA,
+)
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
-from kgm.simulation.plan.client_library import Library
 from kgm.simulation.play.leader import assigned
 from kgm.text.wording import many
 
 _DETERMINED = ("range", "roundrobin")
 _STICKY = ("sticky", "cooperative-sticky")
 _COOPERATIVE = "cooperative-sticky"
+#: Libraries that assign the topics of the leader; to which the order matters in which the broker lists members; and
+#: that compare the member ids of static members with those of dynamic ones.
+_BY_LEADER: Final = frozenset((KAFKAJS, PLATFORMATIC))
+_BY_BROKER: Final = frozenset((LIBRDKAFKA, PLATFORMATIC, KAFKA_PYTHON))
+_BY_ID: Final = frozenset((LIBRDKAFKA, SARAMA, AIOKAFKA, KAFKAJS, KAFKA_GO))
+#: Of so many different subscriptions, at most, it is tried whether their members have led.
+_MOST_LEADERS: Final = 20
 #: Assignments by member id, without empty topics.
 Owned = Mapping[str, Mapping[str, tuple[int, ...]]]
 
@@ -37,13 +52,11 @@ def unexplained(snapshot: GroupSnapshot) -> str | None:
         return None  # partitions that were revoked are assigned in the next round
     other: Owned | None = None
     for members, topics in _pasts(snapshot, present):
-        for library, has_scala_maps in _leaders(snapshot, assignor):
-            given = _assigned(snapshot, assignor, members, topics, library, has_scala_maps=has_scala_maps)
-            if given is None:
-                continue
-            if _is_explained(snapshot, assignor, library, given, present):
-                return None
-            other = given if other is None else other
+        for library in _leaders(snapshot, assignor):
+            for given in _assigned(snapshot, assignor, members, topics, library):
+                if _is_explained(snapshot, assignor, library, given, present):
+                    return None
+                other = given if other is None else other
     return None if other is None else _text(snapshot, assignor, other, present)
 
 
@@ -101,38 +114,37 @@ def _spec(member: MemberSnapshot, topics: tuple[str, ...], present: Owned) -> Me
     )
 
 
-def _leaders(snapshot: GroupSnapshot, assignor: str) -> Iterator[tuple[Library, bool]]:
-    """Whose assignor may have run, and whether on a broker with Scala's maps. A library that assigns what Java does is
-    Java; one that does not may still have assigned it."""
+def _leaders(snapshot: GroupSnapshot, assignor: str) -> list[str]:
+    """The libraries whose assignor may have run. One whose assignor kgm does not have may still have assigned what
+    Java's does."""
     leader = snapshot.leader_library
-    names = set(PLAYED) if leader is None or not leader.candidates else set(leader.candidates)
-    if names & {JAVA} or any(assignor in CLIENTS[name].like_java for name in names if name in CLIENTS):
-        yield Library.JAVA, False
-    if LIBRDKAFKA in names:
-        yield Library.LIBRDKAFKA, False
-        yield Library.LIBRDKAFKA, True
-    if not names & PLAYED and not any(assignor in CLIENTS[name].like_java for name in names if name in CLIENTS):
-        yield Library.JAVA, False
+    names = (JAVA, LIBRDKAFKA) if leader is None or not leader.candidates else leader.candidates
+    known = [name for name in names if has_assignor(name, assignor)]
+    return known if len(known) == len(names) or JAVA in known else [*known, JAVA]
 
 
 def _assigned(
-    snapshot: GroupSnapshot, assignor: str, members: Sequence[MemberSpec], topics: Mapping[str, int],
-    library: Library, *, has_scala_maps: bool,
-) -> Owned | None:  # fmt: skip
+    snapshot: GroupSnapshot, assignor: str, members: Sequence[MemberSpec], topics: Mapping[str, int], library: str
+) -> Iterator[Owned]:
+    """What this library's assignor gives, for each of those that may have led, on either kind of broker, where it
+    matters."""
     capacity = map_capacity([member.member_id for member in members]) or DEFAULT_CAPACITY
     known = {topic for member in members for topic in member.topics} & topics.keys()
-    try:
-        given = assigned(
-            assignor, members, {name: topics[name] for name in sorted(known)}, library, capacity,
-            has_scala_maps=has_scala_maps,
-        )  # fmt: skip
-    except KgmError:
-        return None  # librdkafka has no `sticky`
-    return {member.member_id: _plain(given.get(member.member_id, {})) for member in snapshot.members}
+    leaders: list[str | None] = [None]
+    if library in _BY_LEADER:
+        leaders = [snapshot.leader] if snapshot.leader else [*{one.topics: one.member_id for one in members}.values()]
+        leaders = leaders[:_MOST_LEADERS]
+    for leader in leaders:
+        for has_scala_maps in (False, True) if library in _BY_BROKER else (False,):
+            given = assigned(
+                assignor, members, {name: topics[name] for name in sorted(known)}, library, capacity,
+                has_scala_maps=has_scala_maps, leader=leader,
+            )  # fmt: skip
+            yield {member.member_id: _plain(given.get(member.member_id, {})) for member in snapshot.members}
 
 
 def _is_explained(
-    snapshot: GroupSnapshot, assignor: str, library: Library, given: Owned, present: Owned
+    snapshot: GroupSnapshot, assignor: str, library: str, given: Owned, present: Owned
 ) -> bool:  # fmt: skip
     if given == present:
         return True
@@ -143,9 +155,13 @@ def _is_explained(
         # Racks change which partitions of a topic a member gets, and which members get one more than others.
         return _counts(given) == _counts(present) and _are_subscribed(snapshot)
     kinds = {member.group_instance_id is None for member in snapshot.members}
-    # librdkafka compares the member ids of static members with those of dynamic ones, and a static member has a new one
-    # after each restart. So what each gets may be another's; where subscriptions differ nothing can be said.
-    if library is Library.LIBRDKAFKA and len(kinds) > 1:
+    if library == KAFKA_PYTHON and len(kinds) > 1:
+        return True  # whom it leaves out depends on the order in which members were listed then
+    # A static member has a new member id after each restart. So what each gets by these ids, or by the order of the
+    # broker's map of them, may be another's; where subscriptions differ nothing can be said. Nor is that order known
+    # where members are not listed in it.
+    is_listed = map_capacity([member.member_id for member in snapshot.in_listed_order().members]) is not None
+    if (library in _BY_ID and len(kinds) > 1) or (library == PLATFORMATIC and (False in kinds or not is_listed)):
         return _shares(given) == _shares(present) or len({frozenset(one.known_topics) for one in snapshot.members}) > 1
     return False
 
@@ -197,7 +213,7 @@ def _text(snapshot: GroupSnapshot, assignor: str, given: Owned, present: Owned) 
             f"{would_be.get((topic, number), 'no member')} and not {is_there.get((topic, number), 'no member')}"
         )
     leader = snapshot.leader_library
-    others = [] if leader is None else [name for name in leader.candidates if name not in PLAYED]
+    others = [] if leader is None else [name for name in leader.candidates if not has_assignor(name, assignor)]
     likely = f"that of {' or '.join(others)}" if others else "a custom one, or that of a library that kgm does not know"
     return (
         f"the assignor {assignor} as kgm knows it does not explain the assignment that is there: {where}. It is "

@@ -69,7 +69,9 @@ def test_another_library(assign):
     case = json.dumps({**CASE, "members": members})
     assert lines(assign(case)[1])[0]["assignment"] == {"z": {"t": [0, 1]}, "a": {"t": [2]}}
     assert lines(assign(case, "--library", "librdkafka")[1])[0]["assignment"] == {"a": {"t": [0, 1]}, "z": {"t": [2]}}
-    assert assign(case, "--library", "sarama")[0] == 2
+    # segmentio/kafka-go 0.4.51 gives 3 partitions of 5 members like this: i*P/M.
+    assert lines(assign(case, "--library", "kafka-go")[1])[0]["assignment"] == {"a": {"t": [0]}, "z": {"t": [1, 2]}}
+    assert assign(case, "--library", "mine")[0] == 2
 
 
 def test_other_formats(assign):

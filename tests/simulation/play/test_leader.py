@@ -1,10 +1,10 @@
 import pytest
 
 from kgm.java.hash_map import map_order
+from kgm.model.client_library import JAVA
 from kgm.model.errors import RefusedError
 from kgm.protocol.messages.join_group_response import JoinGroupResponseMember
 from kgm.protocol.subscription import Subscription, encode_subscription
-from kgm.simulation.plan.client_library import Library
 from kgm.simulation.play.leader import (
     SubscriptionCache,
     assignments,
@@ -64,7 +64,7 @@ def test_a_leader_looks_for_what_is_owned_where_its_assignor_does():
 def test_subscriptions_are_decoded_once():
     cache = SubscriptionCache()
     assert cache.decode_member("range", row()) is cache.decode_member("range", row())
-    given = assignments("range", [cache.decode_member("range", row())], {"t": 3}, Library.JAVA)
+    given = assignments("range", [cache.decode_member("range", row())], {"t": 3}, JAVA)
     assert cache.decode_assignment(given["m"]) == {"t": (0, 1, 2)}
     assert cache.decode_assignment(given["m"]) is cache.decode_assignment(given["m"])
     assert cache.decode_assignment(b"") == {}
@@ -72,7 +72,7 @@ def test_subscriptions_are_decoded_once():
 
 def test_an_unknown_assignor_cannot_be_run():
     with pytest.raises(RefusedError, match="stream"):
-        assignments("stream", [SubscriptionCache().decode_member("range", row())], {"t": 3}, Library.JAVA)
+        assignments("stream", [SubscriptionCache().decode_member("range", row())], {"t": 3}, JAVA)
 
 
 def test_the_broker_lists_members_as_its_hash_map_does():

@@ -8,11 +8,11 @@ from kgm.model.client_library import ClientLibrary, stated_library
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop, WhatIf
 from tests.clients.recorded_groups import described
-from tests.simulation.groups import made_up
+from tests.simulation.groups import DYNAMIC, STATIC, made_up
 
 ALL = ("seat-0", "seat-1")
-#: Those whose range assignor gave what Java's gives: 6 partitions of 12 move when the first of three members goes.
-LIKE_JAVA = {"franz-go", "sarama", "kafka-python", "aiokafka"}
+#: Those whose range assignor kgm has: 6 partitions of 12 move when the first of three members goes.
+OWN_RANGE = {"franz-go", "sarama", "kafka-go", "kafka-python", "aiokafka"}
 OTHERS = ["franz-go", "sarama", "kafka-go", "platformatic", "kafka-python", "aiokafka"]
 
 
@@ -39,16 +39,55 @@ def test_what_kgm_plays_stays_exact(library):
 def test_a_rebalance_of_another_library_is_never_exact_and_names_it(library):
     gone = played(of_library(library), scale_in=("member-1",))
     assert not gone.exact
-    assert said(gone, f"use {library}, and are played as Java consumers: member-1, member-2, member-3")
+    own = f" with {library}'s range" if library in OWN_RANGE else ""
+    assert said(gone, f"use {library}, and are played as Java consumers{own}: member-1, member-2, member-3")
     # The partitions of the member that has gone move in any case.
     assert gone.ranges.moved_partitions.min >= 4
-    assert gone.ranges.moved_partitions.max == (6 if library in LIKE_JAVA else 12)
+    assert gone.ranges.moved_partitions.max == (6 if library in OWN_RANGE else 12)
 
 
 @pytest.mark.parametrize("library", ["sarama", "franz-go", "kafka-python", "aiokafka"])
 def test_a_static_restart_with_range_does_not_depend_on_the_library(library):
     back = played(described(library), bounce=ALL, rolling=Rolling())
     assert (back.exact, back.typical.rebalances, back.typical.moved_partitions) == (True, 0, 0)
+
+
+def of_three(library, assignor, *owned, static=True):
+    """A group of three members of one topic of 12 partitions, with what the library has assigned."""
+    group = made_up(3, 12, assignor=assignor, library=library, membership=STATIC if static else DYNAMIC)
+    rows = sorted(group.members, key=lambda one: one.member_id)
+    shown = tuple(
+        replace(one, assignment={"t": tuple(numbers)}, listed_at=None) for one, numbers in zip(rows, owned, strict=True)
+    )
+    return replace(group, members=shown, leader_library=stated_library(library))
+
+
+def owners(prediction):
+    return sorted(found["t"] for found in prediction.typical.final_assignment.values())
+
+
+def test_the_assignor_of_the_library_is_played():
+    """As sarama 1.61.1 and kafka-go 0.4.51 assign: by the text t-10 before t-2, and i*P/M."""
+    text = sorted(range(12), key=str)
+    sarama = of_three("sarama", "roundrobin", *(sorted(text[at::3]) for at in range(3)))
+    gone = played(sarama, scale_in=("member-3",))
+    assert not said(gone, "does not explain")
+    assert owners(gone) == sorted(tuple(sorted(text[at::2])) for at in range(2))
+    assert gone.ranges.moved_partitions.min == gone.ranges.moved_partitions.max < 12
+    assert not gone.exact
+    more = played(of_three("kafka-go", "range", range(4), range(4, 8), range(8, 12), static=False), scale_out=2)
+    assert [len(numbers) for numbers in owners(more)] == [2, 2, 3, 2, 3]
+    assert not said(more, "does not explain")
+
+
+def test_where_several_libraries_are_possible_the_range_has_the_assignors_of_all():
+    """Of 5 partitions Java gives 3 and 2 to two members, kafka-go 2 and 3: when the third goes, who had 1, two move, or
+    only that one."""
+    group = made_up(3, 5)
+    both = ClientLibrary(candidates=("java", "kafka-go"))
+    group = replace(group, members=tuple(replace(one, client_library=both) for one in group.members))
+    either = played(group, scale_in=("member-3",)).ranges.moved_partitions
+    assert (either.min, either.max) == (1, 2)
 
 
 def test_static_members_of_platformatic_leave_when_they_are_closed():

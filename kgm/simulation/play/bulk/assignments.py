@@ -20,8 +20,8 @@ from kgm.assignors.contract import Assigned
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_order
 from kgm.java.scala_set import scala_set_order
 from kgm.model.assignment import Partitions
+from kgm.model.client_library import JAVA, PLAYED
 from kgm.protocol.subscription import NO_GENERATION
-from kgm.simulation.plan.client_library import Library
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.bulk.arrays import NOBODY, Flags, Ints
 from kgm.simulation.play.leader import SubscriptionCache, assigned, encode_sticky_data
@@ -35,13 +35,14 @@ class LeaderAssignment:
 
     slots: a number for each member, by member id, in the order in which the broker lists them. specs: members by slot.
     sent: by slot, the generation that each named in its subscription. starts: the number of the first partition of each
-    topic; total: of partitions."""
+    topic; total: of partitions. leader: its slot; library: whose assignor it runs."""
 
     def __init__(
-        self, group: StartingGroup, library: Library, slots: Mapping[str, int], specs: Sequence[StartingMember],
+        self, group: StartingGroup, leader: int, slots: Mapping[str, int], specs: Sequence[StartingMember],
         sent: Ints, starts: Mapping[str, int], total: int,
     ) -> None:  # fmt: skip
-        self.library = library
+        self.library = specs[leader].assigner(group.assignor)
+        self._leader = leader
         self._group = group
         self._slots = slots
         self._specs = specs
@@ -62,7 +63,8 @@ class LeaderAssignment:
     def _asked(self) -> Assigned:
         group, sent = self._group, self._sent.tolist()
         members = [self._member(member_id, slot, sent[slot]) for member_id, slot in self._slots.items()]
-        return assigned(group.assignor, members, group.topics, self.library, self._capacity)
+        leader = next(member_id for member_id, slot in self._slots.items() if slot == self._leader)
+        return assigned(group.assignor, members, group.topics, self.library, self._capacity, leader=leader)
 
     @property
     def _capacity(self) -> int:
@@ -107,10 +109,10 @@ class EagerAssignment(LeaderAssignment):
     assigned partitions, if nothing else matters (`is_ordered`)."""
 
     def __init__(
-        self, group: StartingGroup, library: Library, slots: Mapping[str, int], specs: Sequence[StartingMember],
+        self, group: StartingGroup, leader: int, slots: Mapping[str, int], specs: Sequence[StartingMember],
         sent: Ints, starts: Mapping[str, int], total: int, *, order: Ints | None,
     ) -> None:  # fmt: skip
-        super().__init__(group, library, slots, specs, sent, starts, total)
+        super().__init__(group, leader, slots, specs, sent, starts, total)
         self._order = order
 
     @property
@@ -148,6 +150,7 @@ def is_ordered(group: StartingGroup, members: Sequence[StartingMember]) -> bool:
     """Whether the assignment follows from the order of the member ids alone, and libraries agree on it."""
     return (
         group.assignor in _ORDERED
+        and all(member.assigner(group.assignor) in PLAYED for member in members)
         and subscribe_alike(group, members)
         and all(member.group_instance_id is None and member.member_id.isascii() for member in members)
     )
@@ -333,21 +336,21 @@ class OwnedPartitionsAssignment(LeaderAssignment):
     member that claims it, or NOBODY."""
 
     def __init__(
-        self, group: StartingGroup, library: Library, slots: Mapping[str, int], specs: Sequence[StartingMember],
+        self, group: StartingGroup, leader: int, slots: Mapping[str, int], specs: Sequence[StartingMember],
         sent: Ints, starts: Mapping[str, int], *, by_id: Ints | None, subscribed: SubscribedPartitions | None,
         before: Ints,
     ) -> None:  # fmt: skip
-        super().__init__(group, library, slots, specs, sent, starts, len(before))
+        super().__init__(group, leader, slots, specs, sent, starts, len(before))
         self._before = before
         self._by_id = by_id
         self._subscribed = subscribed
 
     @cached_property
     def is_computed(self) -> bool:
-        if self._by_id is None or self._subscribed is None or not self._has_rules:
+        if self._by_id is None or self._subscribed is None or not self._has_rules or self.library not in PLAYED:
             return False
         claimed = np.count_nonzero(self._before != NOBODY)
-        if self.library is Library.JAVA or not claimed:
+        if self.library == JAVA or not claimed:
             return bool(claimed)
         # Members keep what they claim of topics that they do not subscribe to.
         places = self._subscribed.places
@@ -402,7 +405,7 @@ class CooperativeAssignment(OwnedPartitionsAssignment):
         return self._group.assignor == "cooperative-sticky"
 
     def _computed(self, by_id: Ints, subscribed: SubscribedPartitions) -> Ints:
-        if self.library is Library.JAVA:
+        if self.library == JAVA:
             return self._java_assignment(by_id, subscribed).owners(is_cooperative=True)
         return LibrdkafkaStickyAssignment(by_id, self._before[subscribed.places], subscribed.last_first).owners()
 
@@ -422,12 +425,12 @@ class StickyAssignment(OwnedPartitionsAssignment):
     slot; None if they are new."""
 
     def __init__(
-        self, group: StartingGroup, library: Library, slots: Mapping[str, int], specs: Sequence[StartingMember],
+        self, group: StartingGroup, leader: int, slots: Mapping[str, int], specs: Sequence[StartingMember],
         sent: Ints, starts: Mapping[str, int], *, by_id: Ints | None, subscribed: SubscribedPartitions | None,
         before: Ints, generation: int, waited: Mapping[int, tuple[Partitions, int] | None],
     ) -> None:  # fmt: skip
         super().__init__(
-            group, library, slots, specs, sent, starts, by_id=by_id, subscribed=subscribed, before=before
+            group, leader, slots, specs, sent, starts, by_id=by_id, subscribed=subscribed, before=before
         )  # fmt: skip
         self._generation = generation
         self._waited = waited
@@ -435,7 +438,7 @@ class StickyAssignment(OwnedPartitionsAssignment):
     @property
     def _has_rules(self) -> bool:
         are_new = all(claims is None for claims in self._waited.values())
-        return are_new and self.library is Library.JAVA
+        return are_new and self.library == JAVA
 
     def _computed(self, by_id: Ints, subscribed: SubscribedPartitions) -> Ints:
         return self._java_assignment(by_id, subscribed).owners(is_cooperative=False)

@@ -19,10 +19,10 @@ from kgm.coordinator.classic.regular_round import begin_round, end_round, may_be
 from kgm.coordinator.contract.outcome import EXPIRATION_KEY, Millis, SetTimer, TimerKey, TimerKind, session_key
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.classic_state import ClassicState
+from kgm.model.client_library import LIBRDKAFKA
 from kgm.protocol.subscription import NO_GENERATION
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.record import Record
-from kgm.simulation.plan.client_library import Library
 from kgm.simulation.play.bulk.arrays import (
     COST_OF_CATCHING_UP,
     MOST_ROUNDS_AT_ONCE,
@@ -130,7 +130,7 @@ class CooperativeRounds:
         )
         before = self._slot_of_identity[ledger.consumer]
         assignment = CooperativeAssignment(
-            arrays.world.group, arrays.members[self._leader].profile.library, self._slot_of_id, arrays.specs,
+            arrays.world.group, self._leader, self._slot_of_id, arrays.specs,
             arrays.sent.copy(), ledger.starts, by_id=self._by_id, subscribed=arrays.subscribed, before=before,
         )  # fmt: skip
         after = assignment.owners()
@@ -381,13 +381,13 @@ class Rounds:
     ) -> LeaderAssignment:
         """before: for each partition the slot of the member that consumed it."""
         world, arrays, ledger = self._world, self.arrays, self.arrays.ledger
-        library, slots, sent = arrays.members[leader].profile.library, arrays.slots.copy(), arrays.sent.copy()
+        slots, sent = arrays.slots.copy(), arrays.sent.copy()
         if not arrays.is_sticky:
             return EagerAssignment(
-                world.group, library, slots, arrays.specs, sent, ledger.starts, ledger.total, order=arrays.order()
+                world.group, leader, slots, arrays.specs, sent, ledger.starts, ledger.total, order=arrays.order()
             )
         return StickyAssignment(
-            world.group, library, slots, arrays.specs, sent, ledger.starts, by_id=arrays.order(),
+            world.group, leader, slots, arrays.specs, sent, ledger.starts, by_id=arrays.order(),
             subscribed=arrays.subscribed, before=before, generation=group.generation,
             waited={arrays.slot_of[member]: member.claims for member in waiting},
         )  # fmt: skip
@@ -408,7 +408,7 @@ class Rounds:
             self._end_round(group, waiting, found, each.assignment)
             self.saved += found.requests - cost_of_round(
                 len(found.slots), arrays.ledger.total, is_computed=each.assignment.is_computed,
-                asks_librdkafka=each.assignment.library is Library.LIBRDKAFKA,
+                asks_librdkafka=each.assignment.library == LIBRDKAFKA,
             )  # fmt: skip
         self.played += len(cooperative.rounds) - 1
         self._go_on(cooperative.end_ms)

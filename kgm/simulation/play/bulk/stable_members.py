@@ -275,7 +275,8 @@ class StableMemberArrays:
         group = world.engine.classic_group(world.group.group_id)
         if assignment is None or group is None:
             return
-        data, encode = assignment_user_data(world.group.assignor, assignment.library), world.cache.encode_assignment
+        data = assignment_user_data(world.group.assignor, assignment.library, is_seen=world.group.has_user_data)
+        encode = world.cache.encode_assignment
         found = assignment.by_member
         update_members(
             group,

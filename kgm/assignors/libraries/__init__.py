@@ -1,0 +1,46 @@
+"""The assignors of client libraries other than Java's, by library and by the name that groups have for them.
+
+One file for each library, which names the version and the type that it follows. An assignor that gives something else
+in each run of the same program has no place here. `tests/assignors/libraries` holds each against the library itself.
+
+- `order`: how Go and Python sort; `leader_topics`: what both JavaScript libraries do alike; `python_sticky`: the
+  algorithm of both Python libraries"""
+
+from collections.abc import Callable
+from typing import Final
+
+from kgm.assignors.client import librdkafka
+from kgm.assignors.contract import Assigned, GroupSpec
+from kgm.assignors.libraries import aiokafka, franz_go, kafka_go, kafka_python, kafkajs, platformatic, sarama
+from kgm.model.client_library import (
+    AIOKAFKA,
+    FRANZ_GO,
+    KAFKA_GO,
+    KAFKA_PYTHON,
+    KAFKAJS,
+    LIBRDKAFKA,
+    PLATFORMATIC,
+    SARAMA,
+)
+
+Assignor = Callable[[GroupSpec], Assigned]
+
+ASSIGNORS: Final[dict[str, dict[str, Assignor]]] = {
+    LIBRDKAFKA: librdkafka.ASSIGNORS,
+    FRANZ_GO: {"range": franz_go.assign_range, "roundrobin": franz_go.assign_round_robin},
+    SARAMA: {"range": sarama.assign_range, "roundrobin": sarama.assign_round_robin},
+    KAFKA_GO: {"range": kafka_go.assign_range, "roundrobin": kafka_go.assign_round_robin},
+    KAFKAJS: {"roundrobin": kafkajs.assign_round_robin},
+    PLATFORMATIC: {"roundrobin": platformatic.assign_round_robin},
+    KAFKA_PYTHON: {
+        "range": kafka_python.assign_range,
+        "roundrobin": kafka_python.assign_round_robin,
+        "sticky": kafka_python.assign_sticky,
+        "cooperative-sticky": kafka_python.assign_cooperative_sticky,
+    },
+    AIOKAFKA: {
+        "range": aiokafka.assign_range,
+        "roundrobin": aiokafka.assign_round_robin,
+        "sticky": aiokafka.assign_sticky,
+    },
+}

@@ -1,0 +1,92 @@
+"""The sticky assignors of both Python libraries (`StickyAssignmentExecutor`): KIP-54's algorithm, as Java had it before
+Kafka 2.4.
+
+Members keep what they claim; what is left goes to whoever has least; then partitions move until the group is even.
+Those that may move are looked at one at a time from the member that has most, if all members subscribe to the same
+topics and name them in the same order; otherwise by topic, those with the fewest subscribers first. (Where a partition
+could go back instead of another one that has moved, they take any that the hashes of this process put first; here it is
+the one that moved first.)"""
+
+import heapq
+from collections.abc import Callable, Sequence
+
+from kgm.assignors.client.sticky_claims import NO_GENERATION, Racks
+from kgm.assignors.client.sticky_general import GeneralBuilder, fewest_subscribers_first
+from kgm.assignors.client.sticky_moves import Movements
+from kgm.assignors.contract import GroupSpec, MemberSpec
+from kgm.assignors.libraries.order import utf8_key
+from kgm.assignors.partition_numbers import NO_OWNER, Layout, client_layout
+
+
+def sticky_owners(
+    group: GroupSpec, generation_of: Callable[[MemberSpec], int], *, gives_back: bool = False
+) -> tuple[Layout, list[int]]:
+    """The topics, and for each partition the position of the member that gets it. generation_of: in which a member says
+    that it got its partitions. gives_back: see `GeneralBuilder`."""
+    layout, members = client_layout(group, utf8_key), group.members
+    claimed = _claimants(members, layout, generation_of)
+    owner = [NO_OWNER if not those else those[0][1] for those in claimed]
+    older = {number: those[1][1] for number, those in enumerate(claimed) if len(those) > 1}
+    subscribed = layout.subscribed(members)
+    builder = GeneralBuilder(
+        layout=layout,
+        subscribed=subscribed,
+        owner=owner,
+        older_claims=older,
+        racks=Racks((), layout),
+        ids=[utf8_key(member.member_id) for member in members],
+        order=_order(members, layout, subscribed, owner, older),
+        movements=Movements(layout, oldest_first=True),
+        slack=0,
+        gives_back=gives_back,
+    )
+    return layout, builder.build()
+
+
+def _claimants(
+    members: Sequence[MemberSpec], layout: Layout, generation_of: Callable[[MemberSpec], int]
+) -> list[list[tuple[int, int]]]:
+    """For each partition who claims it, the newest first: (generation, position). The first of a generation counts."""
+    claims: list[dict[int, int]] = [{} for _ in range(layout.total)]
+    for position, member in enumerate(members):
+        for number in layout.owned(member):
+            claims[number].setdefault(generation_of(member), position)
+    return [sorted(those.items(), reverse=True) for those in claims]
+
+
+def _order(
+    members: Sequence[MemberSpec], layout: Layout, subscribed: Sequence[Sequence[int]], owner: Sequence[int],
+    older: dict[int, int],
+) -> list[int]:  # fmt: skip
+    """The order in which partitions are assigned and looked at."""
+    by_topic = fewest_subscribers_first(layout, subscribed)
+    known = [tuple(name for name in member.topics if name in layout.index) for member in members]
+    is_new = not any(member.owned for member in members)
+    if is_new or any(len(topics) < len(layout.topics) for topics in subscribed) or len({*known}) > 1:
+        return by_topic
+    queues: list[list[int]] = [[] for _ in members]
+    for number, position in enumerate(owner):
+        if position != NO_OWNER:
+            queues[position].append(number)
+    for queue in queues:
+        queue.sort(key=lambda number: (number in older, number))
+    ids = sorted(range(len(members)), key=lambda position: utf8_key(members[position].member_id), reverse=True)
+    rank = {position: place for place, position in enumerate(ids)}
+    heap = [(-len(queue), rank[position], position) for position, queue in enumerate(queues) if queue]
+    heapq.heapify(heap)
+    order = []
+    while heap:
+        left, place, position = heap[0]
+        order.append(queues[position].pop())
+        if queues[position]:
+            heapq.heapreplace(heap, (left + 1, place, position))
+        else:
+            heapq.heappop(heap)
+    taken = set(order)
+    return [*order, *(number for number in by_topic if number not in taken)]
+
+
+def no_generation(member: MemberSpec) -> int:
+    """Of members that name none."""
+    del member
+    return NO_GENERATION
