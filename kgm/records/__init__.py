@@ -5,4 +5,5 @@
 - `messages/`: keys and values, generated from the schemas in Kafka's group-coordinator jar
 - `batch`, `compression`: Kafka's record batches
 - `segment`, `log`, `compaction`: a file of batches, the directory of a partition, and its cleaner
+- `log_reader`, `transactions`: what consumers read of a log, and which transactions are open in it or were aborted
 """

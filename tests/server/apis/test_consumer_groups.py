@@ -184,14 +184,6 @@ def test_without_re2_a_regular_expression_is_refused_and_nothing_else(monkeypatc
         re2j.is_installed.cache_clear()
 
 
-def test_a_regular_expression_matches_internal_topics_too():
-    """As in Kafka, whose images have them (GroupMetadataManager.refreshRegularExpressions)."""
-    driver = driver_with({"t": 1}, offsets_topic_num_partitions=2)
-    driver.ask(beat("m1", topics=None, regex="__consumer.*"))
-    driver.advance(1)
-    assert assigned(driver.ask(beat("m1", 1))) == {topic_id(OFFSETS_TOPIC): [0, 1]}
-
-
 def offsets(driver, *, version=10):
     groups = [OffsetFetchRequestGroup(group_id="g", topics=None)]
     answer = driver.ask(OffsetFetchRequest(groups=groups), version=version).groups[0]
