@@ -140,6 +140,13 @@ def refuse_growth(
     return (Reply(request.ticket, refusal(coordinator_request(request), error)),)
 
 
+def size_of_names(request: ClientRequest, *names: str | None) -> int:
+    """What a group keeps at most of the ids of a member that joins. A member id is made of another one of them."""
+    message: Any = request.message
+    every = (message.group_id, message.member_id, request.client_id, *names)
+    return 2 * sum(len(name) for name in every if name)
+
+
 def refuse_offsets(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     """The refusal of a commit after which groups would keep too many offsets; empty if it may be served."""
     message = request.message

@@ -2,7 +2,7 @@
 
 A shard is loaded from the log in memory when its partition moves to another broker of the same process. So that log
 keeps what Kafka's compacted log would keep, and nothing else: the latest record of each key with its position in the
-order of writing, and the records of a transaction until its marker is written."""
+order of writing, and of a transaction the same until its marker is written."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -75,15 +75,15 @@ class MemoryShardLog:
     def __init__(self) -> None:
         self._written = 0
         self._latest: dict[_Key, _Row] = {}
-        self._pending: dict[int, list[_Row]] = {}
+        self._pending: dict[int, dict[_Key, _Row]] = {}
 
     def append(self, records: Sequence[Record], *, now: Millis, producer: Producer | None) -> None:  # noqa: ARG002
         for record in records:
             self._written += 1
-            if producer is not None:
-                self._pending.setdefault(producer[0], []).append((self._written, record, Producer(*producer)))
-                continue
             key = _key_of(record)
+            if producer is not None:
+                self._pending.setdefault(producer[0], {})[key] = self._written, record, Producer(*producer)
+                continue
             if record.value is not None:
                 self._latest[key] = self._written, record, None
                 continue
@@ -93,14 +93,13 @@ class MemoryShardLog:
 
     def _drop_pending(self, key: _Key) -> None:
         """A tombstone also removes what is pending for its key (Kafka: OffsetMetadataManager.replay)."""
-        for producer_id, rows in self._pending.items():
-            self._pending[producer_id] = [row for row in rows if _key_of(row[1]) != key]
+        for rows in self._pending.values():
+            rows.pop(key, None)
 
     def append_marker(self, producer: Producer, *, commit: bool, now: Millis) -> None:  # noqa: ARG002
         """After a commit the pending records are the latest of their keys, unless a later one was written meanwhile:
         what counts is the order of writing, not the order in which transactions ended."""
-        last = {_key_of(row[1]): row for row in self._pending.pop(producer[0], ())}
-        for key, (position, record, _) in last.items():
+        for key, (position, record, _) in self._pending.pop(producer[0], {}).items():
             if commit and (key not in self._latest or self._latest[key][0] < position):
                 self._latest[key] = position, record, None
 
@@ -108,7 +107,8 @@ class MemoryShardLog:
         """There is nothing to flush."""
 
     def replay(self, into: ReplayTarget) -> Iterator[None]:
-        rows = sorted(chain(self._latest.values(), *self._pending.values()), key=itemgetter(0))
+        pending = (rows.values() for rows in self._pending.values())
+        rows = sorted(chain(self._latest.values(), *pending), key=itemgetter(0))
         for count, (_, record, producer) in enumerate(rows, 1):
             into.replay(record, producer)
             if count % PIECE == 0:
