@@ -255,6 +255,10 @@ class Coordinator:
         """What all groups keep for their members, in bytes as clients send it."""
         return sum(map(held_bytes, self._state.groups.values()))
 
+    def offset_bytes(self) -> int:
+        """What all offsets take, about."""
+        return self._state.offsets.held_bytes()
+
     def deadline(self, key: TimerKey) -> Millis | None:
         """When a timer fires, or None if it is not set."""
         return self._deadlines.get(key)

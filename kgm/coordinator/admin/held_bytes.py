@@ -12,13 +12,15 @@ _PARTITION = 8
 
 
 def held_bytes(group: Group) -> int:
-    """Ids, subscriptions and assignments of a group's members, in bytes as they are sent."""
+    """Ids, subscriptions and assignments of a group's members, and ids that were given out, in bytes as they are
+    sent."""
     match group:
         case ClassicGroup():
             held = (newcomer.member for newcomer in group.soft.held.values())
-            return sum(map(_classic_member, group.members.values())) + sum(map(_classic_member, held))
+            names = len(group.group_id) + _lengths(group.soft.pending_joins)
+            return names + sum(map(_classic_member, group.members.values())) + sum(map(_classic_member, held))
         case ConsumerGroup():
-            return sum(map(_consumer_member, group.members.values()))
+            return len(group.group_id) + sum(map(_consumer_member, group.members.values()))
         case _:
             return 0
 

@@ -24,6 +24,8 @@ from kgm.records.record import Record
 #: (topic, partition)
 TopicPartition = tuple[str, int]
 NO_EXPIRY = -1
+#: What an offset takes in memory besides its metadata, about.
+OFFSET_BYTES = 400
 _MILLIS_PER_MINUTE = 60_000
 
 
@@ -114,6 +116,12 @@ class Offsets:
                 known = self.of(group_id).get(at)
                 if commit and (known is None or known.order < pending.order):
                     self.by_group.setdefault(group_id, {})[at] = pending
+
+    def held_bytes(self) -> int:
+        """What all offsets take in memory, committed and pending, about."""
+        kept = (self.by_group, *self.pending.values())
+        every = (one for by_group in kept for offsets in by_group.values() for one in offsets.values())
+        return sum(OFFSET_BYTES + len(one.metadata) for one in every)
 
     def _make_stable(self, group_id: str, at: TopicPartition, producer_id: int | None = None) -> None:
         """Remove one producer, or (None) all, from those that have a pending offset of the partition."""

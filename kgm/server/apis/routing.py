@@ -10,8 +10,11 @@ from typing import Any
 
 from kgm.coordinator.contract.error_responses import refusal
 from kgm.coordinator.contract.outcome import Request
+from kgm.coordinator.offsets.store import OFFSET_BYTES
 from kgm.model.errors import ErrorCode
+from kgm.protocol.messages.offset_commit_request import OffsetCommitRequest
 from kgm.protocol.messages.offset_commit_response import OffsetCommitResponse
+from kgm.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from kgm.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 from kgm.protocol.struct import Message
 from kgm.server.cluster.cluster import EmbeddedCluster
@@ -135,6 +138,24 @@ def refuse_growth(
     if cluster.group_memory.admits(size, request.now):
         return ()
     return (Reply(request.ticket, refusal(coordinator_request(request), error)),)
+
+
+def size_of_names(request: ClientRequest, *names: str | None) -> int:
+    """What a group keeps at most of the ids of a member that joins. A member id is made of another one of them."""
+    message: Any = request.message
+    every = (message.group_id, message.member_id, request.client_id, *names)
+    return 2 * sum(len(name) for name in every if name)
+
+
+def refuse_offsets(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
+    """The refusal of a commit after which groups would keep too many offsets; empty if it may be served."""
+    message = request.message
+    assert isinstance(message, OffsetCommitRequest | TxnOffsetCommitRequest)
+    rows = [row for topic in message.topics for row in topic.partitions]
+    size = sum(OFFSET_BYTES + len(row.committed_metadata or "") for row in rows)
+    if cluster.offset_memory.admits(size, request.now):
+        return ()
+    return (Reply(request.ticket, refusal(coordinator_request(request), ErrorCode.INVALID_COMMIT_OFFSET_SIZE)),)
 
 
 def refuse_repeated_groups(request: ClientRequest, cluster: EmbeddedCluster, group_ids: Sequence[str]) -> Replies:

@@ -71,7 +71,10 @@ class EmbeddedCluster:
         self.group_configs = self.storage.group_configs
         self.placement = Placement(self.nodes, self.settings.offsets_topic_num_partitions, self.storage.reassigned)
         self.transactions = Transactions(
-            self.storage.transactions, new_producer_id=self.new_producer_id, limit=self.limits.max_transactional_ids
+            self.storage.transactions,
+            new_producer_id=self.new_producer_id,
+            limit=self.limits.max_transactional_ids,
+            most_partitions=self.limits.max_transaction_partitions,
         )
         # No earlier run has given out these.
         self._producer_ids = itertools.count(max(now, self.transactions.highest_producer_id + 1))
@@ -86,6 +89,7 @@ class EmbeddedCluster:
             warn=warn,
         )
         self.group_memory = GroupMemory(self.shards.held_bytes, self.limits.group_members_max_bytes)
+        self.offset_memory = GroupMemory(self.shards.offset_bytes, self.limits.committed_offsets_max_bytes)
         self.pending = PendingResponses()
         self.view = GroupsView(self.shards)
         self._on_transaction_log: set[Ticket] = set()

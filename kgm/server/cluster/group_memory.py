@@ -1,8 +1,8 @@
-"""A bound on what all groups together keep for their members.
+"""A bound on what all groups together keep, for their members or of offsets.
 
 A member stays in its group until its session ends, for up to half an hour, although its connection is closed; Kafka has
-no bound but the sessions. What is kept is measured only when it may have reached the bound: until then the sizes of the
-requests that may have added to it are added up."""
+no bound but the sessions, and none for offsets but their retention. What is kept is measured only when it may have
+reached the bound: until then the sizes of the requests that may have added to it are added up."""
 
 from collections.abc import Callable
 

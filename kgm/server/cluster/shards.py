@@ -114,6 +114,10 @@ class Shards:
         """What all groups keep for their members."""
         return sum(shard.engine.held_bytes() for shard in self._shards.values() if shard.engine is not None)
 
+    def offset_bytes(self) -> int:
+        """What the offsets of all groups take."""
+        return sum(shard.engine.offset_bytes() for shard in self._shards.values() if shard.engine is not None)
+
     def _new_engine(self, partition: int) -> Coordinator:
         engine = Coordinator(
             settings=self.settings,

@@ -40,12 +40,14 @@ class Participants(Protocol):
 
 
 class Transactions:
-    """All transactional ids."""
+    """All transactional ids. limit: how many there may be; most_partitions: of all of them together."""
 
-    def __init__(self, log: TransactionLog, *, new_producer_id: Callable[[], int], limit: int) -> None:
+    def __init__(
+        self, log: TransactionLog, *, new_producer_id: Callable[[], int], limit: int, most_partitions: int
+    ) -> None:
         self._log = log
         self._new_producer_id = new_producer_id
-        self._limit = limit
+        self._limit, self._most_partitions = limit, most_partitions
         self._by_id = {row.transactional_id: row for row in log.load()}
         self._alarms: list[tuple[Millis, str]] = []
         self._completed: list[Transaction] = []
@@ -127,6 +129,11 @@ class Transactions:
         if isinstance(row, ErrorCode):
             return row
         begins = row.state is not TransactionState.ONGOING
+        partitions, offsets = set(partitions), set(offsets)
+        others = sum(len(one.partitions) + len(one.offsets) for one in self._by_id.values() if one is not row)
+        own = set() if begins else row.partitions, set() if begins else row.offsets
+        if others + len(own[0] | partitions) + len(own[1] | offsets) > self._most_partitions:
+            return ErrorCode.INVALID_REQUEST
         if begins:
             row.state, row.started_ms = TransactionState.ONGOING, now
             row.partitions, row.offsets = set(), set()

@@ -39,7 +39,11 @@ class Limits:
     max_groups: int = 10_000
     group_members_max_bytes: int = 64 * MIB
     """Ids, subscriptions and assignments that all groups keep for their members, whether these are connected or not."""
+    committed_offsets_max_bytes: int = 128 * MIB
+    """Offsets that all groups have committed, also in open transactions, with their metadata."""
     max_transactional_ids: int = 1_000
+    max_transaction_partitions: int = 100_000
+    """Partitions of all transactions together."""
     offsets_topic_segment_bytes: int = 4 * MIB
     """A partition of `__consumer_offsets` on disk is compacted by segments; the one that is written to is left out."""
     log_cleaner_backoff_ms: int = 15_000
@@ -60,6 +64,7 @@ _SETTABLE = (
     "turn_max_ms",
     "fetch_max_bytes",
     "group_members_max_bytes",
+    "committed_offsets_max_bytes",
     "offsets_topic_segment_bytes",
     "log_cleaner_backoff_ms",
     "log_cleaner_delete_retention_ms",

@@ -56,8 +56,8 @@ class ClientConnection:
 
     __slots__ = (
         "_buffer", "_driver", "_endpoints", "_fd", "_forget", "_idle_timer", "_incomplete_since", "_incomplete_timer",
-        "_is_closing", "_is_serving_buffer", "_is_writable", "_last_active", "_max_frame", "_socket", "_unsent",
-        "_unwritten", "_unwritten_bytes", "_wanted", "address", "broker", "cost_s", "has_sent_request", "spent_s",
+        "_is_closing", "_is_serving_buffer", "_is_writable", "_max_frame", "_socket", "_unsent", "_unwritten",
+        "_unwritten_bytes", "_wanted", "address", "broker", "cost_s", "has_sent_request", "last_active_s", "spent_s",
         "ticket", "waits_for_turn",
     )  # fmt: skip
 
@@ -90,8 +90,8 @@ class ClientConnection:
         self._is_closing = False
         self._is_serving_buffer = False
         self._wanted = 0
-        self._last_active = time.monotonic()
-        self._incomplete_since: float | None = self._last_active
+        self.last_active_s = time.monotonic()
+        self._incomplete_since: float | None = self.last_active_s
         self._idle_timer: asyncio.TimerHandle | None = None
         self._incomplete_timer: asyncio.TimerHandle | None = None
 
@@ -123,7 +123,7 @@ class ClientConnection:
         """The request is done."""
         assert event.ticket == self.ticket
         self.ticket = None
-        self._last_active = time.monotonic()
+        self.last_active_s = time.monotonic()
         match event:
             case ResponseFrame(frame=frame):
                 self._write(_LENGTH.pack(len(frame)) + frame)
@@ -180,7 +180,7 @@ class ClientConnection:
         if self._is_closing and not self._unsent:
             self.abort()
             return
-        self._last_active = time.monotonic()
+        self.last_active_s = time.monotonic()
         if not self._is_writable and len(self._unsent) <= _FEW_UNSENT:
             self._is_writable = True
             self._wait_for_turn()
@@ -219,7 +219,7 @@ class ClientConnection:
             self.abort()
             return b""
         if data:
-            self._last_active = self._driver.turn_began_s
+            self.last_active_s = self._driver.turn_began_s
         else:  # what it has sent before is not served any more if it has to wait
             self._end()
         return data
@@ -250,7 +250,7 @@ class ClientConnection:
         self._buffer += data
         self._driver.buffered_bytes += len(data)
         if self._incomplete_since is None:
-            self._incomplete_since = self._last_active
+            self._incomplete_since = self.last_active_s
             if self._incomplete_timer is None:
                 self._close_if_incomplete()
 
@@ -332,7 +332,7 @@ class ClientConnection:
         del buffer[:end]
         self._driver.buffered_bytes -= end
         self.has_sent_request = True
-        self._incomplete_since = self._last_active if buffer else None
+        self._incomplete_since = self.last_active_s if buffer else None
         return frame
 
     def _want(self) -> None:
@@ -353,7 +353,7 @@ class ClientConnection:
         """Close a connection without traffic for `connections.max.idle.ms`. One that waits for a response is not
         idle."""
         limit = self._driver.limits.connections_max_idle_ms / 1000
-        idle = 0.0 if self.ticket is not None else time.monotonic() - self._last_active
+        idle = 0.0 if self.ticket is not None else time.monotonic() - self.last_active_s
         if idle >= limit:
             self.abort()
             return

@@ -35,11 +35,13 @@ class WallClock:
 
 class DrivenConnection(Protocol):
     """What the driver needs of a connection. ticket: of the request that has no event yet; None if there is none.
-    address: of the client. has_sent_request: whether a whole request has arrived. The rest: see `Turns`."""
+    address: of the client. has_sent_request: whether a whole request has arrived. last_active_s: when something came
+    last, on the monotonic clock. The rest: see `Turns`."""
 
     ticket: Ticket | None
     address: str
     has_sent_request: bool
+    last_active_s: float
     spent_s: float
     cost_s: float
     waits_for_turn: bool
@@ -128,7 +130,8 @@ class ClusterDriver:
 
     def admit(self, connection: DrivenConnection) -> bool:
         """Whether a new connection may stay. Where there is no room, the oldest one that has not sent a request yet
-        makes way: connections that ask for nothing must not keep out those that do."""
+        makes way, or that which has been idle for longest: connections that ask for nothing must not keep out those
+        that do. One that waits for a response stays."""
         most, most_per_ip = self.limits.max_connections, self.limits.max_connections_per_ip
         if most_per_ip < most:
             alike = sum(other.address == connection.address for other in self.connections)
@@ -136,13 +139,16 @@ class ClusterDriver:
                 self.warn("connections", f"connection refused: {connection.address} has {most_per_ip} already")
                 return False
         if len(self.connections) >= most:
-            silent = next((other for other in self.connections if not other.has_sent_request), None)
-            if silent is None:
+            idle = [other for other in self.connections if other.ticket is None]
+            leaves = next((other for other in self.connections if not other.has_sent_request), None)
+            if leaves is None and not idle:
                 self.warn("connections", f"connection refused: there are {most} already")
                 return False
-            self.warn("connections", f"there are {most} connections: one that has sent no request is closed")
-            self.connections.pop(silent)
-            silent.abort()
+            why = "has sent no request" if leaves is not None else "has been idle for longest"
+            leaves = leaves or min(idle, key=lambda other: other.last_active_s)
+            self.warn("connections", f"there are {most} connections: one that {why} is closed")
+            self.connections.pop(leaves)
+            leaves.abort()
         self.connections[connection] = None
         return True
 

@@ -453,6 +453,9 @@ def test_group_configurations_are_bounded_and_have_to_be_saved(disk, monkeypatch
     assert alter(driver, {SESSION: "46000"}) == ErrorCode.KAFKA_STORAGE_ERROR
     assert driver.cluster.group_configs == {}
     monkeypatch.undo()
+    assert alter(driver, {SESSION: "46000"}, group="g" * 5_000) == ErrorCode.POLICY_VIOLATION
+    assert alter(driver, {SESSION: "0" * 30 + "46000"}) == ErrorCode.POLICY_VIOLATION
+    assert driver.cluster.group_configs == {}
     assert alter(driver, {SESSION: "46000"}) == 0
     assert alter(driver, {SESSION: "46000"}, group="h") == ErrorCode.POLICY_VIOLATION
 

@@ -126,6 +126,19 @@ def test_a_member_that_joins_again_and_again_is_counted_once():
         member = answer.member_id
 
 
+def test_long_ids_are_bounded_with_the_rest():
+    """Those of members, and those that were given out to dynamic members that never come back with them."""
+    driver = Driver(limits=Limits(group_members_max_bytes=1_000_000))
+    codes = set()
+    for number in range(100):
+        for request in (join(f"{number}" + "i" * 30_000, group=f"s{number}"), join(None, group=f"d{number}")):
+            ticket = driver.send(request, client_id="c" * 30_000)
+            driver.advance(0)
+            codes.add(driver.answer(ticket).error_code)
+        assert driver.cluster.shards.held_bytes() <= 1_000_000
+    assert codes == {0, ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.GROUP_MAX_SIZE_REACHED}
+
+
 def test_assignments_are_bounded_with_the_rest():
     driver = Driver(limits=Limits(group_members_max_bytes=1_000))
     ticket = driver.send(join())

@@ -1,6 +1,9 @@
 """OffsetCommit and OffsetFetch without sockets."""
 
+from copy import copy
+
 from kgm.model.errors import ErrorCode
+from kgm.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from kgm.protocol.messages.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -74,3 +77,39 @@ def test_asking_for_all_offsets_many_times_is_bounded():
     assert isinstance(driver.events[driver.send(OffsetFetchRequest(groups=groups))], ResponseFrame)
     driver.ask(commit("g", name="t", partition=1), version=9)
     assert isinstance(driver.events[driver.send(OffsetFetchRequest(groups=groups))], CloseConnection)
+
+
+def commit_many(group, count, *, size=1_000, first=0):
+    request = commit(group, name="t")
+    row = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="m" * size)
+    rows = [copy(row) for _ in range(count)]
+    for number, row in enumerate(rows):
+        row.partition_index = first + number
+    request.topics[0].partitions = rows
+    return request
+
+
+def test_what_all_offsets_take_is_bounded_and_deleted_groups_make_room():
+    """However many groups they are spread over; offsets that are committed again and again are counted once."""
+    driver = Driver({"t": 1_000}, limits=Limits(committed_offsets_max_bytes=1_000_000))
+
+    def errors(request):
+        return {row.error_code for row in driver.ask(request, version=9).topics[0].partitions}
+
+    for number in range(5):
+        assert errors(commit_many(f"g{number}", 100)) == {0}
+    for _ in range(20):
+        assert errors(commit_many("g0", 100)) == {0}
+    driver.advance(1_000)
+    for number in (5, 6):
+        assert errors(commit_many(f"g{number}", 100)) == {0}
+    for number in range(3):
+        assert errors(commit_many(f"h{number}", 100)) == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+    assert driver.cluster.shards.offset_bytes() == 700 * 1_400
+    by_id = commit_many("h", 100)
+    by_id.topics[0].name, by_id.topics[0].topic_id = "", topic_id("t")
+    assert driver.ask(by_id, version=10).topics[0].partitions[0].error_code == ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    assert errors(commit_many("small", 1, size=10)) == {0}
+    assert driver.ask(DeleteGroupsRequest(groups_names=["g1"])).results[0].error_code == 0
+    driver.advance(1_000)
+    assert errors(commit_many("h", 50)) == {0}

@@ -505,3 +505,18 @@ def test_producer_ids_are_never_given_twice():
     ids = [driver.ask(InitProducerIdRequest(transactional_id=None)).producer_id for _ in range(3)]
     assert len(set(ids)) == 3
     assert driver.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1)).producer_id not in ids
+
+
+def test_what_open_transactions_hold_is_bounded():
+    """Partitions of all of them together, and the offsets that are pending."""
+    driver = Driver({"t": 10}, limits=Limits(max_transaction_partitions=12, committed_offsets_max_bytes=1_000))
+    first, second = writer(driver, name="a"), writer(driver, name="b")
+    assert first.add(*range(10)) == [0] * 10
+    assert second.add(0, 1) == [0, 0]
+    assert second.add(1) == [0]
+    assert second.add(2) == [ErrorCode.INVALID_REQUEST]
+    assert first.end() == 0
+    assert second.add(2) == [0]
+    assert [second.add_offsets(group) for group in ("g", "h", "i")] == [0, 0, 0]
+    assert [second.commit_offset(1, group) for group in ("g", "h")] == [0, 0]
+    assert second.commit_offset(1, "i") == ErrorCode.INVALID_COMMIT_OFFSET_SIZE

@@ -227,7 +227,8 @@ def test_more_connections_than_allowed_are_refused(start, warnings):
     server = start(Limits(max_connections=3))
     clients = [WireClient(server.port) for _ in range(3)]
     for client in clients:
-        client.ask(api_versions())
+        client.send(fetch(wait_ms=60_000))
+    until(lambda: server._server.driver.requests == 3, "the requests have not arrived", PATIENCE_S)
     with WireClient(server.port) as refused:
         assert refused.is_closed()
     assert warnings == ["connection refused: there are 3 already"]
@@ -318,6 +319,28 @@ def test_connections_that_ask_for_nothing_make_way_for_those_that_do(start, warn
             assert served.ask(api_versions()).error_code == 0
     assert len(warnings) == 5
     assert warnings[0] == "there are 5 connections: one that has sent no request is closed"
+
+
+def test_a_thousand_clients_that_idle_after_a_valid_request_lock_nobody_out(start, warnings):
+    """The one that has been idle for longest makes way; those that go on asking, or wait for a response, stay."""
+    server = start(Limits(max_connections=12))
+    with contextlib.ExitStack() as opened:
+        waiting, *idle = (opened.enter_context(WireClient(server.port)) for _ in range(12))
+        waiting.send(fetch(wait_ms=60_000))
+        for client in idle:
+            client.ask(api_versions())
+        served = opened.enter_context(WireClient(server.port))
+        for _ in range(30):
+            served.ask(api_versions())
+            assert is_alive(server)
+            later = opened.enter_context(WireClient(server.port))
+            later.ask(api_versions())
+        assert all(client.is_closed() for client in idle)
+        assert served.ask(api_versions()).error_code == 0
+        waiting.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            waiting.socket.recv(1)
+    assert warnings[0] == "there are 12 connections: one that has been idle for longest is closed"
 
 
 def test_one_address_may_be_bounded(start, warnings):

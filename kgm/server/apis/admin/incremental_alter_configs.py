@@ -23,6 +23,8 @@ from kgm.server.apis.admin.topic_changes import NO_ERROR, RowError
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest, Replies, Reply
 
+#: In characters: the values are numbers.
+_LONGEST_GROUP_ID, _LONGEST_VALUE = 4_096, 20
 _SESSION, _HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 
 
@@ -70,6 +72,8 @@ def _alter(
     if error or validate_only or after == before:
         return error, text
     most = cluster.limits.max_groups
+    if len(group_id) > _LONGEST_GROUP_ID or any(len(value) > _LONGEST_VALUE for value in after.values()):
+        return ErrorCode.POLICY_VIOLATION, "kgm serve keeps no configuration with so long a name or value."
     if not before and len(cluster.group_configs) >= most:
         return ErrorCode.POLICY_VIOLATION, f"kgm serve has room for the configurations of {most} groups."
     return _save(cluster, group_id, before, after)

@@ -12,7 +12,7 @@ from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from kgm.protocol.struct import Message
-from kgm.server.apis.routing import ask_coordinator, refuse_growth, refuse_new_group
+from kgm.server.apis.routing import ask_coordinator, refuse_growth, refuse_new_group, size_of_names
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest, Replies, Reply
 
@@ -25,6 +25,8 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
         code = ErrorCode.INVALID_REGULAR_EXPRESSION
         return (Reply(request.ticket, ConsumerGroupHeartbeatResponse(error_code=code, error_message=text)),)
     size = sum(map(len, message.subscribed_topic_names or ())) + len(message.subscribed_topic_regex or "")
+    if message.member_epoch == 0:
+        size += size_of_names(request, message.instance_id, message.rack_id)
     return (
         refuse_new_group(request, cluster)
         or refuse_growth(request, cluster, size)

@@ -8,7 +8,7 @@ from kgm.coordinator.contract.outcome import Request
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.join_group_request import JoinGroupRequest
 from kgm.protocol.struct import Message
-from kgm.server.apis.routing import ask_coordinator, refuse_growth, refuse_new_group
+from kgm.server.apis.routing import ask_coordinator, refuse_growth, refuse_new_group, size_of_names
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest, Replies
 
@@ -17,6 +17,7 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     message = request.message
     assert isinstance(message, JoinGroupRequest)
     size = sum(len(offered.name) + len(offered.metadata) for offered in message.protocols)
+    size += size_of_names(request, message.group_instance_id)
     return (
         refuse_new_group(request, cluster)
         or refuse_growth(request, cluster, size)

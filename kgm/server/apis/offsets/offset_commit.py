@@ -1,6 +1,6 @@
 """OffsetCommit v2-10: the group's coordinator answers; partitions of topics that do not exist are refused without it.
 
-Beyond Kafka, a request that would create more groups than the server allows is refused."""
+Beyond Kafka, a request that would create more groups, or leave more offsets, than the server allows is refused."""
 
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
@@ -10,13 +10,19 @@ from kgm.protocol.messages.offset_commit_response import (
     OffsetCommitResponseTopic,
 )
 from kgm.server.apis.offsets.topic_ids import BY_NAME, BY_TOPIC_ID_FROM, put_ids, put_names
-from kgm.server.apis.routing import ask_coordinator, coordinator_request, refuse_commit, refuse_new_group
+from kgm.server.apis.routing import (
+    ask_coordinator,
+    coordinator_request,
+    refuse_commit,
+    refuse_new_group,
+    refuse_offsets,
+)
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest, Replies
 
 
 def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
-    if refused := refuse_new_group(request, cluster):
+    if refused := refuse_new_group(request, cluster) or refuse_offsets(request, cluster):
         return refused
     if request.version >= BY_TOPIC_ID_FROM:
         return _commit_by_topic_id(request, cluster)

@@ -1,13 +1,13 @@
 """TxnOffsetCommit v0-5: the group's coordinator answers, if the transaction coordinator lets the producer write.
 
-Beyond Kafka, a request that would create more groups than the server allows is refused."""
+Beyond Kafka, a request that would create more groups, or leave more offsets, than the server allows is refused."""
 
 from kgm.coordinator.contract.error_responses import refusal, txn_commit_refusal
 from kgm.coordinator.contract.outcome import Producer, Request
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from kgm.protocol.struct import Message
-from kgm.server.apis.routing import ask_coordinator, refuse_commit, refuse_new_group
+from kgm.server.apis.routing import ask_coordinator, refuse_commit, refuse_new_group, refuse_offsets
 from kgm.server.apis.transactions.membership import add_to_transaction
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest, Replies, Reply
@@ -21,6 +21,7 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     return (
         _refuse_producer(request, cluster)
         or refuse_new_group(request, cluster)
+        or refuse_offsets(request, cluster)
         or ask_coordinator(request, cluster, unavailable=_unavailable)
     )
 
