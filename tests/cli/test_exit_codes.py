@@ -341,7 +341,9 @@ def ended(server, tmp_path_factory):
             proxies[name] = stack.enter_context(FaultProxy((server.host, server.port)))
             proxies[name].always(ApiKey.METADATA, BlackHole())
             proxies[name].always(ApiKey.API_VERSIONS, BlackHole())
-            children[name, 130] = _start(*words.replace(GROUP, "app").split(), "-b", proxies[name].bootstrap)
+            # Longer than a busy machine takes to start all of them: nothing but the signal ends them.
+            patience = ("--timeout", "600s")
+            children[name, 130] = _start(*words.replace(GROUP, "app").split(), "-b", proxies[name].bootstrap, *patience)
         children["assign", 130] = _start("assign", "--from-file", "-", stdin=subprocess.PIPE)
         demo = _InTheMidst("demo")
         children["demo", 130] = demo.child

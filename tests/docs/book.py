@@ -25,6 +25,8 @@ from typing import Any
 
 from kgm.client import connect
 from tests import ROOT
+from tests.cli.fork_kgm import HOST_VARIABLE
+from tests.cli.forked import forked_command
 from tests.kafka.java_tools import java_command
 from tests.kafka.members import JavaMembers, RdMembers, members_of, wait_settled
 from tests.kafka.records import produce
@@ -291,14 +293,6 @@ sys.exit(code)
 
 #: The host name that kgm sees: one of another length would change the width of tables.
 HOST = "ops-1"
-_KGM = """#!{python}
-import os, sys
-from kgm.cli.main import main
-names = list(os.uname())
-names[1] = {host!r}
-os.uname = lambda: os.uname_result(names)
-main()
-"""
 
 
 @contextlib.contextmanager
@@ -310,7 +304,8 @@ def commands(fleet: Fleet, folder: Path) -> Iterator[Path]:
     for name in ("systemctl", "journalctl", "kubectl"):
         (bin_folder / name).write_text(_CLIENT.format(python=sys.executable, address=address, name=name))
         (bin_folder / name).chmod(0o755)
-    (bin_folder / "kgm").write_text(_KGM.format(python=sys.executable, host=HOST))
+    command = shlex.join(forked_command())
+    (bin_folder / "kgm").write_text(f'#!/bin/sh\n{HOST_VARIABLE}={HOST} exec {command} "$@"\n')
     (bin_folder / "kgm").chmod(0o755)
     tool = shlex.join(java_command("kafka.admin.ConfigCommand"))
     (bin_folder / "kafka-configs.sh").write_text(f'#!/bin/sh\nexec {tool} "$@"\n')

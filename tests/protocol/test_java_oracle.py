@@ -30,7 +30,7 @@ from tests.protocol.cases import (
 from tests.selection import sized
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-CASES = sized(6, 25)
+CASES = sized(4, 25)
 each_message = pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.__name__)
 
 
