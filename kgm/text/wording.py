@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kgm.model.assignment import Move, Partitions, as_ranges, count
+from kgm.text.names import in_order
 from kgm.text.shell import shell_word
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
@@ -37,7 +38,7 @@ def group_command(command: str, group_id: str, *words: str) -> str:
 
 def partitions_text(partitions: Partitions) -> str:
     """`orders[0-2,5] users[1]`."""
-    return " ".join(f"{topic}[{as_ranges(partitions[topic])}]" for topic in sorted(partitions) if partitions[topic])
+    return " ".join(f"{topic}[{as_ranges(partitions[topic])}]" for topic in in_order(partitions) if partitions[topic])
 
 
 def past_end_text(partitions: Partitions) -> str:

@@ -8,6 +8,7 @@ from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.group_tables import members_table, offsets_table, state_table
 from kgm.cli.output.report import Report, Table, cluster_json, emit
 from kgm.model.errors import KgmError, NotFoundError, UsageError
+from kgm.text.names import in_order
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ def describe(
         if selection.listing is not None:
             warn_of_unseen_groups(connected, selection.listing)
         answers = connected.describe_groups(selection.group_ids) if selection.group_ids else []
+        errors = [*selection.errors, *(answer for answer in answers if isinstance(answer, KgmError))]
+        connected.name_similar_groups(errors)
         missing = [*unread(connected)]
         warn_of_unread(missing)
         where = cluster_json(connected)
@@ -76,7 +79,6 @@ def describe(
                 from kgm.client.offsets_topic.last_rebalance import all_with_logged_timeouts
 
                 snapshots = all_with_logged_timeouts(connected, snapshots)
-    errors = [*selection.errors, *(answer for answer in answers if isinstance(answer, KgmError))]
     gone = [error.group_id for error in errors if isinstance(error, NotFoundError) and error.group_id is not None]
     store_names(options, snapshots, gone=gone)
     tables = _tables(snapshots, view, verbose=verbose) if options.has_tables else []
@@ -118,7 +120,7 @@ def report(
     elif output == "ndjson":
         items = jsons
     if output == "name" and view is not DescribeView.STATE:
-        names = [member.identity for one in snapshots for member in sorted(one.members, key=lambda m: m.identity)]
+        names = [name for one in snapshots for name in in_order(member.identity for member in one.members)]
     elif output == "name":
         names = [snapshot.group_id for snapshot in snapshots]
     return Report(

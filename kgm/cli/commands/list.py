@@ -115,14 +115,9 @@ def _known(words: list[str], option: str, known: Sequence[str]) -> list[str]:
     spelling = {each.lower() for each in known}
     for word in words:
         if word.lower() not in spelling:
-            import difflib
+            from kgm.text.names import did_you_mean
 
-            near = difflib.get_close_matches(word.lower(), sorted(spelling), n=1)
-            meant = next((each for each in known if near and each.lower() == near[0]), None)
-            raise UsageError(
-                f"{option}: {word!r} is not one of {', '.join(known)}",
-                hint=f"did you mean {meant}?" if meant is not None else None,
-            )
+            raise UsageError(f"{option}: {word!r} is not one of {', '.join(known)}", hint=did_you_mean(word, known))
     return words
 
 

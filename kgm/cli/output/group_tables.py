@@ -5,6 +5,7 @@ from __future__ import annotations
 from kgm.cli.output.report import Cell, Column, Table
 from kgm.model.assignment import count
 from kgm.text.durations import show_duration
+from kgm.text.names import in_order, natural
 from kgm.text.wording import lost_text, many, partitions_text, past_end_text, some
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
@@ -54,12 +55,15 @@ def members_table(snapshot: GroupSnapshot, *, verbose: bool = False) -> Table:
         # Last, so that the columns of csv and tsv keep their places.
         Column(title="CLIENT", wide=extra),
     ]
-    rows = [_member_row(snapshot, member) for member in sorted(snapshot.members, key=lambda member: member.identity)]
+    rows = [
+        _member_row(snapshot, member)
+        for member in sorted(snapshot.members, key=lambda member: natural(member.identity))
+    ]
     return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_notes(snapshot))
 
 
 def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot) -> list[Cell]:
-    subscription = ",".join([*sorted(member.known_topics), *([f"/{member.regex}/"] if member.regex else ())])
+    subscription = ",".join([*in_order(member.known_topics), *([f"/{member.regex}/"] if member.regex else ())])
     target = member.target_assignment
     return [
         snapshot.group_id,
@@ -98,7 +102,7 @@ def _unowned_partitions(snapshot: GroupSnapshot) -> list[str]:
     """A note on partitions of subscribed topics that no member owns, which are easily overlooked."""
     if not snapshot.members:
         return []
-    unreadable = sorted(member.identity for member in snapshot.members if not member.is_readable)
+    unreadable = in_order(member.identity for member in snapshot.members if not member.is_readable)
     if unreadable:
         return [f"the assignment cannot be decoded, so it is not known what they own: {some(unreadable)}"]
     owned = {(t, p) for member in snapshot.members for t, partitions in member.assignment.items() for p in partitions}
@@ -126,7 +130,7 @@ def offsets_table(snapshot: GroupSnapshot) -> Table:
         Column(title="LOST", right=True, data=True),
     ]
     rows: list[list[Cell]] = []
-    for row in sorted(snapshot.offsets, key=lambda row: (row.topic, row.partition)):
+    for row in sorted(snapshot.offsets, key=lambda row: (natural(row.topic), row.partition)):
         owner = [row.group_instance_id, row.member_id]
         rows.append([snapshot.group_id, row.topic, row.partition, row.committed, row.end, row.lag, *owner, row.lost])
     return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_odd_offsets(snapshot))

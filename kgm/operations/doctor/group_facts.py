@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kgm.operations.doctor.findings import Finding, Severity
+from kgm.text.names import natural
 from kgm.text.wording import group_command
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class GroupFacts:
     dynamic: tuple[MemberSnapshot, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        members = sorted(self.group.members, key=lambda member: member.identity)
+        members = sorted(self.group.members, key=lambda member: natural(member.identity))
         static = tuple(member for member in members if member.group_instance_id is not None)
         dynamic = tuple(member for member in members if member.group_instance_id is None)
         object.__setattr__(self, "static", static)

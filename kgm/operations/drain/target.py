@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import MemberSnapshot
+from kgm.text.names import in_order
 
 _GLOB = frozenset("*?[")
 
@@ -45,7 +46,7 @@ class DrainTarget:
 
     def taken_from(self, members: Iterable[MemberSnapshot]) -> tuple[str, ...]:
         """The identities of the members that are taken away, sorted."""
-        return tuple(sorted(member.identity for member in members if self.takes(member)))
+        return tuple(in_order(member.identity for member in members if self.takes(member)))
 
     def unmatched(self, members: Sequence[MemberSnapshot]) -> tuple[str, ...]:
         """The values that no member matches, each as an option: `--host 10.0.3.17`."""

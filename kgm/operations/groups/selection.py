@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.record import record
+from kgm.text.names import in_order
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def select_groups(
         return GroupSelection(group_ids=tuple(dict.fromkeys(names)))
     listing = cluster.list_groups()
     errors = list(listing.errors)
-    ids = sorted(row.group_id for row in listing.groups)
+    ids = in_order(row.group_id for row in listing.groups)
     matching = ids
     if pattern is not None:
         from fnmatch import fnmatchcase

@@ -76,12 +76,10 @@ def read_profile(name: str | None, file: pathlib.Path) -> Profile | None:
 
 def _unknown_key(where: str, key: str, known: Sequence[str]) -> UsageError:
     """A guard that is misspelt would not guard: so this is no mere warning."""
-    import difflib
-
     from kgm.model.client_settings import nearest
+    from kgm.text.names import closest
 
-    near = difflib.get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.6)
-    meant = near[0] if near else nearest(key.replace("_", "."))
+    meant = closest(key.replace("-", "_"), known) or nearest(key.replace("_", "."))
     hint = f"did you mean {meant}?" if meant else f"known: {', '.join(known)}, and Kafka's dotted settings"
     return UsageError(f"{where}: there is no setting {key}", hint=hint)
 
