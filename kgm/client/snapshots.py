@@ -389,10 +389,8 @@ def _after_start(row: tuple[Any, ...], start: int) -> tuple[Any, ...]:
 
 def _with_lag(member: MemberSnapshot, offsets: Sequence[OffsetSnapshot]) -> MemberSnapshot:
     """The member with its lag, `offsets` being the rows of its partitions: their sum, None as soon as one of them is
-    unknown.
-
-    An empty partition (end 0) without a committed offset has no lag."""
-    lags = [0 if row.committed is None and row.end == 0 else row.lag for row in offsets]
+    unknown."""
+    lags = [row.known_lag for row in offsets]
     if not lags:
         return member
     known = [lag for lag in lags if lag is not None]

@@ -131,6 +131,11 @@ class OffsetSnapshot(NamedTuple):
         """Whether the committed offset is past the end of the partition."""
         return self.committed is not None and self.end is not None and self.committed > self.end
 
+    @property
+    def known_lag(self) -> int | None:
+        """The lag; 0 for an empty partition (end 0) without a committed offset."""
+        return 0 if self.committed is None and self.end == 0 else self.lag
+
     def to_json(self) -> dict[str, Any]:
         return dict(zip(OFFSET_KEYS, self))  # noqa: B905  (a named tuple has all of its fields)
 
@@ -181,12 +186,10 @@ class GroupSnapshot:
     def lag(self) -> int | None:
         """The lag of the group in records, over the partitions for which it is known; None if it is known for none, and
         where the rest must not pass for all of it: a committed offset is past the end, the end of a partition could
-        not be read although its topic exists.
-
-        An empty partition (end 0) without a committed offset has no lag."""
+        not be read although its topic exists."""
         if self.may_lack_offsets or self.past_end or self._has_unknown_ends():
             return None
-        lags = [0 if row.committed is None and row.end == 0 else row.lag for row in self.offsets]
+        lags = [row.known_lag for row in self.offsets]
         known = [lag for lag in lags if lag is not None]
         return sum(known) if known else None
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from kgm.cli.output.report import Cell, Column, Table
 from kgm.model.assignment import count
+from kgm.operations.groups.partitions import PartitionOrder
 from kgm.text.durations import show_duration
 from kgm.text.names import in_order, natural
 from kgm.text.wording import lost_text, many, partitions_text, past_end_text, some
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot
+    from kgm.operations.groups.partitions import PartitionRow
 
 
 def heading(snapshot: GroupSnapshot) -> str:
@@ -32,7 +34,9 @@ def heading(snapshot: GroupSnapshot) -> str:
     return "  ".join(parts)
 
 
-def members_table(snapshot: GroupSnapshot, *, verbose: bool = False) -> Table:
+def members_table(
+    snapshot: GroupSnapshot, order: PartitionOrder = PartitionOrder.NAME, *, verbose: bool = False
+) -> Table:
     """One row for each member, by identity; members without partitions too."""
     extra = not verbose
     static = _static_members(snapshot)
@@ -57,7 +61,7 @@ def members_table(snapshot: GroupSnapshot, *, verbose: bool = False) -> Table:
     ]
     rows = [
         _member_row(snapshot, member)
-        for member in sorted(snapshot.members, key=lambda member: natural(member.identity))
+        for member in sorted(snapshot.members, key=lambda member: (*order.place(member), natural(member.identity)))
     ]
     return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_notes(snapshot))
 
@@ -116,7 +120,7 @@ def _unowned_partitions(snapshot: GroupSnapshot) -> list[str]:
     return [f"no consumer: {text}"] if text else []
 
 
-def offsets_table(snapshot: GroupSnapshot) -> Table:
+def offsets_table(snapshot: GroupSnapshot, order: PartitionOrder = PartitionOrder.NAME) -> Table:
     """One row for each partition."""
     columns = [
         Column(title="GROUP", data=True),
@@ -130,14 +134,58 @@ def offsets_table(snapshot: GroupSnapshot) -> Table:
         Column(title="LOST", right=True, data=True),
     ]
     rows: list[list[Cell]] = []
-    for row in sorted(snapshot.offsets, key=lambda row: (natural(row.topic), row.partition)):
+    for row in sorted(snapshot.offsets, key=lambda row: (*order.place(row), natural(row.topic), row.partition)):
         owner = [row.group_instance_id, row.member_id]
         rows.append([snapshot.group_id, row.topic, row.partition, row.committed, row.end, row.lag, *owner, row.lost])
     return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_odd_offsets(snapshot))
 
 
-def state_table(snapshots: Sequence[GroupSnapshot]) -> Table:
+def partitions_table(rows: Sequence[PartitionRow], notes: Sequence[str] = ()) -> Table:
+    """One row for each partition of each group, with its owner."""
+    static = any(row.offset.group_instance_id is not None for row in rows)
+    columns = [
+        Column(title="GROUP"),
+        Column(title="TOPIC"),
+        Column(title="PARTITION", right=True),
+        Column(title="COMMITTED", right=True, left_out=5),
+        Column(title="END", right=True, left_out=4),
+        Column(title="LAG", right=True),
+        Column(title="INSTANCE-ID", left_out=None if static else 3),
+        Column(title="MEMBER-ID", left_out=1 if static else None),
+        Column(title="CLIENT-ID", wide=True),
+        Column(title="HOST", left_out=2),
+        Column(title="LOST", right=True, data=True),
+        Column(title="HAS-OWNER", data=True),
+    ]
+    cells: list[list[Cell]] = []
+    for row in rows:
+        offset, owner = row.offset, row.owner
+        cells.append([
+            row.group_id, offset.topic, offset.partition, offset.committed, offset.end, offset.lag,
+            offset.group_instance_id, offset.member_id,
+            *((None, None) if owner is None else (owner.client_id, owner.client_host)),
+            offset.lost, None if row.has_owner is None else "yes" if row.has_owner else "no",
+        ])  # fmt: skip
+    return Table(columns=columns, rows=cells, notes=[*_no_consumer(rows), *notes])
+
+
+def _no_consumer(rows: Sequence[PartitionRow]) -> Iterator[str]:
+    """The partitions without an owner, by group, and the groups whose owners are not known."""
+    free: dict[str, dict[str, list[int]]] = {}
+    for row in rows:
+        if row.has_owner is False:
+            free.setdefault(row.group_id, {}).setdefault(row.offset.topic, []).append(row.offset.partition)
+    for group_id, partitions in free.items():
+        yield f"no consumer in group {group_id}: {partitions_text(partitions)}"
+    unknown = dict.fromkeys(row.group_id for row in rows if row.has_owner is None)
+    if unknown:
+        yield f"owners are not known while a group rebalances, or a member cannot be decoded: {some(unknown)}"
+
+
+def state_table(snapshots: Sequence[GroupSnapshot], order: PartitionOrder = PartitionOrder.NAME) -> Table:
     """One row for each group."""
+    if order is not PartitionOrder.NAME:
+        snapshots = sorted(snapshots, key=lambda group: (*order.place(group), natural(group.group_id)))
     columns = [
         Column(title="GROUP"),
         Column(title="TYPE", left_out=4),

@@ -87,7 +87,7 @@ class Condition:
             names = ", ".join(group.deleted_topics[:3])
             seen = f"unknown lag: the group has partitions or committed offsets of topics that do not exist: {names}"
             return ConditionState(met=False, seen=seen, is_final=True)
-        unknown = [row for row in rows if row.lag is None and not (row.committed is None and row.end == 0)]
+        unknown = [row for row in rows if row.known_lag is None]
         known = sum(row.lag for row in rows if row.lag is not None)
         if unknown:
             row = unknown[0]

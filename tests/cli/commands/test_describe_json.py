@@ -12,6 +12,7 @@ from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.report import envelope, rendered
 from kgm.model.client_library import CONFIDENCES, ClientLibrary
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
+from kgm.operations.groups.description import DescribedGroups
 from kgm.text.sanitize import json_text
 
 TEXT = st.text(max_size=5)
@@ -46,7 +47,8 @@ GROUPS = st.builds(
 
 @given(st.lists(GROUPS, max_size=6), st.sampled_from([*DescribeView]))
 def test_the_json_of_random_groups(groups, view):
-    shown = report(groups, [], [], [], {"id": None, "bootstrap": "b"}, view=view, output="json")
+    described = DescribedGroups(groups=tuple(groups), partitions=None, errors=(), unread=(), listing=None)
+    shown = report(described, [], {"id": None, "bootstrap": "b"}, view=view, output="json")
     text = rendered(shown, OutputOptions(output="json"))
     plain = json_text(json.dumps(envelope(shown), indent=2, ensure_ascii=False)) + "\n"
     at = "generated_at"

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from kgm.model.assignment import Move
     from kgm.model.snapshot import CoordinatorNode
+    from kgm.operations.groups.partitions import PartitionRow
     from kgm.operations.groups.unread import Unread
 
 PARTITIONS: Final = {"*": ["int"]}
@@ -73,12 +74,32 @@ GROUP: Final[dict[str, Any]] = {
     "deleted_topics": ["str"],
     "may_lack_offsets": "bool",
 }
+#: A partition as one group has it, of `describe --topic` and the like.
+PARTITION: Final[dict[str, Any]] = {
+    "group_id": "str",
+    **_OFFSET,
+    "client_id": "str?",
+    "client_host": "str?",
+    "has_owner": "bool?",
+}
 #: What could not be read, so that something is null or missing.
 UNREAD: Final[dict[str, Any]] = {"what": "str", "consequence": "str"}
 
 
 def unread_json(every: Iterable[Unread]) -> list[dict[str, Any]]:
     return [{"what": one.text, "consequence": one.consequence} for one in every]
+
+
+def partition_json(row: PartitionRow) -> dict[str, Any]:
+    """One of `data.partitions`."""
+    owner = row.owner
+    return {
+        "group_id": row.group_id,
+        **row.offset.to_json(),
+        "client_id": None if owner is None else owner.client_id,
+        "client_host": None if owner is None else owner.client_host,
+        "has_owner": row.has_owner,
+    }
 
 
 def moves_json(moves: Iterable[Move]) -> list[dict[str, Any]]:
