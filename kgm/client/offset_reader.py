@@ -43,6 +43,9 @@ class OffsetReader:
         self.incomplete_groups: set[str] = set()
         #: (topic, partition) of topics that exist: partitions whose end could not be read.
         self.unread_ends: dict[tuple[str, int], KgmError] = {}
+        #: (topic, partition) of which the first unread record, and groups of which the commits could not be read.
+        self.unread_times: dict[tuple[str, int], KgmError] = {}
+        self.unread_commit_times: dict[str, KgmError] = {}
 
     @property
     def undescribed_topics(self) -> frozenset[str]:

@@ -16,6 +16,7 @@ from kgm.model.uuids import uuid_of, uuid_text
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, NamedTuple
 else:
     from kgm.model.named_tuple import NamedTuple
@@ -56,7 +57,8 @@ class MemberSnapshot:
     a hash map that assignors may depend on; None if it is not known or has no meaning. listed_target: the target
     assignment of a member of a consumer group, topics and partitions in the order of the broker's response, which
     is the order of hash maps too: a member that has to revoke partitions revokes the last ones. is_readable:
-    whether its assignment could be decoded; if not, `assignment` is empty, and what it owns is not known."""
+    whether its assignment could be decoded; if not, `assignment` is empty, and what it owns is not known. lag, lag_ms:
+    the sum and the largest of those of its partitions; None as soon as one of them is not known."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -70,6 +72,7 @@ class MemberSnapshot:
     assignment: Partitions = field(default_factory=dict)
     target_assignment: Partitions | None = None
     lag: int | None = None
+    lag_ms: int | None = None
     protocol: str | None = None
     client_library: ClientLibrary | None = None
     listed_at: int | None = None
@@ -101,6 +104,7 @@ class MemberSnapshot:
             "assignment": _sorted(self.assignment),
             "target_assignment": None if self.target_assignment is None else _sorted(self.target_assignment),
             "lag": self.lag,
+            "lag_ms": self.lag_ms,
             "protocol": self.protocol,
             "client_library": library_json(self.client_library),
             "listed_at": self.listed_at,
@@ -115,7 +119,10 @@ class OffsetSnapshot(NamedTuple):
     """Committed and end offset of one partition. lag: how many records can still be read, from the committed offset on,
     or from the log's start where that is later; None where it is not known, or where the committed offset is past the
     end (the topic was created again, or has lost records). lost: how many records after the committed offset retention
-    has deleted; None where that is not known."""
+    has deleted; None where that is not known.
+
+    lag_ms: the age of the first record that can still be read, 0 if there is none; commit_age_ms: how long ago the
+    offset was committed. None where they are not known, or were not asked for."""
 
     topic: str
     partition: int
@@ -125,6 +132,8 @@ class OffsetSnapshot(NamedTuple):
     group_instance_id: str | None
     member_id: str | None
     lost: int | None = None
+    lag_ms: int | None = None
+    commit_age_ms: int | None = None
 
     @property
     def is_past_end(self) -> bool:
@@ -135,6 +144,11 @@ class OffsetSnapshot(NamedTuple):
     def known_lag(self) -> int | None:
         """The lag; 0 for an empty partition (end 0) without a committed offset."""
         return 0 if self.committed is None and self.end == 0 else self.lag
+
+    @property
+    def known_lag_ms(self) -> int | None:
+        """The same in ms."""
+        return 0 if self.known_lag == 0 else self.lag_ms
 
     def to_json(self) -> dict[str, Any]:
         return dict(zip(OFFSET_KEYS, self))  # noqa: B905  (a named tuple has all of its fields)
@@ -193,6 +207,13 @@ class GroupSnapshot:
         known = [lag for lag in lags if lag is not None]
         return sum(known) if known else None
 
+    @property
+    def lag_ms(self) -> int | None:
+        """How far behind it is in ms: the largest of its partitions; None as soon as that of one is not known."""
+        if self.lag is None:
+            return None
+        return largest([row.known_lag_ms for row in self.offsets])
+
     def _has_unknown_ends(self) -> bool:
         """Whether the leader of a partition with a committed offset did not tell its end."""
         unread = {row.topic for row in self.offsets if row.end is None and row.committed is not None}
@@ -247,6 +268,12 @@ class GroupSnapshot:
             "deleted_topics": [*self.deleted_topics],
             "may_lack_offsets": self.may_lack_offsets,
         }
+
+
+def largest(spans_ms: Sequence[int | None]) -> int | None:
+    """The largest; None without any, or if one of them is not known."""
+    known = [span_ms for span_ms in spans_ms if span_ms is not None]
+    return max(known) if known and len(known) == len(spans_ms) else None
 
 
 def _sorted(partitions: Partitions) -> dict[str, list[int]]:
@@ -403,6 +430,7 @@ def _member(data: Any, index: int) -> MemberSnapshot:
         assignment=reader.partitions("assignment", optional=True) or {},
         target_assignment=reader.partitions("target_assignment", optional=True),
         lag=reader.get("lag", (int,), optional=True),
+        lag_ms=reader.get("lag_ms", (int,), optional=True),
         protocol=reader.get("protocol", (str,), optional=True),
         client_library=_library(reader, "client_library"),
         listed_at=reader.get("listed_at", (int,), optional=True),
@@ -436,4 +464,6 @@ def _offset(data: Any, index: int) -> OffsetSnapshot:
         group_instance_id=reader.get("group_instance_id", (str,), optional=True),
         member_id=reader.get("member_id", (str,), optional=True),
         lost=reader.get("lost", (int,), optional=True),
+        lag_ms=reader.get("lag_ms", (int,), optional=True),
+        commit_age_ms=reader.get("commit_age_ms", (int,), optional=True),
     )

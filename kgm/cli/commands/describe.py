@@ -55,14 +55,20 @@ def describe(
     ] = None,
     only_lagging: Annotated[bool, Option("--only-lagging", help="Show partitions whose lag is not 0.")] = False,
     unowned: Annotated[bool, Option("--unowned", help="Show partitions that no member owns.")] = False,
-    sort: Annotated[str, Option("--sort", metavar="COLUMN", help="name | lag")] = "name",
+    lag_time: Annotated[
+        bool, Option("--lag-time", help="Show how far behind in time, and the age of commits; reads records of topics.")
+    ] = False,
+    sort: Annotated[str, Option("--sort", metavar="COLUMN", help="name | lag | lag-time")] = "name",
     options: RunOptions,
 ) -> None:
     """Describe groups: members with instance ids, assignments, lag.
 
     --topic, --partition, --only-lagging and --unowned show partitions and who owns them: those that a group owns, has
-    a committed offset for, or subscribes to. Where the lag or the owner is unknown, they are shown too. --sort lag
-    begins with the highest lag."""
+    a committed offset for, or subscribes to. Where the lag or the owner is unknown, they are shown too. --sort begins
+    with the highest lag.
+
+    --lag-time adds how old the first record is that is not committed, from its timestamp (READ on the topic), and how
+    long ago the offset was committed (READ on __consumer_offsets)."""
     from kgm.cli.completion.cache import store_names
     from kgm.cli.options.words import known_word
     from kgm.cli.output.failures import exit_with, warn_of_unread, warn_of_unseen_groups
@@ -76,6 +82,7 @@ def describe(
     request = DescriptionRequest(
         names=[*(groups or ()), *(group or ())], pattern=match, all_groups=all_groups, partitions=wanted,
         is_complete=options.is_data,  # a table does not show what this adds
+        with_times=lag_time or order is PartitionOrder.LAG_TIME,
     )  # fmt: skip
     if not (request.names or match is not None or all_groups or request.is_of_all_readers):
         hint = "name one, or add --match GLOB or --all-groups; `kgm list` shows the groups"
@@ -88,7 +95,8 @@ def describe(
         where = cluster_json(connected)
     gone = [one.group_id for one in described.errors if isinstance(one, NotFoundError) and one.group_id is not None]
     store_names(options, described.groups, gone=gone)
-    tables = _tables(described, view, order, verbose=verbose) if options.has_tables else []
+    shows_times = request.with_times and options.output not in ("csv", "tsv")  # which have them in any case, in ms
+    tables = _tables(described, view, order, verbose=verbose, times=shows_times) if options.has_tables else []
     emit(report(described, tables, where, view=view, output=options.output), options)
     exit_with(described.errors, done=len(described.groups))
 
@@ -123,16 +131,18 @@ def _view(*, members: bool, offsets: bool, state: bool, has_filter: bool) -> Des
     return DescribeView.STATE if state else DescribeView.OFFSETS if offsets else DescribeView.MEMBERS
 
 
-def _tables(described: DescribedGroups, view: DescribeView, order: PartitionOrder, *, verbose: bool) -> list[Table]:
+def _tables(
+    described: DescribedGroups, view: DescribeView, order: PartitionOrder, *, verbose: bool, times: bool
+) -> list[Table]:
     match view:
         case DescribeView.PARTITIONS:
-            return [partitions_table(described.partitions or ())]
+            return [partitions_table(described.partitions or (), times=times)]
         case DescribeView.STATE:
-            return [state_table(described.groups, order)]
+            return [state_table(described.groups, order, times=times)]
         case DescribeView.OFFSETS:
-            return [offsets_table(snapshot, order) for snapshot in described.groups]
+            return [offsets_table(snapshot, order, times=times) for snapshot in described.groups]
         case DescribeView.MEMBERS:
-            return [members_table(snapshot, order, verbose=verbose) for snapshot in described.groups]
+            return [members_table(snapshot, order, verbose=verbose, times=times) for snapshot in described.groups]
 
 
 def report(

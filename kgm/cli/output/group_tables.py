@@ -13,7 +13,7 @@ TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot
+    from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot
     from kgm.operations.groups.partitions import PartitionRow
 
 
@@ -35,9 +35,9 @@ def heading(snapshot: GroupSnapshot) -> str:
 
 
 def members_table(
-    snapshot: GroupSnapshot, order: PartitionOrder = PartitionOrder.NAME, *, verbose: bool = False
+    snapshot: GroupSnapshot, order: PartitionOrder = PartitionOrder.NAME, *, verbose: bool = False, times: bool = False
 ) -> Table:
-    """One row for each member, by identity; members without partitions too."""
+    """One row for each member, by identity; members without partitions too. times: show lag in time, here and below."""
     extra = not verbose
     static = _static_members(snapshot)
     columns = [
@@ -54,19 +54,21 @@ def members_table(
         Column(title="SUBSCRIPTION", wide=extra),
         Column(title="PARTITIONS", right=True, left_out=3),
         Column(title="LAG", right=True),
+        *([Column(title="LAG-TIME", right=True)] if times else []),
         Column(title="ASSIGNMENT"),
         Column(title="TARGET", wide=extra),
         # Last, so that the columns of csv and tsv keep their places.
         Column(title="CLIENT", wide=extra),
+        Column(title="LAG-MS", right=True, data=True),
     ]
     rows = [
-        _member_row(snapshot, member)
+        _member_row(snapshot, member, times=times)
         for member in sorted(snapshot.members, key=lambda member: (*order.place(member), natural(member.identity)))
     ]
     return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_notes(snapshot))
 
 
-def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot) -> list[Cell]:
+def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot, *, times: bool) -> list[Cell]:
     subscription = ",".join([*in_order(member.known_topics), *([f"/{member.regex}/"] if member.regex else ())])
     target = member.target_assignment
     return [
@@ -82,10 +84,17 @@ def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot) -> list[Cell]:
         subscription,
         count(member.assignment),
         member.lag,
+        *([_age(member.lag_ms)] if times else []),
         partitions_text(member.assignment) or None,
         None if target is None else partitions_text(target) or None,
         None if member.client_library is None else member.client_library.text,
+        member.lag_ms,
     ]
+
+
+def _age(span_ms: int | None) -> str | None:
+    """Whole seconds: that much is known."""
+    return None if span_ms is None else "0s" if span_ms < 1000 else show_duration(span_ms // 1000 * 1000)
 
 
 def _notes(snapshot: GroupSnapshot) -> list[str]:
@@ -120,7 +129,9 @@ def _unowned_partitions(snapshot: GroupSnapshot) -> list[str]:
     return [f"no consumer: {text}"] if text else []
 
 
-def offsets_table(snapshot: GroupSnapshot, order: PartitionOrder = PartitionOrder.NAME) -> Table:
+def offsets_table(
+    snapshot: GroupSnapshot, order: PartitionOrder = PartitionOrder.NAME, *, times: bool = False
+) -> Table:
     """One row for each partition."""
     columns = [
         Column(title="GROUP", data=True),
@@ -128,19 +139,34 @@ def offsets_table(snapshot: GroupSnapshot, order: PartitionOrder = PartitionOrde
         Column(title="PARTITION", right=True),
         Column(title="COMMITTED", right=True, left_out=4),
         Column(title="END", right=True, left_out=3),
-        Column(title="LAG", right=True),
+        *_lag_columns(times=times),
         Column(title="INSTANCE-ID", left_out=None if _static_members(snapshot) else 2),
         Column(title="MEMBER-ID", left_out=1 if _static_members(snapshot) == len(snapshot.members) else None),
         Column(title="LOST", right=True, data=True),
+        *_DATA_TIMES,
     ]
-    rows: list[list[Cell]] = []
-    for row in sorted(snapshot.offsets, key=lambda row: (*order.place(row), natural(row.topic), row.partition)):
-        owner = [row.group_instance_id, row.member_id]
-        rows.append([snapshot.group_id, row.topic, row.partition, row.committed, row.end, row.lag, *owner, row.lost])
+    rows: list[list[Cell]] = [
+        [snapshot.group_id, row.topic, row.partition, row.committed, row.end, *_lag_cells(row, times=times),
+         row.group_instance_id, row.member_id, row.lost, row.lag_ms, row.commit_age_ms]
+        for row in sorted(snapshot.offsets, key=lambda row: (*order.place(row), natural(row.topic), row.partition))
+    ]  # fmt: skip
     return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_odd_offsets(snapshot))
 
 
-def partitions_table(rows: Sequence[PartitionRow], notes: Sequence[str] = ()) -> Table:
+#: Times in csv and tsv.
+_DATA_TIMES = (Column(title="LAG-MS", right=True, data=True), Column(title="COMMIT-AGE-MS", right=True, data=True))
+
+
+def _lag_columns(*, times: bool) -> list[Column]:
+    ages = [Column(title="LAG-TIME", right=True), Column(title="COMMIT-AGE", right=True)]
+    return [Column(title="LAG", right=True), *(ages if times else [])]
+
+
+def _lag_cells(row: OffsetSnapshot, *, times: bool) -> list[Cell]:
+    return [row.lag, *([_age(row.lag_ms), _age(row.commit_age_ms)] if times else [])]
+
+
+def partitions_table(rows: Sequence[PartitionRow], *, times: bool = False) -> Table:
     """One row for each partition of each group, with its owner."""
     static = any(row.offset.group_instance_id is not None for row in rows)
     columns = [
@@ -149,24 +175,26 @@ def partitions_table(rows: Sequence[PartitionRow], notes: Sequence[str] = ()) ->
         Column(title="PARTITION", right=True),
         Column(title="COMMITTED", right=True, left_out=5),
         Column(title="END", right=True, left_out=4),
-        Column(title="LAG", right=True),
+        *_lag_columns(times=times),
         Column(title="INSTANCE-ID", left_out=None if static else 3),
         Column(title="MEMBER-ID", left_out=1 if static else None),
         Column(title="CLIENT-ID", wide=True),
         Column(title="HOST", left_out=2),
         Column(title="LOST", right=True, data=True),
         Column(title="HAS-OWNER", data=True),
+        *_DATA_TIMES,
     ]
     cells: list[list[Cell]] = []
     for row in rows:
         offset, owner = row.offset, row.owner
         cells.append([
-            row.group_id, offset.topic, offset.partition, offset.committed, offset.end, offset.lag,
-            offset.group_instance_id, offset.member_id,
+            row.group_id, offset.topic, offset.partition, offset.committed, offset.end,
+            *_lag_cells(offset, times=times), offset.group_instance_id, offset.member_id,
             *((None, None) if owner is None else (owner.client_id, owner.client_host)),
             offset.lost, None if row.has_owner is None else "yes" if row.has_owner else "no",
+            offset.lag_ms, offset.commit_age_ms,
         ])  # fmt: skip
-    return Table(columns=columns, rows=cells, notes=[*_no_consumer(rows), *notes])
+    return Table(columns=columns, rows=cells, notes=[*_no_consumer(rows)])
 
 
 def _no_consumer(rows: Sequence[PartitionRow]) -> Iterator[str]:
@@ -182,7 +210,9 @@ def _no_consumer(rows: Sequence[PartitionRow]) -> Iterator[str]:
         yield f"owners are not known while a group rebalances, or a member cannot be decoded: {some(unknown)}"
 
 
-def state_table(snapshots: Sequence[GroupSnapshot], order: PartitionOrder = PartitionOrder.NAME) -> Table:
+def state_table(
+    snapshots: Sequence[GroupSnapshot], order: PartitionOrder = PartitionOrder.NAME, *, times: bool = False
+) -> Table:
     """One row for each group."""
     if order is not PartitionOrder.NAME:
         snapshots = sorted(snapshots, key=lambda group: (*order.place(group), natural(group.group_id)))
@@ -195,13 +225,15 @@ def state_table(snapshots: Sequence[GroupSnapshot], order: PartitionOrder = Part
         Column(title="STATIC", right=True, left_out=2),
         Column(title="EPOCH", right=True, left_out=3),
         Column(title="LAG", right=True),
+        *([Column(title="LAG-TIME", right=True)] if times else []),
         Column(title="COORDINATOR", left_out=1),
+        Column(title="LAG-MS", right=True, data=True),
     ]
     notes = [f"{snapshot.group_id}: {note}" for snapshot in snapshots for note in _odd_offsets(snapshot)]
-    return Table(columns=columns, rows=[_state_row(snapshot) for snapshot in snapshots], notes=notes)
+    return Table(columns=columns, rows=[_state_row(snapshot, times=times) for snapshot in snapshots], notes=notes)
 
 
-def _state_row(snapshot: GroupSnapshot) -> list[Cell]:
+def _state_row(snapshot: GroupSnapshot, *, times: bool) -> list[Cell]:
     return [
         snapshot.group_id,
         snapshot.type,
@@ -211,7 +243,9 @@ def _state_row(snapshot: GroupSnapshot) -> list[Cell]:
         _static_members(snapshot),
         snapshot.group_epoch if snapshot.group_epoch is not None else snapshot.generation,
         snapshot.lag,
+        *([_age(snapshot.lag_ms)] if times else []),
         None if snapshot.coordinator is None else _node(snapshot.coordinator),
+        snapshot.lag_ms,
     ]
 
 

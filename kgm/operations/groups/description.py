@@ -24,13 +24,15 @@ _MOST_COMPLETED = 10
 class DescriptionRequest:
     """Which groups: names, those that match the pattern, or all. partitions: None to show none.
 
-    is_complete: read also what only the coordinators' logs and versions tell."""
+    is_complete: read also what only the coordinators' logs and versions tell. with_times: and how far behind partitions
+    are in time, and when they were committed last."""
 
     names: Sequence[str] = ()
     pattern: str | None = None
     all_groups: bool = False
     partitions: PartitionFilter | None = None
     is_complete: bool = False
+    with_times: bool = False
 
     @property
     def is_of_all_readers(self) -> bool:
@@ -58,6 +60,10 @@ def describe(cluster: AdminClient, request: DescriptionRequest, order: Partition
     errors = [*selection.errors, *(answer for answer in answers if isinstance(answer, KgmError))]
     cluster.name_similar_groups(errors)
     groups = [answer for answer in answers if not isinstance(answer, KgmError)]
+    if groups and request.with_times:
+        from kgm.client.lag_times import with_commit_ages, with_lag_times
+
+        groups = with_commit_ages(cluster, with_lag_times(cluster, groups))
     missing = tuple(unread(cluster))
     rows = None
     if request.partitions is not None:

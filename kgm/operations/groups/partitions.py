@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from kgm.text.names import NaturalKey
 
     class HasLag(Protocol):
-        """A group, a member or a partition. lag: in records; None if it is not known."""
+        """A group, a member or a partition. lag: in records, lag_ms: in time; None if it is not known."""
 
         @property
         def lag(self) -> int | None: ...
+
+        @property
+        def lag_ms(self) -> int | None: ...
 
 else:
     from kgm.model.enumeration import StrEnum
@@ -32,10 +35,17 @@ class PartitionOrder(StrEnum):
 
     NAME = "name"
     LAG = "lag"
+    LAG_TIME = "lag-time"
 
     def place(self, one: HasLag) -> tuple[bool, int]:
         """What is compared before the name."""
-        value = one.lag if self is PartitionOrder.LAG else 0
+        match self:
+            case PartitionOrder.LAG:
+                value = one.lag
+            case PartitionOrder.LAG_TIME:
+                value = one.lag_ms
+            case _:
+                value = 0
         return value is None, -(value or 0)
 
 

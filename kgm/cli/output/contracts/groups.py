@@ -36,6 +36,7 @@ MEMBER: Final[dict[str, Any]] = {
     "assignment": PARTITIONS,
     "target_assignment": (PARTITIONS, None),
     "lag": "int?",
+    "lag_ms": "int?",
     "protocol": "str?",
     "client_library": CLIENT_LIBRARY,
     "listed_at": "int?",
@@ -51,6 +52,8 @@ _OFFSET: Final[dict[str, Any]] = {
     "group_instance_id": "str?",
     "member_id": "str?",
     "lost": "int?",
+    "lag_ms": "int?",
+    "commit_age_ms": "int?",
 }
 #: A snapshot, as `GroupSnapshot.to_json` makes it.
 GROUP: Final[dict[str, Any]] = {
