@@ -8,15 +8,19 @@ from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.group_tables import members_table, offsets_table, partitions_table, state_table
 from kgm.cli.output.report import Report, Table, cluster_json, emit
 from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.record import replace
 from kgm.operations.groups.partitions import PartitionOrder
 from kgm.text.names import in_order
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from enum import Enum
+    from typing import Any
 
     from kgm.operations.groups.description import DescribedGroups
     from kgm.operations.groups.partitions import PartitionFilter
+    from kgm.operations.groups.rebalance_wait import RebalanceWait
 else:
     from kgm.model.enumeration import Enum
 
@@ -138,11 +142,31 @@ def _tables(
         case DescribeView.PARTITIONS:
             return [partitions_table(described.partitions or (), times=times)]
         case DescribeView.STATE:
-            return [state_table(described.groups, order, times=times)]
+            return [_with_waits(state_table(described.groups, order, times=times), described.waits)]
         case DescribeView.OFFSETS:
             return [offsets_table(snapshot, order, times=times) for snapshot in described.groups]
         case DescribeView.MEMBERS:
-            return [members_table(snapshot, order, verbose=verbose, times=times) for snapshot in described.groups]
+            return [
+                _with_waits(
+                    members_table(snapshot, order, verbose=verbose, times=times),
+                    [wait for wait in described.waits if wait.group_id == snapshot.group_id],
+                )
+                for snapshot in described.groups
+            ]
+
+
+def _with_waits(table: Table, waits: Sequence[RebalanceWait]) -> Table:
+    """The table with notes on whom groups wait for."""
+    notes = [f"{wait.group_id} {line}" for wait in waits for line in (wait.headline, *wait.lines())]
+    return replace(table, notes=[*table.notes, *notes])
+
+
+def _waits_json(described: DescribedGroups) -> list[dict[str, Any]]:
+    if not described.waits:
+        return []
+    from kgm.cli.output.contracts.describe import wait_json
+
+    return [wait_json(wait) for wait in described.waits]
 
 
 def report(
@@ -175,7 +199,7 @@ def report(
         names = [snapshot.group_id for snapshot in described.groups]
     return Report(
         schema=SCHEMA,
-        data={"groups": jsons, "partitions": partitions, "unread": without},
+        data={"groups": jsons, "partitions": partitions, "waits": _waits_json(described), "unread": without},
         tables=tables,
         names=names,
         items=items,

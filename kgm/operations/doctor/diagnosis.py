@@ -15,6 +15,7 @@ from kgm.operations.doctor.check_names import UNAVAILABLE
 from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, SkippedChecks
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.doctor.history_findings import HistoryFacts
+from kgm.operations.groups.rebalance_wait import read_rebalance_wait
 from kgm.operations.groups.selection import select_groups
 from kgm.operations.groups.unread import UnreadKind, by_reason, unread
 from kgm.text.names import in_order, natural
@@ -262,6 +263,7 @@ class _ClusterQueries:
             max_session_timeout_ms=self._broker_number(latest, _MAX_SESSION, set()) if were_absent else None,
             max_size=self._max_size(latest) if latest.members else None,
             retention_ms=self._retention_ms(latest) if latest.state == "Empty" and latest.offsets else None,
+            wait=None if later is None else read_rebalance_wait(self.cluster, latest, seen_for_ms=self.window_ms),
             undescribed_topics=self.cluster.offsets.undescribed_topics,
             supports_consumer_protocol=self._supports_consumer_protocol(latest.group_id),
             advice=[] if history is None else [one for one in history.advice if one.group_id == latest.group_id],

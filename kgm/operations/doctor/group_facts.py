@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kgm.history.rows import AlarmRow, TimeoutAdviceRow
     from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
     from kgm.operations.doctor.known_removals import KnownRemoval
+    from kgm.operations.groups.rebalance_wait import RebalanceWait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,8 @@ class GroupFacts:
     recorded: the group's records, oldest first. commits: those in its log, if it is known that static members were
     gone and came back; commits_since_ms: from when on it has them all, None if the log could not be read. removals:
     those that this machine's audit log has. max_session_timeout_ms, max_size (members): what the broker allows.
-    retention_ms: the retention of offsets of an empty group; None where the broker does not say. advice, alarms: of
+    retention_ms: the retention of offsets of an empty group; None where the broker does not say. wait: what a group
+    that rebalances waits for, as its log tells. advice, alarms: of
     the built history in folder `history`."""
 
     group: GroupSnapshot
@@ -39,6 +41,7 @@ class GroupFacts:
     max_session_timeout_ms: int | None = None
     max_size: int | None = None
     retention_ms: int | None = None
+    wait: RebalanceWait | None = None
     undescribed_topics: frozenset[str] = frozenset()
     supports_consumer_protocol: bool = False
     advice: Sequence[TimeoutAdviceRow] = ()

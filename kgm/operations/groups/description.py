@@ -9,15 +9,18 @@ from kgm.operations.groups.unread import Unread, unread
 
 TYPE_CHECKING = False  # as in kgm/__init__.py
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kgm.client import AdminClient
     from kgm.client.group_listing import Listing
     from kgm.model.snapshot import GroupSnapshot
     from kgm.operations.groups.partitions import PartitionFilter, PartitionOrder, PartitionRow
+    from kgm.operations.groups.rebalance_wait import RebalanceWait
 
 #: Of more groups the coordinators' logs are not read, which takes time and bytes for each.
 _MOST_COMPLETED = 10
+#: States in which members, or partitions, are waited for.
+_CHANGING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
 @record
@@ -43,13 +46,15 @@ class DescriptionRequest:
 
 @record
 class DescribedGroups:
-    """partitions: None if they were not asked for. listing: None if none was needed. unread: what is missing."""
+    """partitions: None if they were not asked for. waits: what groups that rebalance wait for. listing: None if none
+    was needed. unread: what is missing."""
 
     groups: tuple[GroupSnapshot, ...]
     partitions: tuple[PartitionRow, ...] | None
     errors: tuple[KgmError, ...]
     unread: tuple[Unread, ...]
     listing: Listing | None
+    waits: tuple[RebalanceWait, ...] = ()
 
 
 def describe(cluster: AdminClient, request: DescriptionRequest, order: PartitionOrder) -> DescribedGroups:
@@ -77,8 +82,21 @@ def describe(cluster: AdminClient, request: DescriptionRequest, order: Partition
     if groups and request.is_complete:
         groups = _completed(cluster, groups)
     return DescribedGroups(
-        groups=tuple(groups), partitions=rows, errors=tuple(errors), unread=missing, listing=selection.listing
-    )
+        groups=tuple(groups), partitions=rows, errors=tuple(errors), unread=missing, listing=selection.listing,
+        waits=tuple(_waits(cluster, groups)),
+    )  # fmt: skip
+
+
+def _waits(cluster: AdminClient, groups: list[GroupSnapshot]) -> Iterator[RebalanceWait]:
+    changing = [group for group in groups if group.state in _CHANGING]
+    if not changing:
+        return
+    from kgm.operations.groups.rebalance_wait import read_rebalance_wait, rebalance_wait
+
+    for number, group in enumerate(changing):
+        wait = read_rebalance_wait(cluster, group) if number < _MOST_COMPLETED else rebalance_wait(group)
+        if wait is not None:
+            yield wait
 
 
 def _completed(cluster: AdminClient, groups: list[GroupSnapshot]) -> list[GroupSnapshot]:
