@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from enum import Enum
     from typing import Any
 
+    from kgm.model.snapshot import GroupSnapshot
     from kgm.operations.groups.description import DescribedGroups
     from kgm.operations.groups.partitions import PartitionFilter
-    from kgm.operations.groups.rebalance_wait import RebalanceWait
 else:
     from kgm.model.enumeration import Enum
 
@@ -142,23 +142,27 @@ def _tables(
         case DescribeView.PARTITIONS:
             return [partitions_table(described.partitions or (), times=times)]
         case DescribeView.STATE:
-            return [_with_waits(state_table(described.groups, order, times=times), described.waits)]
+            notes = [f"{wait.group_id}: {line}" for wait in described.waits for line in (wait.headline, *wait.lines())]
+            return [_with_notes(state_table(described.groups, order, times=times), notes)]
         case DescribeView.OFFSETS:
             return [offsets_table(snapshot, order, times=times) for snapshot in described.groups]
         case DescribeView.MEMBERS:
             return [
-                _with_waits(
-                    members_table(snapshot, order, verbose=verbose, times=times),
-                    [wait for wait in described.waits if wait.group_id == snapshot.group_id],
+                _with_notes(
+                    members_table(snapshot, order, verbose=verbose, times=times), _waits_of(snapshot, described)
                 )
                 for snapshot in described.groups
             ]
 
 
-def _with_waits(table: Table, waits: Sequence[RebalanceWait]) -> Table:
-    """The table with notes on whom groups wait for."""
-    notes = [f"{wait.group_id} {line}" for wait in waits for line in (wait.headline, *wait.lines())]
-    return replace(table, notes=[*table.notes, *notes])
+def _waits_of(group: GroupSnapshot, described: DescribedGroups) -> list[str]:
+    """Whom a group waits for."""
+    waits = [wait for wait in described.waits if wait.group_id == group.group_id]
+    return [line for wait in waits for line in (wait.headline, *wait.lines())]
+
+
+def _with_notes(table: Table, notes: Sequence[str]) -> Table:
+    return replace(table, notes=[*table.notes, *notes]) if notes else table
 
 
 def _waits_json(described: DescribedGroups) -> list[dict[str, Any]]:

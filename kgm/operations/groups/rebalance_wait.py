@@ -119,7 +119,7 @@ def _line(one: AwaitedMember, phase: WaitPhase) -> str:
         parts.append(f"at epoch {one.epoch}")
     if one.holds:
         parts.append(f"still holds {partitions_text(one.holds)}")
-    if one.idle_ms is not None:
+    if one.idle_ms is not None and one.idle_ms >= 1000:
         parts.append(f"no commit for {show_duration(one.idle_ms // 1000 * 1000)}")
     session = "its session timeout" if one.session_timeout_ms is None else show_duration(one.session_timeout_ms)
     parts.append(f"if it has stopped, it is removed {session} after its last heartbeat")
