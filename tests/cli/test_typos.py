@@ -52,6 +52,25 @@ def test_a_slip_is_a_usage_error(words, message, hint, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (["describ"], "No such command 'describ'", "did you mean describe?"),
+        (["config", "tst"], "No such command 'tst'", "did you mean test?"),
+        (["zzzzz"], "No such command 'zzzzz'", "kgm help"),
+        (["describe", "--al"], "No such option '--al'", "did you mean --all-groups?"),
+        (["describe", "--only-laging"], "No such option '--only-laging'", "did you mean --only-lagging?"),
+        (["wait", "g", "--timeout"], "Option '--timeout' requires an argument", "kgm help wait"),
+        (["list", "x"], "Got unexpected extra argument (x)", "kgm help list"),
+        (["remove-members", "g", "a"], "Got unexpected extra argument (a)",
+         "name members by an option: kgm remove-members GROUP --instance-ids ID"),
+    ],
+)  # fmt: skip
+def test_all_errors_look_the_same(words, message, hint, capsys):
+    assert run(words) == 2
+    assert capsys.readouterr() == ("", f"error: {message}\nhint: {hint}\n")
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ["describe", ""], ["describe", "a", " "], ["describe", "-g", ""], ["describe", "--match", ""],
