@@ -87,8 +87,9 @@ def test_every_format_shows_every_member(cluster):
         assert all(f"seat-{i}" in run.out for i in range(MEMBERS)), run
         assert "\x1b" not in run.out
     rows = list(csv.DictReader(io.StringIO(ask(bootstrap, "describe", group, "-o", "csv").out)))
-    assert [row["instance_id"] for row in rows] == ["seat-0", "seat-1", "seat-2"]
-    assert {row["group"] for row in rows} == {group}
+    assert [row["group_instance_id"] for row in rows] == ["seat-0", "seat-1", "seat-2"]
+    assert {row["group_id"] for row in rows} == {group}
+    assert {row["client_host"] for row in rows} == {"127.0.0.1"}
     assert ask(bootstrap, "describe", group, "-o", "name").out.split() == ["seat-0", "seat-1", "seat-2"]
 
 
