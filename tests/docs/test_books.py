@@ -34,7 +34,7 @@ def comparable(step, text):
         text = re.sub(r"s \(\d+\.\d-\d+\.\d\)", "s (1.0-1.0)", text)
         text = re.sub(r" +", " ", re.sub(r"\b(\d+m)?\d+(\.\d+)?(s|ms|m)\b", "1.0s", text))
         text = _STOPS.sub(lambda found: "".join(sorted(found[0].splitlines(keepends=True))), text)
-    if re.search("lag-time|^kgm describe checkout$|^wait; kgm wait", step.command):
+    if re.search("lag-time|^kgm describe bookings$|^wait; kgm wait", step.command):
         text = re.sub(r" +", " ", re.sub(r"\b(\d+m)?\d+(\.\d+)?(s|ms|m)\b", "1.0s", text))
         text = text.replace("no commit for 1.0s; ", "")  # which is told from one second on
     if "remove-members" in step.command:
