@@ -1,7 +1,6 @@
 """The command tree of typer."""
 
 import importlib
-import io
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -10,6 +9,8 @@ import typer
 
 from kgm.cli.output.streams import write_stderr, write_stdout
 from kgm.cli.overview import COMMANDS, EPILOG, MOST_COLUMNS, PURPOSE, USAGE, VERSION_HELP
+from kgm.model.errors import UsageError
+from kgm.text.names import did_you_mean
 from kgm.text.sanitize import clean_lines
 from kgm.version import __version__
 
@@ -74,8 +75,10 @@ def run_tree(arguments: Sequence[str]) -> int:
     try:
         result = command.main(list(arguments), prog_name="kgm", standalone_mode=False)
     except click.ClickException as error:
-        _print_usage(error)
-        return error.exit_code
+        if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):  # from click 8.2 on
+            write_stderr(clean_lines(error.format_message() + "\n"))
+            return error.exit_code
+        raise _as_usage_error(error, arguments) from error
     except click.Abort:
         write_stderr("interrupted\n")
         return 130
@@ -98,8 +101,25 @@ def _add_examples(command: "click.Command", arguments: Sequence[str]) -> None:
         command.epilog = "\b\n" + "\n".join(["Examples:", *lines])
 
 
-def _print_usage(error: "click.ClickException") -> None:
-    """As click shows it, with the words of the command line cleaned: they may come from a shell's completion."""
-    text = io.StringIO()
-    error.show(text)
-    write_stderr(clean_lines(text.getvalue()))
+def _as_usage_error(error: "click.ClickException", arguments: Sequence[str]) -> UsageError:
+    """What click does not understand, told as every other error is."""
+    message, _, _ = error.format_message().partition(" Did you mean")  # which click may say twice
+    context: click.Context | None = getattr(error, "ctx", None)
+    words = (
+        [word for word in arguments[:1] if word in COMMANDS] if context is None else context.command_path.split()[1:]
+    )
+    hint = " ".join(["kgm help", *words])
+    if context is not None and isinstance(error, click.NoSuchOption):
+        known = [name for one in context.command.params for name in one.opts]
+        begun = [name for name in known if name.startswith(error.option_name)]
+        hint = f"did you mean {begun[0]}?" if begun else did_you_mean(error.option_name, known) or hint
+    elif context is not None and isinstance(context.command, click.Group):
+        hint = did_you_mean(_quoted(message), context.command.commands) or hint
+    elif words == ["remove-members"] and "extra argument" in message:
+        hint = "name members by an option: kgm remove-members GROUP --instance-ids ID"
+    return UsageError(message.rstrip("."), hint=hint)
+
+
+def _quoted(message: str) -> str:
+    """The word between quotation marks in a message."""
+    return message.split("'")[1] if message.count("'") > 1 else ""

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from kgm.client import requests
-from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongProtocolError
+from kgm.client.failures import BadAnswerError, ConnectError, LostError, MissingGroupError, WrongProtocolError
 from kgm.client.group_listing import ListedGroup, Listing
 from kgm.client.leave_group import LeaveAnswer, MemberToRemove
 from kgm.client.offset_reader import OffsetReader
@@ -55,6 +55,8 @@ class AdminClient:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
+        if isinstance(value, MissingGroupError):
+            self.name_similar_groups([value])
         self.close()
 
     def close(self) -> None:
@@ -141,6 +143,22 @@ class AdminClient:
             and (not wanted_types or (row.type or "classic") in wanted_types)
         ]
         return Listing(groups=tuple(sorted(matching, key=lambda row: row.group_id)), errors=errors)
+
+    def name_similar_groups(self, errors: Iterable[KgmError]) -> None:
+        """Add to the error about a missing group which one was probably meant. Raises nothing."""
+        missing = [one for one in errors if isinstance(one, MissingGroupError) and one.group_id is not None]
+        if not missing:
+            return
+        from kgm.text.names import closest
+
+        try:
+            known = [row.group_id for row in self.list_groups().groups]
+        except KgmError:
+            return  # worth a suggestion, not an error
+        for error in missing:
+            meant = closest(error.group_id or "", known)
+            if meant not in (None, error.group_id):
+                error.facts = (*error.facts, f"did you mean {meant!r}?")
 
     def _all(self) -> tuple[BrokerNode, ...]:
         brokers = self.brokers.brokers()

@@ -57,6 +57,10 @@ class BadAnswerError(BrokerError):
     code = "BAD_ANSWER"
 
 
+class MissingGroupError(NotFoundError):
+    """The cluster has no such group, or does not show it to this principal."""
+
+
 class OtherClusterError(RefusedError):
     """A connection leads to another cluster than the one that kgm began with; nothing was sent to it but Metadata."""
 
@@ -101,9 +105,9 @@ def not_mentioned(group_id: str, broker: str) -> BadAnswerError:
     return BadAnswerError(f"the response of broker {broker} does not contain group {group_id!r}", group_id=group_id)
 
 
-def not_found(group_id: str, facts: list[str] | tuple[str, ...] = ()) -> NotFoundError:
+def not_found(group_id: str, facts: list[str] | tuple[str, ...] = ()) -> MissingGroupError:
     """The error for a group that the cluster does not have, or does not show to this principal."""
-    return NotFoundError(f"group {group_id!r} does not exist", facts=facts, group_id=group_id, hint="kgm list")
+    return MissingGroupError(f"group {group_id!r} does not exist", facts=facts, group_id=group_id, hint="kgm list")
 
 
 def _authorization(code: int, doing: str, facts: list[str], operation: str, group_id: str | None) -> AuthorizationError:

@@ -43,6 +43,9 @@ class OffsetReader:
         self.unread_ends: dict[tuple[str, int], KgmError] = {}
         #: Of share groups, by group: how many records of each partition are left, as far as brokers tell.
         self.share_lags: dict[str, Offsets] = {}
+        #: (topic, partition) of which the first unread record, and groups of which the commits could not be read.
+        self.unread_times: dict[tuple[str, int], KgmError] = {}
+        self.unread_commit_times: dict[str, KgmError] = {}
 
     @property
     def undescribed_topics(self) -> frozenset[str]:

@@ -18,7 +18,14 @@ from kgm.client.requests import GroupDescription, Offsets
 from kgm.clients.recognition import MemberEvidence, recognise, recognise_by_ids
 from kgm.model.client_library import ClientLibrary
 from kgm.model.errors import DecodeError
-from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
+from kgm.model.snapshot import (
+    CoordinatorNode,
+    GroupSnapshot,
+    MemberSnapshot,
+    OffsetSnapshot,
+    TopicSnapshot,
+    largest,
+)
 from kgm.model.work import CONNECT_PROTOCOL_TYPE, STREAMS_ASSIGNOR, UserData
 from kgm.protocol.subscription import (
     PROTOCOL_TYPE,
@@ -106,7 +113,7 @@ def snapshot(
     rows: dict[str | None, list[OffsetSnapshot]] = {}
     for row in offsets:
         rows.setdefault(row.member_id, []).append(row)
-    members = [_with_lag(member, rows.get(member.member_id, ())) for member in base.members]
+    members = [with_lag(member, rows.get(member.member_id, ())) for member in base.members]
     return replace(
         base,
         coordinator=coordinator,
@@ -406,9 +413,9 @@ def offset_rows(
     )  # fmt: skip
     # A committed offset past the end gives no lag: the topic was recreated, or records were lost.
     rows = [
-        (topic, number, at, end, None, *owner, None)
+        (topic, number, at, end, None, *owner, None, None, None)
         if at is None or end is None or at > end
-        else (topic, number, at, end, end - at, *owner, 0)
+        else (topic, number, at, end, end - at, *owner, 0, None if at < end else 0, None)
         for (topic, number), at, end, owner in found
     ]
     if starts:
@@ -435,19 +442,17 @@ def _share_rows(begins: Offsets, ends: Offsets, lags: Offsets) -> tuple[OffsetSn
 
 def _after_start(row: tuple[Any, ...], start: int) -> tuple[Any, ...]:
     """The row of a partition whose log begins after the committed offset."""
-    topic, number, at, end, _lag, *owner, _lost = row
+    topic, number, at, end, _lag, *owner, _lost, _lag_ms, age_ms = row
     if at is None or end is None or not at < start <= end:
         return row
-    return (topic, number, at, end, end - start, *owner, start - at)
+    return (topic, number, at, end, end - start, *owner, start - at, None if start < end else 0, age_ms)
 
 
-def _with_lag(member: MemberSnapshot, offsets: Sequence[OffsetSnapshot]) -> MemberSnapshot:
-    """The member with its lag, `offsets` being the rows of its partitions: their sum, None as soon as one of them is
-    unknown.
-
-    An empty partition (end 0) without a committed offset has no lag."""
-    lags = [0 if row.committed is None and row.end == 0 else row.lag for row in offsets]
+def with_lag(member: MemberSnapshot, offsets: Sequence[OffsetSnapshot]) -> MemberSnapshot:
+    """The member with its lag and lag_ms, `offsets` being the rows of its partitions."""
+    lags = [row.known_lag for row in offsets]
     if not lags:
         return member
     known = [lag for lag in lags if lag is not None]
-    return replace(member, lag=sum(known) if len(known) == len(lags) else None)
+    lag_ms = largest([row.known_lag_ms for row in offsets])
+    return replace(member, lag=sum(known) if len(known) == len(lags) else None, lag_ms=lag_ms)

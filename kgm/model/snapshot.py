@@ -5,7 +5,7 @@ uses, and ignores keys that a later version adds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -56,6 +56,7 @@ class MemberSnapshot:
     not known. session_timeout_ms, rebalance_timeout_ms: of a member of a classic group, which no API returns; None
     where they were not read in the coordinator's log. work: None unless the group is one of Kafka Streams or Connect,
     and says so. user_data: what the assignor wrote into the assignment beside the partitions; None if nothing, or
+    unknown. lag, lag_ms: the sum and the largest of those of its partitions; None as soon as one of them is
     unknown."""
 
     member_id: str
@@ -70,6 +71,7 @@ class MemberSnapshot:
     assignment: Partitions = field(default_factory=dict)
     target_assignment: Partitions | None = None
     lag: int | None = None
+    lag_ms: int | None = None
     protocol: str | None = None
     client_library: ClientLibrary | None = None
     listed_at: int | None = None
@@ -105,6 +107,7 @@ class MemberSnapshot:
             "assignment": _sorted(self.assignment),
             "target_assignment": None if self.target_assignment is None else _sorted(self.target_assignment),
             "lag": self.lag,
+            "lag_ms": self.lag_ms,
             "protocol": self.protocol,
             "client_library": library_json(self.client_library),
             "listed_at": self.listed_at,
@@ -123,7 +126,10 @@ class OffsetSnapshot(NamedTuple):
     """Committed and end offset of one partition. lag: how many records can still be read, from the committed offset on,
     or from the log's start where that is later; None where it is not known, or where the committed offset is past the
     end (the topic was created again, or has lost records). lost: how many records after the committed offset retention
-    has deleted; None where that is not known."""
+    has deleted; None where that is not known.
+
+    lag_ms: the age of the first record that can still be read, 0 if there is none; commit_age_ms: how long ago the
+    offset was committed. None where they are not known, or were not asked for."""
 
     topic: str
     partition: int
@@ -133,11 +139,23 @@ class OffsetSnapshot(NamedTuple):
     group_instance_id: str | None
     member_id: str | None
     lost: int | None = None
+    lag_ms: int | None = None
+    commit_age_ms: int | None = None
 
     @property
     def is_past_end(self) -> bool:
         """Whether the committed offset is past the end of the partition."""
         return self.committed is not None and self.end is not None and self.committed > self.end
+
+    @property
+    def known_lag(self) -> int | None:
+        """The lag; 0 for an empty partition (end 0) without a committed offset."""
+        return 0 if self.committed is None and self.end == 0 else self.lag
+
+    @property
+    def known_lag_ms(self) -> int | None:
+        """The same in ms."""
+        return 0 if self.known_lag == 0 else self.lag_ms
 
     def to_json(self) -> dict[str, Any]:
         return dict(zip(OFFSET_KEYS, self))  # noqa: B905  (a named tuple has all of its fields)
@@ -240,14 +258,19 @@ class GroupSnapshot:
     def lag(self) -> int | None:
         """The lag of the group in records, over the partitions for which it is known; None if it is known for none, and
         where the rest must not pass for all of it: a committed offset is past the end, the end of a partition could
-        not be read although its topic exists.
-
-        An empty partition (end 0) without a committed offset has no lag."""
+        not be read although its topic exists."""
         if self.may_lack_offsets or self.past_end or self._has_unknown_ends():
             return None
-        lags = [0 if row.committed is None and row.end == 0 else row.lag for row in self.offsets]
+        lags = [row.known_lag for row in self.offsets]
         known = [lag for lag in lags if lag is not None]
         return sum(known) if known else None
+
+    @property
+    def lag_ms(self) -> int | None:
+        """How far behind it is in ms: the largest of its partitions; None as soon as that of one is not known."""
+        if self.lag is None:
+            return None
+        return largest([row.known_lag_ms for row in self.offsets])
 
     def _has_unknown_ends(self) -> bool:
         """Whether the leader of a partition with a committed offset did not tell its end."""
@@ -308,6 +331,12 @@ class GroupSnapshot:
             "unassigned_until": self.unassigned_until,
             "topology_epoch": self.topology_epoch,
         }
+
+
+def largest(spans_ms: Sequence[int | None]) -> int | None:
+    """The largest; None without any, or if one of them is not known."""
+    known = [span_ms for span_ms in spans_ms if span_ms is not None]
+    return max(known) if known and len(known) == len(spans_ms) else None
 
 
 def _sorted(partitions: Partitions) -> dict[str, list[int]]:
@@ -469,6 +498,7 @@ def _member(data: Any, index: int) -> MemberSnapshot:
         assignment=reader.partitions("assignment", optional=True) or {},
         target_assignment=reader.partitions("target_assignment", optional=True),
         lag=reader.get("lag", (int,), optional=True),
+        lag_ms=reader.get("lag_ms", (int,), optional=True),
         protocol=reader.get("protocol", (str,), optional=True),
         client_library=_library(reader, "client_library"),
         listed_at=reader.get("listed_at", (int,), optional=True),
@@ -521,4 +551,6 @@ def _offset(data: Any, index: int) -> OffsetSnapshot:
         group_instance_id=reader.get("group_instance_id", (str,), optional=True),
         member_id=reader.get("member_id", (str,), optional=True),
         lost=reader.get("lost", (int,), optional=True),
+        lag_ms=reader.get("lag_ms", (int,), optional=True),
+        commit_age_ms=reader.get("commit_age_ms", (int,), optional=True),
     )

@@ -37,6 +37,7 @@ from kgm.simulation.report.certainty import keeps_all_when_closed, library_doubt
 from kgm.simulation.report.framework_doubts import framework_doubts
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.report.ranges import has_rare_extreme, ranges_of, stopped_range_ms, typical_of
+from kgm.text.names import did_you_mean, in_order
 
 DRAWS = 200
 SEED = 1
@@ -365,9 +366,10 @@ def _refuse_strangers(snapshot: GroupSnapshot, plan: Plan) -> None:
     members = {member.identity for member in snapshot.members}
     strangers = [name for name in plan.named if name not in members]
     if strangers:
+        similar = did_you_mean(strangers[0], members)
         raise NotFoundError(
             f"group {snapshot.group_id} has no member {', '.join(strangers)}",
-            facts=(f"members: {', '.join(sorted(members)) or 'none'}",),
+            facts=(f"members: {', '.join(in_order(members)) or 'none'}", *([similar] if similar else [])),
             hint="an identity is a group instance id, or the member id of a dynamic member",
             group_id=snapshot.group_id,
         )

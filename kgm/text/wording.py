@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from kgm.model.assignment import Move, Partitions, as_ranges, count
 from kgm.text.joined_moves import joined_moves
+from kgm.text.names import in_order
 from kgm.text.shell import shell_word
 
 _MOST_HANDOVERS = 8
@@ -25,7 +26,10 @@ def some(names: Iterable[str]) -> str:
 
 
 def typed(group_id: str) -> str:
-    """A group id as an argument of a command that can be run: quoted for a shell, and never taken for an option."""
+    """A group id as an argument of a command that can be run: quoted for a shell, and never taken for an option. A
+    blank one is named by a pattern, because as a name it is taken for a variable that is not set."""
+    if group_id.isspace():
+        return f"--match {shell_word(''.join(f'[{char}]' for char in group_id))}"
     return shell_word(group_id) if not group_id.startswith("-") else f"--group={shell_word(group_id)}"
 
 
@@ -36,7 +40,7 @@ def group_command(command: str, group_id: str, *words: str) -> str:
 
 def partitions_text(partitions: Partitions) -> str:
     """`orders[0-2,5] users[1]`."""
-    return " ".join(f"{topic}[{as_ranges(partitions[topic])}]" for topic in sorted(partitions) if partitions[topic])
+    return " ".join(f"{topic}[{as_ranges(partitions[topic])}]" for topic in in_order(partitions) if partitions[topic])
 
 
 def past_end_text(partitions: Partitions) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -51,6 +52,25 @@ def test_a_slip_is_a_usage_error(words, message, hint, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (["describ"], "No such command 'describ'", "did you mean describe?"),
+        (["config", "tst"], "No such command 'tst'", "did you mean test?"),
+        (["zzzzz"], "No such command 'zzzzz'", "kgm help"),
+        (["describe", "--al"], "No such option '--al'", "did you mean --all-groups?"),
+        (["describe", "--only-laging"], "No such option '--only-laging'", "did you mean --only-lagging?"),
+        (["wait", "g", "--timeout"], "Option '--timeout' requires an argument", "kgm help wait"),
+        (["list", "x"], "Got unexpected extra argument (x)", "kgm help list"),
+        (["remove-members", "g", "a"], "Got unexpected extra argument (a)",
+         "name members by an option: kgm remove-members GROUP --instance-ids ID"),
+    ],
+)  # fmt: skip
+def test_all_errors_look_the_same(words, message, hint, capsys):
+    assert run(words) == 2
+    assert capsys.readouterr() == ("", f"error: {message}\nhint: {hint}\n")
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ["describe", ""], ["describe", "a", " "], ["describe", "-g", ""], ["describe", "--match", ""],
@@ -76,6 +96,44 @@ def test_a_group_that_does_not_exist_is_no_missing_member(more, server, capsys):
     words = ["remove-members", "nobody-here", "-i", "a", "--ignore-missing", "--assume-stopped", "--no-audit", *more]
     assert run([*words, "-b", server.bootstrap]) == 3
     assert "group 'nobody-here' does not exist" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [["describe"], ["describe", "-o", "json"], ["doctor"], ["wait", "--for", "stable", "--must-exist"], ["watch"],
+     ["remove-members", "-i", "a", "--dry-run"], ["simulate-bounce", "--all"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_group_that_was_meant_is_named(words, server, group, form, capsys):  # noqa: F811
+    form("a")
+    assert run([words[0], f"{group}x", *words[1:], "-b", server.bootstrap]) == 3
+    assert f"did you mean '{group}'?" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [(["remove-members", "--dry-run", "-i"], "did you mean 'orders-app-2'?"), (["simulate-bounce", "--instance-ids"], "did you mean orders-app-2?")],
+)  # fmt: skip
+def test_a_member_that_was_meant_is_named(command, expected, server, group, form, capsys):  # noqa: F811
+    form("orders-app-1", "orders-app-2", "orders-app-10")
+    assert run([command[0], group, *command[1:], "orders-ap-2", "-b", server.bootstrap]) == 3
+    assert expected in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_names_with_numbers_sort_by_number(server, group, form, capsys):  # noqa: F811
+    form("svc-10", "svc-2", "svc-1")
+    expected = ["svc-1", "svc-2", "svc-10"]
+    assert run(["describe", group, "-o", "name", "-b", server.bootstrap]) == 0
+    assert capsys.readouterr().out.split() == expected
+    assert run(["describe", group, "-b", server.bootstrap]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("svc-")] == expected
+    words = ["rollout", group, "--all", "--exec", "true", "--dry-run", "-o", "json", "-b", server.bootstrap]
+    assert run(words) == 0
+    steps = json.loads(capsys.readouterr().out)["data"]["steps"]
+    assert [step["members"] for step in steps] == [[name] for name in expected]
 
 
 # -- hints -------------------------------------------------------------------------------------------------------------

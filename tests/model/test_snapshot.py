@@ -62,6 +62,8 @@ def test_every_key_of_the_contract_is_present_and_unknown_is_null():
         "group_instance_id",
         "member_id",
         "lost",
+        "lag_ms",
+        "commit_age_ms",
     }
 
 

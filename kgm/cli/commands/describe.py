@@ -1,34 +1,36 @@
-"""`kgm describe`: members with instance ids, assignments, lag."""
+"""`kgm describe`: members with instance ids, assignments, lag; partitions and who owns them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.group_tables import members_table, offsets_table, state_table
+from kgm.cli.output.group_tables import members_table, offsets_table, partitions_table, state_table
 from kgm.cli.output.report import Report, Table, cluster_json, emit
-from kgm.model.errors import KgmError, NotFoundError, UsageError
+from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot
-from kgm.operations.groups.unread import Unread
+from kgm.operations.groups.description import DescribedGroups
+from kgm.operations.groups.partitions import PartitionFilter, PartitionOrder
+from kgm.text.names import in_order
 
 SCHEMA = "kgm.describe/v1"
-#: Of more groups the coordinators' logs are not read, which takes time and bytes for each.
-_MOST_COMPLETED = 10
 #: Formats for people that have one line a process.
 _FOLDED = ("table", "markdown")
 
 
 class DescribeView(Enum):
-    """What is shown of a group."""
+    """What is shown of a group; partitions over all of them."""
 
     MEMBERS = "members"
     OFFSETS = "offsets"
     STATE = "state"
+    PARTITIONS = "partitions"
 
 
 @cluster_options
@@ -44,89 +46,171 @@ def describe(
         bool, typer.Option("--state", help="Show one line for each group: state, assignor, coordinator.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show everything that is known of each member.")] = False,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="TOPIC", help="Show partitions of this topic, in all groups if none is named."),
+    ] = None,
+    partition: Annotated[
+        list[str] | None,
+        typer.Option("--partition", metavar="N", help="Only these partitions of --topic: 7, or 0-3,9; repeatable."),
+    ] = None,
+    only_lagging: Annotated[bool, typer.Option("--only-lagging", help="Show partitions whose lag is not 0.")] = False,
+    unowned: Annotated[bool, typer.Option("--unowned", help="Show partitions that no member owns.")] = False,
+    lag_time: Annotated[
+        bool,
+        typer.Option(
+            "--lag-time", help="Show how far behind in time, and the age of commits; reads records of topics."
+        ),
+    ] = False,
+    sort: Annotated[str, typer.Option("--sort", metavar="COLUMN", help="name | lag | lag-time")] = "name",
     options: RunOptions,
 ) -> None:
-    """Describe groups: members with instance ids, assignments, lag."""
+    """Describe groups: members with instance ids, assignments, lag.
+
+    --topic, --partition, --only-lagging and --unowned show partitions and who owns them: those that a group owns, has
+    a committed offset for, or subscribes to. Where the lag or the owner is unknown, they are shown too. --sort begins
+    with the highest lag.
+
+    --lag-time adds how old the first record is that is not committed, from its timestamp (READ on the topic), and how
+    long ago the offset was committed (READ on __consumer_offsets)."""
     from kgm.cli.completion.cache import store_names
+    from kgm.cli.options.words import known_word
     from kgm.cli.output.failures import exit_with, warn_of_unread, warn_of_unseen_groups
     from kgm.cli.output.progress import progress
-    from kgm.operations.groups.selection import select_groups
-    from kgm.operations.groups.unread import unread
+    from kgm.operations.groups.description import DescriptionRequest
+    from kgm.operations.groups.description import describe as ask
 
-    if members + offsets + state > 1:
-        raise UsageError("--members, --offsets and --state exclude each other")
-    named = [*(groups or ()), *(group or ())]
-    if not named and match is None and not all_groups:
+    wanted = _partition_filter(topic, partition, only_lagging=only_lagging, unowned=unowned)
+    order = PartitionOrder(known_word(sort, "--sort", list(PartitionOrder)))
+    view = _view(members=members, offsets=offsets, state=state, has_filter=wanted is not None)
+    request = DescriptionRequest(
+        names=[*(groups or ()), *(group or ())], pattern=match, all_groups=all_groups, partitions=wanted,
+        is_complete=options.is_data,  # a table does not show what this adds
+        with_times=lag_time or order is PartitionOrder.LAG_TIME,
+    )  # fmt: skip
+    if not (request.names or match is not None or all_groups or request.is_of_all_readers):
         hint = "name one, or add --match GLOB or --all-groups; `kgm list` shows the groups"
         raise UsageError("no group is given", hint=hint)
-    view = DescribeView.STATE if state else DescribeView.OFFSETS if offsets else DescribeView.MEMBERS
     with options.cluster(reads_only=True) as connected, progress(options, "describing groups"):
-        selection = select_groups(connected, named, match, all_groups=all_groups)
-        if selection.listing is not None:
-            warn_of_unseen_groups(connected, selection.listing)
-        answers = connected.describe_groups(selection.group_ids) if selection.group_ids else []
+        described = ask(connected, request, order)
+        if described.listing is not None:
+            warn_of_unseen_groups(connected, described.listing)
+        warn_of_unread(described.unread)
         where = cluster_json(connected)
-        snapshots = [answer for answer in answers if not isinstance(answer, KgmError)]
-        if snapshots and options.is_data:  # a table does not show them
-            snapshots = connected.with_kafka_versions(snapshots)
-        is_shown = options.is_data or any(one.rebalance_delay_ms for one in snapshots)
-        if is_shown and 0 < len(snapshots) <= _MOST_COMPLETED:
-            from kgm.client.offsets_topic.last_rebalance import all_with_logged_timeouts
-
-            snapshots = all_with_logged_timeouts(connected, snapshots)
-        missing = [*unread(connected)]
-        warn_of_unread(missing)
-    errors = [*selection.errors, *(answer for answer in answers if isinstance(answer, KgmError))]
-    gone = [error.group_id for error in errors if isinstance(error, NotFoundError) and error.group_id is not None]
-    store_names(options, snapshots, gone=gone)
-    tables = _tables(snapshots, view, verbose=verbose, folds=options.output in _FOLDED) if options.has_tables else []
-    emit(report(snapshots, missing, errors, tables, where, view=view, output=options.output), options)
-    exit_with(errors, done=len(snapshots))
+    gone = [one.group_id for one in described.errors if isinstance(one, NotFoundError) and one.group_id is not None]
+    store_names(options, described.groups, gone=gone)
+    shows_times = request.with_times and options.output not in ("csv", "tsv")  # which have them in any case, in ms
+    folds = options.output in _FOLDED
+    tables = (
+        _tables(described, view, order, verbose=verbose, times=shows_times, folds=folds) if options.has_tables else []
+    )
+    emit(report(described, tables, where, view=view, output=options.output), options)
+    exit_with(described.errors, done=len(described.groups))
 
 
-def _tables(snapshots: Sequence[GroupSnapshot], view: DescribeView, *, verbose: bool, folds: bool) -> list[Table]:
+def _partition_filter(
+    topic: list[str] | None, partition: list[str] | None, *, only_lagging: bool, unowned: bool
+) -> PartitionFilter | None:
+    """None if no partitions are asked for. Raises UsageError."""
+    if not (topic or partition or only_lagging or unowned):
+        return None
+    from kgm.cli.options.words import partition_numbers, topic_names
+    from kgm.operations.groups.partitions import PartitionFilter
+
+    if partition and not topic:
+        raise UsageError("--partition needs --topic", hint="kgm describe --topic TOPIC --partition N")
+    return PartitionFilter(
+        topics=tuple(topic_names(topic)),
+        numbers=partition_numbers(partition),
+        only_lagging=only_lagging,
+        unowned=unowned,
+    )
+
+
+def _view(*, members: bool, offsets: bool, state: bool, has_filter: bool) -> DescribeView:
+    """Raises UsageError for words that exclude each other."""
+    if members + offsets + state > 1:
+        raise UsageError("--members, --offsets and --state exclude each other")
+    if has_filter:
+        if members or state:
+            raise UsageError("--topic, --only-lagging and --unowned show partitions, not --members or --state")
+        return DescribeView.PARTITIONS
+    return DescribeView.STATE if state else DescribeView.OFFSETS if offsets else DescribeView.MEMBERS
+
+
+def _tables(
+    described: DescribedGroups, view: DescribeView, order: PartitionOrder, *, verbose: bool, times: bool, folds: bool
+) -> list[Table]:
     match view:
+        case DescribeView.PARTITIONS:
+            return [partitions_table(described.partitions or (), times=times)]
         case DescribeView.STATE:
-            return [state_table(snapshots)]
+            notes = [f"{wait.group_id}: {line}" for wait in described.waits for line in (wait.headline, *wait.lines())]
+            return [_with_notes(state_table(described.groups, order, times=times), notes)]
         case DescribeView.OFFSETS:
-            return [offsets_table(snapshot) for snapshot in snapshots]
+            return [offsets_table(snapshot, order, times=times) for snapshot in described.groups]
         case DescribeView.MEMBERS:
-            return [members_table(snapshot, verbose=verbose, folds=folds) for snapshot in snapshots]
+            return [
+                _with_notes(
+                    members_table(snapshot, order, verbose=verbose, times=times, folds=folds),
+                    _waits_of(snapshot, described),
+                )
+                for snapshot in described.groups
+            ]
+
+
+def _waits_of(group: GroupSnapshot, described: DescribedGroups) -> list[str]:
+    """Whom a group waits for."""
+    waits = [wait for wait in described.waits if wait.group_id == group.group_id]
+    return [line for wait in waits for line in (wait.headline, *wait.lines())]
+
+
+def _with_notes(table: Table, notes: Sequence[str]) -> Table:
+    return replace(table, notes=[*table.notes, *notes]) if notes else table
+
+
+def _waits_json(described: DescribedGroups) -> list[dict[str, Any]]:
+    if not described.waits:
+        return []
+    from kgm.cli.output.contracts.describe import wait_json
+
+    return [wait_json(wait) for wait in described.waits]
 
 
 def report(
-    snapshots: Sequence[GroupSnapshot],
-    missing: Sequence[Unread],
-    errors: Sequence[KgmError],
-    tables: Sequence[Table],
-    where: dict[str, str | None],
-    *,
-    view: DescribeView,
-    output: str,
+    described: DescribedGroups, tables: list[Table], where: dict[str, str | None], *, view: DescribeView, output: str
 ) -> Report:
-    """The snapshots are the data; an item is a group, an offset or a member, as the view says. Only what `-o` prints is
-    made: with thousands of members the rest takes time."""
-    jsons, items, names, without = [], [], [], []
-    if missing:
+    """The snapshots are the data, and partitions if they were asked for; an item is a group, a partition, an offset or
+    a member, as the view says. Only what `-o` prints is made: with thousands of members the rest takes time."""
+    jsons, items, names, partitions, without = [], [], [], None, []
+    if described.unread:
         from kgm.cli.output.contracts.groups import unread_json
 
-        without = unread_json(missing)
+        without = unread_json(described.unread)
     if output in ("json", "yaml", "ndjson"):
-        jsons = [snapshot.to_json() for snapshot in snapshots]
-    if output == "ndjson" and view is not DescribeView.STATE:
+        jsons = [snapshot.to_json() for snapshot in described.groups]
+        if described.partitions is not None:
+            from kgm.cli.output.contracts.groups import partition_json
+
+            partitions = [partition_json(row) for row in described.partitions]
+    if output == "ndjson" and view is DescribeView.PARTITIONS:
+        items = partitions or []
+    elif output == "ndjson" and view is not DescribeView.STATE:
         items = [{"group_id": group["group_id"], **row} for group in jsons for row in group[view.value]]
     elif output == "ndjson":
         items = jsons
-    if output == "name" and view is not DescribeView.STATE:
-        names = [member.identity for one in snapshots for member in sorted(one.members, key=lambda m: m.identity)]
+    if output == "name" and view is DescribeView.PARTITIONS:
+        names = list(dict.fromkeys(row.owner.identity for row in described.partitions or () if row.owner is not None))
+    elif output == "name" and view is not DescribeView.STATE:
+        names = [name for one in described.groups for name in in_order(member.identity for member in one.members)]
     elif output == "name":
-        names = [snapshot.group_id for snapshot in snapshots]
+        names = [snapshot.group_id for snapshot in described.groups]
     return Report(
         schema=SCHEMA,
-        data={"groups": jsons, "unread": without},
+        data={"groups": jsons, "partitions": partitions, "waits": _waits_json(described), "unread": without},
         tables=tables,
         names=names,
         items=items,
         cluster=where,
-        errors=errors,
+        errors=described.errors,
     )

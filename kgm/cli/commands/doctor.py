@@ -15,17 +15,19 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
 from kgm.model.errors import ConditionNotMet, KgmError, UsageError
+from kgm.operations.doctor.findings import Finding, Severity
 from kgm.text.durations import parse_duration
-from kgm.text.wording import many
+from kgm.text.wording import many, some
 
 if TYPE_CHECKING:
     from kgm.operations.doctor.diagnosis import Diagnosis
-    from kgm.operations.doctor.findings import Finding
     from kgm.operations.doctor.history_findings import HistoryFacts
     from kgm.operations.settings.ignored_checks import IgnoredCheck
 
 SCHEMA = "kgm.doctor/v1"
 _NEVER = "never"
+#: Of so many groups the same finding of severity info is one row for people.
+_MANY_GROUPS = 3
 
 
 @cluster_options
@@ -165,21 +167,42 @@ def _emit(diagnosis: Diagnosis, where: dict[str, str | None], blind: KgmError | 
 
 def _data_table(findings: Sequence[Finding]) -> Table:
     """For programs: a row for each finding."""
-    columns = [Column(title=title) for title in ("SEVERITY", "GROUP", "CHECK", "FINDING", "EVIDENCE", "NEXT")]
+    columns = [Column(title=title) for title in ("SEVERITY", "GROUP", "CHECK", "FINDING", "EVIDENCE", "NEXT", "ABOUT")]
     rows: list[list[Cell]] = [
-        [one.severity, one.group_id, one.check, one.message, "; ".join(one.evidence), one.next_command]
+        # Evidence names the first few; all of them are what it is about.
+        [
+            one.severity,
+            one.group_id,
+            one.check,
+            one.message,
+            "; ".join(one.evidence),
+            one.next_command,
+            ",".join(one.about),
+        ]
         for one in findings
     ]
     return Table(columns=columns, rows=rows)
 
 
 def _table(diagnosis: Diagnosis) -> Table:
-    """For people: the evidence and the next command below each finding."""
+    """For people: the evidence and the next command below each finding. What is worth knowing of many groups is said
+    once."""
     columns = [Column(title=title) for title in ("SEVERITY", "GROUP", "CHECK", "FINDING")]
     rows: list[list[Cell]] = []
+    alike: dict[tuple[str, str], list[Finding]] = {}
     for one in diagnosis.findings:
-        rows.append([one.severity, one.group_id, one.check, one.message])
-        rows += [["", "", "", f"  {line}"] for line in one.evidence]
+        if one.severity is Severity.INFO:
+            alike.setdefault((one.check, one.message), []).append(one)
+    for one in diagnosis.findings:
+        same = alike.get((one.check, one.message), [one])
+        if len(same) < _MANY_GROUPS:
+            rows.append([one.severity, one.group_id, one.check, one.message])
+            rows += [["", "", "", f"  {line}"] for line in one.evidence]
+        elif one is same[0]:
+            rows.append([one.severity, many(len(same), "group"), one.check, one.message])
+            rows.append(["", "", "", f"  {some(each.group_id for each in same)}"])
+        else:
+            continue
         if one.next_command:
             rows.append(["", "", "", f"  -> {one.next_command}"])
     notes = [f"{many(len(diagnosis.group_ids), 'group')} examined: {_counts(diagnosis.findings) or 'no findings'}"]
@@ -190,8 +213,6 @@ def _table(diagnosis: Diagnosis) -> Table:
 
 def _counts(findings: Sequence[Finding]) -> str:
     """`1 error, 2 warnings, 1 info`."""
-    from kgm.operations.doctor.findings import Severity
-
     counts = {severity: sum(one.severity is severity for one in findings) for severity in Severity}
     return ", ".join(
         f"{count} info" if severity is Severity.INFO else many(count, severity)

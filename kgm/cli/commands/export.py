@@ -65,6 +65,9 @@ def export(
             "--findings-every", metavar="DURATION", help="How often kgm doctor examines the groups; 0s: never."
         ),
     ] = "5m",
+    lag_time: Annotated[
+        bool, typer.Option("--lag-time", help="Export lag in seconds too; reads records of topics (READ).")
+    ] = False,
     max_series: Annotated[
         int, typer.Option("--max-series", metavar="N", min=100, help="With more series, details are left out.")
     ] = 50_000,
@@ -99,6 +102,7 @@ def export(
         pattern=match,
         budget_ms=options.timeout_ms,
         findings_every_ms=every_ms or None,
+        with_times=lag_time,
     )
     with ExitStack() as stack:
         listener = (

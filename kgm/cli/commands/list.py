@@ -9,8 +9,8 @@ import typer
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.options.words import known_word, split_words, topic_names
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
-from kgm.model.errors import UsageError
 from kgm.operations.groups.listing import GroupRow
 
 SCHEMA = "kgm.list/v1"
@@ -50,12 +50,10 @@ def list_groups(
     from kgm.operations.groups import listing
     from kgm.operations.groups.unread import undescribed, unread
 
-    states, types = _known(_split(state), "--state", listing.STATES), _known(_split(kind), "--type", listing.TYPES)
-    topics = _split(topic)
-    if topic and not topics:
-        raise UsageError("--topic: the name of the topic is empty")
-    (column,) = _known([sort], "--sort", list(listing.GroupOrder))
-    order = listing.GroupOrder(column.lower())
+    states = [known_word(word, "--state", listing.STATES) for word in split_words(state)]
+    types = [known_word(word, "--type", listing.TYPES) for word in split_words(kind)]
+    topics = topic_names(topic)
+    order = listing.GroupOrder(known_word(sort, "--sort", list(listing.GroupOrder)))
     lag = lag or order is listing.GroupOrder.LAG
     with options.cluster(reads_only=True) as connected, progress(options, "listing groups"):
         table = listing.list_groups(
@@ -109,24 +107,3 @@ def _table(listed: Sequence[GroupRow], *, lag: bool) -> Table:
         for row in listed
     ]
     return Table(columns=columns, rows=rows)
-
-
-def _known(words: list[str], option: str, known: Sequence[str]) -> list[str]:
-    """The words. Raises UsageError for one that is not known, in any case."""
-    spelling = {each.lower() for each in known}
-    for word in words:
-        if word.lower() not in spelling:
-            import difflib
-
-            near = difflib.get_close_matches(word.lower(), sorted(spelling), n=1)
-            meant = next((each for each in known if near and each.lower() == near[0]), None)
-            raise UsageError(
-                f"{option}: {word!r} is not one of {', '.join(known)}",
-                hint=f"did you mean {meant}?" if meant is not None else None,
-            )
-    return words
-
-
-def _split(values: list[str] | None) -> list[str]:
-    """The words of a repeatable option that also takes commas."""
-    return [word.strip() for value in values or () for word in value.split(",") if word.strip()]

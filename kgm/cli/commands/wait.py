@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,7 +31,7 @@ def wait(
         typer.Option(
             "--for",
             metavar="CONDITION",
-            help="stable | settled | empty | members=N | lag<=N; several must all hold.",
+            help="stable | settled | empty | members=N | lag<=N | lag-time<=60s; several must all hold.",
         ),
     ] = None,
     settle: Annotated[
@@ -48,12 +49,14 @@ def wait(
     has no rebalance ahead; of other groups nothing tells that, and waiting ends with 8 at once. empty: it has had no
     members for a second.
     members=N, members>=N, members<=N. lag<=N: over all partitions; not met while the lag of one of them is unknown.
+    lag-time<=60s: the first record that is not committed is at most that old in each partition, by its timestamp.
     Several --for must hold in the same poll, and during all of --settle.
 
     Exits 0 when the conditions are met; 8 when --timeout (30s) is over before that, with what was seen last; 5 when the
     cluster cannot be reached at the start (brokers that fail later are waited for). A group that does not exist is
     waited for, since its first member creates it; one that existed and was deleted is empty."""
     from kgm.cli.output.failures import print_error
+    from kgm.client.lag_times import with_lag_time
     from kgm.operations.watch.conditions import parse_condition
     from kgm.operations.watch.timekeeper import SystemTimekeeper
     from kgm.operations.watch.wait import WaitLimits, wait_for
@@ -70,7 +73,8 @@ def wait(
     )
     timekeeper = SystemTimekeeper()
     with options.cluster(reads_only=True) as connected:
-        result = wait_for(connected, name, wanted, limits, timekeeper)
+        timed = partial(with_lag_time, connected)
+        result = wait_for(connected, name, wanted, limits, timekeeper, with_lag_time=timed)
         where = cluster_json(connected)
     _emit(result, where, options)
     if result.error is not None:

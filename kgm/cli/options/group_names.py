@@ -27,4 +27,5 @@ def check_group_names(values: Mapping[str, Any]) -> None:
 def check_group_name(text: str) -> None:
     """Raises UsageError for an empty name."""
     if not text.strip():
-        raise UsageError("the name of a group is empty", hint="is a variable of the shell not set?")
+        hint = "is a variable of the shell not set? A group whose id is blank is named by a pattern: --match '[ ]'"
+        raise UsageError("the name of a group is empty", hint=hint)

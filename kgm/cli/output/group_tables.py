@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from kgm.cli.output.report import Cell, Column, Table
 from kgm.model.assignment import count
-from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot
+from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot
 from kgm.model.work import MemberWork
+from kgm.operations.groups.partitions import PartitionOrder, PartitionRow
 from kgm.text.durations import show_duration
+from kgm.text.names import in_order, natural
 from kgm.text.wording import lost_text, many, partitions_text, past_end_text, some
 
 _AT_ONCE: Final = "1970-01-01T00:00:00.000Z"
@@ -32,9 +34,12 @@ def heading(snapshot: GroupSnapshot) -> str:
     return "  ".join(parts)
 
 
-def members_table(snapshot: GroupSnapshot, *, verbose: bool = False, folds: bool = False) -> Table:
-    """One row for each member, by identity; members without partitions too. folds: one row for each process instead
-    where members are known to be threads or workers."""
+def members_table(
+    snapshot: GroupSnapshot, order: PartitionOrder = PartitionOrder.NAME, *, verbose: bool = False, times: bool = False,
+    folds: bool = False,
+) -> Table:  # fmt: skip
+    """One row for each member, by identity; members without partitions too. times: show lag in time, here and below.
+    folds: one row for each process instead where members are known to be threads or workers."""
     if folds and not verbose and _has_work(snapshot):
         return _process_table(snapshot, heading=heading(snapshot), notes=_notes(snapshot))
     extra = not verbose
@@ -53,18 +58,23 @@ def members_table(snapshot: GroupSnapshot, *, verbose: bool = False, folds: bool
         Column(title="SUBSCRIPTION", wide=extra),
         Column(title="PARTITIONS", right=True, left_out=3),
         Column(title="LAG", right=True),
+        *([Column(title="LAG-TIME", right=True)] if times else []),
         Column(title="ASSIGNMENT"),
         Column(title="TARGET", wide=extra),
         # Last, so that the columns of csv and tsv keep their places.
         Column(title="CLIENT", wide=extra),
         *_thread_columns(snapshot),
+        Column(title="LAG-MS", right=True, data=True),
     ]
-    rows = [_member_row(snapshot, member) for member in sorted(snapshot.members, key=lambda member: member.identity)]
+    rows = [
+        _member_row(snapshot, member, times=times)
+        for member in sorted(snapshot.members, key=lambda member: (*order.place(member), natural(member.identity)))
+    ]
     return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_notes(snapshot))
 
 
-def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot) -> list[Cell]:
-    subscription = ",".join([*sorted(member.known_topics), *([f"/{member.regex}/"] if member.regex else ())])
+def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot, *, times: bool) -> list[Cell]:
+    subscription = ",".join([*in_order(member.known_topics), *([f"/{member.regex}/"] if member.regex else ())])
     target = member.target_assignment
     return [
         snapshot.group_id,
@@ -79,10 +89,12 @@ def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot) -> list[Cell]:
         subscription,
         count(member.assignment),
         member.lag,
+        *([_age(member.lag_ms)] if times else []),
         partitions_text(member.assignment) or None,
         None if target is None else partitions_text(target) or None,
         None if member.client_library is None else member.client_library.text,
         *_thread_cells(member),
+        member.lag_ms,
     ]
 
 
@@ -94,7 +106,7 @@ def _has_work(snapshot: GroupSnapshot) -> bool:
 def _process_table(snapshot: GroupSnapshot, *, heading: str, notes: Sequence[str]) -> Table:
     """One row for each process, by its first member; a member whose process is not known has a row of its own."""
     processes: dict[str, list[MemberSnapshot]] = {}
-    for member in sorted(snapshot.members, key=lambda member: member.identity):
+    for member in sorted(snapshot.members, key=lambda member: natural(member.identity)):
         process_id = None if member.work is None else member.work.process_id
         processes.setdefault(process_id or member.member_id, []).append(member)
     is_connect = snapshot.protocol_type == "connect"
@@ -191,6 +203,11 @@ def _held_back(snapshot: GroupSnapshot) -> str | None:
     return f"what was lost with a worker stays unassigned for {delay} from the last rebalance{until}"
 
 
+def _age(span_ms: int | None) -> str | None:
+    """Whole seconds: that much is known."""
+    return None if span_ms is None else "0s" if span_ms < 1000 else show_duration(span_ms // 1000 * 1000)
+
+
 def _notes(snapshot: GroupSnapshot) -> list[str]:
     return [*_work_notes(snapshot), *_unowned_partitions(snapshot), *_odd_offsets(snapshot)]
 
@@ -209,7 +226,7 @@ def _unowned_partitions(snapshot: GroupSnapshot) -> list[str]:
     """A note on partitions of subscribed topics that no member owns, which are easily overlooked."""
     if not snapshot.members:
         return []
-    unreadable = sorted(member.identity for member in snapshot.members if not member.is_readable)
+    unreadable = in_order(member.identity for member in snapshot.members if not member.is_readable)
     if unreadable:
         return [f"the assignment cannot be decoded, so it is not known what they own: {some(unreadable)}"]
     owned = {(t, p) for member in snapshot.members for t, partitions in member.assignment.items() for p in partitions}
@@ -223,7 +240,9 @@ def _unowned_partitions(snapshot: GroupSnapshot) -> list[str]:
     return [f"no consumer: {text}"] if text else []
 
 
-def offsets_table(snapshot: GroupSnapshot) -> Table:
+def offsets_table(
+    snapshot: GroupSnapshot, order: PartitionOrder = PartitionOrder.NAME, *, times: bool = False
+) -> Table:
     """One row for each partition."""
     columns = [
         Column(title="GROUP", data=True),
@@ -231,20 +250,83 @@ def offsets_table(snapshot: GroupSnapshot) -> Table:
         Column(title="PARTITION", right=True),
         Column(title="COMMITTED", right=True, left_out=4),
         Column(title="END", right=True, left_out=3),
-        Column(title="LAG", right=True),
+        *_lag_columns(times=times),
         Column(title="INSTANCE-ID", left_out=None if _static_members(snapshot) else 2),
         Column(title="MEMBER-ID", left_out=1 if _static_members(snapshot) == len(snapshot.members) else None),
         Column(title="LOST", right=True, data=True),
+        *_DATA_TIMES,
     ]
-    rows: list[list[Cell]] = []
-    for row in sorted(snapshot.offsets, key=lambda row: (row.topic, row.partition)):
-        owner = [row.group_instance_id, row.member_id]
-        rows.append([snapshot.group_id, row.topic, row.partition, row.committed, row.end, row.lag, *owner, row.lost])
+    rows: list[list[Cell]] = [
+        [snapshot.group_id, row.topic, row.partition, row.committed, row.end, *_lag_cells(row, times=times),
+         row.group_instance_id, row.member_id, row.lost, row.lag_ms, row.commit_age_ms]
+        for row in sorted(snapshot.offsets, key=lambda row: (*order.place(row), natural(row.topic), row.partition))
+    ]  # fmt: skip
     return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_odd_offsets(snapshot))
 
 
-def state_table(snapshots: Sequence[GroupSnapshot]) -> Table:
+#: Times in csv and tsv.
+_DATA_TIMES = (Column(title="LAG-MS", right=True, data=True), Column(title="COMMIT-AGE-MS", right=True, data=True))
+
+
+def _lag_columns(*, times: bool) -> list[Column]:
+    ages = [Column(title="LAG-TIME", right=True), Column(title="COMMIT-AGE", right=True)]
+    return [Column(title="LAG", right=True), *(ages if times else [])]
+
+
+def _lag_cells(row: OffsetSnapshot, *, times: bool) -> list[Cell]:
+    return [row.lag, *([_age(row.lag_ms), _age(row.commit_age_ms)] if times else [])]
+
+
+def partitions_table(rows: Sequence[PartitionRow], *, times: bool = False) -> Table:
+    """One row for each partition of each group, with its owner."""
+    static = any(row.offset.group_instance_id is not None for row in rows)
+    columns = [
+        Column(title="GROUP"),
+        Column(title="TOPIC"),
+        Column(title="PARTITION", right=True),
+        Column(title="COMMITTED", right=True, left_out=5),
+        Column(title="END", right=True, left_out=4),
+        *_lag_columns(times=times),
+        Column(title="INSTANCE-ID", left_out=None if static else 3),
+        Column(title="MEMBER-ID", left_out=1 if static else None),
+        Column(title="CLIENT-ID", wide=True),
+        Column(title="HOST", left_out=2),
+        Column(title="LOST", right=True, data=True),
+        Column(title="HAS-OWNER", data=True),
+        *_DATA_TIMES,
+    ]
+    cells: list[list[Cell]] = []
+    for row in rows:
+        offset, owner = row.offset, row.owner
+        cells.append([
+            row.group_id, offset.topic, offset.partition, offset.committed, offset.end,
+            *_lag_cells(offset, times=times), offset.group_instance_id, offset.member_id,
+            *((None, None) if owner is None else (owner.client_id, owner.client_host)),
+            offset.lost, None if row.has_owner is None else "yes" if row.has_owner else "no",
+            offset.lag_ms, offset.commit_age_ms,
+        ])  # fmt: skip
+    return Table(columns=columns, rows=cells, notes=[*_no_consumer(rows)])
+
+
+def _no_consumer(rows: Sequence[PartitionRow]) -> Iterator[str]:
+    """The partitions without an owner, by group, and the groups whose owners are not known."""
+    free: dict[str, dict[str, list[int]]] = {}
+    for row in rows:
+        if row.has_owner is False:
+            free.setdefault(row.group_id, {}).setdefault(row.offset.topic, []).append(row.offset.partition)
+    for group_id, partitions in free.items():
+        yield f"no consumer in group {group_id}: {partitions_text(partitions)}"
+    unknown = dict.fromkeys(row.group_id for row in rows if row.has_owner is None)
+    if unknown:
+        yield f"owners are not known while a group rebalances, or a member cannot be decoded: {some(unknown)}"
+
+
+def state_table(
+    snapshots: Sequence[GroupSnapshot], order: PartitionOrder = PartitionOrder.NAME, *, times: bool = False
+) -> Table:
     """One row for each group."""
+    if order is not PartitionOrder.NAME:
+        snapshots = sorted(snapshots, key=lambda group: (*order.place(group), natural(group.group_id)))
     columns = [
         Column(title="GROUP"),
         Column(title="TYPE", left_out=4),
@@ -254,13 +336,15 @@ def state_table(snapshots: Sequence[GroupSnapshot]) -> Table:
         Column(title="STATIC", right=True, left_out=2),
         Column(title="EPOCH", right=True, left_out=3),
         Column(title="LAG", right=True),
+        *([Column(title="LAG-TIME", right=True)] if times else []),
         Column(title="COORDINATOR", left_out=1),
+        Column(title="LAG-MS", right=True, data=True),
     ]
     notes = [f"{snapshot.group_id}: {note}" for snapshot in snapshots for note in _odd_offsets(snapshot)]
-    return Table(columns=columns, rows=[_state_row(snapshot) for snapshot in snapshots], notes=notes)
+    return Table(columns=columns, rows=[_state_row(snapshot, times=times) for snapshot in snapshots], notes=notes)
 
 
-def _state_row(snapshot: GroupSnapshot) -> list[Cell]:
+def _state_row(snapshot: GroupSnapshot, *, times: bool) -> list[Cell]:
     return [
         snapshot.group_id,
         snapshot.type,
@@ -270,7 +354,9 @@ def _state_row(snapshot: GroupSnapshot) -> list[Cell]:
         _static_members(snapshot),
         snapshot.group_epoch if snapshot.group_epoch is not None else snapshot.generation,
         snapshot.lag,
+        *([_age(snapshot.lag_ms)] if times else []),
         None if snapshot.coordinator is None else _node(snapshot.coordinator),
+        snapshot.lag_ms,
     ]
 
 

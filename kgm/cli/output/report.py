@@ -26,6 +26,10 @@ from kgm.text.timestamps import rfc3339
 Cell = str | int | None
 #: What begins something in Markdown: a backslash takes the meaning away, except from tags and entities.
 _MARKDOWN = r"[\\|<>&\[\]`*~]"
+#: What JSON calls the columns whose titles are shorter, in every command.
+_KEYS = {
+    "GROUP": "group_id", "INSTANCE-ID": "group_instance_id", "HOST": "client_host", "TARGET": "target_assignment",
+}  # fmt: skip
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 
@@ -145,14 +149,16 @@ def _json(value: Any) -> str:
 def _cell(value: Cell) -> str:
     if isinstance(value, int):
         return str(value)
-    return "-" if value is None else clean(value)
+    if value is None:
+        return "-"
+    return repr(value) if value.isspace() else clean(value)  # a blank name is a name
 
 
 def _cells(values: Sequence[Cell]) -> Sequence[str]:
     """The cells of a column; a long one of texts is looked at as a whole first, which is quicker."""
     texts = [value for value in values if isinstance(value, str)]
     together = "".join(texts)
-    if len(texts) == len(values) and together.isascii() and together.isprintable():
+    if len(texts) == len(values) and together.isascii() and together.isprintable() and not any(map(str.isspace, texts)):
         return texts
     return [*map(_cell, values)]
 
@@ -162,13 +168,16 @@ def _separated(report: Report, options: OutputOptions) -> str:
         return ""
     mark = "," if options.output == "csv" else "\t"
     titles = [column.title for column in report.tables[0].columns]
-    lines = (
-        [mark.join(title.lower().replace("-", "_").replace(" ", "_") for title in titles)] if options.headers else []
-    )
+    lines = [mark.join(map(_key, titles))] if options.headers else []
     for table in report.tables:
         if [column.title for column in table.columns] == titles:
             lines += [mark.join(_csv_value(value, mark) for value in row) for row in table.rows]
     return "".join(line + "\n" for line in lines)
+
+
+def _key(title: str) -> str:
+    """The name of a column in data, as in JSON."""
+    return _KEYS.get(title) or title.lower().replace("-", "_").replace(" ", "_")
 
 
 def _csv_value(value: Cell, mark: str) -> str:

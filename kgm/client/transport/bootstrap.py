@@ -39,6 +39,8 @@ def parse_bootstrap(text: str) -> tuple[Address, ...]:
 
 def _parse_one(part: str) -> Address:
     rest = part.rpartition("://")[2]
+    if ";" in rest or any(map(str.isspace, rest)):
+        raise _bad(part, "servers are separated by commas")
     if rest.startswith("["):
         host, bracket, tail = rest[1:].partition("]")
         if not bracket or (tail and not tail.startswith(":")):

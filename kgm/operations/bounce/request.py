@@ -10,6 +10,7 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.units import UnitKind, units_in, units_of_group, with_whole_units
 from kgm.simulation.plan.bounce_plan import MemberOrder, Plan, PlanOptions, WhatIf, with_versions_of, without
+from kgm.text.names import NaturalKey, in_order, natural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,21 +75,21 @@ def ordered(identities: Sequence[str], snapshot: GroupSnapshot, order: MemberOrd
     if order is MemberOrder.LEADER_LAST:
         _refuse_no_leader(snapshot)
 
-    def place(identity: str) -> tuple[bool, str, int, str]:
-        member = members.get(identity)
+    def place(identity: str) -> tuple[bool, NaturalKey, int, NaturalKey]:
+        member, name = members.get(identity), natural(identity)
         if member is None:
-            return True, "", 0, identity
+            return True, natural(""), 0, name
         match order:
             case MemberOrder.HOST:
-                return False, member.client_host, 0, identity
+                return False, natural(member.client_host), 0, name
             case MemberOrder.CLIENT_ID:
-                return False, member.client_id, 0, identity
+                return False, natural(member.client_id), 0, name
             case MemberOrder.PARTITIONS:
-                return False, "", count(member.assignment), identity
+                return False, natural(""), count(member.assignment), name
             case MemberOrder.LEADER_LAST:
-                return False, "", int(member.member_id == snapshot.leader), identity
+                return False, natural(""), int(member.member_id == snapshot.leader), name
             case _:
-                return False, "", 0, identity
+                return False, natural(""), 0, name
 
     return tuple(sorted(identities, key=place))
 
@@ -117,7 +118,7 @@ def _what_if(what_if: WhatIf, group: BounceGroup) -> WhatIf:
 def _bouncing(request: BounceRequest, snapshot: GroupSnapshot, *, excluded: Sequence[str]) -> tuple[str, ...]:
     """The identities of the members that bounce, in the order in which they were named."""
     chosen = [*_identities(request.instance_ids, snapshot), *_identities(request.member_ids, snapshot)]
-    existing = sorted(member.identity for member in snapshot.members)
+    existing = in_order(member.identity for member in snapshot.members)
     for pattern in request.patterns:
         matching = [name for name in existing if fnmatch.fnmatchcase(name, pattern)]
         if not matching:

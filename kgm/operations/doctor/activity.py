@@ -9,6 +9,7 @@ from kgm.model.changes import REBALANCING
 from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
 from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names
 from kgm.operations.doctor.group_facts import GroupFacts
+from kgm.operations.groups.rebalance_wait import behind, rebalance_wait
 from kgm.text.durations import show_duration
 from kgm.text.wording import lost_text, many, past_end_text, some
 
@@ -31,39 +32,23 @@ def odd_state(facts: GroupFacts) -> Iterator[Finding]:
             run=("describe", "--state"),
         )  # fmt: skip
     elif state in _IN_TRANSITION and facts.earlier is not None and facts.earlier.state in _IN_TRANSITION:
+        wait = facts.wait or rebalance_wait(facts.group, seen_for_ms=facts.window_ms)
         yield facts.finding(
-            "rebalancing", Severity.WARNING, *_rebalancing(facts.group),
+            "rebalancing", Severity.WARNING, _rebalancing(facts.group),
+            *([] if wait is None else [wait.headline, *wait.lines()]),
             f"{facts.earlier.state}, and {show_duration(facts.window_ms)} later {state}",
-            f"{many(len(facts.group.members), 'member')}", about=_behind(facts.group),
+            f"{many(len(facts.group.members), 'member')}",
+            about=[] if wait is None else [one.identity for one in wait.awaited],
             run=("watch", "--until", "stable", "--timeout", "5m"),
         )  # fmt: skip
 
 
-def _rebalancing(group: GroupSnapshot) -> tuple[str, ...]:
-    """The message, and what is known of whom it waits for."""
+def _rebalancing(group: GroupSnapshot) -> str:
     if group.type == "classic":
-        return ("the group is rebalancing; with the classic protocol its members may not consume meanwhile",)
-    behind = _behind(group)
-    if not behind:
-        return ("the group is reconciling: partitions are on their way from one member to another",)
-    session = "" if group.session_timeout_ms is None else f", {show_duration(group.session_timeout_ms)}"
-    return (
-        f"the group is reconciling, and waits for {many(len(behind), 'member')}",
-        f"not at epoch {group.group_epoch} yet: {some(behind)}",
-        f"one that was killed holds its partitions until its session ends{session}; remove-members tells if it lives",
-    )
-
-
-def _behind(group: GroupSnapshot) -> list[str]:
-    """The members of a group with epochs that have not taken over their part of the newest one."""
-    return sorted(
-        one.identity
-        for one in group.members
-        if group.group_epoch is not None
-        and (
-            one.status == "reconciling" or (one.member_epoch is not None and 0 <= one.member_epoch < group.group_epoch)
-        )
-    )
+        return "the group is rebalancing; with the classic protocol its members may not consume meanwhile"
+    waiting = len([*behind(group)])
+    whom = f", and waits for {many(waiting, 'member')}" if waiting else ""
+    return f"the group is reconciling{whom}"
 
 
 def full_group(facts: GroupFacts) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from kgm.model.errors import UsageError
 from kgm.operations.doctor.history_findings import ALARM_CHECKS
+from kgm.text.names import did_you_mean
 
 #: Reported whatever was asked for: nothing else is known of that group.
 UNAVAILABLE: Final = "coordinator-unavailable"
@@ -26,9 +27,6 @@ def check_names(names: Iterable[str], where: str) -> tuple[str, ...]:
     taken = tuple(names)
     for name in taken:
         if name not in CHECK_NAMES:
-            import difflib
-
-            near = difflib.get_close_matches(name, CHECK_NAMES, n=1)
-            known = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(CHECK_NAMES))}"
-            raise UsageError(f"{where}: there is no check {name!r}", hint=known)
+            hint = did_you_mean(name, CHECK_NAMES) or f"known: {', '.join(sorted(CHECK_NAMES))}"
+            raise UsageError(f"{where}: there is no check {name!r}", hint=hint)
     return taken

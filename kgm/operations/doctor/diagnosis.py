@@ -22,10 +22,12 @@ from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, Sk
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.doctor.history_findings import HistoryFacts
 from kgm.operations.doctor.known_removals import KnownRemoval
+from kgm.operations.groups.rebalance_wait import read_rebalance_wait
 from kgm.operations.groups.selection import select_groups
 from kgm.operations.groups.unread import UnreadKind, by_reason, unread
 from kgm.operations.settings.ignored_checks import IgnoredCheck
 from kgm.protocol.apis import ApiKey
+from kgm.text.names import in_order, natural
 from kgm.text.shell import shell_word
 from kgm.text.wording import many
 
@@ -138,7 +140,7 @@ def diagnose(
             errors=list(selection.errors),
         )
         first = queries.described(selection.group_ids)
-        recorded = queries.recorded(sorted(first))
+        recorded = queries.recorded(in_order(first))
     later: Mapping[str, GroupSnapshot] = {}
     busy = [group_id for group_id, group in first.items() if _changes_with_time(group)]
     needs_both = not checks or not _CHECKS_OF_BOTH.isdisjoint(checks)
@@ -151,16 +153,17 @@ def diagnose(
             SkippedChecks(checks=_CHECKS_OF_WINDOW, why="groups were described once (--window 0s)", is_choice=True)
         )
     now_ms = round(time.time() * 1000)
-    for group_id in sorted(first):
+    for group_id in in_order(first):
         facts = queries.facts(first[group_id], later.get(group_id), recorded.get(group_id, ()), now_ms)
         queries.findings += run_checks(facts)
+    cluster.name_similar_groups(queries.errors)
     queries.skipped += [*queries.without_settings(), *queries.without_offsets()]
     wanted = [one for one in queries.findings if not checks or one.check in {*checks, UNAVAILABLE}]
-    wanted.sort(key=lambda one: (one.severity.rank, one.group_id, one.check, one.message))
+    wanted.sort(key=lambda one: (one.severity.rank, natural(one.group_id), one.check, one.message))
     reasons = [_reason_to_ignore(one, ignored) for one in wanted]
     pairs = list(zip(wanted, reasons, strict=True))
     return Diagnosis(
-        group_ids=tuple(sorted(first)),
+        group_ids=tuple(in_order(first)),
         findings=tuple(finding for finding, reason in pairs if reason is None),
         ignored=tuple(IgnoredFinding(finding=finding, reason=reason) for finding, reason in pairs if reason),
         skipped=tuple(_of_checks(one, checks) for one in queries.skipped if not checks or {*one.checks} & {*checks}),
@@ -256,6 +259,7 @@ class _ClusterQueries:
             max_session_timeout_ms=self._broker_number(latest, _MAX_SESSION, set()) if were_absent else None,
             max_size=self._max_size(latest) if latest.members else None,
             retention_ms=self._retention_ms(latest) if latest.state == "Empty" and latest.offsets else None,
+            wait=None if later is None else read_rebalance_wait(self.cluster, latest, seen_for_ms=self.window_ms),
             undescribed_topics=self.cluster.offsets.undescribed_topics,
             supports_consumer_protocol=self._supports_consumer_protocol(latest.group_id),
             advice=[] if history is None else [one for one in history.advice if one.group_id == latest.group_id],

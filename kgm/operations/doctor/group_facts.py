@@ -11,6 +11,8 @@ from kgm.history.rows import AlarmRow, TimeoutAdviceRow
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.doctor.findings import Finding, Severity
 from kgm.operations.doctor.known_removals import KnownRemoval
+from kgm.operations.groups.rebalance_wait import RebalanceWait
+from kgm.text.names import natural
 from kgm.text.wording import group_command
 
 
@@ -21,7 +23,8 @@ class GroupFacts:
     recorded: the group's records, oldest first. commits: those in its log, if it is known that static members were
     gone and came back; commits_since_ms: from when on it has them all, None if the log could not be read. removals:
     those that this machine's audit log has. max_session_timeout_ms, max_size (members): what the broker allows.
-    retention_ms: the retention of offsets of an empty group; None where the broker does not say. advice, alarms: of
+    retention_ms: the retention of offsets of an empty group; None where the broker does not say. wait: what a group
+    that rebalances waits for, as its log tells. advice, alarms: of
     the built history in folder `history`."""
 
     group: GroupSnapshot
@@ -35,6 +38,7 @@ class GroupFacts:
     max_session_timeout_ms: int | None = None
     max_size: int | None = None
     retention_ms: int | None = None
+    wait: RebalanceWait | None = None
     undescribed_topics: frozenset[str] = frozenset()
     supports_consumer_protocol: bool = False
     advice: Sequence[TimeoutAdviceRow] = ()
@@ -45,7 +49,7 @@ class GroupFacts:
     dynamic: tuple[MemberSnapshot, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        members = sorted(self.group.members, key=lambda member: member.identity)
+        members = sorted(self.group.members, key=lambda member: natural(member.identity))
         static = tuple(member for member in members if member.group_instance_id is not None)
         dynamic = tuple(member for member in members if member.group_instance_id is None)
         object.__setattr__(self, "static", static)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import MemberSnapshot
 from kgm.operations.bounce.units import units_in, with_whole_units
+from kgm.text.names import in_order
 
 _GLOB = frozenset("*?[")
 
@@ -45,9 +46,9 @@ class DrainTarget:
         )
 
     def taken_from(self, members: Sequence[MemberSnapshot]) -> tuple[str, ...]:
-        """The identities of the members that are taken away, sorted; of a process that is, all of its threads."""
+        """The identities of the members that are taken away, in order; of a process that is, all of its threads."""
         taken = [member.identity for member in members if self.takes(member)]
-        return tuple(sorted(with_whole_units(taken, units_in(members))))
+        return tuple(in_order(with_whole_units(taken, units_in(members))))
 
     def unmatched(self, members: Sequence[MemberSnapshot]) -> tuple[str, ...]:
         """The values that no member matches, each as an option: `--host 10.0.3.17`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kgm.client import AdminClient
 from kgm.client.poller import GroupPoller
@@ -25,12 +25,13 @@ class ExportRequest:
     """Which groups: names and those that match the pattern; all groups where neither is given.
 
     budget_ms: how long one collection may take. findings_every_ms: how often the doctor examines the groups, in the
-    first collection to begin with; None: never."""
+    first collection to begin with; None: never. with_times: collect lag in time too."""
 
     names: Sequence[str] = ()
     pattern: str | None = None
     budget_ms: int = 30_000
     findings_every_ms: int | None = None
+    with_times: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,8 @@ class ExportedGroup:
 class Collection:
     """What was seen at one time. at_s: seconds since the epoch. findings: of the latest examination; None before the
     first one, or if it failed. is_up: whether the cluster answered. log_unreadable_because: why rebalances between two
-    collections may be missed; None where the log of the groups is read, or is not needed."""
+    collections may be missed; None where the log of the groups is read, or is not needed. has_times: whether lag in
+    time was asked for."""
 
     at_s: float
     duration_s: float
@@ -56,6 +58,7 @@ class Collection:
     errors: tuple[KgmError, ...] = ()
     findings: tuple[Finding, ...] | None = None
     log_unreadable_because: str | None = None
+    has_times: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,6 +103,7 @@ class GroupCollector:
             errors=tuple(errors),
             findings=self._findings if is_up else None,
             log_unreadable_because=self._log_unreadable_because,
+            has_times=request.with_times,
         )
 
     def _observe(self, group_ids: Sequence[str]) -> tuple[list[ExportedGroup], list[KgmError]]:
@@ -127,7 +131,15 @@ class GroupCollector:
             exported.append(
                 ExportedGroup(snapshot=polled.seen, rebalances=watched.rebalances, handovers=watched.handovers)
             )
-        return exported, errors
+        return self._with_times(exported), errors
+
+    def _with_times(self, exported: list[ExportedGroup]) -> list[ExportedGroup]:
+        if not self.request.with_times:
+            return exported
+        from kgm.client.lag_times import with_lag_times
+
+        timed = with_lag_times(self.cluster, [one.snapshot for one in exported])
+        return [replace(one, snapshot=snapshot) for one, snapshot in zip(exported, timed, strict=True)]
 
     def _forget_gone(self, failed: Sequence[KgmError]) -> None:
         """Without the findings of groups that are no longer there, whose last examination may be minutes old."""

@@ -66,7 +66,8 @@ def families(collection: Collection, *, max_series: int) -> list[Metric]:
     left = max_series - sum(len(one.samples) for one in kept)
     dropped: list[tuple[str, int]] = []
     # From the least to the most detailed, so that what is cut off is the detail.
-    for family in (*_of_groups(collection.groups), *_of_lag(collection.groups)):
+    times = _of_lag_times(collection.groups) if collection.has_times else ()
+    for family in (*_of_groups(collection.groups), *_of_lag(collection.groups), *times):
         if len(family.samples) <= left:
             left -= len(family.samples)
             kept.append(family)
@@ -186,6 +187,31 @@ def _of_lag(groups: Iterable[ExportedGroup]) -> Iterator[Metric]:
         for owner, lag in sorted(members.items()):
             by_member.add_metric([name, *owner], lag)
     yield from (by_group, by_topic, by_member, by_partition, lost)
+
+
+def _of_lag_times(groups: Iterable[ExportedGroup]) -> Iterator[Metric]:
+    """How far behind groups and partitions are in time."""
+    by_group = GaugeMetricFamily(
+        "kgm_group_lag_seconds",
+        "Age of the oldest record that is not committed, of the group; missing if that of one partition is not known.",
+        labels=("group",),
+        unit="seconds",
+    )
+    by_partition = GaugeMetricFamily(
+        "kgm_partition_lag_seconds",
+        "Age of the first record that is not committed.",
+        labels=("group", "topic", "partition"),
+        unit="seconds",
+    )
+    for row in groups:
+        snapshot, name = row.snapshot, _label(row.snapshot.group_id)
+        if snapshot.lag_ms is not None:
+            by_group.add_metric([name], snapshot.lag_ms / 1000)
+        for offset in snapshot.offsets:
+            if offset.known_lag_ms is not None:
+                labels = [name, _label(offset.topic), str(offset.partition)]
+                by_partition.add_metric(labels, offset.known_lag_ms / 1000)
+    yield from (by_group, by_partition)
 
 
 def _owner(members: Mapping[str, MemberSnapshot], member_id: str | None) -> tuple[str, str]:

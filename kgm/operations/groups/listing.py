@@ -11,6 +11,7 @@ from kgm.client import AdminClient
 from kgm.client.group_listing import ListedGroup, Listing
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot
+from kgm.text.names import NaturalKey, natural
 
 #: States and types of groups as Kafka names them.
 STATES = (
@@ -71,7 +72,7 @@ def list_groups(
 
     lag and topics cost requests for the offsets of every group. Raises KgmError when no broker answers."""
     listing = cluster.list_groups(states=states, types=types)
-    listed = sorted(listing.groups, key=lambda row: row.group_id)
+    listed = sorted(listing.groups, key=lambda row: natural(row.group_id))
     if pattern is not None:
         listed = [row for row in listed if fnmatchcase(row.group_id, pattern)]
     ids = [row.group_id for row in listed]
@@ -101,11 +102,11 @@ def _topics_of(group: GroupSnapshot) -> set[str]:
     return topics
 
 
-def _place(row: GroupRow, order: GroupOrder) -> tuple[bool, int, str, str]:
+def _place(row: GroupRow, order: GroupOrder) -> tuple[bool, int, str, NaturalKey]:
     """What rows are compared by."""
     value = _value(row, order)
     number, name = (-value, "") if isinstance(value, int) else (0, value or "")
-    return value is None, number, name, row.group_id
+    return value is None, number, name, natural(row.group_id)
 
 
 def _value(row: GroupRow, order: GroupOrder) -> str | int | None:

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
 from kgm.model.errors import KgmError, NotFoundError
+from kgm.text.names import in_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ def select_groups(
         return GroupSelection(group_ids=tuple(dict.fromkeys(names)))
     listing = cluster.list_groups()
     errors = list(listing.errors)
-    ids = sorted(row.group_id for row in listing.groups)
+    ids = in_order(row.group_id for row in listing.groups)
     matching = ids
     if pattern is not None:
         matching = [group_id for group_id in ids if fnmatchcase(group_id, pattern)]

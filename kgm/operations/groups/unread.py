@@ -19,6 +19,7 @@ class UnreadKind(Enum):
     COMMITTED = "committed offsets"
     END = "end"
     RECORDS = "records"
+    TIME = "time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,12 @@ def unread(cluster: AdminClient) -> Iterator[Unread]:
     for why, names in by_reason(cluster.unread_records):
         text = f"the records of group {names} in __consumer_offsets could not be read ({why})"
         yield Unread(kind=UnreadKind.RECORDS, text=text, consequence="generation, leader and timeouts are unknown")
+    for why, names in by_reason({f"{topic}[{number}]": one for (topic, number), one in offsets.unread_times.items()}):
+        text = f"the first record of {names} that is not committed could not be read ({why})"
+        yield Unread(kind=UnreadKind.TIME, text=text, consequence="its lag in time is unknown")
+    for why, names in by_reason(offsets.unread_commit_times):
+        text = f"the commits of group {names} could not be read ({why})"
+        yield Unread(kind=UnreadKind.TIME, text=text, consequence="their age is unknown")
 
 
 def undescribed(errors: Mapping[str, KgmError], consequence: str) -> Iterator[Unread]:

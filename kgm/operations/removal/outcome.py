@@ -52,8 +52,13 @@ class MemberResult:
 
 
 def absent_result(target: Target, note: str | None = None) -> MemberResult:
-    note = note or f"no member has this {target.kind.value}"
+    note = note or _nobody_has_it(target)
     return MemberResult(target=target, result=Result.ABSENT, error=ErrorCode.UNKNOWN_MEMBER_ID, note=note)
+
+
+def _nobody_has_it(target: Target) -> str:
+    meant = "" if target.similar is None else f"; did you mean {target.similar!r}?"
+    return f"no member has this {target.kind.value}{meant}"
 
 
 def planned_results(plan: RemovalPlan, liveness: Mapping[str, Liveness]) -> list[MemberResult]:

@@ -12,6 +12,7 @@ from kgm.client.leave_group import MemberToRemove
 from kgm.model.errors import ErrorCode, RefusedError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal.request import RemovalRequest
+from kgm.text.names import closest, natural
 
 #: LeaveGroup with instance ids and several members (KIP-345, Kafka 2.4).
 BATCH_VERSION = 3
@@ -26,11 +27,13 @@ class IdKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Target:
-    """One id of a request, and the member that had it when the group was described. Equal only to itself."""
+    """One id of a request, and the member that had it when the group was described. similar: the id of a member that
+    was probably meant, where there is no member. Equal only to itself."""
 
     kind: IdKind
     id: str
     member: MemberSnapshot | None
+    similar: str | None = None
 
     @property
     def to_remove(self) -> MemberToRemove:
@@ -103,7 +106,7 @@ def resolve(request: RemovalRequest, group: GroupSnapshot | None) -> RemovalPlan
         kind, member = (IdKind.MEMBER, by_id[name]) if is_member_id else (IdKind.INSTANCE, by_instance.get(name))
         targets.append(Target(kind=kind, id=name, member=member))
     for pattern in request.patterns:
-        for one in sorted(members, key=lambda one: one.identity):
+        for one in sorted(members, key=lambda one: natural(one.identity)):
             if fnmatch.fnmatchcase(one.identity, pattern):
                 kind = IdKind.MEMBER if one.group_instance_id is None else IdKind.INSTANCE
                 targets.append(Target(kind=kind, id=one.identity, member=one))
@@ -116,9 +119,15 @@ def resolve(request: RemovalRequest, group: GroupSnapshot | None) -> RemovalPlan
             repeated.append(target.id)
         else:
             distinct[key] = target
+    taken = {target.id for target in distinct.values()}
+    ids = {IdKind.INSTANCE: by_instance.keys() - taken, IdKind.MEMBER: by_id.keys() - taken}
     return RemovalPlan(
-        group_id=request.group_id, group=group, targets=tuple(distinct.values()), repeated=tuple(repeated)
-    )
+        group_id=request.group_id, group=group, repeated=tuple(repeated),
+        targets=tuple(
+            one if one.member is not None else replace(one, similar=closest(one.id, ids[one.kind]))
+            for one in distinct.values()
+        ),
+    )  # fmt: skip
 
 
 def check_supported(cluster: AdminClient, plan: RemovalPlan) -> None:

@@ -176,6 +176,7 @@ def _describe(cluster: AdminClient, request: RemovalRequest) -> tuple[GroupSnaps
             return fresh_describe.describe_fresh(cluster, request.group_id, names), []
         return fresh_describe.describe_twice(cluster, request.group_id), []
     except NotFoundError as error:
+        cluster.name_similar_groups([error])
         return None, [error]  # --ignore-missing is about members only
 
 

@@ -14,6 +14,7 @@ from kgm.operations.kubernetes.ordinals import braced
 from kgm.operations.scale_in.replica_numbers import Replica, first_number, replicas_of
 from kgm.simulation.bounce import DRAWS, SEED
 from kgm.simulation.report.prediction import Prediction
+from kgm.text.names import in_order, natural
 from kgm.text.shell import shell_line
 from kgm.text.wording import group_command
 
@@ -85,12 +86,12 @@ def plan_scale_in(
             for member in snapshot.members
             if (replica := ours.get(member.identity)) is not None and replica.number >= lowest + replicas
         ),
-        key=lambda one: (-one.ordinal, one.member.identity),
+        key=lambda one: (-one.ordinal, natural(one.member.identity)),
     )
     if not leaving:
         raise RefusedError(
             f"no member of group {snapshot.group_id!r} goes when {name} has {replicas} replicas",
-            facts=(f"members: {', '.join(sorted(one.identity for one in snapshot.members)) or 'none'}",),
+            facts=(f"members: {', '.join(in_order(one.identity for one in snapshot.members)) or 'none'}",),
             group_id=snapshot.group_id,
         )
     gone = {one.member.identity for one in leaving}
@@ -105,7 +106,7 @@ def plan_scale_in(
         replicas=replicas,
         first=lowest,
         leaving=tuple(leaving),
-        staying=tuple(sorted(one.identity for one in snapshot.members if one.identity not in gone)),
+        staying=tuple(in_order(one.identity for one in snapshot.members if one.identity not in gone)),
         prediction=predict_bounce(group, request, draws=draws, seed=seed).predictions[0],
         commands=_commands(snapshot, name, replicas, leaving, kubectl)
         if pods is not None or all(one.is_pod for one in ours.values())

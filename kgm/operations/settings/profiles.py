@@ -19,6 +19,7 @@ from typing import Any
 from kgm.model.client_settings import nearest
 from kgm.model.errors import MissingFileError, UsageError
 from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
+from kgm.text.names import closest
 
 #: Names of settings have fewer dots.
 _DEEPEST = 30
@@ -78,10 +79,7 @@ def read_profile(name: str | None, file: pathlib.Path) -> Profile | None:
 
 def _unknown_key(where: str, key: str, known: Sequence[str]) -> UsageError:
     """A guard that is misspelt would not guard: so this is no mere warning."""
-    import difflib
-
-    near = difflib.get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.6)
-    meant = near[0] if near else nearest(key.replace("_", "."))
+    meant = closest(key.replace("-", "_"), known) or nearest(key.replace("_", "."))
     hint = f"did you mean {meant}?" if meant else f"known: {', '.join(known)}, and Kafka's dotted settings"
     return UsageError(f"{where}: there is no setting {key}", hint=hint)
 

@@ -12,13 +12,15 @@ from typing import Final
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.watch.watched_group import AWAY, RECONCILING, STABLE
+from kgm.text.durations import parse_duration, show_duration
 from kgm.text.wording import many, partitions_text, past_end_text
 
 _FORM: Final = re.compile(r"(members|lag)\s*(<=|>=|==|=)\s*(\d+)")
 _COMPARE: Final[dict[str, Callable[[int, int], bool]]] = {
     "<=": operator.le, ">=": operator.ge, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
-_FORMS: Final = "stable, settled, empty, members=N, members>=N, members<=N or lag<=N"
+_TIME_FORM: Final = re.compile(r"lag-time\s*<=\s*(\S+)")
+_FORMS: Final = "stable, settled, empty, members=N, members>=N, members<=N, lag<=N or lag-time<=60s"
 
 
 class Subject(StrEnum):
@@ -29,6 +31,7 @@ class Subject(StrEnum):
     EMPTY = "empty"
     MEMBERS = "members"
     LAG = "lag"
+    LAG_TIME = "lag-time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,7 @@ class ConditionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """text: as it was typed. sign, limit: how members or lag are compared, and with what."""
+    """text: as it was typed. sign, limit: how members or lag are compared, and with what; lag in time in ms."""
 
     text: str
     subject: Subject
@@ -51,7 +54,11 @@ class Condition:
 
     @property
     def needs_offsets(self) -> bool:
-        return self.subject is Subject.LAG
+        return self.subject in (Subject.LAG, Subject.LAG_TIME)
+
+    @property
+    def needs_times(self) -> bool:
+        return self.subject is Subject.LAG_TIME
 
     @property
     def is_met_by_deletion(self) -> bool:
@@ -70,7 +77,7 @@ class Condition:
                 return ConditionState(met=is_empty, seen="no members" if is_empty else _members(group))
             case Subject.MEMBERS:
                 return ConditionState(met=self._compares(len(group.members)), seen=_members(group))
-            case Subject.LAG:
+            case Subject.LAG | Subject.LAG_TIME:
                 return self._lag(group)
 
     def _compares(self, number: int) -> bool:
@@ -90,7 +97,7 @@ class Condition:
             names = ", ".join(group.deleted_topics[:3])
             seen = f"unknown lag: the group has partitions or committed offsets of topics that do not exist: {names}"
             return ConditionState(met=False, seen=seen, is_final=True)
-        unknown = [row for row in rows if row.lag is None and not (row.committed is None and row.end == 0)]
+        unknown = [row for row in rows if row.known_lag is None]
         known = sum(row.lag for row in rows if row.lag is not None)
         if unknown:
             row = unknown[0]
@@ -103,14 +110,32 @@ class Condition:
             none = "no lag is known: no partition is owned, and no committed offset was read"
             unread = "unknown lag, because the committed offsets could not be read"
             return ConditionState(met=False, seen=unread if is_owner else none)
-        return ConditionState(met=self._compares(known), seen=f"lag {known}")
+        return (
+            self._lag_time(group)
+            if self.needs_times
+            else ConditionState(met=self._compares(known), seen=f"lag {known}")
+        )
+
+    def _lag_time(self, group: GroupSnapshot) -> ConditionState:
+        """Of a group whose lag is known."""
+        lag_ms = group.lag_ms
+        if lag_ms is None:
+            row = next(row for row in group.offsets if row.known_lag_ms is None)
+            seen = f"no lag in time is known for {row.topic}[{row.partition}]: its lag is {row.lag}"
+            return ConditionState(met=False, seen=seen)
+        return ConditionState(met=self._compares(lag_ms), seen=f"lag {show_duration(lag_ms)}")
 
 
 def parse_condition(text: str) -> Condition:
-    """`stable`, `settled`, `empty`, `members=N`, `members>=N`, `members<=N`, `lag<=N`. Raises UsageError."""
+    """`stable`, `settled`, `empty`, `members=N`, `members>=N`, `members<=N`, `lag<=N`, `lag-time<=60s`. Raises
+    UsageError."""
     plain = text.strip().lower()
     if plain in (Subject.STABLE, Subject.SETTLED, Subject.EMPTY):
         return Condition(text=plain, subject=Subject(plain))
+    timed = _TIME_FORM.fullmatch(plain)
+    if timed is not None:
+        limit_ms = parse_duration(timed[1], "--for")
+        return Condition(text=plain.replace(" ", ""), subject=Subject.LAG_TIME, sign="<=", limit=limit_ms)
     match = _FORM.fullmatch(plain)
     if match is None or (match[1] == Subject.LAG and match[2] == ">="):
         raise UsageError(f"--for: {text!r} is not a valid condition", hint=f"write {_FORMS}")

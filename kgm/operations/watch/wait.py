@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -75,19 +75,22 @@ class WaitResult:
 
 
 def wait_for(
-    source: GroupSource, group_id: str, conditions: Sequence[Condition], limits: WaitLimits, timekeeper: Timekeeper
-) -> WaitResult:
-    """Poll until all conditions hold, or the time is over.
+    source: GroupSource, group_id: str, conditions: Sequence[Condition], limits: WaitLimits, timekeeper: Timekeeper,
+    *, with_lag_time: Callable[[GroupSnapshot], GroupSnapshot] = lambda group: group,
+) -> WaitResult:  # fmt: skip
+    """Poll until all conditions hold, or the time is over. with_lag_time: completes a group where a condition needs it.
 
     A group that does not exist is waited for, and brokers that cannot be reached are. Raises AuthenticationError and
     AuthorizationError, and NotFoundError with `must_exist`."""
     state = _WaitState(group_id=group_id, conditions=conditions, limits=limits, started_ms=timekeeper.now_ms())
     needs_offsets = any(condition.needs_offsets for condition in conditions)
+    needs_times = any(condition.needs_times for condition in conditions)
     while True:
         waited_ms = timekeeper.now_ms() - state.started_ms
         source.renew(max(min(_POLL_MS, limits.timeout_ms - waited_ms), _SHORTEST_POLL_MS))
         try:
-            state.take(source.describe_group(group_id, offsets=needs_offsets))
+            group = source.describe_group(group_id, offsets=needs_offsets)
+            state.take(with_lag_time(group) if needs_times else group)
         except KgmError as error:
             state.take_failure(error)
         now_ms = timekeeper.now_ms()

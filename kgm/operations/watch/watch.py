@@ -78,11 +78,15 @@ class Watch:
 
     def run(self, observer: WatchObserver) -> None:
         """Report what happens until the goal is reached, an expectation is broken, the limits are, or the observer has
-        left."""
+        left. Where the watch is interrupted, how it ended is reported too."""
         observer.show(self._first_events, self._now_ms())
-        while not self._is_over(observer):
-            self._timekeeper.sleep_ms(self._pause_ms())
-            observer.show(self._poll(), self._now_ms())
+        try:
+            while not self._is_over(observer):
+                self._timekeeper.sleep_ms(self._pause_ms())
+                observer.show(self._poll(), self._now_ms())
+        except (KeyboardInterrupt, SystemExit):
+            self._show_end(observer)
+            raise
 
     def verdicts(self) -> list[WatchVerdict]:
         """How each group stands; also of a watch that was interrupted."""
@@ -124,8 +128,12 @@ class Watch:
             self.error = self._not_reached(goal, now_ms)
         elif broken:
             self.error = _breach(*broken[0])
-        observer.show([self._final(group, EventKind.ENDED, group.summary()) for group in self.groups], now_ms)
+        self._show_end(observer)
         return True
+
+    def _show_end(self, observer: WatchObserver) -> None:
+        ends = [self._final(group, EventKind.ENDED, group.summary()) for group in self.groups]
+        observer.show(ends, self._now_ms())
 
     def _is_at_limit(self, now_ms: int) -> bool:
         if self._is_ended():

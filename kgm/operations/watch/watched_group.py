@@ -16,6 +16,7 @@ from kgm.model.assignment import Move, Partitions, as_ranges, less, moves, owner
 from kgm.model.changes import REBALANCING, Changes, by_identity, changes, knows_owners, owned
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.groups.rebalance_wait import logged_members, rebalance_wait
 from kgm.operations.watch.events import EventKind, GroupEvent
 from kgm.text.wording import lost_text, many, moves_text, partitions_text, past_end_text
 
@@ -120,6 +121,9 @@ class WatchedGroup:
     _may_miss_handovers: bool = False
     _is_rebalancing: bool = False
     _reported_lag: int | None = None
+    #: The group's last record, and since when the group has not been stable.
+    _logged: GroupSnapshot | None = None
+    _changing_since_ms: int | None = None
     _now_ms: int = 0
 
     def __post_init__(self) -> None:
@@ -179,6 +183,7 @@ class WatchedGroup:
             events.append(self._event(EventKind.REACHABLE, "the group can be described again"))
         self.error = None
         before, self.latest = self.latest, now
+        self._changing_since_ms = None if now.state == STABLE else self._changing_since_ms or self._now_ms
         if before is None:
             events.append(self._event(EventKind.WATCHING, _state_of(now), after=now.state))
             self._reported_lag = now.lag
@@ -251,7 +256,7 @@ class WatchedGroup:
 
     def _record(self, record: RecordedGroup) -> list[GroupEvent]:
         """A record of the log, which has everything that became of members and partitions."""
-        group = record.group
+        group = self._logged = record.group
         events = []
         if group.generation is not None and self.generation is not None and group.generation != self.generation:
             events.append(self._generation(self.generation, group.generation))
@@ -386,7 +391,7 @@ class WatchedGroup:
             exists = not isinstance(self.error, NotFoundError)
             return ["the group cannot be described" if exists else "the group does not exist"]
         if self.latest.state != STABLE:
-            return [f"its state is {self.latest.state}"]
+            return [f"its state is {self.latest.state}{self._waiting(self.latest)}"]
         present = by_identity(self.latest)
         unready = [one for one in present.values() if one.status in (AWAY, RECONCILING)]
         return [
@@ -394,6 +399,12 @@ class WatchedGroup:
             *self._missing_members(present),
             *self._missing_owners(),
         ]
+
+    def _waiting(self, now: GroupSnapshot) -> str:
+        """Whom a group that rebalances waits for, and for how long that has been seen."""
+        seen_for_ms = self._now_ms - (self._changing_since_ms or self._now_ms)
+        wait = rebalance_wait(now, logged_members(self._logged), generation=self.generation, seen_for_ms=seen_for_ms)
+        return "" if wait is None else f": {wait.headline}"
 
     def _missing_members(self, present: Mapping[str, MemberSnapshot]) -> list[str]:
         base = by_identity(self.baseline) if self.baseline is not None else {}

@@ -10,7 +10,14 @@ from kgm.model.assignment import Partitions
 from kgm.model.changes import REBALANCING
 from kgm.model.client_library import ClientLibrary
 from kgm.model.errors import DecodeError
-from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
+from kgm.model.snapshot import (
+    CoordinatorNode,
+    GroupSnapshot,
+    MemberSnapshot,
+    OffsetSnapshot,
+    TopicSnapshot,
+    largest,
+)
 from kgm.protocol.subscription import (
     PROTOCOL_TYPE,
     MemberAssignment,
@@ -182,6 +189,7 @@ def _offsets(
                 group_instance_id=None if owner is None else owner.group_instance_id,
                 member_id=None if owner is None else owner.member_id,
                 lost=None if offset is None or offset > end else 0,  # its logs have no retention
+                lag_ms=0 if offset == end else None,
             )
         )
     return tuple(rows)
@@ -191,9 +199,10 @@ def _with_lag(member: MemberSnapshot, offsets: tuple[OffsetSnapshot, ...]) -> Me
     """The member with the sum over its partitions; None without any, or if the lag of one is unknown. A partition
     without records and without a committed offset has lag 0."""
     own = [row for row in offsets if row.member_id == member.member_id]
-    lags = [0 if row.committed is None and row.end == 0 else row.lag for row in own]
+    lags = [row.known_lag for row in own]
     known = [lag for lag in lags if lag is not None]
-    return replace(member, lag=sum(known) if own and len(known) == len(lags) else None)
+    lag_ms = largest([row.known_lag_ms for row in own])
+    return replace(member, lag=sum(known) if own and len(known) == len(lags) else None, lag_ms=lag_ms)
 
 
 def _topics(

@@ -87,8 +87,9 @@ def test_every_format_shows_every_member(cluster):
         assert all(f"seat-{i}" in run.out for i in range(MEMBERS)), run
         assert "\x1b" not in run.out
     rows = list(csv.DictReader(io.StringIO(ask(bootstrap, "describe", group, "-o", "csv").out)))
-    assert [row["instance_id"] for row in rows] == ["seat-0", "seat-1", "seat-2"]
-    assert {row["group"] for row in rows} == {group}
+    assert [row["group_instance_id"] for row in rows] == ["seat-0", "seat-1", "seat-2"]
+    assert {row["group_id"] for row in rows} == {group}
+    assert {row["client_host"] for row in rows} == {"127.0.0.1"}
     assert ask(bootstrap, "describe", group, "-o", "name").out.split() == ["seat-0", "seat-1", "seat-2"]
 
 
@@ -178,3 +179,50 @@ def test_a_reader_that_goes_away_is_not_an_error(cluster):
     done = subprocess.run([needs("bash"), "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "{0\n"
     assert done.stderr == ""
+
+
+@pytest.mark.slow
+def test_who_owns_a_partition(cluster):
+    """As the clients themselves say, over all groups of the cluster."""
+    bootstrap, group, topic = cluster
+    (one,) = json.loads(ask(bootstrap, "describe", group, "-o", "json").out)["data"]["groups"]
+    owner = next(member for member in one["members"] if 5 in member["assignment"].get(topic, []))
+    run = ask(bootstrap, "describe", "--topic", topic, "--partition", "5", "-o", "json")
+    assert run.code == 0, run
+    data = json.loads(run.out)["data"]
+    assert [each["group_id"] for each in data["groups"]] == [group]
+    (row,) = data["partitions"]
+    assert (row["topic"], row["partition"], row["has_owner"]) == (topic, 5, True)
+    for key in ("group_instance_id", "member_id", "client_id", "client_host"):
+        assert row[key] == owner[key]
+    named = ask(bootstrap, "describe", "--topic", topic, "--partition", "5", "-o", "name")
+    assert named.out.split() == [owner["group_instance_id"]]
+    (line,) = ask(bootstrap, "describe", "--topic", topic, "--partition", "5", "--no-headers").out.splitlines()
+    assert line.split()[:3] == [group, topic, "5"]
+    assert owner["group_instance_id"] in line.split()
+    rows = list(csv.DictReader(io.StringIO(ask(bootstrap, "describe", group, "--topic", topic, "-o", "csv").out)))
+    assert [int(row["partition"]) for row in rows] == [*range(PARTITIONS)]
+    assert json.loads(ask(bootstrap, "describe", group, "--unowned", "-o", "json").out)["data"]["partitions"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["--topic", "TOPIC-"], 3, "did you mean 'TOPIC'?"),
+        (["--topic", "TOPIC", "--partition", f"{PARTITIONS}"], 3, f"it has {PARTITIONS}: 0 to {PARTITIONS - 1}"),
+        (["--topic", "TOPIC", "--partition", "x"], 2, "--partition: 'x' is not a partition"),
+        (["--topic", "TOPIC", "--partition", "3-1"], 2, "is not a range"),
+        (["--topic", "TOPIC", "--partition", "0-999999999"], 2, "is not a range"),
+        (["--topic", ","], 2, "the name of the topic is empty"),
+        (["GROUP", "--partition", "1"], 2, "--partition needs --topic"),
+        (["GROUP", "--unowned", "--state"], 2, "not --members or --state"),
+        (["GROUP", "--sort", "lagg"], 2, "did you mean lag?"),
+        (["--only-lagging"], 2, "no group is given"),
+    ],
+)  # fmt: skip
+def test_a_question_about_partitions_that_has_no_answer(words, code, text, cluster):
+    bootstrap, group, topic = cluster
+    run = ask(bootstrap, "describe", *(word.replace("TOPIC", topic).replace("GROUP", group) for word in words))
+    assert (run.code, run.out.count("\n") <= 1) == (code, True)
+    assert text.replace("TOPIC", topic) in run.err

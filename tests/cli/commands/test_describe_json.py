@@ -12,6 +12,7 @@ from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.report import envelope, rendered
 from kgm.model.client_library import CONFIDENCES, ClientLibrary
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
+from kgm.operations.groups.description import DescribedGroups
 from kgm.text.sanitize import json_text
 
 TEXT = st.text(max_size=5)
@@ -25,12 +26,12 @@ LIBRARIES = st.none() | st.builds(
 MEMBERS = st.builds(
     MemberSnapshot, member_id=TEXT, group_instance_id=SOME, client_id=TEXT, client_host=TEXT, rack=SOME,
     member_epoch=NUMBER, topics=st.lists(TEXT, max_size=3).map(tuple), regex=SOME, assignment=PARTITIONS,
-    target_assignment=st.none() | PARTITIONS, lag=NUMBER, protocol=SOME, client_library=LIBRARIES, listed_at=NUMBER,
+    target_assignment=st.none() | PARTITIONS, lag=NUMBER, lag_ms=NUMBER, protocol=SOME, client_library=LIBRARIES, listed_at=NUMBER,
     listed_target=st.none() | PARTITIONS,
 )  # fmt: skip
 OFFSETS = st.builds(
     OffsetSnapshot, topic=TEXT, partition=st.integers(0, 99), committed=NUMBER, end=NUMBER, lag=NUMBER,
-    group_instance_id=SOME, member_id=SOME,
+    group_instance_id=SOME, member_id=SOME, lag_ms=NUMBER, commit_age_ms=NUMBER,
 )  # fmt: skip
 TOPICS = st.builds(
     TopicSnapshot, name=TEXT, partitions=st.integers(0, 99), topic_id=st.none() | st.binary(min_size=16, max_size=16)
@@ -46,7 +47,8 @@ GROUPS = st.builds(
 
 @given(st.lists(GROUPS, max_size=6), st.sampled_from([*DescribeView]))
 def test_the_json_of_random_groups(groups, view):
-    shown = report(groups, [], [], [], {"id": None, "bootstrap": "b"}, view=view, output="json")
+    described = DescribedGroups(groups=tuple(groups), partitions=None, errors=(), unread=(), listing=None)
+    shown = report(described, [], {"id": None, "bootstrap": "b"}, view=view, output="json")
     text = rendered(shown, OutputOptions(output="json"))
     plain = json_text(json.dumps(envelope(shown), indent=2, ensure_ascii=False)) + "\n"
     at = "generated_at"
@@ -60,7 +62,8 @@ def test_the_json_of_random_groups(groups, view):
 def test_an_offset_has_its_fields_by_name(row):
     assert row.to_json() == {
         "topic": row.topic, "partition": row.partition, "committed": row.committed, "end": row.end, "lag": row.lag,
-        "group_instance_id": row.group_instance_id, "member_id": row.member_id, "lost": row.lost,
+        "group_instance_id": row.group_instance_id, "member_id": row.member_id, "lost": row.lost, "lag_ms": row.lag_ms,
+        "commit_age_ms": row.commit_age_ms,
     }  # fmt: skip
     assert [*row.to_json()] == [
         "topic",
@@ -71,4 +74,6 @@ def test_an_offset_has_its_fields_by_name(row):
         "group_instance_id",
         "member_id",
         "lost",
+        "lag_ms",
+        "commit_age_ms",
     ]

@@ -56,7 +56,7 @@ def test_lag_is_asked_for(server):
     ]  # fmt: skip
     assert "LAG" not in kgm("list", "-b", server.bootstrap).out
     rows = list(csv.DictReader(io.StringIO(kgm("list", "--lag", "-o", "csv", "-b", server.bootstrap).out)))
-    assert {row["group"]: row["lag"] for row in rows}["past"] == ""
+    assert {row["group_id"]: row["lag"] for row in rows}["past"] == ""
 
 
 def test_a_list_without_lag_reads_no_offsets(server):

@@ -299,13 +299,13 @@ def test_an_interrupted_watch_prints_its_document(quiet, monkeypatch, capsys):
     assert (document["schema"], captured.err) == ("kgm.watch/v1", "")
     (seen,) = document["data"]["groups"]
     assert (seen["reached"], seen["looks"], seen["state"], seen["rebalances_exact"]) == (None, 1, "Stable", False)
-    assert [event["event"] for event in document["data"]["events"]] == ["note", "watching"]
+    assert [event["event"] for event in document["data"]["events"]] == ["note", "watching", "ended"]
 
 
 def test_documents_are_written_at_the_end(quiet):
     bootstrap, group = quiet
     look = ["watch", group, "-b", bootstrap, "--count", "1", "-o"]
-    assert kgm(*look, "csv").out.splitlines()[0] == "at,group,event,detail"
+    assert kgm(*look, "csv").out.splitlines()[0] == "at,group_id,event,detail"
     assert "schema: kgm.watch/v1" in kgm(*look, "yaml").out.replace('"', "")
     assert kgm(*look, "name").out == f"{group}\n"
 

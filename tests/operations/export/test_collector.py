@@ -94,9 +94,7 @@ def test_names_and_findings(kafka, group):
         collector = GroupCollector(cluster=cluster, request=request, clock=lambda: now_s[0])
         first = collector.collect()
         assert [one.snapshot.group_id for one in first.groups] == [group.name]
-        assert [(type(error).__name__, error.group_id) for error in first.errors] == [
-            ("NotFoundError", "export-nobody")
-        ]
+        assert [(error.code, error.group_id) for error in first.errors] == [("NOT_FOUND", "export-nobody")]
         assert first.findings is not None
         assert {one.group_id for one in first.findings} <= {group.name}
         now_s[0] += 59

@@ -20,9 +20,16 @@ def streams(state="Stable", **known):
     return replace(described("stable", state=state), type="classic", assignor="stream", **known)
 
 
-def row(lag, committed=1, end=9):
+def row(lag, committed=1, end=9, lag_ms=None):
     return OffsetSnapshot(
-        topic="t", partition=3, committed=committed, end=end, lag=lag, group_instance_id=None, member_id=None
+        topic="t",
+        partition=3,
+        committed=committed,
+        end=end,
+        lag=lag,
+        group_instance_id=None,
+        member_id=None,
+        lag_ms=lag_ms,
     )
 
 
@@ -52,6 +59,12 @@ def row(lag, committed=1, end=9):
         ("lag<=10", described("stable", offsets=(row(None, 4, None), row(None, 4, None))), False, "no lag is known: unknown end offset for t[3] and 1 more"),
         ("lag=0", described("stable", offsets=(row(0), row(None, 9, 4))), False,
          "unknown lag, because 1 committed offset is past the end: topic recreated or records lost (t[3])"),
+        ("lag-time<=60s", described("stable", offsets=(row(4, lag_ms=59_000), row(0), row(None, None, 0))), True, "lag 59s"),
+        ("lag-time <= 1m", described("stable", offsets=(row(4, lag_ms=1), row(9, lag_ms=60_001))), False, "lag 1m"),
+        ("lag-time<=1h", described("stable", offsets=(row(4, lag_ms=1), row(9))), False, "no lag in time is known for t[3]: its lag is 9"),
+        ("lag-time<=0s", described("stable", offsets=(row(0),)), True, "lag 0ms"),
+        ("lag-time<=1h", described("stable", offsets=(row(None, 9, 4),)), False,
+         "unknown lag, because 1 committed offset is past the end: topic recreated or records lost (t[3])"),
         ("lag<=10", described("stable"), False, "no lag is known: no partition is owned, and no committed offset was read"),
     ],
 )  # fmt: skip
@@ -68,7 +81,22 @@ def test_waiting_for_settled_ends_where_nobody_tells():
         assert "does not tell" in state.seen
 
 
-@pytest.mark.parametrize("text", ["", "stabel", "members", "members=", "members=x", "lag>=3", "lag<=-1", "members<2"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "stabel",
+        "members",
+        "members=",
+        "members=x",
+        "lag>=3",
+        "lag<=-1",
+        "members<2",
+        "lag-time>=3s",
+        "lag-time<=3",
+        "lag-time<=",
+    ],
+)
 def test_an_invalid_condition_is_a_usage_error(text):
     with pytest.raises(UsageError, match="--for"):
         parse_condition(text)

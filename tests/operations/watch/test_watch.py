@@ -52,6 +52,25 @@ class Recorder:
         return [kind for kind, _ in self.shown]
 
 
+class Interrupted(Polls):
+    """As if the operator pressed Ctrl-C during the poll after these."""
+
+    def poll(self):
+        if len(self._polls) == 1:
+            raise KeyboardInterrupt
+        return super().poll()
+
+
+def test_an_interrupted_watch_says_how_it_ended():
+    groups = [WatchedGroup("g")]
+    watch = Watch(Interrupted(group(1), group(2), group(2)), groups, WatchLimits(interval_ms=500), VirtualTime())
+    watch.begin()
+    recorder = Recorder()
+    with pytest.raises(KeyboardInterrupt):
+        watch.run(recorder)
+    assert recorder.shown[-1] == ("ended", "0 rebalances, 0 partitions moved, 1 member replaced")
+
+
 def watched(polls, *names, recorder=None, expected=None, **limits):
     groups = [WatchedGroup(name, expectations=expected or Expectations(quiet_ms=1_000)) for name in names or ["g"]]
     watch = Watch(Polls(*polls), groups, WatchLimits(**{"interval_ms": 500} | limits), VirtualTime())

@@ -15,6 +15,8 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("kgm describe payments", "members with instance ids, what they own, their lag"),
         ("kgm describe payments -o json > before.json", "a snapshot, for diff and simulate-bounce"),
         ("kgm describe --all-groups --state", "one line for each group"),
+        ("kgm describe --topic orders --partition 7", "who owns this partition, in every group that reads it"),
+        ("kgm describe --all-groups --only-lagging --sort lag", "the partitions that are behind, the worst first"),
     ),
     "remove-members": (
         ("kgm remove-members payments -i payments-3 --dry-run", "what the removal would do"),

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from kgm.model.assignment import Move
 from kgm.model.snapshot import CoordinatorNode
+from kgm.operations.groups.partitions import PartitionRow
 from kgm.operations.groups.unread import Unread
 
 PARTITIONS: Final = {"*": ["int"]}
@@ -33,6 +34,7 @@ MEMBER: Final[dict[str, Any]] = {
     "assignment": PARTITIONS,
     "target_assignment": (PARTITIONS, None),
     "lag": "int?",
+    "lag_ms": "int?",
     "protocol": "str?",
     "client_library": CLIENT_LIBRARY,
     "listed_at": "int?",
@@ -61,6 +63,8 @@ _OFFSET: Final[dict[str, Any]] = {
     "group_instance_id": "str?",
     "member_id": "str?",
     "lost": "int?",
+    "lag_ms": "int?",
+    "commit_age_ms": "int?",
 }
 #: A snapshot, as `GroupSnapshot.to_json` makes it.
 GROUP: Final[dict[str, Any]] = {
@@ -89,12 +93,32 @@ GROUP: Final[dict[str, Any]] = {
     "unassigned_until": "str?",
     "topology_epoch": "int?",
 }
+#: A partition as one group has it, of `describe --topic` and the like.
+PARTITION: Final[dict[str, Any]] = {
+    "group_id": "str",
+    **_OFFSET,
+    "client_id": "str?",
+    "client_host": "str?",
+    "has_owner": "bool?",
+}
 #: What could not be read, so that something is null or missing.
 UNREAD: Final[dict[str, Any]] = {"what": "str", "consequence": "str"}
 
 
 def unread_json(every: Iterable[Unread]) -> list[dict[str, Any]]:
     return [{"what": one.text, "consequence": one.consequence} for one in every]
+
+
+def partition_json(row: PartitionRow) -> dict[str, Any]:
+    """One of `data.partitions`."""
+    owner = row.owner
+    return {
+        "group_id": row.group_id,
+        **row.offset.to_json(),
+        "client_id": None if owner is None else owner.client_id,
+        "client_host": None if owner is None else owner.client_host,
+        "has_owner": row.has_owner,
+    }
 
 
 def moves_json(moves: Iterable[Move]) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
         "state": "str?",
         "members": "int?",
         "lag": "int?",
+        "lag_ms": "int?",
     }
 }
 
@@ -36,4 +37,5 @@ def wait_json(result: WaitResult) -> dict[str, Any]:
         "state": None if group is None else group.state,
         "members": None if group is None else len(group.members),
         "lag": None if group is None else group.lag,
+        "lag_ms": None if group is None else group.lag_ms,
     }

@@ -14,6 +14,7 @@ from kgm.model.assignment import count
 from kgm.operations.watch.events import EventKind, GroupEvent
 from kgm.operations.watch.watched_group import WatchedGroup
 from kgm.text.durations import show_duration
+from kgm.text.names import natural
 from kgm.text.sanitize import clean
 from kgm.text.timestamps import rfc3339
 from kgm.text.wording import many, partitions_text
@@ -169,13 +170,13 @@ class Screen:
         latest = group.latest
         if latest is None:
             return []
-        rows = sorted(latest.members, key=lambda member: member.identity)
+        rows = sorted(latest.members, key=lambda member: natural(member.identity))
         left = 0
         if len(rows) + 1 > room:  # with the header
             keep = max(room - 2, 0)
             left = len(rows) - keep
             rows.sort(key=lambda member: -self._last_event_ms(group, member))
-            rows = sorted(rows[:keep], key=lambda member: member.identity)
+            rows = sorted(rows[:keep], key=lambda member: natural(member.identity))
         if not rows:
             return []
         titles = ["MEMBER", "STATUS", "PARTS", "LAG", "ASSIGNMENT", "MEMBER-ID"]

@@ -74,7 +74,7 @@ def test_the_command_that_it_prints_next_can_be_run(kgm, tmp_path, capsys):
 
 def test_rows_of_groups_without_a_forecast_have_the_reason(kgm):
     _, out, _ = kgm("--host", "10.0.0.1", "-o", "csv")
-    rows = {row["group"]: row for row in csv.DictReader(io.StringIO(out))}
+    rows = {row["group_id"]: row for row in csv.DictReader(io.StringIO(out))}
     assert list(rows) == ["all", "third", "busy"]
     assert "PreparingRebalance" in rows["busy"]["not_predicted_because"]
     assert (rows["all"]["warning"], rows["all"]["stopped"]) == ("empty, 3 partitions without an owner", "without end")

@@ -1,0 +1,51 @@
+"""Words of options that take several: repeatable, and with commas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgm.model.errors import UsageError
+
+#: Kafka's numbers of partitions have 31 bits.
+_MOST_DIGITS = 10
+_MOST_NUMBERS = 100_000
+
+
+def split_words(values: list[str] | None) -> list[str]:
+    """The words of a repeatable option that also takes commas."""
+    return [word.strip() for value in values or () for word in value.split(",") if word.strip()]
+
+
+def known_word(word: str, option: str, known: Sequence[str]) -> str:
+    """The known word, in the case in which it is known. Raises UsageError for one that is not known, in any case."""
+    for one in known:
+        if word.lower() == one.lower():
+            return one
+    from kgm.text.names import did_you_mean
+
+    raise UsageError(f"{option}: {word!r} is not one of {', '.join(known)}", hint=did_you_mean(word, known))
+
+
+def topic_names(values: list[str] | None) -> list[str]:
+    """The names in --topic. Raises UsageError for an option that names none."""
+    names = split_words(values)
+    if values and not names:
+        raise UsageError("--topic: the name of the topic is empty")
+    return names
+
+
+def partition_numbers(values: list[str] | None) -> tuple[int, ...]:
+    """The numbers in --partition: `7`, `0-3,9`. Raises UsageError."""
+    numbers: list[int] = []
+    for word in split_words(values):
+        first, _, last = word.partition("-")
+        ends = [first, last or first]
+        if not all(end.isascii() and end.isdigit() and len(end) <= _MOST_DIGITS for end in ends):
+            raise UsageError(f"--partition: {word!r} is not a partition", hint="write a number, or a range: 0-3,9")
+        low, high = map(int, ends)
+        if not low <= high < low + _MOST_NUMBERS:
+            raise UsageError(f"--partition: {word!r} is not a range of partitions")
+        numbers += range(low, high + 1)
+    if values and not numbers:
+        raise UsageError("--partition: no partition is given")
+    return tuple(dict.fromkeys(numbers))

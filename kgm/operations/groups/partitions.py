@@ -1,0 +1,134 @@
+"""Partitions over groups: who owns them, how far behind they are, and which of them no member owns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from kgm.client import AdminClient
+from kgm.model.errors import AuthorizationError, ErrorCode, KgmError, NotFoundError
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot
+from kgm.text.names import NaturalKey, closest, natural
+
+
+class HasLag(Protocol):
+    """A group, a member or a partition. lag: in records, lag_ms: in time; None if it is not known."""
+
+    @property
+    def lag(self) -> int | None: ...
+
+    @property
+    def lag_ms(self) -> int | None: ...
+
+
+class PartitionOrder(StrEnum):
+    """What partitions are sorted by: names from a to z, numbers from the highest down, what is unknown last."""
+
+    NAME = "name"
+    LAG = "lag"
+    LAG_TIME = "lag-time"
+
+    def place(self, one: HasLag) -> tuple[bool, int]:
+        """What is compared before the name."""
+        match self:
+            case PartitionOrder.LAG:
+                value = one.lag
+            case PartitionOrder.LAG_TIME:
+                value = one.lag_ms
+            case _:
+                value = 0
+        return value is None, -(value or 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFilter:
+    """Which partitions are meant: of these topics, with these numbers (empty is all). only_lagging: those whose lag is
+    not 0, which may be unknown. unowned: those that no member owns, or of which that is unknown."""
+
+    topics: tuple[str, ...] = ()
+    numbers: tuple[int, ...] = ()
+    only_lagging: bool = False
+    unowned: bool = False
+
+    def takes(self, row: PartitionRow) -> bool:
+        offset = row.offset
+        return (
+            (not self.topics or offset.topic in self.topics)
+            and (not self.numbers or offset.partition in self.numbers)
+            and not (self.only_lagging and offset.known_lag == 0)
+            and not (self.unowned and row.has_owner)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRow:
+    """A partition as one group has it. owner: the member that owns it; has_owner: None if that is not known, as while a
+    classic group rebalances."""
+
+    group_id: str
+    offset: OffsetSnapshot
+    owner: MemberSnapshot | None
+    has_owner: bool | None
+
+
+def partition_rows(
+    groups: Iterable[GroupSnapshot], wanted: PartitionFilter, order: PartitionOrder = PartitionOrder.NAME
+) -> list[PartitionRow]:
+    """A row for each partition that a group owns, has a committed offset for, or subscribes to by the topic's name."""
+    rows = [row for group in groups for row in _rows(group) if wanted.takes(row)]
+    return sorted(rows, key=lambda row: (*order.place(row.offset), *_name(row)))
+
+
+def _rows(group: GroupSnapshot) -> Iterator[PartitionRow]:
+    from kgm.model.changes import knows_owners  # which takes long to import, and most descriptions do without
+
+    by_id = {member.member_id: member for member in group.members}
+    is_known = knows_owners(group) and all(member.is_readable for member in group.members)
+    subscribed = {topic for member in group.members for topic in member.known_topics}
+    places = {(row.topic, row.partition) for row in group.offsets}
+    unread = [
+        OffsetSnapshot(topic.name, number, None, None, None, None, None)
+        for topic in group.topics
+        if topic.name in subscribed
+        for number in range(topic.partitions)
+        if (topic.name, number) not in places
+    ]
+    for offset in (*group.offsets, *unread):
+        owner = None if offset.member_id is None else by_id.get(offset.member_id)
+        has_owner = True if owner is not None else False if is_known else None
+        yield PartitionRow(group_id=group.group_id, offset=offset, owner=owner, has_owner=has_owner)
+
+
+def _name(row: PartitionRow) -> tuple[NaturalKey, int, NaturalKey]:
+    return natural(row.offset.topic), row.offset.partition, natural(row.group_id)
+
+
+def absent_partitions(cluster: AdminClient, wanted: PartitionFilter) -> list[KgmError]:
+    """Why the topics and partitions that were asked for cannot be there: each that does not exist, or may not be seen.
+
+    Raises KgmError if that cannot be asked."""
+    errors: list[KgmError] = []
+    for row in cluster.brokers.metadata(wanted.topics, cluster.deadline).topics if wanted.topics else ():
+        name, count = row.name or "", len(row.partitions)
+        if row.error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
+            errors.append(_missing_topic(cluster, name))
+        elif row.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            facts = (f"the principal needs DESCRIBE on Topic {name!r}",)
+            errors.append(AuthorizationError(f"topic {name!r} cannot be described", facts=facts))
+        elif missing := [number for number in wanted.numbers if count and number >= count]:
+            facts = (f"it has {count}: 0 to {count - 1}",)
+            errors.append(NotFoundError(f"topic {name!r} has no partition {missing[0]}", facts=facts))
+    return errors
+
+
+def _missing_topic(cluster: AdminClient, name: str) -> NotFoundError:
+    meant = None
+    try:
+        known: Sequence[str] = [row.name for row in cluster.brokers.metadata(None, cluster.deadline).topics if row.name]
+        meant = closest(name, known)
+    except KgmError:
+        pass  # worth a suggestion, not an error
+    facts = () if meant in (None, name) else (f"did you mean {meant!r}?",)
+    return NotFoundError(f"topic {name!r} does not exist", facts=facts)

@@ -1,0 +1,263 @@
+"""Whom a rebalance waits for, how long at most, and what happens then.
+
+No Kafka API tells which members of a classic group have rejoined. What is known is who was in the last generation
+(from the group's log) and who has come since; a member of the last generation that is still listed may have rejoined
+already. In a consumer group (KIP-848) each member's epoch and partitions show whom the others wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kgm.client import AdminClient
+from kgm.model.assignment import Partitions, less
+from kgm.model.changes import REBALANCING
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.text.durations import show_duration
+from kgm.text.names import in_order, natural
+from kgm.text.wording import many, partitions_text, some
+
+_JOINING = "PreparingRebalance"
+_MOST_LINES = 5
+#: The share of the remaining time that reading the log may take.
+_SHARE = 0.3
+
+
+class WaitPhase(StrEnum):
+    """join: members are to rejoin. sync: they are to fetch their assignments. reconcile: partitions pass from member to
+    member (KIP-848)."""
+
+    JOIN = "join"
+    SYNC = "sync"
+    RECONCILE = "reconcile"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationMember:
+    """A member of the last generation. Timeouts in ms; idle_ms: how long it has committed nothing; None: not known."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    idle_ms: int | None = None
+
+    @property
+    def identity(self) -> str:
+        return self.member_id if self.group_instance_id is None else self.group_instance_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitedMember:
+    """A member that the others may wait for. holds: partitions that it is to give up. session_timeout_ms: after so long
+    without a heartbeat it is removed; limit_ms: after so long although it sends heartbeats. None: not known."""
+
+    identity: str
+    member_id: str
+    is_static: bool
+    session_timeout_ms: int | None = None
+    limit_ms: int | None = None
+    idle_ms: int | None = None
+    epoch: int | None = None
+    holds: Partitions = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceWait:
+    """One rebalance that is not over. seen_for_ms: how long it has been seen; None for one look. limit_ms: how long
+    this phase takes at most; None if that is not known. arrived, gone: identities that came, and that left, since the
+    last generation. unknown_because: why the last generation is not known."""
+
+    group_id: str
+    phase: WaitPhase
+    awaited: tuple[AwaitedMember, ...]
+    arrived: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    generation: int | None = None
+    limit_ms: int | None = None
+    seen_for_ms: int | None = None
+    unknown_because: str | None = None
+
+    @property
+    def headline(self) -> str:
+        """Whom it waits for, and how long at most, in one line."""
+        limit = "" if self.limit_ms is None else f", at most {show_duration(self.limit_ms)} from its start"
+        seen = "" if not self.seen_for_ms else f"; seen for {show_duration(self.seen_for_ms // 1000 * 1000)}"
+        names = some(one.identity for one in self.awaited)
+        match self.phase:
+            case WaitPhase.JOIN:
+                whom = f"waits for members to rejoin, of which Kafka does not tell who has: {names}"
+            case WaitPhase.SYNC:
+                whom = f"all have joined; waits for the leader's assignment, and for each to fetch it: {names}"
+            case _:
+                whom = f"waits for {names}" if names else "partitions are on their way from one member to another"
+        return f"{whom}{limit}{seen}"
+
+    def lines(self) -> list[str]:
+        """Who came and went, and each member with its own limits."""
+        lines = [] if self.unknown_because is None else [f"the last generation is not known: {self.unknown_because}"]
+        if self.arrived:
+            lines.append(f"joined since generation {self.generation}: {some(self.arrived)}")
+        if self.gone:
+            lines.append(f"gone since generation {self.generation}: {some(self.gone)}")
+        lines += [_line(one, self.phase) for one in self.awaited[:_MOST_LINES]]
+        if len(self.awaited) > _MOST_LINES:
+            lines.append(f"and {many(len(self.awaited) - _MOST_LINES, 'more member')}")
+        return lines
+
+
+def _line(one: AwaitedMember, phase: WaitPhase) -> str:
+    parts = []
+    if one.epoch is not None:
+        parts.append(f"at epoch {one.epoch}")
+    if one.holds:
+        parts.append(f"still holds {partitions_text(one.holds)}")
+    if one.idle_ms is not None and one.idle_ms >= 1000:
+        parts.append(f"no commit for {show_duration(one.idle_ms // 1000 * 1000)}")
+    session = "its session timeout" if one.session_timeout_ms is None else show_duration(one.session_timeout_ms)
+    parts.append(f"if it has stopped, it is removed {session} after its last heartbeat")
+    limit = "max.poll.interval.ms" if one.limit_ms is None else show_duration(one.limit_ms)
+    match phase:
+        case WaitPhase.JOIN if one.is_static:
+            then = f"after {limit} the others go on without its rejoining, and it keeps its place"
+        case WaitPhase.JOIN | WaitPhase.SYNC:
+            missing = "rejoin" if phase is WaitPhase.JOIN else "sync"
+            then = f"if it lives and does not {missing}, it is removed after {limit}"
+        case _:
+            then = f"if it lives and does not give them up, it is fenced after {limit}"
+    return f"{one.identity}: {'; '.join([*parts, then])}"
+
+
+def logged_members(record: GroupSnapshot | None) -> list[GenerationMember] | None:
+    """The members of a generation, from the group's record; None if it is not known."""
+    if record is None:
+        return None
+    return [
+        GenerationMember(
+            member_id=one.member_id,
+            group_instance_id=one.group_instance_id,
+            session_timeout_ms=record.session_timeout_ms,
+            rebalance_timeout_ms=record.rebalance_timeout_ms,
+        )
+        for one in record.members
+    ]
+
+
+def rebalance_wait(
+    group: GroupSnapshot, last: Sequence[GenerationMember] | None = None, *, generation: int | None = None,
+    seen_for_ms: int | None = None, unknown_because: str | None = None,
+) -> RebalanceWait | None:  # fmt: skip
+    """What a group waits for; None if it is not rebalancing. last: the members of the last generation of a classic
+    group, None if they are not known."""
+    if group.type != "classic":
+        return _reconciling(group, seen_for_ms)
+    if group.state not in REBALANCING:
+        return None
+    joining = group.state == _JOINING
+    known = {one.member_id: one for one in last or ()}
+    awaited = [
+        _awaited(one, known.get(one.member_id))
+        for one in sorted(group.members, key=lambda one: natural(one.identity))
+        if not joining or last is None or one.member_id in known
+    ]
+    present = {one.identity for one in group.members}
+    arrived = [] if last is None else [one.identity for one in group.members if one.member_id not in known]
+    limits = [one.rebalance_timeout_ms for one in known.values() if one.rebalance_timeout_ms is not None]
+    return RebalanceWait(
+        group_id=group.group_id,
+        phase=WaitPhase.JOIN if joining else WaitPhase.SYNC,
+        awaited=tuple(awaited),
+        arrived=tuple(in_order(arrived)),
+        gone=tuple(in_order(one.identity for one in known.values() if one.identity not in present)),
+        generation=generation,
+        limit_ms=max(limits, default=None),
+        seen_for_ms=seen_for_ms,
+        unknown_because=unknown_because if last is None else None,
+    )
+
+
+def _awaited(member: MemberSnapshot, known: GenerationMember | None) -> AwaitedMember:
+    return AwaitedMember(
+        identity=member.identity,
+        member_id=member.member_id,
+        is_static=member.group_instance_id is not None,
+        session_timeout_ms=None if known is None else known.session_timeout_ms,
+        limit_ms=None if known is None else known.rebalance_timeout_ms,
+        idle_ms=None if known is None else known.idle_ms,
+    )
+
+
+def _reconciling(group: GroupSnapshot, seen_for_ms: int | None) -> RebalanceWait | None:
+    """Of a group with epochs: members that are behind, those first that hold what another is to get."""
+    if group.state not in ("Assigning", "Reconciling"):
+        return None
+    awaited = [
+        AwaitedMember(
+            identity=one.identity,
+            member_id=one.member_id,
+            is_static=one.group_instance_id is not None,
+            session_timeout_ms=group.session_timeout_ms,
+            epoch=one.member_epoch,
+            holds={} if one.target_assignment is None else less(one.assignment, one.target_assignment),
+        )
+        for one in behind(group)
+    ]
+    awaited.sort(key=lambda one: (not one.holds, natural(one.identity)))
+    holders = [one for one in awaited if one.holds]
+    return RebalanceWait(
+        group_id=group.group_id,
+        phase=WaitPhase.RECONCILE,
+        awaited=tuple(holders or awaited),
+        generation=group.group_epoch,
+        seen_for_ms=seen_for_ms,
+    )
+
+
+def behind(group: GroupSnapshot) -> Iterator[MemberSnapshot]:
+    """The members of a group with epochs that have not taken over their part of the newest one."""
+    for one in group.members:
+        is_old = one.member_epoch is not None and 0 <= one.member_epoch < (group.group_epoch or 0)
+        if group.group_epoch is not None and (one.status == "reconciling" or is_old):
+            yield one
+
+
+def read_rebalance_wait(
+    cluster: AdminClient, group: GroupSnapshot, *, seen_for_ms: int | None = None
+) -> RebalanceWait | None:
+    """What a live group waits for, with its last generation and the commits since from its log. Raises nothing."""
+    if group.type != "classic" or group.state not in REBALANCING:
+        return rebalance_wait(group, seen_for_ms=seen_for_ms)
+    import time
+
+    from kgm.client.offsets_topic.member_activity import CommitRecord, GroupActivity, RebalanceRecord
+
+    activity = GroupActivity(cluster, group.group_id)
+    records = activity.read_back(
+        lambda read: any(isinstance(one, RebalanceRecord) for one in read), cluster.deadline.part(_SHARE)
+    )
+    latest = next((one for one in reversed(records) if isinstance(one, RebalanceRecord)), None)
+    if latest is None:
+        why = activity.unreadable_because or "its record is further back in the log than kgm reads"
+        return rebalance_wait(group, seen_for_ms=seen_for_ms, unknown_because=why)
+    now_ms = round(time.time() * 1000)
+    commits = {(one.topic, one.partition): one.at_ms for one in records if isinstance(one, CommitRecord)}
+    last = [
+        GenerationMember(
+            member_id=one.member_id,
+            group_instance_id=one.group_instance_id,
+            session_timeout_ms=one.session_timeout_ms,
+            rebalance_timeout_ms=one.rebalance_timeout_ms,
+            idle_ms=_idle_ms(one.assignment, commits, latest.at_ms, now_ms),
+        )
+        for one in latest.members.values()
+    ]
+    return rebalance_wait(group, last, generation=latest.generation, seen_for_ms=seen_for_ms)
+
+
+def _idle_ms(owned: Partitions, commits: dict[tuple[str, int], int], since_ms: int, now_ms: int) -> int | None:
+    """How long nothing was committed for partitions that a member owned, since the generation began at most."""
+    pairs = [(topic, number) for topic, numbers in owned.items() for number in numbers]
+    if not pairs:
+        return None
+    return max(now_ms - max([since_ms, *(commits.get(pair, 0) for pair in pairs)]), 0)

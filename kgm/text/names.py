@@ -1,0 +1,43 @@
+"""Names of groups, members and topics: their order, and the one that was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from itertools import groupby
+from typing import TypeAlias
+
+#: What names are compared by.
+NaturalKey: TypeAlias = tuple[list[tuple[bool, int, str]], str]
+
+
+def natural(name: str) -> NaturalKey:
+    """A sort key by which numbers in names count as numbers: svc-2 comes before svc-10."""
+    parts = []
+    for is_number, chars in groupby(name, str.isdecimal):
+        text = "".join(chars)
+        # Of two numbers the one with more digits is larger: `int` has a limit of digits.
+        digits = text.lstrip("0")
+        parts.append((False, len(digits), digits) if is_number else (True, 0, text))
+    return parts, name
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """The names in natural order."""
+    return sorted(names, key=natural)
+
+
+def closest(name: str, known: Collection[str], *, cutoff: float = 0.6) -> str | None:
+    """The known name that was probably meant, in any case; None if none is like it. cutoff: how alike, from 0 to 1."""
+    import difflib
+
+    if name in known:
+        return name
+    by_lower = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
+    return by_lower[near[0]] if near else None
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str | None:
+    """`did you mean orders?`; None if no known name is like it."""
+    meant = closest(name, known)
+    return None if meant is None else f"did you mean {meant}?"

@@ -1,0 +1,89 @@
+"""Names that a table could hide, and findings that many groups share."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgm.cli.commands import doctor
+from kgm.cli.options.group_names import check_group_name
+from kgm.cli.output.output_options import OutputOptions
+from kgm.cli.output.report import Column, Report, Table, rendered
+from kgm.client.transport.bootstrap import parse_bootstrap
+from kgm.model.errors import UsageError
+from kgm.operations.doctor.diagnosis import Diagnosis
+from kgm.operations.doctor.findings import Finding, Severity
+from kgm.operations.groups.selection import select_groups
+
+
+def shown(table, output="table"):
+    return rendered(Report(schema="x", data={}, tables=[table]), OutputOptions(output=output))
+
+
+@pytest.mark.parametrize("others", [[], ["é"]], ids=["ASCII", "other characters"])
+def test_a_blank_name_can_be_seen(others):
+    table = Table(columns=[Column(title="GROUP")], rows=[[name] for name in ("  ", "\t", "a", *others)])
+    assert shown(table).splitlines()[1:4] == ["'  '", "'\\t'", "a"]
+    assert shown(table, "csv").splitlines()[1] == "  "
+
+
+def test_a_blank_name_can_be_addressed():
+    with pytest.raises(UsageError) as refused:
+        check_group_name(" ")
+    assert "--match '[ ]'" in refused.value.hint
+
+    class Cluster:
+        def list_groups(self):
+            return type(
+                "Listing", (), {"groups": [type("Row", (), {"group_id": name})() for name in (" ", "a")], "errors": ()}
+            )
+
+    assert select_groups(Cluster(), [], "[ ]").group_ids == (" ",)
+
+
+def test_keys_are_the_same_in_every_format():
+    columns = [Column(title=title) for title in ("GROUP", "INSTANCE-ID", "MEMBER-ID", "CLIENT-ID", "HOST", "TARGET")]
+    assert shown(Table(columns=columns, rows=[]), "tsv").split() == [
+        "group_id", "group_instance_id", "member_id", "client_id", "client_host", "target_assignment",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["a:1;b:2", "a:1 b:2", "a;b"])
+def test_servers_are_separated_by_commas(text):
+    with pytest.raises(UsageError, match="separated by commas"):
+        parse_bootstrap(text)
+
+
+def finding(group, severity=Severity.INFO, message="the group uses the classic protocol", **more):
+    return Finding(group_id=group, check="classic-protocol", severity=severity, message=message,
+                   evidence=("assignor: range",), next_command=f"kgm simulate-bounce {group}", **more)  # fmt: skip
+
+
+def table_of(findings):
+    return doctor._table(
+        Diagnosis(
+            group_ids=(), findings=tuple(findings), skipped=(), errors=(), window_ms=0, history=None, listing=None
+        )
+    )
+
+
+def test_what_is_worth_knowing_of_many_groups_is_said_once():
+    rows = table_of([finding(f"g-{number}") for number in range(7)]).rows
+    assert rows == [
+        ["info", "7 groups", "classic-protocol", "the group uses the classic protocol"],
+        ["", "", "", "  g-0, g-1, g-2, g-3, g-4 and 2 more"],
+        ["", "", "", "  -> kgm simulate-bounce g-0"],
+    ]
+
+
+def test_warnings_and_what_differs_are_said_of_each_group():
+    warnings = [finding(f"g-{number}", Severity.WARNING) for number in range(4)]
+    others = [finding(f"h-{number}", message=f"another {number}") for number in range(4)]
+    named = [row[1] for row in table_of([*warnings, *others]).rows if row[1]]
+    assert named == ["g-0", "g-1", "g-2", "g-3", "h-0", "h-1", "h-2", "h-3"]
+
+
+def test_programs_get_every_finding_and_all_that_it_is_about():
+    ids = tuple(f"orders-{number}" for number in range(9))
+    rows = doctor._data_table([finding(f"g-{number}", about=ids) for number in range(4)]).rows
+    assert [row[1] for row in rows] == ["g-0", "g-1", "g-2", "g-3"]
+    assert {row[-1] for row in rows} == {",".join(ids)}

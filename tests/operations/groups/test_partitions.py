@@ -1,0 +1,81 @@
+"""Which partitions a question is about, who owns them, and in which order they come."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
+from kgm.operations.groups.partitions import PartitionFilter, PartitionOrder, partition_rows
+
+
+def member(name, partitions, topics=("orders",), **more):
+    return MemberSnapshot(
+        member_id=f"{name}-id", group_instance_id=name, client_id="app", client_host="10.0.0.1", topics=topics,
+        assignment={"orders": partitions}, **more,
+    )  # fmt: skip
+
+
+def offset(partition, committed, end, owner=None, topic="orders"):
+    lag = None if committed is None or end is None else end - committed
+    return OffsetSnapshot(topic, partition, committed, end, lag, owner, owner and f"{owner}-id")
+
+
+def group(name="g-2", *, members=(), offsets=(), state="Stable", partitions=4):
+    return GroupSnapshot(
+        group_id=name, type="classic", state=state, members=tuple(members), offsets=tuple(offsets),
+        topics=(TopicSnapshot(name="orders", partitions=partitions),),
+    )  # fmt: skip
+
+
+BUSY = group(
+    members=[member("a", (0, 1)), member("b", (2,))],
+    offsets=[offset(0, 5, 5, "a"), offset(1, 3, 10, "a"), offset(2, None, 0, "b")],
+)
+EMPTY = group("g-10", offsets=[offset(2, 1, 31), offset(7, 0, None, topic="payments")], state="Empty")
+
+
+def shown(wanted, order=PartitionOrder.NAME, groups=(EMPTY, BUSY)):
+    return [
+        (row.group_id, row.offset.topic, row.offset.partition, row.owner and row.owner.identity)
+        for row in partition_rows(groups, wanted, order)
+    ]
+
+
+def test_who_owns_a_partition_in_each_group():
+    assert shown(PartitionFilter(topics=("orders",), numbers=(2,))) == [
+        ("g-2", "orders", 2, "b"),
+        ("g-10", "orders", 2, None),
+    ]
+    assert shown(PartitionFilter(topics=("nothing",))) == []
+
+
+def test_a_subscribed_partition_without_owner_and_offset_is_there():
+    """Partition 3 is in no assignment and no commit: only the subscription and the number of partitions show it."""
+    (row,) = partition_rows([BUSY], PartitionFilter(unowned=True))
+    assert (row.offset.partition, row.has_owner, row.offset.committed, row.offset.lag) == (3, False, None, None)
+
+
+@pytest.mark.parametrize(
+    "doubtful",
+    [group(state="PreparingRebalance", members=[member("a", ())], offsets=[offset(0, 1, 2)]),
+     group(members=[member("a", (), is_readable=False)], offsets=[offset(0, 1, 2)])],
+    ids=["it rebalances", "a member cannot be decoded"],
+)  # fmt: skip
+def test_an_owner_that_is_not_known_is_not_missing(doubtful):
+    rows = partition_rows([doubtful], PartitionFilter(unowned=True))
+    assert {row.has_owner for row in rows} == {None}
+    assert [row.offset.partition for row in rows] == [0, 1, 2, 3]
+
+
+def test_only_what_lags_or_may_lag():
+    """Partition 2 is empty and has no committed offset; of partition 3 and of payments the end is not known."""
+    lagging = PartitionFilter(only_lagging=True)
+    assert shown(lagging) == [
+        ("g-2", "orders", 1, "a"),
+        ("g-10", "orders", 2, None),
+        ("g-2", "orders", 3, None),
+        ("g-10", "payments", 7, None),
+    ]
+    assert [row[:3] for row in shown(lagging, PartitionOrder.LAG)] == [
+        ("g-10", "orders", 2), ("g-2", "orders", 1), ("g-2", "orders", 3), ("g-10", "payments", 7),
+    ]  # fmt: skip

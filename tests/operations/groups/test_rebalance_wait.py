@@ -1,0 +1,114 @@
+"""Whom a rebalance waits for, by what the group's last record and the broker's description show."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.groups.rebalance_wait import GenerationMember, WaitPhase, logged_members, rebalance_wait
+
+
+def classic(*ids, state="PreparingRebalance"):
+    members = [
+        MemberSnapshot(member_id=f"{name}-id", group_instance_id=name if name[0] == "s" else None) for name in ids
+    ]
+    return GroupSnapshot(group_id="g", type="classic", state=state, members=tuple(members))
+
+
+def was(name, **more):
+    static = name if name[0] == "s" else None
+    return GenerationMember(member_id=f"{name}-id", group_instance_id=static, session_timeout_ms=45_000,
+                            rebalance_timeout_ms=300_000, **more)  # fmt: skip
+
+
+def test_members_of_the_last_generation_are_waited_for_and_newcomers_are_not():
+    wait = rebalance_wait(
+        classic("s-10", "s-2", "d-new"), [was("s-2"), was("s-10", idle_ms=70_500), was("d-old")], generation=7
+    )
+    assert (wait.phase, wait.limit_ms) == (WaitPhase.JOIN, 300_000)
+    assert [one.identity for one in wait.awaited] == ["s-2", "s-10"]
+    assert (wait.arrived, wait.gone) == (("d-new-id",), ("d-old-id",))
+    assert wait.headline == (
+        "waits for members to rejoin, of which Kafka does not tell who has: s-2, s-10, at most 5m from its start"
+    )
+    assert wait.lines() == [
+        "joined since generation 7: d-new-id",
+        "gone since generation 7: d-old-id",
+        (
+            "s-2: if it has stopped, it is removed 45s after its last heartbeat; after 5m the others go on without its "
+            "rejoining, and it keeps its place"
+        ),
+        (
+            "s-10: no commit for 1m10s; if it has stopped, it is removed 45s after its last heartbeat; after 5m the others go "
+            "on without its rejoining, and it keeps its place"
+        ),
+    ]
+
+
+def test_a_dynamic_member_is_removed_when_it_does_not_rejoin():
+    (line,) = rebalance_wait(classic("d-1"), [was("d-1")]).lines()
+    assert line.endswith("if it lives and does not rejoin, it is removed after 5m")
+
+
+def test_a_restarted_static_member_has_joined():
+    """It has another member id than the last generation, under the same instance id."""
+    group = GroupSnapshot(group_id="g", type="classic", state="PreparingRebalance", members=(
+        MemberSnapshot(member_id="s-1-new", group_instance_id="s-1"), MemberSnapshot(member_id="s-2-id", group_instance_id="s-2"),
+    ))  # fmt: skip
+    wait = rebalance_wait(group, [was("s-1"), was("s-2")])
+    assert ([one.identity for one in wait.awaited], wait.arrived, wait.gone) == (["s-2"], ("s-1",), ())
+
+
+def test_without_the_log_all_may_be_waited_for():
+    wait = rebalance_wait(classic("d-1", "d-2"), unknown_because="no READ on Topic '__consumer_offsets'")
+    assert ([one.member_id for one in wait.awaited], wait.limit_ms) == (["d-1-id", "d-2-id"], None)
+    assert wait.lines()[0] == "the last generation is not known: no READ on Topic '__consumer_offsets'"
+    assert "max.poll.interval.ms" in wait.lines()[1]
+
+
+def test_in_the_sync_phase_all_have_joined():
+    wait = rebalance_wait(classic("d-1", "d-2", state="CompletingRebalance"), [was("d-1")], seen_for_ms=12_345)
+    assert wait.phase is WaitPhase.SYNC
+    assert [one.member_id for one in wait.awaited] == ["d-1-id", "d-2-id"]
+    assert wait.headline.startswith("all have joined; waits for the leader's assignment")
+    assert wait.headline.endswith("at most 5m from its start; seen for 12s")
+
+
+@pytest.mark.parametrize("state", ["Stable", "Empty", "Dead"])
+def test_a_group_that_does_not_rebalance_waits_for_nobody(state):
+    assert rebalance_wait(classic("d-1", state=state)) is None
+
+
+def test_a_consumer_group_waits_for_who_holds_partitions():
+    """s-1 is to give orders-1 to s-2, which is at the new epoch's door; s-3 is done."""
+
+    def member(name, epoch, owned, target):
+        return MemberSnapshot(
+            member_id=f"{name}-id", group_instance_id=name, member_epoch=epoch,
+            status="reconciling" if owned != target else "stable",
+            assignment={"orders": owned} if owned else {}, target_assignment={"orders": target},
+        )  # fmt: skip
+
+    group = GroupSnapshot(
+        group_id="g", type="consumer", state="Reconciling", group_epoch=5, assignment_epoch=5, session_timeout_ms=45_000,
+        members=(member("s-1", 4, (0, 1), (0,)), member("s-2", 5, (), (1,)), member("s-3", 5, (2,), (2,))),
+    )  # fmt: skip
+    wait = rebalance_wait(group)
+    (one,) = wait.awaited
+    assert (one.identity, one.epoch, dict(one.holds)) == ("s-1", 4, {"orders": (1,)})
+    assert wait.headline == "waits for s-1"
+    assert wait.lines() == [
+        (
+            "s-1: at epoch 4; still holds orders[1]; if it has stopped, it is removed 45s after its last heartbeat; if it "
+            "lives and does not give them up, it is fenced after max.poll.interval.ms"
+        )
+    ]
+
+
+def test_a_record_names_the_members_of_its_generation():
+    record = GroupSnapshot(
+        group_id="g", type="classic", state="Stable", session_timeout_ms=45_000, rebalance_timeout_ms=300_000,
+        members=(MemberSnapshot(member_id="s-1-id", group_instance_id="s-1"),),
+    )  # fmt: skip
+    assert logged_members(record) == [was("s-1")]
+    assert logged_members(None) is None
