@@ -10,7 +10,8 @@ from kgm.assignors.unsupported_groups import refuse_unsupported
 from kgm.java.re2j import compiled
 from kgm.model.assignment import Partitions
 from kgm.model.errors import UsageError
-from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, snapshot_from_json
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.model.snapshot_json import snapshot_from_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,8 @@ from typing import Any, Protocol
 
 from kgm.model.assignment import count
 from kgm.model.errors import KgmError, UsageError
-from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, snapshot_from_json
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.model.snapshot_json import snapshot_from_json
 from kgm.simulation.bounce import SEED, simulate
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, WhatIf

@@ -15,7 +15,7 @@ from kgm.client.transport.bootstrap import parse_bootstrap
 from kgm.client.transport.connection import MAX_ANSWER_BYTES, Plaintext
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import KgmError, UnreachableError, UsageError
-from kgm.model.snapshot import snapshot_from_json
+from kgm.model.snapshot_json import snapshot_from_json
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
 from tests.client.faults import Edit, Raw

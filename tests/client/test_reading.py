@@ -5,6 +5,7 @@ import time
 import pytest
 
 from kgm.client import connect
+from kgm.client.failures import MissingGroupError
 from kgm.client.requests import GroupDescription
 from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.brokers import BrokerNode, Brokers
@@ -116,7 +117,7 @@ def test_an_answer_that_leaves_a_group_out_is_asked_again(cluster, proxy, group)
     [
         (ErrorCode.GROUP_AUTHORIZATION_FAILED, AuthorizationError),
         (ErrorCode.INVALID_GROUP_ID, BrokerError),
-        (ErrorCode.GROUP_ID_NOT_FOUND, NotFoundError),
+        (ErrorCode.GROUP_ID_NOT_FOUND, MissingGroupError),
         (999, BrokerError),
     ],
 )

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kgm.client import connect
-from kgm.model.snapshot import snapshot_from_json
+from kgm.model.snapshot_json import snapshot_from_json
 from kgm.operations.doctor.diagnosis import run_checks
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.removal.preview import preview_moves

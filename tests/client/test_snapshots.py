@@ -4,7 +4,8 @@ import pytest
 
 from kgm.client.requests import GroupDescription
 from kgm.client.snapshots import group_without_offsets, roster, snapshot
-from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, TopicSnapshot, snapshot_from_json
+from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, TopicSnapshot
+from kgm.model.snapshot_json import snapshot_from_json
 from kgm.protocol.messages import consumer_group_describe_response as consumer
 from kgm.protocol.messages import describe_groups_response as classic
 from kgm.protocol.messages import share_group_describe_response as share

@@ -13,9 +13,10 @@ from kgm.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestTopic,
 )
 from kgm.records.batch import ProducerInfo, parse_batch
-from kgm.records.compaction import _Cleaning, _Transactions
+from kgm.records.compaction import _Cleaning
 from kgm.records.log import OffsetsLog
 from kgm.records.record import decode_record
+from kgm.records.transactions import LogTransactions
 from tests.coordinator.classic.test_stateful import hard
 from tests.coordinator.harness import Harness, subscription
 
@@ -173,7 +174,7 @@ def test_putting_records_off_makes_no_difference(history):
 
 def compacted(batches, first, last, *, now_ms=0):
     """The batches with a window compacted: what Kafka's cleaner would make of it, tombstones kept."""
-    transactions = _Transactions()
+    transactions = LogTransactions()
     for batch in batches:
         transactions.see(batch)
     window = batches[first:last]
@@ -190,10 +191,10 @@ def compacted(batches, first, last, *, now_ms=0):
 
 def stable_end(batches):
     """Where the first transaction begins that never ends: no cleaner goes further."""
-    transactions = _Transactions()
+    transactions = LogTransactions()
     for batch in batches:
         transactions.see(batch)
-    first = min(transactions.open_since.values(), default=batches[-1].last_offset + 1)
+    first = transactions.stable_offset(batches[-1].last_offset + 1)
     return sum(batch.last_offset < first for batch in batches)
 
 

@@ -7,14 +7,8 @@ from dataclasses import replace
 import pytest
 
 from kgm.model.errors import UsageError
-from kgm.model.snapshot import (
-    CoordinatorNode,
-    GroupSnapshot,
-    MemberSnapshot,
-    OffsetSnapshot,
-    TopicSnapshot,
-    snapshot_from_json,
-)
+from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
+from kgm.model.snapshot_json import snapshot_from_json
 
 GROUP = GroupSnapshot(
     group_id="orders",

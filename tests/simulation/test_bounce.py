@@ -10,7 +10,8 @@ import pytest
 from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.model.client_library import stated_library
 from kgm.model.errors import NotFoundError, RefusedError, TimedOutError, UsageError
-from kgm.model.snapshot import OffsetSnapshot, TopicSnapshot, snapshot_from_json
+from kgm.model.snapshot import OffsetSnapshot, TopicSnapshot
+from kgm.model.snapshot_json import snapshot_from_json
 from kgm.simulation.bounce import Simulation, simulate
 from kgm.simulation.compare import compare
 from kgm.simulation.draws.executor import ParallelDrawExecutor

@@ -7,7 +7,8 @@ import sys
 from typing import Any
 
 from kgm.model.errors import MissingFileError, UsageError
-from kgm.model.snapshot import GroupSnapshot, snapshot_from_json
+from kgm.model.snapshot import GroupSnapshot
+from kgm.model.snapshot_json import snapshot_from_json
 
 _HINT = "kgm describe GROUP -o json > SNAPSHOT"
 

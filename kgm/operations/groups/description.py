@@ -66,7 +66,6 @@ def describe(cluster: AdminClient, request: DescriptionRequest, order: Partition
         from kgm.client.lag_times import with_commit_ages, with_lag_times
 
         groups = with_commit_ages(cluster, with_lag_times(cluster, groups))
-    missing = tuple(unread(cluster))
     rows = None
     if request.partitions is not None:
         from kgm.operations.groups.partitions import absent_partitions, partition_rows
@@ -77,10 +76,14 @@ def describe(cluster: AdminClient, request: DescriptionRequest, order: Partition
             concerned = {row.group_id for row in rows}
             groups = [group for group in groups if group.group_id in concerned]
     if groups and request.is_complete:
-        groups = _completed(cluster, groups)
+        groups = cluster.with_kafka_versions(groups)
+    # The log tells when the delay of a Connect group began, and so when it ends.
+    if request.is_complete or any(group.rebalance_delay_ms for group in groups):
+        groups = _with_logged(cluster, groups)
+    waits = tuple(_waits(cluster, groups))
     return DescribedGroups(
-        groups=tuple(groups), partitions=rows, errors=tuple(errors), unread=missing, listing=selection.listing,
-        waits=tuple(_waits(cluster, groups)),
+        groups=tuple(groups), partitions=rows, errors=tuple(errors), listing=selection.listing, waits=waits,
+        unread=tuple(unread(cluster)),
     )  # fmt: skip
 
 
@@ -96,9 +99,8 @@ def _waits(cluster: AdminClient, groups: list[GroupSnapshot]) -> Iterator[Rebala
             yield wait
 
 
-def _completed(cluster: AdminClient, groups: list[GroupSnapshot]) -> list[GroupSnapshot]:
-    groups = cluster.with_kafka_versions(groups)
-    if len(groups) > _MOST_COMPLETED:
+def _with_logged(cluster: AdminClient, groups: list[GroupSnapshot]) -> list[GroupSnapshot]:
+    if not 0 < len(groups) <= _MOST_COMPLETED:
         return groups
     from kgm.client.offsets_topic.last_rebalance import all_with_logged_timeouts
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kgm.model.errors import UsageError
-from kgm.model.snapshot import GroupSnapshot, snapshot_from_json
+from kgm.model.snapshot import GroupSnapshot
+from kgm.model.snapshot_json import snapshot_from_json
 from kgm.operations.rollout.expectation import StepCounts, StepExpectation
 from kgm.operations.rollout.journal import JournalKind, JournalLine, PlanMark
 from kgm.operations.rollout.spec import RolloutSpec

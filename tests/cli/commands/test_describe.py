@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from kgm.model.snapshot import snapshot_from_json
+from kgm.model.snapshot_json import snapshot_from_json
 from kgm.server import serve_in_thread
 from tests.cli.runner import Run, kgm
 from tests.kafka.members import RdMembers, wait_settled

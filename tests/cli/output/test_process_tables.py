@@ -9,7 +9,8 @@ import pytest
 from kgm.cli.output.group_tables import members_table
 from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.report import Report, rendered
-from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, snapshot_from_json
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.model.snapshot_json import snapshot_from_json
 from kgm.model.work import MemberWork, UserData
 
 PROCESSES = ("0f0e8a44-0000-4000-8000-000000000001", "0f0e8a44-0000-4000-8000-000000000002")

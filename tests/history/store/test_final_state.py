@@ -6,7 +6,7 @@ from kgm.history.in_process import derive_source
 from kgm.history.rows import GroupEpochRow
 from kgm.history.store.final_state import final_groups
 from kgm.history.store.query import RowFilter
-from kgm.model.snapshot import snapshot_from_json
+from kgm.model.snapshot_json import snapshot_from_json
 from tests.records.real_logs import DATA, groups
 
 pytestmark = pytest.mark.slow

@@ -16,6 +16,7 @@ from kgm.operations.plan.search import PlanTask, find_plans
 from kgm.operations.plan.shapes import shapes_of
 from kgm.simulation.bounce import Simulation
 from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling, Stop
+from kgm.text.names import in_order, natural
 from tests.simulation.groups import ids, made_up
 
 STATIC, DYNAMIC = Membership.STATIC, Membership.DYNAMIC
@@ -40,14 +41,14 @@ def is_no_worse(mine, others, same_time=0.05):
 
 def everything(group, restart_time_ms, stop):
     """(stopped, handovers, rebalances, duration) of every way, each a median of the same draws, by hand."""
-    members = sorted(ids(group))
+    members = in_order(ids(group))
     ways = [None] + [
         Rolling(max_unavailable=size, pause_ms=pause) for size in range(1, len(members)) for pause in PAUSES_MS
     ]
     owned = {member.identity: sum(map(len, member.assignment.values())) for member in group.members}
     orders = {
-        tuple(members), tuple(sorted(members, key=lambda name: (hosts(group)[name], name))),
-        tuple(sorted(members, key=lambda name: (owned[name], name))),
+        tuple(members), tuple(sorted(members, key=lambda name: (natural(hosts(group)[name]), natural(name)))),
+        tuple(sorted(members, key=lambda name: (owned[name], natural(name)))),
     }  # fmt: skip
     costs = []
     is_static = any(member.group_instance_id is not None for member in group.members)

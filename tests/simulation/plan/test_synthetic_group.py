@@ -3,7 +3,8 @@ import json
 import pytest
 
 from kgm.model.errors import KgmError, UsageError
-from kgm.model.snapshot import TopicSnapshot, snapshot_from_json
+from kgm.model.snapshot import TopicSnapshot
+from kgm.model.snapshot_json import snapshot_from_json
 from kgm.simulation.plan.bounce_plan import WhatIf
 from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.plan.synthetic_group import synthetic_group

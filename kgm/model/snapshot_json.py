@@ -1,0 +1,233 @@
+"""Reads snapshots of groups from JSON: hand-written and foreign files too, so everything is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kgm.model.assignment import Partitions
+from kgm.model.client_library import CONFIDENCES, ClientLibrary, stated_library
+from kgm.model.errors import UsageError
+from kgm.model.snapshot import (
+    GROUP_TYPES,
+    CoordinatorNode,
+    GroupSnapshot,
+    MemberSnapshot,
+    OffsetSnapshot,
+    TopicSnapshot,
+)
+from kgm.model.uuids import uuid_of
+from kgm.model.work import LIST_KEYS, TEXT_KEYS, MemberWork, UserData
+
+
+def snapshot_from_json(data: Any) -> GroupSnapshot:
+    """Read one group of `data.groups[]`. Raises UsageError, which names the wrong key."""
+    group = _Reader(data, "group")
+    coordinator = group.get("coordinator", (dict,), optional=True)
+    members = tuple(_member(item, i) for i, item in enumerate(group.array("members")))
+    _check_unique("member_id", [member.member_id for member in members])
+    _check_unique("group_instance_id", [one.group_instance_id for one in members if one.group_instance_id is not None])
+    return GroupSnapshot(
+        group_id=group.text("group_id"),
+        type=group.choice("type", GROUP_TYPES),
+        state=group.text("state"),
+        protocol_type=group.get("protocol_type", (str,), optional=True),
+        assignor=group.get("assignor", (str,), optional=True),
+        coordinator=None if coordinator is None else _coordinator(coordinator),
+        generation=group.get("generation", (int,), optional=True),
+        group_epoch=group.get("group_epoch", (int,), optional=True),
+        assignment_epoch=group.get("assignment_epoch", (int,), optional=True),
+        session_timeout_ms=group.get("session_timeout_ms", (int,), optional=True),
+        rebalance_timeout_ms=group.get("rebalance_timeout_ms", (int,), optional=True),
+        topics=tuple(_topic(item, i) for i, item in enumerate(group.array("topics"))),
+        members=members,
+        offsets=tuple(_offset(item, i) for i, item in enumerate(group.array("offsets"))),
+        kafka_versions=group.names("kafka_versions"),
+        leader=group.get("leader", (str,), optional=True),
+        leader_library=_library(group, "leader_library"),
+        deleted_topics=group.names("deleted_topics") or (),
+        may_lack_offsets=group.get("may_lack_offsets", (bool,), optional=True) is True,
+        next_rebalance_at=group.get("next_rebalance_at", (str,), optional=True),
+        is_settled=group.get("is_settled", (bool,), optional=True),
+        rebalance_delay_ms=group.get("rebalance_delay_ms", (int,), optional=True),
+        unassigned_until=group.get("unassigned_until", (str,), optional=True),
+        topology_epoch=group.get("topology_epoch", (int,), optional=True),
+    )
+
+
+def _check_unique(key: str, names: list[str]) -> None:
+    """Raises UsageError for members that share what belongs to one of them."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"members: {key} {twice!r} occurs twice")
+
+
+class _Reader:
+    """One JSON object and its place, which errors name."""
+
+    def __init__(self, data: Any, where: str) -> None:
+        if not isinstance(data, Mapping):
+            raise UsageError(f"{where} is not a JSON object")
+        self.data, self.where = data, where
+
+    def get(self, key: str, kinds: tuple[type, ...], *, optional: bool = False) -> Any:
+        value = self.data.get(key)
+        if value is None and optional:
+            return None
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            wanted = " or ".join(kind.__name__ for kind in kinds)
+            raise UsageError(f"{self.where}.{key} is {'missing' if value is None else 'not ' + wanted}")
+        if isinstance(value, str):
+            _check_text(value, f"{self.where}.{key}")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise UsageError(f"{self.where}.{key} has more than 64 bits")
+        return value
+
+    def text(self, key: str) -> str:
+        value: str = self.get(key, (str,))
+        return value
+
+    def choice(self, key: str, allowed: tuple[str, ...]) -> str:
+        value = self.text(key)
+        if value not in allowed:
+            raise UsageError(f"{self.where}.{key} is {value!r}; it can be {', '.join(allowed)}")
+        return value
+
+    def array(self, key: str) -> list[Any]:
+        value: list[Any] | None = self.get(key, (list,), optional=True)
+        return value or []
+
+    def names(self, key: str) -> tuple[str, ...] | None:
+        value = self.get(key, (list,), optional=True)
+        if value is None:
+            return None
+        if not all(isinstance(name, str) for name in value):
+            raise UsageError(f"{self.where}.{key} is not a list of names")
+        for name in value:
+            _check_text(name, f"{self.where}.{key}")
+        return tuple(value)
+
+    def partitions(self, key: str, *, optional: bool = False) -> Partitions | None:
+        value = self.get(key, (dict,), optional=optional)
+        if value is None:
+            return None
+        for topic in value:
+            _check_text(topic, f"{self.where}.{key}")
+        return {topic: tuple(sorted({*_numbers(some, f"{self.where}.{key}.{topic}")})) for topic, some in value.items()}
+
+    def listed(self, key: str) -> Partitions | None:
+        """Partitions by topic, both in the order in which they are written."""
+        value = self.get(key, (list,), optional=True)
+        if value is None:
+            return None
+        rows = [_Reader(row, f"{self.where}.{key}[{number}]") for number, row in enumerate(value)]
+        return {
+            row.text("topic"): tuple(dict.fromkeys(_numbers(row.array("partitions"), f"{row.where}.partitions")))
+            for row in rows
+        }
+
+
+def _check_text(text: str, where: str) -> None:
+    """Raises UsageError for half of a surrogate pair, which JSON can have and Kafka's strings, in UTF-8, cannot."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{where} is not a text: it has half of a surrogate pair") from None
+
+
+def _numbers(value: Any, where: str) -> list[int]:
+    if not isinstance(value, list) or not all(type(p) is int and 0 <= p < 2**31 for p in value):
+        raise UsageError(f"{where} is not a list of partitions")
+    return value
+
+
+def _coordinator(data: Any) -> CoordinatorNode:
+    reader = _Reader(data, "group.coordinator")
+    return CoordinatorNode(id=reader.get("id", (int,)), host=reader.text("host"), port=reader.get("port", (int,)))
+
+
+def _topic(data: Any, index: int) -> TopicSnapshot:
+    reader = _Reader(data, f"topics[{index}]")
+    partitions = reader.get("partitions", (int,))
+    if partitions < 0:
+        raise UsageError(f"topics[{index}].partitions is negative")
+    written = reader.get("topic_id", (str,), optional=True)
+    topic_id = None if written is None else uuid_of(written)
+    if written is not None and topic_id is None:
+        raise UsageError(f"topics[{index}].topic_id is {written!r}, which is not a topic id")
+    return TopicSnapshot(name=reader.text("name"), partitions=partitions, topic_id=topic_id)
+
+
+def _member(data: Any, index: int) -> MemberSnapshot:
+    reader = _Reader(data, f"members[{index}]")
+    subscription = _Reader(reader.get("subscription", (dict,), optional=True) or {}, f"members[{index}].subscription")
+    return MemberSnapshot(
+        member_id=reader.text("member_id"),
+        group_instance_id=reader.get("group_instance_id", (str,), optional=True),
+        client_id=reader.get("client_id", (str,), optional=True) or "",
+        client_host=reader.get("client_host", (str,), optional=True) or "",
+        rack=reader.get("rack", (str,), optional=True),
+        member_epoch=reader.get("member_epoch", (int,), optional=True),
+        status=reader.get("status", (str,), optional=True) or "unknown",
+        topics=subscription.names("topics"),
+        regex=subscription.get("regex", (str,), optional=True),
+        assignment=reader.partitions("assignment", optional=True) or {},
+        target_assignment=reader.partitions("target_assignment", optional=True),
+        lag=reader.get("lag", (int,), optional=True),
+        lag_ms=reader.get("lag_ms", (int,), optional=True),
+        protocol=reader.get("protocol", (str,), optional=True),
+        client_library=_library(reader, "client_library"),
+        listed_at=reader.get("listed_at", (int,), optional=True),
+        listed_target=reader.listed("listed_target"),
+        is_readable=reader.get("is_readable", (bool,), optional=True) is not False,
+        session_timeout_ms=reader.get("session_timeout_ms", (int,), optional=True),
+        rebalance_timeout_ms=reader.get("rebalance_timeout_ms", (int,), optional=True),
+        work=_work(reader),
+        user_data=_user_data(reader),
+    )
+
+
+def _work(reader: _Reader) -> MemberWork | None:
+    values: dict[str, Any] = {key: reader.get(key, (str,), optional=True) for key in TEXT_KEYS}
+    values |= {key: reader.names(key) for key in LIST_KEYS}
+    work = MemberWork(topology_epoch=reader.get("topology_epoch", (int,), optional=True), **values)
+    return None if work == MemberWork() else work
+
+
+def _user_data(reader: _Reader) -> UserData | None:
+    value = reader.get("assignment_user_data", (dict,), optional=True)
+    if value is None:
+        return None
+    one = _Reader(value, f"{reader.where}.assignment_user_data")
+    return UserData(length=one.get("length", (int,)), sha256=one.text("sha256"))
+
+
+def _library(reader: _Reader, key: str) -> ClientLibrary | None:
+    """None where nothing is known. Snapshots of kgm up to 0.1 have a name."""
+    value = reader.get(key, (dict, str), optional=True)
+    if value is None or isinstance(value, str):
+        return stated_library(value)
+    one = _Reader(value, f"{reader.where}.{key}")
+    name = one.get("name", (str,), optional=True)
+    confidence = one.choice("confidence", CONFIDENCES)
+    evidence, candidates = one.names("evidence") or (), one.names("candidates") or ()
+    if name is None and not evidence and not candidates:
+        return None
+    return ClientLibrary(name=name, confidence=confidence, evidence=evidence, candidates=candidates)
+
+
+def _offset(data: Any, index: int) -> OffsetSnapshot:
+    reader = _Reader(data, f"offsets[{index}]")
+    return OffsetSnapshot(
+        topic=reader.text("topic"),
+        partition=reader.get("partition", (int,)),
+        committed=reader.get("committed", (int,), optional=True),
+        end=reader.get("end", (int,), optional=True),
+        lag=reader.get("lag", (int,), optional=True),
+        group_instance_id=reader.get("group_instance_id", (str,), optional=True),
+        member_id=reader.get("member_id", (str,), optional=True),
+        lost=reader.get("lost", (int,), optional=True),
+        lag_ms=reader.get("lag_ms", (int,), optional=True),
+        commit_age_ms=reader.get("commit_age_ms", (int,), optional=True),
+    )
