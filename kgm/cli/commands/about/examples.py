@@ -98,7 +98,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     ),
     "config view": (("kgm config view --show-origin", "each setting, and where it comes from"),),
     "config test": (("kgm config test --profile prod", "why the connection fails"),),
-    "demo": (("kgm demo", "the whole workflow, in about ten seconds"),),
+    "demo": (("kgm demo", "the whole workflow, in about half a minute"),),
     "completion": (
         ("kgm completion bash --install", "for all new shells"),
         ("source <(kgm completion zsh)", "for this shell"),
