@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kgm.client.offsets_topic import partition_log
 from kgm.client.offsets_topic.member_activity import ActivityRecord, CommitRecord, GroupActivity
-from kgm.client.snapshots import with_lag
 from kgm.client.transport.parallel import run_parallel
 from kgm.model.errors import AuthorizationError, DecodeError, ErrorCode, KgmError, UnreachableError
-from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
+from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot, with_lag
 from kgm.records.batch import decode_batches
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from kgm.model.snapshot import (
     MemberSnapshot,
     OffsetSnapshot,
     TopicSnapshot,
-    largest,
+    with_lag,
 )
 from kgm.model.work import CONNECT_PROTOCOL_TYPE, STREAMS_ASSIGNOR, UserData
 from kgm.protocol.subscription import (
@@ -446,13 +446,3 @@ def _after_start(row: tuple[Any, ...], start: int) -> tuple[Any, ...]:
     if at is None or end is None or not at < start <= end:
         return row
     return (topic, number, at, end, end - start, *owner, start - at, None if start < end else 0, age_ms)
-
-
-def with_lag(member: MemberSnapshot, offsets: Sequence[OffsetSnapshot]) -> MemberSnapshot:
-    """The member with its lag and lag_ms, `offsets` being the rows of its partitions."""
-    lags = [row.known_lag for row in offsets]
-    if not lags:
-        return member
-    known = [lag for lag in lags if lag is not None]
-    lag_ms = largest([row.known_lag_ms for row in offsets])
-    return replace(member, lag=sum(known) if len(known) == len(lags) else None, lag_ms=lag_ms)

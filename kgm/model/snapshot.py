@@ -338,5 +338,15 @@ def largest(spans_ms: Sequence[int | None]) -> int | None:
     return max(known) if known and len(known) == len(spans_ms) else None
 
 
+def with_lag(member: MemberSnapshot, offsets: Sequence[OffsetSnapshot]) -> MemberSnapshot:
+    """The member with its lag and lag_ms, `offsets` being the rows of its partitions."""
+    lags = [row.known_lag for row in offsets]
+    if not lags:
+        return member
+    known = [lag for lag in lags if lag is not None]
+    lag_ms = largest([row.known_lag_ms for row in offsets])
+    return replace(member, lag=sum(known) if len(known) == len(lags) else None, lag_ms=lag_ms)
+
+
 def _sorted(partitions: Partitions) -> dict[str, list[int]]:
     return {topic: sorted(partitions[topic]) for topic in sorted(partitions)}

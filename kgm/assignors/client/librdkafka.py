@@ -14,7 +14,6 @@ The order of members is that of the JoinGroup response, the order of topics that
 """
 
 import dataclasses
-import heapq
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final
@@ -22,7 +21,7 @@ from typing import Final
 from kgm.assignors.client.librdkafka_alike import assign_alike
 from kgm.assignors.client.range import assign_blocks
 from kgm.assignors.client.sticky_claims import Racks, named_generation_of
-from kgm.assignors.client.sticky_general import GeneralBuilder, fewest_subscribers_first
+from kgm.assignors.client.sticky_general import GeneralBuilder, fewest_subscribers_first, largest_first
 from kgm.assignors.client.sticky_moves import Movements
 from kgm.assignors.contract import Assigned, GroupSpec, MemberSpec
 from kgm.assignors.partition_numbers import NO_OWNER, Layout, client_layout
@@ -169,16 +168,7 @@ def _order(group: GroupSpec, layout: Layout, subscribed: Sequence[Sequence[int]]
     ]
     ids = [_utf8(member.member_id) for member in group.members if member.topics]
     last_first = {position: rank for rank, position in enumerate(sorted(range(len(ids)), key=ids.__getitem__)[::-1])}
-    heap = [(-len(numbers), last_first[position], position) for position, numbers in enumerate(queues) if numbers]
-    heapq.heapify(heap)
-    order = []
-    while heap:
-        left, rank, position = heap[0]
-        order.append(queues[position].pop())
-        if queues[position]:
-            heapq.heapreplace(heap, (left + 1, rank, position))
-        else:
-            heapq.heappop(heap)
+    order = largest_first(queues, last_first)
     # ... then the rest, in the order of a map: the last one first.
     taken = set(order)
     rest = chain.from_iterable(reversed(layout.range(topic)) for topic in reversed(_in_metadata(group, layout)))

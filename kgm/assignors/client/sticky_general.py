@@ -38,6 +38,22 @@ def fewest_subscribers_first(layout: Layout, subscribed: Sequence[Sequence[int]]
     return [number for topic in order for number in layout.range(topic)]
 
 
+def largest_first(queues: Sequence[list[int]], rank: Mapping[int, int]) -> list[int]:
+    """The partitions of all queues, one at a time from the longest queue, by rank among equally long ones. Each queue
+    is emptied from its end."""
+    heap = [(-len(queue), rank[position], position) for position, queue in enumerate(queues) if queue]
+    heapq.heapify(heap)
+    order = []
+    while heap:
+        left, place, position = heap[0]
+        order.append(queues[position].pop())
+        if queues[position]:
+            heapq.heapreplace(heap, (left + 1, place, position))
+        else:
+            heapq.heappop(heap)
+    return order
+
+
 class GeneralBuilder:
     """One computation. Members are positions in an order that does not matter, partitions are numbers.
 

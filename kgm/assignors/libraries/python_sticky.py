@@ -7,11 +7,10 @@ topics and name them in the same order; otherwise by topic, those with the fewes
 could go back instead of another one that has moved, they take any that the hashes of this process put first; here it is
 the one that moved first.)"""
 
-import heapq
 from collections.abc import Callable, Sequence
 
 from kgm.assignors.client.sticky_claims import NO_GENERATION, Racks
-from kgm.assignors.client.sticky_general import GeneralBuilder, fewest_subscribers_first
+from kgm.assignors.client.sticky_general import GeneralBuilder, fewest_subscribers_first, largest_first
 from kgm.assignors.client.sticky_moves import Movements
 from kgm.assignors.contract import GroupSpec, MemberSpec
 from kgm.assignors.libraries.order import utf8_key
@@ -72,16 +71,7 @@ def _order(
         queue.sort(key=lambda number: (number in older, number))
     ids = sorted(range(len(members)), key=lambda position: utf8_key(members[position].member_id), reverse=True)
     rank = {position: place for place, position in enumerate(ids)}
-    heap = [(-len(queue), rank[position], position) for position, queue in enumerate(queues) if queue]
-    heapq.heapify(heap)
-    order = []
-    while heap:
-        left, place, position = heap[0]
-        order.append(queues[position].pop())
-        if queues[position]:
-            heapq.heapreplace(heap, (left + 1, place, position))
-        else:
-            heapq.heappop(heap)
+    order = largest_first(queues, rank)
     taken = set(order)
     return [*order, *(number for number in by_topic if number not in taken)]
 

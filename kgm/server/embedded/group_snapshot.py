@@ -16,7 +16,7 @@ from kgm.model.snapshot import (
     MemberSnapshot,
     OffsetSnapshot,
     TopicSnapshot,
-    largest,
+    with_lag,
 )
 from kgm.protocol.subscription import (
     PROTOCOL_TYPE,
@@ -53,7 +53,10 @@ def group_snapshot(cluster: EmbeddedCluster, group_id: str, host: str) -> GroupS
         assignment_epoch=view.assignment_epoch,
         session_timeout_ms=_session_timeout_ms(cluster, group_id) if is_consumer else None,
         topics=_topics(cluster, members, offsets),
-        members=tuple(_with_lag(member, offsets) for member in sorted(members, key=lambda member: member.identity)),
+        members=tuple(
+            with_lag(member, [row for row in offsets if row.member_id == member.member_id])
+            for member in sorted(members, key=lambda member: member.identity)
+        ),
         offsets=offsets,
         leader_library=leader_library,
         kafka_versions=(str(cluster.settings.kafka_version),),
@@ -193,16 +196,6 @@ def _offsets(
             )
         )
     return tuple(rows)
-
-
-def _with_lag(member: MemberSnapshot, offsets: tuple[OffsetSnapshot, ...]) -> MemberSnapshot:
-    """The member with the sum over its partitions; None without any, or if the lag of one is unknown. A partition
-    without records and without a committed offset has lag 0."""
-    own = [row for row in offsets if row.member_id == member.member_id]
-    lags = [row.known_lag for row in own]
-    known = [lag for lag in lags if lag is not None]
-    lag_ms = largest([row.known_lag_ms for row in own])
-    return replace(member, lag=sum(known) if own and len(known) == len(lags) else None, lag_ms=lag_ms)
 
 
 def _topics(
