@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Random plans that `kgm rollout` carries out with real clients on a real Kafka: how often reality was as foretold.
+"""Random plans that `kgm rollout` carries out with real clients on a real Kafka: how often reality was as predicted.
 
 usage: python bench/rollouts.py [--plans N] [--seed N] [--threads N]      (needs Java 17 and Maven; starts a broker)
 
 Each plan has a group of its own: librdkafka or Java consumers, classic or KIP-848, static or dynamic, an assignor, 2 to 5
 members, all together or in batches, some static ones removed before they start again. kgm predicts each step, runs a command that stops and starts the consumer, watches, and
-compares; it ends with 0 only if every step was as foretold. Beside that, the consumers are asked: each was restarted once,
+compares; it ends with 0 only if every step was as predicted. Beside that, the consumers are asked: each was restarted once,
 and together they own every partition once."""
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def main():
                 flush=True,
             )
     held = sum(code == 0 and agrees for code, _, agrees in results)
-    print(f"\n{held} of {len(plans)} plans were carried out as foretold (seed {arguments.seed})")
+    print(f"\n{held} of {len(plans)} plans were carried out as predicted (seed {arguments.seed})")
 
 
 if __name__ == "__main__":

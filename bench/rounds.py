@@ -9,7 +9,7 @@ must be equal; 10 partitions a member, a restart takes 5 s, the processes are ha
 or of --libraries in turn (`sticky` is Java's only), one at a time or --at-once. `uniform` and `consumer-range` are groups
 of the consumer protocol (KIP-848): there heartbeats are played in bulk, in arrays those of members that an epoch does not
 concern, without messages those of the others. `static` is a group of static members (`range`) that no rebalance follows:
-heartbeats of everybody else are handed in together.
+heartbeats of all other members are handed in together.
 Each run is another draw, and the first one has the usual timing. The sizes of --large are played in bulk only: the
 plain path takes minutes. "budget s" is what the draw costs by the count of --budget, which knows no clock
 (`kgm.simulation.draws.budget`). The last table is one prediction of --drawn members with --draws draws, on one core and

@@ -75,7 +75,7 @@ _kgm() {
         esac
         case $command in
         '')
-            case $word in list|describe|remove-members|simulate-bounce|drain|plan|rollout|scale-in|watch|wait|doctor|diff|export|assign|serve|audit|demo|completion|version|help|history|config) command+="${command:+ }$word" ;; *) break ;; esac
+            case $word in list|describe|watch|wait|diff|doctor|export|simulate-bounce|drain|plan|assign|rollout|scale-in|remove-members|audit|serve|demo|completion|version|help|history|config) command+="${command:+ }$word" ;; *) break ;; esac
             ;;
         'history')
             case $word in capture|build|rebalances|explain|timeline|movement|churn|zombies|timeouts|decode|verify|simulate-fleet) command+="${command:+ }$word" ;; *) break ;; esac
@@ -98,7 +98,7 @@ _kgm() {
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
         if [[ $cur == -* ]]; then _kgm_words '--version -h --help -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug' "$cur"; return; fi
-        _kgm_words 'list describe remove-members simulate-bounce drain plan rollout scale-in watch wait doctor diff export assign serve audit demo completion version help history config' "$cur"
+        _kgm_words 'list describe watch wait diff doctor export simulate-bounce drain plan assign rollout scale-in remove-members audit serve demo completion version help history config' "$cur"
         ;;
     'list')
         case $prev in
@@ -135,15 +135,17 @@ _kgm() {
         if [[ $cur == -* ]]; then _kgm_words '-g --group --match --all-groups --members --offsets --state --verbose --topic --partition --only-lagging --unowned --lag-time --sort -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
-    'remove-members')
+    'watch')
         case $prev in
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
-        -i|--instance-ids) _kgm_value 'instance-ids,' "$cur"; return ;;
-        -m|--member-ids) _kgm_value 'member-ids,' "$cur"; return ;;
-        --from-file) _kgm_value 'file' "$cur"; return ;;
         --match) _kgm_value '' "$cur"; return ;;
-        --reason) _kgm_value '' "$cur"; return ;;
-        --guard-window) _kgm_value '' "$cur"; return ;;
+        --interval) _kgm_value '' "$cur"; return ;;
+        --until) _kgm_value '' "$cur"; return ;;
+        --settle) _kgm_value '' "$cur"; return ;;
+        --baseline) _kgm_value 'file' "$cur"; return ;;
+        --max-rebalances) _kgm_value '' "$cur"; return ;;
+        --expect-members) _kgm_value '' "$cur"; return ;;
+        --count) _kgm_value '' "$cur"; return ;;
         -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
         --command-config) _kgm_value 'file' "$cur"; return ;;
         -X) _kgm_value '' "$cur"; return ;;
@@ -152,7 +154,78 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group -i --instance-ids -m --member-ids --from-file --match --reason --dry-run -y --yes --allow-live --assume-stopped --ignore-missing --guard-window --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --interval --until --settle --baseline --expect-no-moves --max-rebalances --expect-members --count -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        _kgm_value 'groups' "$cur"
+        ;;
+    'wait')
+        case $prev in
+        -g|--group) _kgm_value 'groups' "$cur"; return ;;
+        --for) _kgm_value words "$cur" 'stable settled empty members'; return ;;
+        --settle) _kgm_value '' "$cur"; return ;;
+        --interval) _kgm_value '' "$cur"; return ;;
+        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
+        --command-config) _kgm_value 'file' "$cur"; return ;;
+        -X) _kgm_value '' "$cur"; return ;;
+        --profile) _kgm_value 'profiles' "$cur"; return ;;
+        --timeout) _kgm_value '' "$cur"; return ;;
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --for --settle --interval --must-exist -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        _kgm_value 'groups' "$cur"
+        ;;
+    'diff')
+        case $prev in
+        -g|--group) _kgm_value 'groups' "$cur"; return ;;
+        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
+        --command-config) _kgm_value 'file' "$cur"; return ;;
+        -X) _kgm_value '' "$cur"; return ;;
+        --profile) _kgm_value 'profiles' "$cur"; return ;;
+        --timeout) _kgm_value '' "$cur"; return ;;
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --exit-code -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        _kgm_value 'file' "$cur"
+        ;;
+    'doctor')
+        case $prev in
+        -g|--group) _kgm_value 'groups' "$cur"; return ;;
+        --match) _kgm_value '' "$cur"; return ;;
+        --window) _kgm_value '' "$cur"; return ;;
+        --history) _kgm_value 'folder' "$cur"; return ;;
+        --check) _kgm_value '' "$cur"; return ;;
+        --fail-on) _kgm_value '' "$cur"; return ;;
+        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
+        --command-config) _kgm_value 'file' "$cur"; return ;;
+        -X) _kgm_value '' "$cur"; return ;;
+        --profile) _kgm_value 'profiles' "$cur"; return ;;
+        --timeout) _kgm_value '' "$cur"; return ;;
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --window --history --check --no-ignore --fail-on -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        _kgm_value 'groups' "$cur"
+        ;;
+    'export')
+        case $prev in
+        -g|--group) _kgm_value 'groups' "$cur"; return ;;
+        --match) _kgm_value '' "$cur"; return ;;
+        --listen) _kgm_value '' "$cur"; return ;;
+        --allow-host) _kgm_value '' "$cur"; return ;;
+        --textfile) _kgm_value 'file' "$cur"; return ;;
+        --interval) _kgm_value '' "$cur"; return ;;
+        --findings-every) _kgm_value '' "$cur"; return ;;
+        --max-series) _kgm_value '' "$cur"; return ;;
+        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
+        --command-config) _kgm_value 'file' "$cur"; return ;;
+        -X) _kgm_value '' "$cur"; return ;;
+        --profile) _kgm_value 'profiles' "$cur"; return ;;
+        --timeout) _kgm_value '' "$cur"; return ;;
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --listen --allow-host --textfile --interval --findings-every --lag-time --max-series -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'simulate-bounce')
@@ -267,6 +340,16 @@ _kgm() {
         if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match --all --restart-time --restart-times --history --stop --minimise --minimize --max-duration --max-unavailable --unit --keep-consuming --pause --session-timeout --heartbeat-interval --exec --exec-stop --assume-stopped --budget --library --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
+    'assign')
+        case $prev in
+        --from-file) _kgm_value 'file' "$cur"; return ;;
+        --assignor) _kgm_value words "$cur" 'range roundrobin sticky cooperative-sticky consumer-uniform consumer-range'; return ;;
+        --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '--from-file --assignor --library -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        ;;
     'rollout')
         case $prev in
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
@@ -336,108 +419,35 @@ _kgm() {
         if [[ $cur == -* ]]; then _kgm_words '-g --group --to --statefulset --first --kubernetes --namespace --selector --kubectl --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
-    'watch')
+    'remove-members')
         case $prev in
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
-        --match) _kgm_value '' "$cur"; return ;;
-        --interval) _kgm_value '' "$cur"; return ;;
-        --until) _kgm_value '' "$cur"; return ;;
-        --settle) _kgm_value '' "$cur"; return ;;
-        --baseline) _kgm_value 'file' "$cur"; return ;;
-        --max-rebalances) _kgm_value '' "$cur"; return ;;
-        --expect-members) _kgm_value '' "$cur"; return ;;
-        --count) _kgm_value '' "$cur"; return ;;
-        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
-        --command-config) _kgm_value 'file' "$cur"; return ;;
-        -X) _kgm_value '' "$cur"; return ;;
-        --profile) _kgm_value 'profiles' "$cur"; return ;;
-        --timeout) _kgm_value '' "$cur"; return ;;
-        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
-        --color) _kgm_value words "$cur" 'auto always never'; return ;;
-        esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --interval --until --settle --baseline --expect-no-moves --max-rebalances --expect-members --count -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
-        _kgm_value 'groups' "$cur"
-        ;;
-    'wait')
-        case $prev in
-        -g|--group) _kgm_value 'groups' "$cur"; return ;;
-        --for) _kgm_value words "$cur" 'stable settled empty members'; return ;;
-        --settle) _kgm_value '' "$cur"; return ;;
-        --interval) _kgm_value '' "$cur"; return ;;
-        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
-        --command-config) _kgm_value 'file' "$cur"; return ;;
-        -X) _kgm_value '' "$cur"; return ;;
-        --profile) _kgm_value 'profiles' "$cur"; return ;;
-        --timeout) _kgm_value '' "$cur"; return ;;
-        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
-        --color) _kgm_value words "$cur" 'auto always never'; return ;;
-        esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --for --settle --interval --must-exist -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
-        _kgm_value 'groups' "$cur"
-        ;;
-    'doctor')
-        case $prev in
-        -g|--group) _kgm_value 'groups' "$cur"; return ;;
-        --match) _kgm_value '' "$cur"; return ;;
-        --window) _kgm_value '' "$cur"; return ;;
-        --history) _kgm_value 'folder' "$cur"; return ;;
-        --check) _kgm_value '' "$cur"; return ;;
-        --fail-on) _kgm_value '' "$cur"; return ;;
-        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
-        --command-config) _kgm_value 'file' "$cur"; return ;;
-        -X) _kgm_value '' "$cur"; return ;;
-        --profile) _kgm_value 'profiles' "$cur"; return ;;
-        --timeout) _kgm_value '' "$cur"; return ;;
-        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
-        --color) _kgm_value words "$cur" 'auto always never'; return ;;
-        esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --window --history --check --no-ignore --fail-on -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
-        _kgm_value 'groups' "$cur"
-        ;;
-    'diff')
-        case $prev in
-        -g|--group) _kgm_value 'groups' "$cur"; return ;;
-        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
-        --command-config) _kgm_value 'file' "$cur"; return ;;
-        -X) _kgm_value '' "$cur"; return ;;
-        --profile) _kgm_value 'profiles' "$cur"; return ;;
-        --timeout) _kgm_value '' "$cur"; return ;;
-        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
-        --color) _kgm_value words "$cur" 'auto always never'; return ;;
-        esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --exit-code -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
-        _kgm_value 'file' "$cur"
-        ;;
-    'export')
-        case $prev in
-        -g|--group) _kgm_value 'groups' "$cur"; return ;;
-        --match) _kgm_value '' "$cur"; return ;;
-        --listen) _kgm_value '' "$cur"; return ;;
-        --allow-host) _kgm_value '' "$cur"; return ;;
-        --textfile) _kgm_value 'file' "$cur"; return ;;
-        --interval) _kgm_value '' "$cur"; return ;;
-        --findings-every) _kgm_value '' "$cur"; return ;;
-        --max-series) _kgm_value '' "$cur"; return ;;
-        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
-        --command-config) _kgm_value 'file' "$cur"; return ;;
-        -X) _kgm_value '' "$cur"; return ;;
-        --profile) _kgm_value 'profiles' "$cur"; return ;;
-        --timeout) _kgm_value '' "$cur"; return ;;
-        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
-        --color) _kgm_value words "$cur" 'auto always never'; return ;;
-        esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --listen --allow-host --textfile --interval --findings-every --lag-time --max-series -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
-        _kgm_value 'groups' "$cur"
-        ;;
-    'assign')
-        case $prev in
+        -i|--instance-ids) _kgm_value 'instance-ids,' "$cur"; return ;;
+        -m|--member-ids) _kgm_value 'member-ids,' "$cur"; return ;;
         --from-file) _kgm_value 'file' "$cur"; return ;;
-        --assignor) _kgm_value words "$cur" 'range roundrobin sticky cooperative-sticky consumer-uniform consumer-range'; return ;;
-        --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
+        --match) _kgm_value '' "$cur"; return ;;
+        --reason) _kgm_value '' "$cur"; return ;;
+        --guard-window) _kgm_value '' "$cur"; return ;;
+        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
+        --command-config) _kgm_value 'file' "$cur"; return ;;
+        -X) _kgm_value '' "$cur"; return ;;
+        --profile) _kgm_value 'profiles' "$cur"; return ;;
+        --timeout) _kgm_value '' "$cur"; return ;;
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '--from-file --assignor --library -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group -i --instance-ids -m --member-ids --from-file --match --reason --dry-run -y --yes --allow-live --assume-stopped --ignore-missing --guard-window --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        _kgm_value 'groups' "$cur"
+        ;;
+    'audit')
+        case $prev in
+        -g|--group) _kgm_value 'groups' "$cur"; return ;;
+        --since) _kgm_value '' "$cur"; return ;;
+        --operator) _kgm_value '' "$cur"; return ;;
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --since --operator -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         ;;
     'serve')
         case $prev in
@@ -449,16 +459,6 @@ _kgm() {
         --data-dir) _kgm_value 'folder' "$cur"; return ;;
         esac
         if [[ $cur == -* ]]; then _kgm_words '--listen --topic --brokers --set --kafka-version --data-dir --debug -h --help' "$cur"; return; fi
-        ;;
-    'audit')
-        case $prev in
-        -g|--group) _kgm_value 'groups' "$cur"; return ;;
-        --since) _kgm_value '' "$cur"; return ;;
-        --operator) _kgm_value '' "$cur"; return ;;
-        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
-        --color) _kgm_value words "$cur" 'auto always never'; return ;;
-        esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --since --operator -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         ;;
     'demo')
         case $prev in

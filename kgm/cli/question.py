@@ -18,7 +18,7 @@ def refuse_unasked(group_id: str, *, yes: bool) -> None:
     if not yes and not sys.stdin.isatty():
         raise RefusedError(
             f"nothing was done to group {group_id!r}: stdin is not a terminal, so kgm cannot ask",
-            hint="add --yes to go on without being asked, or --dry-run to look first", group_id=group_id,
+            hint="add --yes to continue without being asked, or --dry-run to preview", group_id=group_id,
         )  # fmt: skip
 
 

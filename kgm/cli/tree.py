@@ -8,14 +8,27 @@ import click
 import typer
 
 from kgm.cli.output.streams import write_stderr, write_stdout
-from kgm.cli.overview import COMMANDS, EPILOG, MOST_COLUMNS, PURPOSE, USAGE, VERSION_HELP
+from kgm.cli.overview import COMMANDS, EPILOG, MOST_COLUMNS, PURPOSE, SECTIONS, USAGE, VERSION_HELP
 from kgm.model.errors import UsageError
 from kgm.text.names import did_you_mean
 from kgm.text.sanitize import clean_lines
 from kgm.version import __version__
 
+
+class _Overview(typer.core.TyperGroup):
+    """The root command. Its help lists the commands in sections."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  (click calls it by name)
+        width = max(map(len, COMMANDS))
+        for title, names in SECTIONS.items():
+            rows = [(name.ljust(width), self.commands[name].get_short_help_str(MOST_COLUMNS)) for name in names]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
 app = typer.Typer(
     name="kgm",
+    cls=_Overview,
     help=PURPOSE,
     rich_markup_mode=None,  # rich's help costs more than the rest of start-up
     pretty_exceptions_enable=False,  # they would print local variables, secrets among them

@@ -34,7 +34,7 @@ _GROUP_OPERATIONS_FROM, _GROUP_OPERATIONS_TO = 3, 5
 #: Hints for errors that have none.
 _HINTS = {
     ConnectStep.NAME: "is the name right? getent hosts {host}",
-    ConnectStep.CONNECT: "is the port right, and does a broker listen there? nc -vz {host} {port}; ask for firewalls",
+    ConnectStep.CONNECT: "is the port right, and does a broker listen there? nc -vz {host} {port}; check for firewalls",
 }
 
 
@@ -134,7 +134,7 @@ def _kafka_versions(connection: BrokerConnection) -> tuple[BrokerVersion, ...]:
 
 
 def _version_in_words(versions: tuple[BrokerVersion, ...]) -> str:
-    return f"Kafka {releases_in_words(versions)}" if versions else "of no release of Apache Kafka that kgm knows"
+    return f"Kafka {releases_in_words(versions)}" if versions else "not a release of Apache Kafka that kgm knows"
 
 
 def _with_hint(error: KgmError | None, step: ConnectStep, address: Address) -> KgmError | None:

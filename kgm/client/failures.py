@@ -71,7 +71,7 @@ class OtherClusterError(RefusedError):
         super().__init__(
             f"another cluster answers at {address}: {found or nameless}, not {expected or nameless}",
             facts=("kgm asks for the cluster's id on each connection before it sends anything else on it",),
-            hint="check what the address leads to now: a port-forward, a DNS name, a virtual address",
+            hint="check where the address leads now: a port-forward, a DNS name, a virtual address",
         )  # fmt: skip
 
 

@@ -147,7 +147,7 @@ _TABLE: Final = (
         differences=(
             "its range assignor gives member i the partitions from i*P/M to (i+1)*P/M",
             "its roundrobin assignor begins again with each topic",
-            "it leaves 3 to 5 s after it was stopped, so that stop and return may share one rebalance",
+            "it leaves 3 to 5 s after it was stopped, so stop and return may share one rebalance",
         ),
     ),
     ClientTraits(
@@ -191,7 +191,7 @@ _TABLE: Final = (
         client_ids=("kafka-python-",),
         differences=(
             "its roundrobin assignor fails where subscriptions differ, so that nothing is assigned",
-            "range and roundrobin leave members out where static and dynamic ones are listed in turn",
+            "range and roundrobin leave members out when static and dynamic ones alternate in the list",
         ),
         silent_leaders=("range", "roundrobin", "sticky", "cooperative-sticky"),
     ),

@@ -62,7 +62,7 @@ class Expansion:
         is_much = self._most_bytes is not None and self._bytes > self._most_bytes
         if taken > allowed or is_much:
             raise RefusedError(
-                f"{self._what} holds more than one process reads: {self._records:,} records or more, of "
+                f"{self._what} holds more than one process can read: {self._records:,} records or more, of "
                 f"{self._bytes:,} bytes, in {self._size:,} bytes",
                 facts=("they are compressed, or repeat themselves far more than logs do",),
                 hint="build it once, on Spark: kgm history build; then use --store DIR",

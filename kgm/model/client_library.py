@@ -18,7 +18,7 @@ CERTAIN, LIKELY, UNKNOWN = CONFIDENCES = ("certain", "likely", "unknown")
 class ClientLibrary:
     """name: None unless the confidence is `certain` or `likely`.
 
-    confidence: `certain` where what the member sends can only be of this library, or an operator has stated it;
+    confidence: `certain` where what the member sends can only come from this library, or an operator has stated it;
     `likely` where several libraries send that, and something weaker (a default client id, default timeouts, what the
     group's leader writes) leaves one of them; else `unknown`. evidence: sentences. candidates: the libraries that the
     evidence leaves; none if kgm knows none that sends this, or there is nothing to go by."""

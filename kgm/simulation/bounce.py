@@ -63,10 +63,7 @@ _COOPERATIVE = "cooperative-sticky"
 #: How often franz-go tries again to join after UNRELEASED_INSTANCE_ID, about.
 _FRANZ_GO_RETRY_MS = 1_000
 _FEWER_DRAWS = "the time limit (--timeout) has passed: there are fewer draws than asked for"
-_ONE_DRAW = (
-    "this is one draw of many that are possible, so what else may happen is not known: give it more with --draws or "
-    "--budget"
-)
+_ONE_DRAW = "this is one of many possible outcomes, and the others are not known: allow more with --draws or --budget"
 #: For the network, and for what is slow for once.
 _SPARE_MS = 350
 #: With so many members it is no chance that they are listed in the order of a hash map.
@@ -173,7 +170,7 @@ class Simulation:
         group = starting_group_of(snapshot, plan.what_if)
         if plan.migrate and group.protocol is GroupProtocol.CONSUMER:
             raise UsageError(
-                "the group has the consumer protocol already", hint="--migrate is for groups of the classic protocol"
+                "the group already uses the consumer protocol", hint="--migrate is for groups of the classic protocol"
             )
         plan = with_versions_of(snapshot, renamed(plan, snapshot, group))
         settings = broker_settings_of(group, plan)

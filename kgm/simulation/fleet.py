@@ -77,7 +77,7 @@ class FleetPlan:
 
     def __post_init__(self) -> None:
         if DRAIN in self.scenarios and self.target is None:
-            raise UsageError("--scenario drain: it is not said who restarts", hint="--host 10.0.3.17, or --rack a")
+            raise UsageError("--scenario drain: no members selected", hint="--host 10.0.3.17, or --rack a")
         for name in self.scenarios:
             if name not in SCENARIOS:
                 raise UsageError(f"--scenario: {name!r} is not one of {', '.join(SCENARIOS)}")

@@ -1,4 +1,4 @@
-"""The assignors again, slow and obvious: pairs of topic and partition, everything looked up anew at every step.
+"""The assignors again, slow and obvious: pairs of topic and partition, everything looked up again at every step.
 
 Written from the rules, not from the fast versions. Racks are left out; the JVM is the oracle for those."""
 

@@ -56,10 +56,10 @@ _OF_HISTORY = (
     "commands above. Tested by `tests/cli/commands/history/test_exit_codes.py`:"
 )
 _OF_OUTPUT = (
-    "When stdout cannot be written (a full disk, a closed descriptor), the code tells whether something was changed: 7 if",
-    "something was removed or may have been, 1 if not. A pipe whose reader has gone is no error, and the code stays. After a",
+    "When stdout cannot be written (a full disk, a closed descriptor), the code says whether something was changed: 7 if",
+    "something was removed or may have been, 1 if not. A closed pipe is not an error, and does not change the code. After a",
     "removal the result is then printed on stderr, and it is in the audit log in any case. When stderr cannot be written the",
-    "code stays, and people find the errors on stdout; a question that cannot be shown is not asked (6). An error that ends",
+    "code stays, and the errors are printed on stdout; a question that cannot be shown is not asked (6). An error that ends",
     "a command before it has a result keeps its code. Tested by `tests/cli/test_unwritable_output.py` and",
     "`tests/cli/commands/test_remove_members_output.py`, in which every write fails.",
 )
@@ -158,7 +158,7 @@ def _cases():
         "there may be more handovers in a group than --fail-if-moves allows",
         f"drain {GROUP} --match a --draws 2 --fail-if-moves 0",
     )
-    yield Case("plan", 8, "no plan keeps the limits", f"plan {GROUP} --draws 2 --max-duration 1s")
+    yield Case("plan", 8, "no plan meets the limits", f"plan {GROUP} --draws 2 --max-duration 1s")
     yield Case(
         "watch",
         8,

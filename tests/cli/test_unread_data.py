@@ -102,7 +102,7 @@ def test_a_topic_that_does_not_exist_has_been_described(proxy):
     assert "missing-topics" in run.out
 
 
-def test_a_removal_foretells_nothing_of_it(proxy):
+def test_a_removal_predicts_nothing_for_it(proxy):
     words = ("remove-members", "g", "-i", "a", "--dry-run", "--assume-stopped", "--guard-window", "50ms")
     assert "orders[0] a -> b" in kgm(*words, "-b", proxy.bootstrap).out
     proxy.always(ApiKey.METADATA, LEADERLESS)

@@ -15,8 +15,8 @@ _BEFORE = """\
 # Client libraries
 
 The assignments of a classic group are computed by one of its members, the leader, and libraries differ: in what they
-send, in what their assignors of the same name give, and in what a static member does when it is closed. kgm plays the
-consumers of **Java** and **librdkafka** as they are. Members of other libraries are played as Java's, with the assignors
+send, in what their assignors of the same name return, and in what a static member does when it is closed. kgm simulates
+the consumers of **Java** and **librdkafka** as they are. Members of other libraries are simulated as Java's, with the assignors
 of their own library; a prediction is exact only where the answer does not depend on how they behave.
 
 ## Which library a member runs on
@@ -25,33 +25,33 @@ of their own library; a prediction is exact only where the answer does not depen
 the evidence leaves. `-o wide` has it in the column CLIENT. `leader_library` of a classic group is that of the leader that
 wrote its assignments.
 
-- `certain`: what the member sent can only be of this library, or an operator has stated it.
+- `certain`: what the member sent can only come from this library, or an operator has stated it.
 - `likely`: several libraries send that, and something weaker leaves one of them: what the leader wrote, default timeouts
   (from the group's record, which takes READ on `__consumer_offsets`), a default client id.
 - `unknown`: several are left, or none that kgm knows; `name` is null.
 
-A client id is chosen by whoever configures the client. It never decides against what a member sent.
+A client id is chosen by whoever configures the client. It never overrides what a member sent.
 
 ## Whose assignor runs
 
-That of the library of whoever leads: in predictions, previews of a removal, and in the check whether the present
+The assignor of the leader's library: in predictions, previews of a removal, and in the check whether the present
 assignment is explained. If the evidence leaves several libraries, the ranges have what each of them would do. An assignor
 that gives something else in each run of the same program (sarama's sticky ones, for example) is not known: who gets what
 is a range then, from the partitions that must move to all of them.
 
-The assignors are held against the libraries themselves (`tests/assignors/libraries`): 50 recorded answers of each always,
+The assignors are compared with the libraries themselves (`tests/assignors/libraries`): 50 recorded answers of each always,
 500 others with `--long`. `kgm assign --library NAME` runs them.
 
 ## When a prediction is exact
 
-1. Of members that surely run on Java or librdkafka, as ever.
+1. For members that certainly run on Java or librdkafka.
 2. Otherwise where the library does not matter: static members restart within their session, the group uses range or
-   roundrobin, and their library says nothing when it is closed.
+   roundrobin, and their library does not leave when it is closed.
 3. Never where the assignor that a group names does not explain the assignment that it has, as the leader's library has
    it: then it is another one of that name, and what a rebalance moves is not known. Nor for an assignor that kgm does not
-   know: the numbers of rebalances are told, with ranges for who gets what.
+   know: the numbers of rebalances are shown, with ranges for who gets what.
 
-`--library NAME` of `kgm simulate-bounce`, `kgm plan` and `kgm drain` states what you know.
+`--library NAME` of `kgm simulate-bounce`, `kgm plan` and `kgm drain` states the library that you know.
 
 ## What each library sends and does
 """
@@ -94,7 +94,7 @@ def _section(traits: ClientTraits) -> str:
 def _close(traits: ClientTraits) -> str:
     if not traits.has_static_members:
         return "it has no static members"
-    return "leaves" if traits.leaves_when_static else "says nothing"
+    return "leaves" if traits.leaves_when_static else "does not leave"
 
 
 def _form(form: SubscriptionForm) -> str:

@@ -248,7 +248,7 @@ def bounce_dynamic(scene: Scene) -> list[str]:
 
 
 def drain(scene: Scene) -> list[str]:
-    """What it foretells of one member is what `simulate-bounce` foretells of its group."""
+    """What it predicts for one member is what `simulate-bounce` predicts for its group."""
     data = scene.json("drain", "--client-id", "a")["data"]
     (row,) = [one for one in data["groups"] if one["group_id"] == STABLE]
     (predicted,) = scene.json("simulate-bounce", STABLE, "--scale-in", "a")["data"]["scenarios"]
@@ -290,7 +290,7 @@ def rollout(scene: Scene) -> list[str]:
 
 
 def scale_in(scene: Scene) -> list[str]:
-    """What it foretells of two pods is what happens when one stops and the line that it prints removes it."""
+    """What it predicts for two pods is what happens when one stops and the line that it prints removes it."""
     for name in ("app-0", "app-1"):
         scene.start(SCALED, name)
     wait_settled([scene.members["app-0"], scene.members["app-1"]], PARTITIONS)

@@ -116,7 +116,7 @@ def record_by_record(batches):
 
 def meaning(engine):
     """The hard state. A group that is nothing but a name is left out: offsets that have gone since make one, and a
-    compaction takes them away without a trace (in Kafka, too)."""
+    compaction deletes them without a trace (in Kafka, too)."""
     return {
         group_id: found for group_id, found in hard(engine).items() if found[-1] or found[1:4] != (0, None, None)
     }, pending(engine)

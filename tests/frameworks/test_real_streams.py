@@ -124,8 +124,8 @@ def restart_when_asked(apps, folder, is_over):
 def test_a_rollout_goes_process_by_process_without_a_rebalance(scene, settled, tmp_path):
     before = settled.snapshot
     of_one = tuple(one.identity for one in before.members if one.identity.startswith("wr-1-"))
-    foretold = simulate(before, Plan(bounce=of_one, restart_time_ms=2_000), draws=3)
-    assert (foretold.exact, foretold.typical.rebalances) == (True, 0)
+    predicted = simulate(before, Plan(bounce=of_one, restart_time_ms=2_000), draws=3)
+    assert (predicted.exact, predicted.typical.rebalances) == (True, 0)
     words = ["rollout", scene.group, "--all", "--exec", f"touch {tmp_path}/{{instance_id}}", "--yes", "--settle", "1s"]
     is_over = threading.Event()
     host = threading.Thread(target=restart_when_asked, args=(scene.apps, tmp_path, is_over))

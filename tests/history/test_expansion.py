@@ -144,7 +144,7 @@ def test_gigabytes_in_a_small_file_are_refused_before_they_are_there(command, tm
     ids=["commits", "groups", "consumers", "members"],
 )
 def test_more_than_that_is_refused(kind, tmp_path):
-    with pytest.raises(RefusedError, match="holds more than one process reads"):
+    with pytest.raises(RefusedError, match="holds more than one process can read"):
         raw_table(folders(write(tmp_path, kind())), Reading())
 
 

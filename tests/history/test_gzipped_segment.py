@@ -145,5 +145,5 @@ def test_many_small_batches_that_hold_much_are_refused(packed):
     path = packed.with_name(NAME[:-3])
     path.write_bytes(many_batches())
     assert path.stat().st_size < 1 << 20
-    with pytest.raises(RefusedError, match="holds more than one process reads"):
+    with pytest.raises(RefusedError, match="holds more than one process can read"):
         raw_table(folders(packed.parent), Reading(), most_bytes=20 << 20)

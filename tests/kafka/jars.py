@@ -151,7 +151,7 @@ def jars(name: str = "kafka") -> Path:
     """
     name = _ALIASES.get(name, name)
     pinned = locked_jars().get(name)
-    # A set that is pinned anew is another folder, and whoever runs on the old one keeps it.
+    # A set that is pinned again is another folder, and whoever runs on the old one keeps it.
     mark = hashlib.sha256("".join(sorted(pinned.values())).encode()).hexdigest()[:8] if pinned else "unpinned"
     folder = cache_dir() / "jars" / f"{name}-{mark}"
     if not folder.exists():

@@ -218,12 +218,12 @@ def test_what_is_predicted_from_the_history_is_what_then_happens(kafka, running,
         for predicted in [simulate(found, Plan(scale_in=(member.identity,)))]
         if predicted.exact
     )
-    foretold = {(move.topic, move.partition): move.owner_after for move in predicted.typical.moves}
+    moved = {(move.topic, move.partition): move.owner_after for move in predicted.typical.moves}
     (process,) = [each for each in running.members[found.group_id] if each.member_id == leaver.member_id]
     process.close()
     with connect(kafka.bootstrap, timeout_ms=60_000) as cluster:
         until(lambda: is_stable(cluster, found.group_id, len(found.members) - 1), "the group is not stable", 60)
         after = cluster.describe_group(found.group_id, offsets=False)
     was, then = (owners({each.identity: each.assignment for each in group.members}) for group in (found, after))
-    assert {place: owner for place, owner in then.items() if was[place] != owner} == foretold
+    assert {place: owner for place, owner in then.items() if was[place] != owner} == moved
     assert after.group_epoch - found.group_epoch == predicted.typical.generations

@@ -93,7 +93,7 @@ def test_half_a_batch_is_not_there_yet(tmp_path):
     assert places(between(reader, first, second)) == [(3, number) for number in range(5, 10)]
 
 
-def test_offsets_hold_when_a_segment_is_compacted_and_written_anew(tmp_path):
+def test_offsets_hold_when_a_segment_is_compacted_and_rewritten(tmp_path):
     list(growing(tmp_path, 0, (40, 40, 40)))
     reader = SegmentFolders(tmp_path)
     first = ends_of(reader)

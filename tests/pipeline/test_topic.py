@@ -31,7 +31,7 @@ def parts(kafka):
                 future.result(30)
     topic = topic_at(kafka.bootstrap)
     mine = {partition_for(f"fetched-{number}", len(topic.bounds())) for number in range(GROUPS)}
-    # The topic has the records of all tests of the run; the last ones are enough.
+    # The topic has the records of all tests of the run; the last ones is enough.
     return [replace(part, start=max(part.start, part.end - LAST)) for part in topic.all() if part.number in mine]
 
 

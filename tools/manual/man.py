@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from kgm.cli.commands.about.examples import EXAMPLES
+from kgm.cli.overview import SECTIONS
 
 from .tree import Command, Parameter
 
@@ -13,8 +14,8 @@ DATE = "2026-11-21"
 _EXIT = [
     ("0", "Done."),
     ("1", "An internal error, or an error of the broker; or the output cannot be written, and nothing was changed."),
-    ("2", "The command line or a file is invalid."),
-    ("3", "A group, an instance id or a file does not exist."),
+    ("2", "The command line is invalid, or a file is invalid or does not exist."),
+    ("3", "A group or a member is not in the cluster."),
     ("4", "Authentication or authorisation failed."),
     ("5", "No broker could be reached, or the time limit expired before anything was changed."),
     ("6", "A guard refused or the operator declined; nothing was changed."),
@@ -48,7 +49,9 @@ def _written(command: Command, tree: Command) -> str:
     ]
     if command.children:
         lines.append(".SH COMMANDS")
+        titles = {next(iter(names)): title for title, names in SECTIONS.items()} if not command.words else {}
         for child in command.children:
+            lines += [f".SS {titles[child.words[-1]]}"] if child.words[-1] in titles else []
             lines += [".TP", f"\\fB{_text(_page(child))}\\fR(1)", *_wrapped(child.purpose + ".")]
     if any(argument.help for argument in command.arguments):
         lines.append(".SH ARGUMENTS")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mkdocs.structure.files import File
 
 from kgm.cli.commands.about.examples import EXAMPLES
+from kgm.cli.overview import SECTIONS
 from tools.manual.tree import Command, Parameter, command_tree
 
 if TYPE_CHECKING:
@@ -28,7 +29,10 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """List the pages of the commands."""
     for section in config.nav or ():
         if "Commands" in section:
-            section["Commands"] = [{each.name: _page(each)} for each in _commands()]
+            section["Commands"] = [
+                {title: [{each.name: _page(each)} for each in _commands() if each.words[0] in names]}
+                for title, names in SECTIONS.items()
+            ]
     return config
 
 

@@ -50,10 +50,10 @@ def assign_command(
     """Run an assignor on groups from a file: JSON lines in, JSON lines out, in one process for any number of cases.
 
     A line: {"assignor": NAME, "topics": [{"name", "partitions", "racks"?}], "members": [{"member_id",
-    "group_instance_id"?, "rack"?, "topics", "owned"?, "generation"?}], "leader"?, "case"?}. The output of
-    `kgm describe -o json` is accepted too. NAME: range, roundrobin, sticky, cooperative-sticky, consumer-uniform,
-    consumer-range, or an assignor of your own that is installed beside kgm. A group has 200000 partitions at most.
-    With -o table, loads and moves of a single case are shown too."""
+    "group_instance_id"?, "rack"?, "topics", "owned"?, "generation"?}], "leader"?, "case"?}. The output of `kgm describe
+    -o json` is accepted too. NAME: range, roundrobin, sticky, cooperative-sticky, consumer-uniform, consumer-range, or
+    a custom assignor that is installed beside kgm. A group can have up to 200000 partitions. With -o table, the loads
+    and moves of a single case are shown too."""
     from kgm.cli.output.contracts.assign import line_json
 
     with _opened(from_file) as source:

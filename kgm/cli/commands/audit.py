@@ -35,20 +35,20 @@ _COLUMNS = (
 @output_options
 def audit(
     *,
-    group: Annotated[list[str] | None, typer.Option("-g", "--group", help="Of these groups; repeatable.")] = None,
+    group: Annotated[list[str] | None, typer.Option("-g", "--group", help="Only of these groups; repeatable.")] = None,
     since: Annotated[
         str | None, typer.Option("--since", metavar="WHEN", help="2h, 7d, or a time: 2026-11-21, 2026-11-21T03:00Z.")
     ] = None,
     operator: Annotated[
-        list[str] | None, typer.Option("--operator", metavar="NAME", help="By these people; repeatable.")
+        list[str] | None, typer.Option("--operator", metavar="NAME", help="Only by these operators; repeatable.")
     ] = None,
     common: RunOptions,
 ) -> None:
-    """Show the removals and rollouts that kgm made from this machine, oldest first: who, when, why, what came of each.
+    """Show the removals and rollouts that kgm made from this machine, oldest first: who, when, why, and the result.
 
-    The log is $XDG_STATE_HOME/kgm/audit.jsonl (~/.local/state). What has no outcome there is `unknown`:
-    kgm ended before the outcome was known; `kgm describe` shows the group as it is now.
-    A log from which records were removed, or in which they were changed, ends with exit code 8."""
+    The log is $XDG_STATE_HOME/kgm/audit.jsonl (~/.local/state). An entry without an outcome is `unknown`: kgm ended
+    before the outcome was known; `kgm describe` shows the group as it is now. If records of the log were removed or
+    changed, the exit code is 8."""
     from kgm.cli.output.failures import print_error, print_warning
     from kgm.operations.removal.audit_log import AuditLog, default_path
 
@@ -57,13 +57,15 @@ def audit(
     found = log.read()
     if found.torn:
         lines = "1 line" if found.torn == 1 else f"{found.torn} lines"
-        print_warning(f"{lines} of the audit log cannot be read: kgm was ended while it wrote")
+        print_warning(f"{lines} of the audit log cannot be read: kgm was killed while it wrote")
     failure = _failure(found)
     if failure is None and found.newer:
         records = "1 record is" if found.newer == 1 else f"{found.newer} records are"
-        print_warning(f"{records} newer than the head of the audit log: kgm was ended between writing the two")
+        print_warning(f"{records} newer than the head of the audit log: kgm was killed between writing the two")
     if failure is None and not found.has_head:
-        print_warning("the audit log has no head yet, so a missing end is not noticed: the next removal makes one")
+        print_warning(
+            "the audit log has no head yet, so missing records at its end go unnoticed: the next removal creates one"
+        )
     kept = [
         one
         for one in found.removals

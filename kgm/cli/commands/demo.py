@@ -28,10 +28,9 @@ def demo(*, options: RunOptions) -> None:
     """Demonstrate kgm end to end on the embedded coordinator.
 
     Real librdkafka consumers form a static group. kgm describes it, predicts a bounce, bounces a consumer and compares;
-    refuses to remove a member that is alive; removes one that has stopped, with a prediction too; and explains the
-    group's last rebalance. Takes about half a minute and changes nothing on any cluster. The consumers come with an
-    extra: pip install 'kafka-kgm[demo]'.
-    """
+    refuses to remove a member that is alive; removes one that has stopped, again with a prediction; and explains the
+    group's last rebalance. Takes about half a minute and changes nothing on any cluster. The consumers need an extra:
+    pip install 'kafka-kgm[demo]'."""
     from kgm.operations.demo.demo import BounceDone, GroupFormed, RemovalDone, run_demo
 
     checks: list[PredictionCheck] = []
@@ -50,7 +49,7 @@ def demo(*, options: RunOptions) -> None:
     if wrong:  # the worst bug that kgm can have
         raise KgmError(f"the demo's prediction was wrong for: {', '.join(wrong)}", hint="please report this as a bug")
     if not options.is_data:
-        _print("Everything happened as predicted. Next: kgm serve, or kgm list -b HOST:PORT on a cluster of yours.")
+        _print("Everything happened as predicted. Next: kgm serve, or kgm list -b HOST:PORT on your own cluster.")
 
 
 def _emit(checks: list[PredictionCheck], snapshots: list[GroupSnapshot], options: RunOptions) -> None:
@@ -100,8 +99,8 @@ def _text_of(step: DemoStep, options: RunOptions) -> str:
             return f"{_comparison(step.check)}\n   The other members had to give up {step.lost_by_others} partitions.\n"
         case RemovalRefused():
             return (
-                "4. Nobody is removed by mistake: kgm first looks for signs of life, in committed offsets and in the\n"
-                "   group's records in __consumer_offsets.\n\n"
+                "4. No member is removed by mistake: kgm first looks for signs of life, in committed offsets and in\n"
+                "   the group's records in __consumer_offsets.\n\n"
                 f"   $ {remove} {step.instance_id} --yes\n{_results(step.results)}"
             )
         case MemberStopped():
@@ -116,7 +115,7 @@ def _text_of(step: DemoStep, options: RunOptions) -> str:
         case RemovalDone():
             return f"{_comparison(step.check)}\n\n   $ kgm describe {GROUP}\n{_members(step.snapshot, options)}"
         case HistoryAsked():
-            return f"6. Why did the group rebalance last? Its records tell.\n\n{_history(step.explanation, options)}"
+            return f"6. Why did the group last rebalance? Its records say.\n\n{_history(step.explanation, options)}"
 
 
 def _results(results: Sequence[MemberResult]) -> str:

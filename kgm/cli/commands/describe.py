@@ -45,7 +45,9 @@ def describe(
     state: Annotated[
         bool, typer.Option("--state", help="Show one line for each group: state, assignor, coordinator.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Show everything that is known of each member.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show everything that is known about each member.")
+    ] = False,
     topic: Annotated[
         list[str] | None,
         typer.Option("--topic", metavar="TOPIC", help="Show partitions of this topic, in all groups if none is named."),
@@ -58,20 +60,18 @@ def describe(
     unowned: Annotated[bool, typer.Option("--unowned", help="Show partitions that no member owns.")] = False,
     lag_time: Annotated[
         bool,
-        typer.Option(
-            "--lag-time", help="Show how far behind in time, and the age of commits; reads records of topics."
-        ),
+        typer.Option("--lag-time", help="Show lag in time, and the age of commits; reads records of topics."),
     ] = False,
     sort: Annotated[str, typer.Option("--sort", metavar="COLUMN", help="name | lag | lag-time")] = "name",
     options: RunOptions,
 ) -> None:
     """Describe groups: members with instance ids, assignments, lag.
 
-    --topic, --partition, --only-lagging and --unowned show partitions and who owns them: those that a group owns, has
-    a committed offset for, or subscribes to. Where the lag or the owner is unknown, they are shown too. --sort begins
-    with the highest lag.
+    --topic, --partition, --only-lagging and --unowned show partitions and their owners: those that a group owns, has a
+    committed offset for, or subscribes to. Partitions whose lag or owner is unknown are shown too. --sort puts the
+    highest lag first.
 
-    --lag-time adds how old the first record is that is not committed, from its timestamp (READ on the topic), and how
+    --lag-time adds the age of the first record that is not committed, from its timestamp (READ on the topic), and how
     long ago the offset was committed (READ on __consumer_offsets)."""
     from kgm.cli.completion.cache import store_names
     from kgm.cli.options.words import known_word

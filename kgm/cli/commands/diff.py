@@ -35,8 +35,8 @@ def diff(
     """Show what changed between two snapshots: members that joined, left or were replaced, moves, settings, epochs.
 
     A snapshot is the output of `kgm describe -o json`, or `live`: the cluster as it is now. `live` describes the groups
-    that the other side has, `live:GROUP` the named one. Members are compared by identity: a static member that came
-    back with a new member id is replaced, and its partitions have not moved. Offsets and lag always change, and are not
+    of the other side, `live:GROUP` one group. Members are compared by identity: a static member that came back with a
+    new member id counts as replaced, and its partitions have not moved. Offsets and lag change all the time and are not
     compared."""
     from kgm.cli.output.failures import exit_with, print_error, warn_of_unknown_offsets
     from kgm.operations.diff import comparison

@@ -42,7 +42,7 @@ def doctor(
     ] = "6s",
     history: Annotated[
         str | None,
-        typer.Option("--history", metavar="DIR", help="A built history, whose advice and alarms are findings too."),
+        typer.Option("--history", metavar="DIR", help="A built history; its advice and alarms become findings."),
     ] = None,
     check: Annotated[
         list[str] | None, typer.Option("--check", metavar="NAME", help="Only these checks; repeatable or a,b.")
@@ -60,17 +60,17 @@ def doctor(
 ) -> None:
     """Diagnose groups: each finding with its evidence and the next command. Examines all groups by default.
 
-    Checks members, owners, subscriptions, state and offsets; twice, --window apart, where records wait or a group
-    rebalances, to see which members make progress; the records that coordinators wrote lately (READ on
-    __consumer_offsets); and the advice and alarms of a built history. Changes nothing.
+    Checks members, owners, subscriptions, state and offsets. Where records wait or a group rebalances, it checks twice,
+    --window apart, to see which members make progress. It also checks the latest records of the coordinators (READ on
+    __consumer_offsets), and the advice and alarms of a built history. Changes nothing.
 
     error: something is not consumed, or will be lost. warning: it costs rebalances, or will. info: worth knowing.
-    Findings that are accepted are listed in config.toml, for all clusters in tables [[ignore]], for a profile in tables
+    Accepted findings are listed in config.toml, for all clusters in tables [[ignore]], for a profile in tables
     [[profiles.NAME.ignore]]: check = "NAME", reason = "why", and group = "GLOB" unless it is for all groups. They are
-    counted, and are no reason to fail.
+    counted, but never change the exit code.
 
-    Exits 8 when there are findings of severity --fail-on or above, and 7 when there are none but checks could not run:
-    what they need could not be read (4 when this login may see no group at all)."""
+    Exits 8 if there are findings of severity --fail-on or above. Exits 7 if there are none but some checks could not
+    run, because what they need could not be read (4 if this login cannot see any group)."""
     from kgm.cli.output.failures import exit_with, print_error, warn_of_unknown_offsets, warn_of_unseen_groups
     from kgm.cli.output.progress import progress
     from kgm.operations.doctor.diagnosis import diagnose

@@ -57,7 +57,7 @@ def export(
     ] = None,
     interval: Annotated[
         str | None,
-        typer.Option("--interval", metavar="DURATION", help="How often to ask the cluster; 15s with --listen."),
+        typer.Option("--interval", metavar="DURATION", help="How often to poll the cluster; 15s with --listen."),
     ] = None,
     findings_every: Annotated[
         str,
@@ -75,23 +75,23 @@ def export(
 ) -> None:
     """Export lag, members, rebalances and findings of groups as OpenMetrics. All groups by default.
 
-    Prints one collection, or writes it to --textfile. With --listen, and with --textfile and --interval, it goes on
-    until SIGTERM or Ctrl-C and counts rebalances and handovers meanwhile; a scrape shows the last collection and asks
-    nothing of the cluster. While the cluster does not answer, kgm_up is 0 and groups have no series.
+    Prints one collection, or writes it to --textfile. With --listen, or with --textfile and --interval, it runs until
+    SIGTERM or Ctrl-C and counts rebalances and handovers; a scrape shows the last collection and sends nothing to the
+    cluster. While the cluster does not answer, kgm_up is 0 and there are no series of groups.
 
-    Lag has the labels group, topic, partition, group_instance_id and client_id. With --listen it prints one line of
-    JSON when it can be scraped: {"listening":"HOST:PORT"}. There is no login and no TLS on that port: it is for this
-    host unless HOST says otherwise. Requests must be for localhost, HOST, the address of this host that they came to,
-    or a name of --allow-host: a web page that was made to resolve to this host is refused. Only /metrics is there, and
-    16 connections at a time."""
+    Lag has the labels group, topic, partition, group_instance_id and client_id. With --listen, kgm prints one line of
+    JSON once it accepts requests: {"listening":"HOST:PORT"}. The port has no login and no TLS, and is reachable only
+    from this host unless HOST says otherwise. Requests must name localhost, HOST, the address of this host that they
+    came to, or a name of --allow-host, so that a web page whose name was made to resolve to this host is refused. Only
+    /metrics is served, to at most 16 connections at a time."""
     interval_ms = _interval_ms(interval, listen=listen, textfile=textfile)
     address = None if listen is None else parse_listen(listen)
     if listen is not None and textfile is not None:
-        raise UsageError("--listen and --textfile do not go together")
+        raise UsageError("--listen and --textfile exclude each other")
     if allow_host and listen is None:
-        raise UsageError("--allow-host goes with --listen", hint="kgm export --listen 127.0.0.1:9797")
+        raise UsageError("--allow-host needs --listen", hint="kgm export --listen 127.0.0.1:9797")
     if options.is_data and (listen is not None or textfile is not None):
-        raise UsageError("-o goes with neither --listen nor --textfile, which have a format of their own")
+        raise UsageError("-o cannot be combined with --listen or --textfile, which have their own format")
     _check_extra()
     from kgm.operations.export.collector import ExportRequest, GroupCollector
     from kgm.operations.export.listener import MetricsListener
@@ -124,7 +124,7 @@ def _interval_ms(interval: str | None, *, listen: str | None, textfile: str | No
     if interval is None:
         return None
     if listen is None and textfile is None:
-        raise UsageError("--interval goes with --listen or --textfile", hint="kgm export --listen 127.0.0.1:9797")
+        raise UsageError("--interval needs --listen or --textfile", hint="kgm export --listen 127.0.0.1:9797")
     interval_ms = parse_duration(interval, "--interval")
     if interval_ms < _SHORTEST_INTERVAL_MS:
         raise UsageError(f"--interval: {interval} is shorter than {show_duration(_SHORTEST_INTERVAL_MS)}")
@@ -177,7 +177,7 @@ def _serve(collector: GroupCollector, listener: MetricsListener, interval_ms: in
 
     host, port = listener.address
     if not is_loopback(host):
-        print_warning(f"listening on {host}: everyone who reaches this port sees groups, members and lag")
+        print_warning(f"listening on {host}: anyone who can reach this port sees groups, members and lag")
     first = listener.latest = collector.collect()
     if first.log_unreadable_because is not None:
         why = first.log_unreadable_because

@@ -20,7 +20,7 @@ SCHEMA = "kgm.list/v1"
 def list_groups(
     *,
     state: Annotated[
-        list[str] | None, typer.Option("--state", help="Only groups in this state, in any case; repeatable or a,b.")
+        list[str] | None, typer.Option("--state", help="Only groups in this state, ignoring case; repeatable or a,b.")
     ] = None,
     kind: Annotated[
         list[str] | None,
@@ -40,7 +40,7 @@ def list_groups(
     """List the visible groups: id, type, state, members.
 
     --lag adds the records between the committed offsets and the ends of the partitions. --sort members and --sort lag
-    begin with the highest; --sort lag implies --lag. Groups that cannot be described have unknown members and lag, and
+    put the highest first; --sort lag implies --lag. Groups that cannot be described have unknown members and lag, and
     are not listed with --topic; a warning names them."""
     from kgm.cli.completion.cache import store_names
     from kgm.cli.output.contracts.groups import unread_json

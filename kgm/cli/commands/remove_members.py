@@ -46,19 +46,19 @@ def remove_members(
         typer.Option("--member-ids", "-m", metavar="ID[,ID...]", help="Member ids, of dynamic members; repeatable."),
     ] = None,
     from_file: Annotated[
-        str | None, typer.Option("--from-file", metavar="FILE", help="One id a line, # for comments; - is stdin.")
+        str | None, typer.Option("--from-file", metavar="FILE", help="One id per line, # for comments; - is stdin.")
     ] = None,
     match: Annotated[
         list[str] | None, typer.Option("--match", metavar="GLOB", help="Members whose id matches; repeatable.")
     ] = None,
     reason: Annotated[str | None, typer.Option("--reason", help="For the broker's log; up to 255 characters.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen; change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask. The guard still applies.")] = False,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Ask no confirmation. The guard still applies.")] = False,
     allow_live: Annotated[
-        bool, typer.Option("--allow-live", help="Remove members that are alive, and whoever took their instance ids.")
+        bool, typer.Option("--allow-live", help="Remove members that are alive, or have taken over instance ids.")
     ] = False,
     assume_stopped: Annotated[
-        bool, typer.Option("--assume-stopped", help="Remove members that nothing shows to be alive or stopped.")
+        bool, typer.Option("--assume-stopped", help="Remove members whose liveness is unknown.")
     ] = False,
     ignore_missing: Annotated[
         bool, typer.Option("--ignore-missing", help="Treat absent ids as success.")
@@ -75,13 +75,13 @@ def remove_members(
 ) -> None:  # fmt: skip
     """Remove members from a group with one LeaveGroup request.
 
-    The group rebalances once. kgm says of each member whether it is alive, stopped or unknown, and why. Members that
-    are alive are removed only with --allow-live, and those of which it is not known only with --assume-stopped: make
-    sure first that the process does not run (systemctl is-active, kubectl get pod). One member that may not be removed
-    stops the whole batch.
+    The group rebalances once. For each member kgm shows whether it is alive, stopped or unknown, and why. Members that
+    are alive are removed only with --allow-live, and unknown ones only with --assume-stopped: first make sure that the
+    process is not running (systemctl is-active, kubectl get pod). One member that may not be removed stops the whole
+    batch.
 
-    --guard-window as long as the session timeout proves a member alive that is idle: one that is still in the group
-    after its session timeout has sent heartbeats. It is not part of --timeout."""
+    With --guard-window as long as the session timeout, an idle member can be shown to be alive: if it is still in the
+    group after its session timeout, it has sent heartbeats. The window is not part of --timeout."""
     from kgm.cli.options import removal_ids as ids
     from kgm.operations.removal.request import RemovalRequest
     from kgm.text.durations import parse_duration
@@ -101,7 +101,7 @@ def remove_members(
     if not dry_run and not yes and not sys.stdin.isatty():
         raise RefusedError(
             f"nothing was removed from group {request.group_id!r}: stdin is not a terminal, so kgm cannot ask",
-            hint="add --yes to remove without being asked, or --dry-run to look first", group_id=request.group_id,
+            hint="add --yes to remove without being asked, or --dry-run to preview", group_id=request.group_id,
         )  # fmt: skip
     with options.cluster(reads_only=dry_run) as connected:
         _Run(connected, request, options, dry_run=dry_run, yes=yes, audit=not no_audit).run()
@@ -244,7 +244,7 @@ class _Run:
             surer = (
                 ""
                 if window_ms is None
-                else f", or look longer: {invocation.again_with('--guard-window', show_duration(window_ms))}"
+                else f", or watch longer: {invocation.again_with('--guard-window', show_duration(window_ms))}"
             )
             refusal.hint = (
                 "make sure that the process does not run (systemctl is-active, kubectl get pod); "
@@ -269,13 +269,13 @@ class _Run:
                 lines.append(f"    {liveness.verdict}: {liveness.why}")
         if prepared.moves.moves:
             moves = prepared.moves.moves
-            lines.append(f"{many(len(moves), 'partition')} to change hands: {moves_text(moves)}")
+            lines.append(f"{many(len(moves), 'partition')} will move: {moves_text(moves)}")
         text = "".join(clean(line) + "\n" for line in lines)
         if not self._notices.write(f"{text}Remove {many(len(prepared.plan.present), 'member')}? [y/N] "):
             raise RefusedError(
                 f"nothing was removed from group {self._request.group_id!r}: stderr cannot be written, so "
                 "kgm cannot ask",
-                hint="add --yes to remove without being asked, or --dry-run to look first",
+                hint="add --yes to remove without being asked, or --dry-run to preview",
                 group_id=self._request.group_id,
             )
         try:
@@ -364,5 +364,5 @@ def _table(results: Sequence[MemberResult], moves: tuple[Move, ...] | None) -> T
         ]
         for one in results
     ]  # fmt: skip
-    notes = [f"{many(len(moves), 'partition')} to change hands: {moves_text(moves)}"] if moves else []
+    notes = [f"{many(len(moves), 'partition')} will move: {moves_text(moves)}"] if moves else []
     return Table(columns=[Column(title=title) for title in titles], rows=rows, notes=notes)

@@ -63,17 +63,17 @@ def serve(
     """Run a group coordinator that real Kafka clients can join.
 
     It serves the topics given with --topic, with small logs of records. As in Kafka, the broker that leads a partition
-    of __consumer_offsets coordinates its groups; with several --brokers, kafka-reassign-partitions.sh moves them.
+    of __consumer_offsets coordinates its groups; with several --brokers, kafka-reassign-partitions.sh can move them.
 
     Without --data-dir everything is in memory. With --data-dir nothing is acknowledged that would not survive a power
-    failure. DIR/__consumer_offsets-N have Kafka's own log format. The logs of topics keep their newest records, as in
+    failure. DIR/__consumer_offsets-N use Kafka's own log format. The logs of topics keep their newest records, as in
     memory.
 
-    Two settings are off by default, as Apache Kafka does not have them. --set kgm.group.target.size.GROUP=N lets new
-    members wait until the group has N members, so that a scale-out costs one rebalance; further members are spares,
-    which replace members that leave. --set kgm.group.pre.registered.instance.ids.GROUP=ID,ID lets new members wait
-    until all these ids are there. No member waits longer than its rebalance timeout, or than
-    kgm.group.newcomer.max.wait.ms. GROUP may be a glob.
+    Two settings are off by default, because Apache Kafka does not have them. --set kgm.group.target.size.GROUP=N makes
+    new members wait until the group has N members, so that a scale-out costs one rebalance; further members are spares,
+    which replace members that leave. --set kgm.group.pre.registered.instance.ids.GROUP=ID,ID makes new members wait
+    until all these ids are there. No member waits longer than its rebalance timeout or kgm.group.newcomer.max.wait.ms.
+    GROUP can be a glob.
 
     When it accepts connections it prints one line of JSON: {"listening":"HOST:PORT"}, with "brokers" if there are
     several. It runs until SIGTERM or Ctrl-C.
@@ -119,7 +119,7 @@ def _print_listening(addresses: Mapping[int, tuple[str, int]]) -> None:
     host, _ = addresses[1]
     if not is_loopback(host):
         _warn(
-            f"listening on {host}: without authentication, every client that reaches this port can change every group"
+            f"listening on {host}: without authentication, every client that can reach this port can change every group"
         )
     where = {node_id: address_text(*address) for node_id, address in addresses.items()}
     line: dict[str, Any] = {"listening": where[1]}

@@ -48,14 +48,16 @@ if TYPE_CHECKING:
 
 @cluster_options
 def simulate_bounce(
-    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A live group, which is only read.")] = None,
+    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A live group; kgm only reads it.")] = None,
     *,
     group_option: GroupOption = None,
     from_file: FromFile = None,
-    members: Annotated[int | None, typer.Option("--members", metavar="N", help="Make up a group of N members.")] = None,
+    members: Annotated[
+        int | None, typer.Option("--members", metavar="N", help="A synthetic group of N members.")
+    ] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="NAME:PARTITIONS", help="A topic of the made-up group; repeatable."),
+        typer.Option("--topic", metavar="NAME:PARTITIONS", help="A topic of the synthetic group; repeatable."),
     ] = None,
     instance_ids: InstanceIds = None,
     member_ids: MemberIds = None,
@@ -87,7 +89,7 @@ def simulate_bounce(
         typer.Option(
             "--retry-every",
             metavar="DURATION",
-            help="Time until a process that a consumer group has refused is started again (never).",
+            help="Time until a process that a consumer group refused is started again (never).",
         ),
     ] = None,
     migrate: Annotated[
@@ -150,7 +152,8 @@ def simulate_bounce(
     compare: Annotated[
         bool,
         typer.Option(
-            "--compare", help="Also with static and dynamic members, the cooperative assignor, the consumer protocol."
+            "--compare",
+            help="Also simulate static members, dynamic members, the cooperative assignor and the consumer protocol.",
         ),
     ] = False,
     fail_if_moves: Annotated[
@@ -170,7 +173,7 @@ def simulate_bounce(
         typer.Option(
             "--budget",
             metavar="DURATION",
-            help="How long one core of a usual machine may simulate a scenario (10s, and at least 3 draws).",
+            help="CPU-time budget for each scenario (10s, and at least 3 draws).",
         ),
     ] = None,
     seed: Seed = 1,
@@ -178,21 +181,23 @@ def simulate_bounce(
 ) -> None:
     """Predict what a bounce would do to a group: rebalances, moved partitions, time without a consumer.
 
-    MOVED counts the partitions that another member owns in the end than at the start. HANDOVERS counts each time that a
-    partition passes from one member to another: away and back again is two handovers and no move. --fail-if-moves
-    counts handovers, and fails also if more than N partitions are moved, such as those left without a consumer.
+    MOVED counts the partitions whose owner at the end is another one than at the start. HANDOVERS counts each time that
+    a partition passes from one member to another: away and back again is two handovers and no move. --fail-if-moves
+    counts handovers, and also fails if more than N partitions are moved, such as those left without a consumer.
 
-    Processes bounce one after another, as with kgm rollout, unless --max-unavailable or --together says more.
+    Processes restart one after another, as with kgm rollout, unless --max-unavailable or --together allows more at a
+    time.
 
-    The group is live (GROUP, which is only read), a snapshot (--from-file), or made up (--members N --topic
+    The group is live (GROUP; kgm only reads it), a snapshot (--from-file), or synthetic (--members N --topic
     NAME:PARTITIONS), with up to 200000 partitions.
 
-    What is left to chance is simulated on all cores, --draws times or as often as --budget allows. It counts simulated
-    requests, so that it buys the same everywhere, and more with the extra `simulation`. Draws of what is rare come on
-    top, and count in the answer: for 20 draws 10 with unusual timing, one led by each client library, and up to 40 more
-    while an extreme was drawn only once. With one draw there are no ranges. --timeout ends the draws early.
+    Random outcomes are simulated on all cores, --draws times or as often as --budget allows. The budget counts
+    simulated requests, so that it gives the same result on every machine, and goes further with the extra `simulation`.
+    Extra draws cover rare outcomes and count in the answer: for 20 draws, 10 with unusual timing, one led by each
+    client library, and up to 40 more while an extreme was drawn only once. With one draw, no ranges are shown.
+    --timeout ends the draws early.
 
-    With --target-size or --pre-registered a second scenario, `standby`, shows the same plan on a broker that lets new
+    With --target-size or --pre-registered, a second scenario, `standby`, shows the same plan on a broker that makes new
     members wait until all planned ones have joined. Apache Kafka cannot do this; `kgm serve --set
     kgm.group.target.size.GROUP=N` and `kgm.group.pre.registered.instance.ids.GROUP=ID,ID` can. Gates apply to the first
     scenario, which is Apache Kafka."""
@@ -278,9 +283,9 @@ def _one_source(
         raise UsageError(f"two groups are given: {group} and {option}")
     group_id = group if group is not None else option
     if members is not None and (group_id is not None or from_file is not None):
-        raise UsageError("--members makes up a group, and cannot be combined with a group or a file")
+        raise UsageError("--members creates a synthetic group, and cannot be combined with a group or a file")
     if members is None and topics:
-        raise UsageError("--topic is for a made-up group", hint="add --members N")
+        raise UsageError("--topic is for a synthetic group", hint="add --members N")
     if group_id is None and from_file is None and members is None:
         raise UsageError(
             "no group is given",

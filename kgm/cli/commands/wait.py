@@ -31,7 +31,7 @@ def wait(
         typer.Option(
             "--for",
             metavar="CONDITION",
-            help="stable | settled | empty | members=N | lag<=N | lag-time<=60s; several must all hold.",
+            help="stable | settled | empty | members=N | lag<=N | lag-time<=60s; if repeated, all must hold.",
         ),
     ] = None,
     settle: Annotated[
@@ -45,16 +45,16 @@ def wait(
 ) -> None:
     """Wait until a group is stable, is empty, has N members, or has a lag of at most N records.
 
-    stable: the state is Stable, and no member is reconciling or away. settled: so is a Kafka Streams application that
-    has no rebalance ahead; of other groups nothing tells that, and waiting ends with 8 at once. empty: it has had no
+    stable: the state is Stable, and no member is reconciling or away. settled: also, a Kafka Streams application has no
+    rebalance scheduled; other groups do not report this, and waiting for them ends with 8 at once. empty: it has had no
     members for a second.
     members=N, members>=N, members<=N. lag<=N: over all partitions; not met while the lag of one of them is unknown.
-    lag-time<=60s: the first record that is not committed is at most that old in each partition, by its timestamp.
-    Several --for must hold in the same poll, and during all of --settle.
+    lag-time<=60s: in each partition, the first record that is not committed is at most that old, by its timestamp.
+    If --for is repeated, all conditions must hold in the same poll, and during all of --settle.
 
-    Exits 0 when the conditions are met; 8 when --timeout (30s) is over before that, with what was seen last; 5 when the
-    cluster cannot be reached at the start (brokers that fail later are waited for). A group that does not exist is
-    waited for, since its first member creates it; one that existed and was deleted is empty."""
+    Exits 0 when the conditions are met; 8 when --timeout (30s) passes before that, with the last state seen; 5 when the
+    cluster cannot be reached at the start (it waits for brokers that fail later). It waits for a group that does not
+    exist, since its first member creates it; a group that existed and was deleted is empty."""
     from kgm.cli.output.failures import print_error
     from kgm.client.lag_times import with_lag_time
     from kgm.operations.watch.conditions import parse_condition

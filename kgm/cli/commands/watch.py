@@ -40,28 +40,32 @@ def watch(
     *,
     group: Annotated[list[str] | None, typer.Option("-g", "--group", help="A group; repeatable.")] = None,
     match: Annotated[
-        str | None, typer.Option("--match", metavar="GLOB", help="Groups whose id matches now, when the watch begins.")
+        str | None, typer.Option("--match", metavar="GLOB", help="Groups whose id matches when the watch begins.")
     ] = None,
     interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Polling interval.")] = "2s",
     until: Annotated[
         str | None, typer.Option("--until", metavar="WHAT", help="Exit 0 once the groups are: stable | bounced.")
     ] = None,
     settle: Annotated[
-        str, typer.Option("--settle", metavar="DURATION", help="How long nothing may happen before stable counts.")
+        str, typer.Option("--settle", metavar="DURATION", help="How long a group must be quiet to count as stable.")
     ] = "5s",
     baseline: Annotated[
         str | None,
-        typer.Option("--baseline", metavar="SNAPSHOT", help="Compare with this `kgm describe -o json`, not with now."),
+        typer.Option(
+            "--baseline",
+            metavar="SNAPSHOT",
+            help="Compare with this output of `kgm describe -o json`, not with the groups as they are now.",
+        ),
     ] = None,
     expect_no_moves: Annotated[
-        bool, typer.Option("--expect-no-moves", help="Exit 8 as soon as a partition passes to another consumer.")
+        bool, typer.Option("--expect-no-moves", help="Exit 8 as soon as a partition moves to another consumer.")
     ] = False,
     max_rebalances: Annotated[
         int | None, typer.Option("--max-rebalances", metavar="K", help="Exit 8 after more than K rebalances.")
     ] = None,
     expect_members: Annotated[
         int | None,
-        typer.Option("--expect-members", metavar="N", help="Stable needs N members, instead of those from before."),
+        typer.Option("--expect-members", metavar="N", help="Stable needs N members, instead of as many as before."),
     ] = None,
     count: Annotated[
         int | None,
@@ -71,25 +75,25 @@ def watch(
 ) -> None:
     """Watch groups: members that join, leave and are replaced, rebalances, moved partitions, lag, coordinators.
 
-    Redraws at a terminal, and writes a line for each event in a pipe (-o ndjson: an object). Ends with Ctrl-C (130),
-    at the end of --timeout or with the key q, when --until is reached (0), or when an expectation is broken (8). Owners
+    Redraws at a terminal, and writes one line per event to a pipe (-o ndjson: one object). Ends with Ctrl-C (130), at
+    the end of --timeout or with the key q, when --until is reached (0), or when an expectation is broken (8). Owners
     are compared with those of the first poll at which the group was stable, or with --baseline.
 
     --until stable: the state is Stable, every static member from before is present and not away, there are as many
-    members as before (or --expect-members), every partition that had an owner has one, and nothing has happened for the
-    --settle time. A static member of a classic group that has stopped stays in the group until its session expires, and
-    Kafka does not show that it is gone: start watching, restart the fleet, and use --until bounced, which is stable
-    after every member from before has been restarted.
+    members as before (or --expect-members), every partition that had an owner has one, and the group has been quiet for
+    the --settle time. A static member of a classic group that has stopped stays in the group until its session expires,
+    and Kafka does not show that it is gone. For a restart, start watching, restart the fleet, and use --until bounced:
+    stable, after every member from before has been restarted.
 
     --expect-no-moves counts handovers: each time that a consumer gets a partition that another one had before. A
-    partition that goes away and comes back is two of them; one that has no consumer for a while and then the same one
-    again is none. A partition that has another owner than before, or none, in a stable group breaks the expectation
-    too.
+    partition that moves away and comes back counts twice; one that has no consumer for a while and then the same one
+    again does not count. In a stable group, a partition with another owner than before, or none, also breaks the
+    expectation.
 
     Rebalances are counted by generation (from __consumer_offsets, which needs READ on it) or by assignment epoch, so
     none between two polls is missed. Without that right kgm counts those that two polls show, and says so. --timeout is
-    how long to watch (without end by default; exit 8 if --until is not reached by then); a timeout from the environment
-    or a profile does not end a watch."""
+    how long to watch (no limit by default; exit 8 if --until is not reached by then); a timeout from the environment or
+    a profile does not end a watch."""
     wanted = list(dict.fromkeys([*(groups or ()), *(group or ())]))
     if not wanted and match is None:
         raise UsageError("no group is given", hint="kgm watch GROUP; `kgm list` shows the groups")
@@ -97,7 +101,7 @@ def watch(
         ("--max-rebalances", max_rebalances, 0), ("--expect-members", expect_members, 1), ("--count", count, 1)
     ):  # fmt: skip
         if number is not None and number < least:
-            raise UsageError(f"{option} is {number}, the lowest is {least}")
+            raise UsageError(f"{option} is {number}; the minimum is {least}")
     limits = _limits(interval, until, count, options)
     from kgm.operations.watch.watched_group import Expectations
 

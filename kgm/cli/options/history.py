@@ -53,7 +53,8 @@ Store = Annotated[
                  help="Directory of a history store, or its URI: s3://BUCKET/PATH, gs://, abfs://, hdfs://, webhdfs://."),
 ]  # fmt: skip
 Since = Annotated[
-    str | None, typer.Option("--since", metavar="TIME", help="Only from this time on: 2026-11-21T03:00Z, 2h, 7d (ago).")
+    str | None,
+    typer.Option("--since", metavar="TIME", help="Only records from this time on: 2026-11-21T03:00Z, 2h, 7d (ago)."),
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only records before this time.")]
 BrokerLog = Annotated[
@@ -65,8 +66,8 @@ BrokerLog = Annotated[
 SessionTimeouts = Annotated[
     list[str] | None,
     typer.Option("--session-timeout", metavar="[GROUP=]TIME",
-                 help="Session timeout of consumer groups, which no record has: 10s, or orders=10s; repeatable. "
-                 "[asked of a live cluster, else inferred]"),
+                 help="Session timeout of consumer groups, which no record contains: 10s, or orders=10s; repeatable. "
+                 "[read from a live cluster, else inferred]"),
 ]  # fmt: skip
 Master = Annotated[
     str | None, typer.Option("--master", envvar="KGM_SPARK_MASTER", metavar="URL", help="Spark master. [local[*]]")
@@ -76,7 +77,7 @@ SparkConf = Annotated[
 ]
 Jars = Annotated[
     str | None,
-    typer.Option("--jars", envvar="KGM_SPARK_JARS", metavar="DIR", help="Jars for Spark, without Maven Central."),
+    typer.Option("--jars", envvar="KGM_SPARK_JARS", metavar="DIR", help="Jars for Spark, instead of Maven Central."),
 ]
 
 _OPTIONS: dict[str, Any] = {
@@ -284,6 +285,6 @@ def parse_time(text: str, option: str) -> int:
     except ValueError:
         raise UsageError(
             f"{option}: {text[:60]!r} is not a valid time",
-            hint="write 2026-11-21T03:00:00Z or 2026-11-21, or 2h or 7d for so long ago",
+            hint="write 2026-11-21T03:00:00Z or 2026-11-21, or 2h or 7d (ago)",
         ) from None
     return round((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -33,7 +33,7 @@ Match = Annotated[
     list[str] | None, typer.Option("--match", metavar="GLOB", help="Members that bounce: ids that match; repeatable.")
 ]
 Everyone = Annotated[bool, typer.Option("--all", help="All members bounce.")]
-Together = Annotated[bool, typer.Option("--together", help="All at once.")]
+Together = Annotated[bool, typer.Option("--together", help="All members at once.")]
 RollingFlag = Annotated[bool, typer.Option("--rolling", help="In batches, one after another (the default).")]
 MaxUnavailable = Annotated[int | None, typer.Option("--max-unavailable", metavar="N", help="Processes in a batch (1).")]
 Unit = Annotated[
@@ -42,7 +42,7 @@ Unit = Annotated[
         "--unit",
         metavar="WHAT",
         help="auto | member | host | instance: which members are one process and restart together. auto: the threads "
-        "of Kafka Streams; instance: ids that differ in the number at their end only.",
+        "of Kafka Streams; instance: ids that differ only in the number at their end.",
     ),
 ]
 RestartTime = Annotated[
@@ -60,19 +60,15 @@ Remove = Annotated[
 ]
 HeartbeatInterval = Annotated[
     str | None,
-    typer.Option("--heartbeat-interval", metavar="DURATION", help="Heartbeat interval of the clients; mostly 3s."),
+    typer.Option("--heartbeat-interval", metavar="DURATION", help="Heartbeat interval of the clients; usually 3s."),
 ]
 Library = Annotated[
     str | None,
-    typer.Option(
-        "--library", metavar="NAME", help="The client library of all members, where you know it better than kgm does."
-    ),
+    typer.Option("--library", metavar="NAME", help="The client library of all members, if kgm does not recognize it."),
 ]
 Draws = Annotated[
     int,
-    typer.Option(
-        "--draws", metavar="N", help="How often to simulate what is left to chance; draws of what is rare come on top."
-    ),
+    typer.Option("--draws", metavar="N", help="Number of random runs; extra runs cover rare outcomes."),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same prediction.")]
 

@@ -39,7 +39,7 @@ class RunOptions(OutputOptions):
             if not reads_only:
                 raise RefusedError(
                     f"nothing was changed: {self.other_cluster}",
-                    hint="say which cluster is meant with -b HOST:PORT, or unset KGM_BOOTSTRAP_SERVER",
+                    hint="name the cluster with -b HOST:PORT, or unset KGM_BOOTSTRAP_SERVER",
                 )
             from kgm.cli.output.failures import print_warning
 

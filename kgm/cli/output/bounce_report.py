@@ -19,7 +19,7 @@ _MOVES_SHOWN = 40
 _EVENTS_SHOWN = 40
 _STOPPED_NOTE = "STOPPED: partition-seconds without a consumer; 2 (1-3) is typical (min-max)"
 _HANDOVERS_NOTE = (
-    "MOVED: partitions with another owner in the end; HANDOVERS: how often one passes to another consumer on the way"
+    "MOVED: partitions with another owner at the end; HANDOVERS: how often one passes to another consumer along the way"
 )
 _WAIT_NOTE = "NEW WAIT: the longest time from the start of a new member to its first partitions"
 _REFUSED_NOTE = "REFUSED: starts that the broker refused"

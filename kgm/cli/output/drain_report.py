@@ -65,7 +65,7 @@ def warnings_of(one: DrainedGroup) -> str | None:
 def stopped_text(one: DrainedGroup) -> str:
     """The time without a consumer; it has no end if partitions are left without an owner."""
     if one.unowned_partitions:
-        return "without end"
+        return "no owner left"
     typical, drawn = one.prediction.typical.stopped_partition_ms, one.prediction.stopped_partition_range_ms
     shown, least, most = (f"{span_ms / 1000:.1f}" for span_ms in (typical, drawn.min, drawn.max))
     return f"{shown}s ({least}-{most})" if drawn.is_meaningful and least != most else f"{shown}s"

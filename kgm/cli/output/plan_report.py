@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SCHEMA = "kgm.plan/v1"
 _NOTE = (
     "STOPPED: partition-seconds without a consumer; CONSUMED: the lowest share of partitions with a consumer at any "
-    "time; both are of all draws' median or worst, times are never exact"
+    "time; both are the median or the worst of all draws, times are never exact"
 )
 _REMOVES = (
     "--remove-first: --exec-stop stops a member, one LeaveGroup removes it, --exec starts it; with --assume-stopped "
@@ -31,7 +31,7 @@ _REMOVES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOutput:
-    """What is printed. rollout: the command that carries a plan out. failure: if no plan keeps the limits."""
+    """What is printed. rollout: the command that carries a plan out. failure: if no plan meets the limits."""
 
     found: FoundPlans
     rollout: Callable[[FoundPlan], str]
@@ -106,12 +106,14 @@ def _plans(output: PlanOutput) -> Table:
     notes = [_NOTE]
     if found.closest is not None:
         shown = [found.closest]
-        notes.append(f"no plan keeps the limits; this one is closest: {', '.join(found.closest_exceeds)}")
+        notes.append(f"no plan meets the limits; this one is closest: {', '.join(found.closest_exceeds)}")
     notes += [f"  {output.rollout(one)}" for one in shown]
     if any(one.shape.removes_first for one in shown):
         notes.append(_REMOVES)
     if not found.is_complete:
-        notes.append(f"{found.tried} of {many(found.ways, 'way')} were tried within --budget; a larger one tries more")
+        notes.append(
+            f"{found.tried} of {many(found.ways, 'way')} were tried within --budget; a larger budget tries more"
+        )
     for caveat in dict.fromkeys(caveat for one in shown for caveat in one.prediction.caveats):
         notes.append(f"note: {caveat}")
     rows: list[list[Cell]] = [
@@ -152,8 +154,8 @@ def _what_ifs(found: FoundPlans) -> list[Table]:
     columns = [*_columns("WHAT IF"), Column(title="PLAN"), Column(title="EXCEEDS"), Column(title="NEEDS")]
     notes = [
         f"{one.name}: if {one.death.member} dies, partitions are stopped for "
-        f"{one.death.stopped_partition_ms / 1000:.1f}s, added up, and now for "
-        f"{one.death.stopped_partition_now_ms / 1000:.1f}s"
+        f"{one.death.stopped_partition_ms / 1000:.1f}s in total, instead of "
+        f"{one.death.stopped_partition_now_ms / 1000:.1f}s now"
         for one in found.what_ifs
         if one.death is not None
     ]

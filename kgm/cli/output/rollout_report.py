@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from kgm.operations.rollout.template import CommandTarget
 
 SCHEMA = "kgm.rollout/v1"
+#: What text output calls an event whose name in JSON is another one.
+_TEXT_NAMES = {"foretold": "predicted"}
 
 
 class RolloutPrinter:
@@ -47,12 +49,12 @@ class RolloutPrinter:
     # -- before
 
     def plan(self, planned: PlannedRollout, understood: str) -> None:
-        """The plan as it was understood, and what is foretold of it. understood: the plan in words."""
+        """The plan as it was understood, and what is predicted of it. understood: the plan in words."""
         expected, spec = planned.expected, planned.spec
         self._steps = [_step_json(number, step) for number, step in enumerate(spec.steps, 1)]
         steps = many(len(spec.steps), "step")
         self._notices.note(f"{self._group_id}: {understood}: {steps}")
-        self._notices.note(f"foretold: {expected} ({expected.certainty})")
+        self._notices.note(f"predicted: {expected} ({expected.certainty})")
         for caveat in expected.caveats:
             self._notices.note(f"note: {caveat}")
 
@@ -97,7 +99,8 @@ class RolloutPrinter:
         elif not self._options.is_data:
             at = "" if item["at"] is None else f"{str(item['at'])[:19]}Z  "
             where = "" if step is None else f"step {step}/{item['steps']}  "
-            self._write(clean(f"{at}{self._group_id}  {where}{item['event']}  {text}") + "\n")
+            name = _TEXT_NAMES.get(item["event"], item["event"])
+            self._write(clean(f"{at}{self._group_id}  {where}{name}  {text}") + "\n")
 
     def _write(self, text: str) -> None:
         try:
@@ -105,11 +108,11 @@ class RolloutPrinter:
         except OutputError as error:
             if self._failure is None:
                 self._failure = error
-                self._notices.warn(f"{error.message}; the rollout goes on, and its journal has everything")
+                self._notices.warn(f"{error.message}; the rollout continues, and its journal has everything")
 
     def interrupted(self) -> None:
         self._notices.note(
-            f"interrupted: commands that were running go on; kgm rollout --resume {self.journal} continues"
+            f"interrupted: commands that were running continue; kgm rollout --resume {self.journal} continues"
         )
 
     # -- the end

@@ -26,7 +26,7 @@ def parse_bootstrap(text: str) -> tuple[Address, ...]:
     Repeated addresses are removed. Raises UsageError that names the invalid part."""
     if "@" in text:  # not shown: what stands before it may be a secret, and so may what a comma in it splits off
         raise UsageError(
-            "a bootstrap server holds a user or a password (...@HOST:PORT), which have no place in it",
+            "a bootstrap server must not contain a user or a password (...@HOST:PORT)",
             hint="write them into a --command-config file (mode 600)",
         )
     addresses = [_parse_one(part.strip()) for part in text.split(",") if part.strip()]

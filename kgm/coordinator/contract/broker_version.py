@@ -156,7 +156,7 @@ class CoordinatorBehavior:
 
     has_compared_consumer_groups: bool = True
     """Whether the rules of consumer groups were compared with the version's own classes. Those of 3.7 to 3.9 were not:
-    they are played as those of 4.0."""
+    they are simulated as those of 4.0."""
     first_epoch: int = 1
     """Group and assignment epoch of a consumer group that no member has joined yet; 0 up to 4.2, where a heartbeat at
     group epoch 0 always makes it 1 (ModernGroup)."""

@@ -39,12 +39,13 @@ from kgm.history.reconstruct.classic_snapshots import (
     SnapshotKind,
     TopicPartition,
 )
+from kgm.text.wording import many
 
 #: How far apart heartbeats are at most, by default (heartbeat.interval.ms); the other members learn of a rebalance by
 #: their next one.
 HEARTBEAT_MS = 3_000
 _SLACK_MS = 2_000
-#: A record is written a little later than the coordinator began to count a session anew.
+#: A record is written a little later than the coordinator began to count a session again.
 _WRITTEN_WITHIN_MS = 500
 
 
@@ -92,7 +93,7 @@ def departure(missing: MissingMember, at: int) -> Departure:
     if static:
         why = "it never committed: its session expired, or it was removed, or it was closed so that it leaves the group"
         return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
-    return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, "it never committed, so nothing tells how it went")
+    return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, "it never committed, so nothing shows how it left")
 
 
 def _missed(missing: MissingMember, at: int) -> bool:
@@ -114,7 +115,7 @@ def _silent(missing: MissingMember, silence: int) -> Departure:
     slack = HEARTBEAT_MS + _SLACK_MS + (2 * cadence if cadence is not None and regular else 0)
     why = f"silent for {seconds(silence)}, its session timeout is {seconds(session)}"
     if cadence is not None:
-        why = f"{why}; before, it committed every {seconds(cadence)}"
+        why = f"{why}; before that, it committed every {seconds(cadence)}"
     static = record.group_instance_id is not None
     if silence <= session + slack:
         if not static and regular and silence >= most - _SLACK_MS:
@@ -128,7 +129,7 @@ def _silent(missing: MissingMember, silence: int) -> Departure:
         )
     if regular or static:
         return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
-    return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, f"{why}: too few commits to tell how it went")
+    return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, f"{why}: too few commits to tell how it left")
 
 
 def explain_rebalance(context: RebalanceContext) -> Verdict:
@@ -150,7 +151,7 @@ def _with_notes(verdict: Verdict, context: RebalanceContext) -> Verdict:
     notes = list(verdict.evidence)
     if context.rebalance.lost_rounds:
         count = context.rebalance.lost_rounds
-        notes.append("a round before it never completed" if count == 1 else f"{count} rounds before it never completed")
+        notes.append(f"{many(count, 'earlier rebalance')} never completed")
     if context.coordinator_moved:
         notes.append("the leader epoch rose: another broker became the coordinator, or the same one restarted")
     return replace(verdict, evidence=tuple(notes))
@@ -159,7 +160,7 @@ def _with_notes(verdict: Verdict, context: RebalanceContext) -> Verdict:
 def _all_gone(context: RebalanceContext) -> Verdict:
     departures = context.departures
     also = tuple(dict.fromkeys(each.cause for each in departures if each.cause is not Cause.DEPARTURE))
-    evidence = ("the group has no members any more", *(each.evidence for each in departures[:SHOWN]))
+    evidence = ("the group has no members left", *(each.evidence for each in departures[:SHOWN]))
     people = tuple(who(each.missing.change, each.cause.value) for each in departures)
     # Others may have come, and gone again, in rounds that never completed.
     proved = departures and not context.rebalance.lost_rounds
@@ -250,7 +251,7 @@ def _replacement(departures: Sequence[Departure], joined: Sequence[MemberChange]
     people = (
         *(who(each.missing.change, each.cause.value) for each in departures), *(who(each) for each in joined),
     )  # fmt: skip
-    line = f"{len(departures)} members went and {len(joined)} came with the same client ids, on other hosts"
+    line = f"{len(departures)} members left and {len(joined)} joined with the same client ids, on other hosts"
     return Verdict(Cause.REPLACEMENT, Confidence.POSSIBLE, people, (line, *(each.evidence for each in departures)))
 
 
@@ -287,7 +288,7 @@ def _second_round(
     context: RebalanceContext, before: Mapping[TopicPartition, str], after: Mapping[TopicPartition, str]
 ) -> Verdict:
     new = after.keys() - before.keys()
-    line = f"partitions revoked in the rebalance before have owners now: {partitions_text(new)}"
+    line = f"partitions revoked in the previous rebalance have owners now: {partitions_text(new)}"
     takers = sorted({after[place] for place in new})
     people = tuple(member_who(context.snapshot.members[taker], "took over") for taker in takers)
     return Verdict(Cause.COOPERATIVE, Confidence.LIKELY, people, (line, "the members are the same"))

@@ -98,7 +98,7 @@ def consumer_departure(
     if at < 0:
         return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, "the record has no timestamp")
     if absence.together:
-        why = "several members went with one request, as only an admin's LeaveGroup does it"
+        why = "several members left with one request, which only an admin's LeaveGroup does"
         return missing.departed(Cause.REMOVAL, Confidence.CERTAIN, why)
     asked = absence.unrevoked if absence.away is None else None
     if asked is not None and at - asked >= record.rebalance_timeout > 0:
@@ -112,7 +112,7 @@ def consumer_departure(
 
 
 def _without_session(missing: MissingMember, at: int, absence: ConsumerAbsence) -> Departure:
-    """Nothing that hangs on the session timeout is more than possible."""
+    """Nothing that depends on the session timeout is more than possible."""
     silence = absence.silence(missing, at)
     if absence.away is not None:
         why = f"it had stopped {seconds(silence)} before; the session timeout is not known"
@@ -149,7 +149,7 @@ def _silent(missing: MissingMember, silence: int, session: SessionTimeout) -> De
         return static_departure(missing, silence, why, missed=missed)
     why = f"silent for {seconds(silence)}, {session.text}"
     if cadence is not None:
-        why = f"{why}; before, it committed every {seconds(cadence)}"
+        why = f"{why}; before that, it committed every {seconds(cadence)}"
     due = 2 * cadence if cadence is not None and regular else 0
     if silence <= session.most_ms + heartbeat + slack + due:
         most = missing.change.member.record.rebalance_timeout
@@ -160,7 +160,7 @@ def _silent(missing: MissingMember, silence: int, session: SessionTimeout) -> De
         return missing.departed(Cause.SESSION_EXPIRY, sure, why)
     if regular or static:
         return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
-    return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, f"{why}: too few commits to tell how it went")
+    return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, f"{why}: too few commits to tell how it left")
 
 
 def _is_early(ms: int, session: SessionTimeout) -> bool:
@@ -186,7 +186,7 @@ def explain_epoch(context: EpochContext) -> Verdict:
     evidence = tuple(line for part in parts for line in part.evidence)
     first = parts[0]
     if context.empty and context.departures and context.known:
-        line = "the group has no members any more"
+        line = "the group has no members left"
         return Verdict(Cause.ALL_GONE, Confidence.CERTAIN, people, (line, *evidence), causes)
     sure = first.confidence if context.known else weaker(first.confidence, Confidence.LIKELY)
     return Verdict(first.cause, sure, people, evidence, causes[1:])
@@ -218,7 +218,7 @@ def _parts(context: EpochContext) -> list[Verdict]:
 def _same_members(context: EpochContext) -> Verdict:
     """No member came, went or changed, as far as the log has its members."""
     if context.unseen_left:
-        line = "a member is gone of which the log has no other record"
+        line = "a member is gone, and the log has no other record of it"
         return Verdict(Cause.DEPARTURE, Confidence.POSSIBLE, evidence=(line,))
     if context.regex:
         line = "a subscribed regular expression was resolved again, and the epoch rose with it"

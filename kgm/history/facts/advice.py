@@ -74,9 +74,9 @@ def _because(verdict: AdviceVerdict, now_ms: int, advised: int, saved: int) -> l
                 f"a member that dies is noticed {_s(advised - now_ms)} s later",
             ]
         case AdviceVerdict.LOWER:
-            return [f"{_s(advised)} s are enough; a member that dies is noticed {_s(now_ms - advised)} s sooner"]
+            return [f"{_s(advised)} s is enough; a member that dies is noticed {_s(now_ms - advised)} s sooner"]
         case _:
-            return [f"{_s(now_ms)} s are enough"]
+            return [f"{_s(now_ms)} s is enough"]
 
 
 def _percentile(ordered: Sequence[int], part: int) -> int | None:

@@ -50,7 +50,7 @@ class ConsumerOwnership:
         *, known: bool,
     ) -> int:  # fmt: skip
         """What a member has from this record on. Returns for how long, in ms, what it got from others had no owner,
-        summed up over partitions."""
+        total over partitions."""
         now = set(current.owned())
         self._release(member_id, now, record, generation)
         unowned = 0

@@ -262,10 +262,10 @@ def _remote(scheme: str, rest: str) -> RemotePath:
             "see docs/spark.md",
         )
     if not authority:
-        raise UsageError(f"{scheme}://{rest} names no place", hint=f"expected: {SCHEMES[scheme]}")
+        raise UsageError(f"{scheme}://{rest} has no bucket or path", hint=f"expected: {SCHEMES[scheme]}")
     names = [name for name in key.split("/") if name]
     if any(name in (".", "..") for name in names):
-        raise UsageError(f"{scheme}://{rest}: . and .. are no names in a store")
+        raise UsageError(f"{scheme}://{rest}: . and .. are not valid names in a store")
     return RemotePath(f"{scheme}://{authority}", "/".join(names))
 
 

@@ -63,7 +63,7 @@ def of_library(group: BounceGroup, library: str | None) -> BounceGroup:
     does not know."""
     if library is None:
         return group
-    text = f"all members, and the leader, are taken to use {library} (--library)"
+    text = f"all members, and the leader, are assumed to use {library} (--library)"
     snapshot = with_stated_library(group.snapshot, library)
     if group.is_made_up:
         snapshot = newly_assigned(snapshot)

@@ -94,7 +94,7 @@ def predict_bounce(
     plan, snapshot = plan_for(request, group), group.snapshot
     _refuse_no_draws(draws)
     if budget_ms is not None and budget_ms < 1:
-        raise UsageError("the budget is 0, the lowest is 1 ms")
+        raise UsageError("the budget is 0; the minimum is 1 ms")
     how: PlayOptions = {
         "draws": draws, "seed": seed, "keeps_holdings": keeps_holdings, "is_out_of_time": is_out_of_time,
         "budget_ms": budget_ms, "executor": executor,
@@ -124,4 +124,4 @@ def _time_limit(timeout_ms: int | None) -> Callable[[], bool]:
 
 def _refuse_no_draws(draws: int) -> None:
     if draws < 1:
-        raise UsageError(f"the number of draws is {draws}, the lowest is 1")
+        raise UsageError(f"the number of draws is {draws}; the minimum is 1")

@@ -172,7 +172,7 @@ def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
     if group.lost:
         yield facts.finding(
             "records-lost", Severity.ERROR, lost_text(group.lost),
-            "retention has deleted them: where a consumer goes on is up to its auto.offset.reset",
+            "retention has deleted them: consumers continue where auto.offset.reset says",
             about=partition_names([*group.lost]), run=("describe", "--offsets"),
         )  # fmt: skip
     deleted = group.deleted_topics

@@ -80,7 +80,7 @@ def hidden_characters(facts: GroupFacts) -> Iterator[Finding]:
     if odd:
         yield facts.finding(
             "hidden-characters", Severity.WARNING,
-            "ids contain characters that are invisible or that a terminal acts on",
+            "ids contain characters that are invisible or that a terminal interprets",
             *(clean(name) for name in odd[:5]), about=odd, run=("describe", "-o", "json"),
         )  # fmt: skip
 

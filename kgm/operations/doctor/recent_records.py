@@ -96,7 +96,7 @@ def short_sessions(facts: GroupFacts) -> Iterator[Finding]:
     yield facts.finding(
         "session-too-short", Severity.WARNING,
         f"{many(len(absences), 'static member')} left the group and rejoined: each such restart costs two rebalances; "
-        f"unless somebody removed them, their sessions expired, and {advice}",
+        f"unless an admin removed them, their sessions expired, and {advice}",
         *(
             f"{name} was away for about {show_duration(one.duration_ms // 1000 * 1000)}; "
             f"its session timeout is {show_duration(one.session_timeout_ms)}"

@@ -218,7 +218,7 @@ def _drained(
     """Raises KgmError for a group that cannot be simulated."""
     if timeout_ms is not None and timeout_ms <= 0:
         raise TimedOutError(
-            "the time limit has passed before the group was simulated", hint="give it more with --timeout"
+            "the time limit has passed before the group was simulated", hint="allow more with --timeout"
         )
     predicted = predict_bounce(
         group, drain.request_for(group.snapshot), draws=draws, seed=seed, keeps_holdings=keeps_holdings,

@@ -33,7 +33,7 @@ class DrainTarget:
     def __post_init__(self) -> None:
         if not (self.hosts or self.client_ids or self.racks or self.identities):
             raise UsageError(
-                "it is not said which members are taken away",
+                "no members selected",
                 hint="name a host: --host 10.0.3.17; or give --client-id, --rack, or --match",
             )
 

@@ -88,14 +88,17 @@ def _of_collection(collection: Collection) -> Iterator[Metric]:
         "kgm_collection_timestamp_seconds", "When the last collection ended.", value=collection.at_s, unit="seconds"
     )
     yield GaugeMetricFamily(
-        "kgm_collection_duration_seconds", "How long it took.", value=collection.duration_s, unit="seconds"
+        "kgm_collection_duration_seconds",
+        "How long the last collection took.",
+        value=collection.duration_s,
+        unit="seconds",
     )
     yield GaugeMetricFamily(
         "kgm_log_readable",
         "0 if rebalances between two collections may be missed, because __consumer_offsets cannot be read.",
         value=collection.log_unreadable_because is None,
     )
-    errors = GaugeMetricFamily("kgm_collection_errors", "What could not be asked, by error.", labels=("code",))
+    errors = GaugeMetricFamily("kgm_collection_errors", "Requests that failed, by error.", labels=("code",))
     for code, count in sorted(Counter(error.code for error in collection.errors).items()):
         errors.add_metric([code], count)
     yield errors
@@ -148,10 +151,14 @@ def _of_groups(groups: Iterable[ExportedGroup]) -> Iterator[Metric]:
 
 def _of_lag(groups: Iterable[ExportedGroup]) -> Iterator[Metric]:
     """The lag of groups, of topics, of members, of partitions."""
-    by_group = GaugeMetricFamily("kgm_group_lag", "Records that are not committed, of the group.", labels=("group",))
-    by_topic = GaugeMetricFamily("kgm_group_topic_lag", "The same by topic.", labels=("group", "topic"))
+    by_group = GaugeMetricFamily("kgm_group_lag", "Records that are not committed.", labels=("group",))
+    by_topic = GaugeMetricFamily(
+        "kgm_group_topic_lag", "Records that are not committed, by topic.", labels=("group", "topic")
+    )
     member_labels = ("group", "group_instance_id", "client_id")
-    by_member = GaugeMetricFamily("kgm_member_lag", "The same by the member that owns them.", labels=member_labels)
+    by_member = GaugeMetricFamily(
+        "kgm_member_lag", "Records that are not committed, by the member that owns the partition.", labels=member_labels
+    )
     lost = GaugeMetricFamily(
         "kgm_group_lost_records",
         "Records after the committed offset that retention has deleted.",
@@ -159,7 +166,7 @@ def _of_lag(groups: Iterable[ExportedGroup]) -> Iterator[Metric]:
     )
     by_partition = GaugeMetricFamily(
         "kgm_partition_lag",
-        "The same by partition, with its owner.",
+        "Records that are not committed, by partition, with its owner.",
         labels=("group", "topic", "partition", "group_instance_id", "client_id"),
     )
     for row in groups:

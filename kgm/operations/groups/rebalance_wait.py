@@ -87,11 +87,11 @@ class RebalanceWait:
         names = some(one.identity for one in self.awaited)
         match self.phase:
             case WaitPhase.JOIN:
-                whom = f"waits for members to rejoin, of which Kafka does not tell who has: {names}"
+                whom = f"waits for members to rejoin (Kafka does not report which have): {names}"
             case WaitPhase.SYNC:
                 whom = f"all have joined; waits for the leader's assignment, and for each to fetch it: {names}"
             case _:
-                whom = f"waits for {names}" if names else "partitions are on their way from one member to another"
+                whom = f"waits for {names}" if names else "partitions are being handed over"
         return f"{whom}{limit}{seen}"
 
     def lines(self) -> list[str]:
@@ -120,12 +120,12 @@ def _line(one: AwaitedMember, phase: WaitPhase) -> str:
     limit = "max.poll.interval.ms" if one.limit_ms is None else show_duration(one.limit_ms)
     match phase:
         case WaitPhase.JOIN if one.is_static:
-            then = f"after {limit} the others go on without its rejoining, and it keeps its place"
+            then = f"after {limit} the others continue without it, and it keeps its place"
         case WaitPhase.JOIN | WaitPhase.SYNC:
             missing = "rejoin" if phase is WaitPhase.JOIN else "sync"
-            then = f"if it lives and does not {missing}, it is removed after {limit}"
+            then = f"if it is alive and does not {missing}, it is removed after {limit}"
         case _:
-            then = f"if it lives and does not give them up, it is fenced after {limit}"
+            then = f"if it is alive and does not give them up, it is fenced after {limit}"
     return f"{one.identity}: {'; '.join([*parts, then])}"
 
 

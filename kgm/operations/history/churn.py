@@ -43,7 +43,7 @@ class _Restart(TableRow):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupChurn:
     """A group. per_hour: over the time from its first rebalance to its last, None if that is too short to say anything.
-    stopped_partition_ms: time without a consumer, summed up over partitions, as far as the log bounds it. absorbed: how
+    stopped_partition_ms: time without a consumer, total over partitions, as far as the log bounds it. absorbed: how
     many restarts of static members caused no rebalance."""
 
     group_id: str

@@ -32,11 +32,11 @@ def next_steps(
         compare = f"kgm simulate-bounce {group} --all --rolling --compare"
         steps.append(("would static members have prevented rebalances?", compare))
     if any(row.lost_rounds for row in rebalances):
-        steps.append(("rounds were lost: what keeps the group from becoming stable?", f"kgm doctor {group}"))
+        steps.append(("rebalances did not complete: what keeps the group from becoming stable?", f"kgm doctor {group}"))
     if alarms:
         steps.append(("alarms of the group", history.command("zombies", group_id)))
     if moved:
-        steps.append(("who owned which partition before and since", history.command("movement", group_id)))
+        steps.append(("who owned which partition before and after", history.command("movement", group_id)))
     steps.append(("which members came and went", history.command("timeline", group_id)))
     if not all(row.complete for row in rebalances):
         steps.append(("which part of the history is complete", history.command("verify")))

@@ -34,7 +34,7 @@ DRAWS = 20
 BUDGET_MS = 30_000
 _COOPERATIVE = "cooperative-sticky"
 _SESSION = "session-timeout"
-_STATIC = "a group.instance.id of its own for each member"
+_STATIC = "a different group.instance.id for each member"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -160,8 +160,8 @@ def _caveats(snapshot: GroupSnapshot, plan: Plan, members: int, advised_ms: int)
     needed = math.ceil(1 / (1 - WANTED ** (1 / members)))
     if seen < needed:
         texts.append(
-            f"{many(seen, 'restart')} say little of rare ones: for 99 of 100 plans with {members} members it takes "
-            f"{needed}"
+            f"{many(seen, 'restart')} say little about rare ones: for 99 of 100 plans with {members} members "
+            f"{needed} are needed"
         )
     if len(plan.bounce) > members:
         texts.append(

@@ -304,7 +304,7 @@ class Observation:
         if self.interval is not None and self.is_silent(now_s):
             sentence = (
                 f"it committed nothing for {self.silence_ms(now_s) / 1000:.0f} s after kgm saw records arrive "
-                f"({self.waiting} wait); before, it committed at least every "
+                f"({self.waiting} wait); before that, it committed at least every "
                 f"{_seconds(self.interval.longest_ms)} ({self.interval.commits} commits in the group's log)"
             )
             return Liveness(verdict=LivenessVerdict.STOPPED, evidence=(sentence,))
@@ -316,7 +316,7 @@ class Observation:
         if self.owned is not None and not count(self.owned):
             evidence.append("it owns no partitions, so it commits nothing")
         elif unread:
-            evidence.append(f"the committed offsets of {many(len(unread), 'partition')} of it could not be read")
+            evidence.append(f"the committed offsets of {many(len(unread), 'partition')} that it owns could not be read")
         elif self.owned is not None and all(self.committed[pair] is None for pair in self.pairs):
             evidence.append("nothing was ever committed for its partitions")
         elif self.heartbeats_without_commits:
@@ -324,12 +324,12 @@ class Observation:
         elif self.waiting:
             evidence.append(self._what_is_seen_waiting(now_s))
         elif self.endless:
-            evidence.append(f"the end offsets of {many(len(self.endless), 'partition')} of it could not be read")
+            evidence.append(f"the end offsets of {many(len(self.endless), 'partition')} that it owns could not be read")
         elif self.owned is not None:
-            evidence.append("it has read all records there are, so no commit is due")
+            evidence.append("caught up; no commit expected")
         if self.was_disturbed is not None:
             evidence.append(self.was_disturbed)
-        return (*evidence, *self.missing) or ("nothing was seen of it",)
+        return (*evidence, *self.missing) or ("no sign of life was seen",)
 
     def _what_is_seen_waiting(self, now_s: float) -> str:
         """Records wait, but its silence is no proof, or not yet."""

@@ -74,7 +74,7 @@ def _doubts(group: GroupSnapshot) -> list[str]:
     usual = _usual_name(group)
     if name is None or usual is None or name in PLAYED or has_assignor(name, usual):
         return []
-    return [f"the leader runs {name}, whose {usual} assigns otherwise than Java's: the moves are an estimate"]
+    return [f"the leader runs {name}, whose {usual} assigns differently than Java's: the moves are an estimate"]
 
 
 def _usual_name(group: GroupSnapshot) -> str | None:

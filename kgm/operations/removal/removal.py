@@ -399,8 +399,7 @@ def summary(
     if is_dry_run:
         message = f"{len(rest)} of {len(results)} members of group {group_id!r} would not be removed"
     elif returned:
-        came = "is" if returned == 1 else "are"
-        message = f"{returned} of {len(results)} members of group {group_id!r} {came} there again"
+        message = f"{returned} of {len(results)} members of group {group_id!r} came back"
     elif removed:
         message = f"{removed} of {len(results)} members of group {group_id!r} were removed"
     elif code == PartialError.exit_code:

@@ -5,7 +5,7 @@ spec         what is carried out: steps, commands, limits; as it is written into
 template     `--exec`: from a text and a member to the words, the environment and the input of a command
 commands     one running command: its time limit, its output, its end
 pods         members of a group and the pods of Kubernetes in which they run
-expectation  what the simulator foretells of a step, and how that compares with what happened
+expectation  what the simulator predicts for a step, and how that compares with what happened
 observation  the group poll after poll: what happened in the step, what is missing for it to be over
 journal      what was done, written and flushed before and after each act; `resume` reads it back
 lock         one rollout of a group at a time
@@ -14,4 +14,4 @@ removal      the LeaveGroup of a step that removes members
 rollout      the loop
 
 A step begins only if the group is known to be as the step before has left it. What cannot be known is never taken for
-what was foretold."""
+what was predicted."""

@@ -12,13 +12,14 @@ from kgm.operations.rollout.expectation import StepCounts, StepExpectation
 
 
 class RolloutEventKind(StrEnum):
-    """The kinds of events; the values are what JSON has.
+    """The kinds of events; the values are what JSON and the journal contain.
 
-    foretold: of the whole rollout before its first step, of a step when it begins. command: twice for each, when it
-    starts and when it has ended. observed: what happened in a step. deviation: reality has left the prediction, or a
-    step has failed. note: something that does not stop the rollout. done: the end."""
+    predicted: of the whole rollout before its first step, of a step when it begins (called "foretold" in JSON and in
+    the journal, whose names are fixed). command: twice for each, when it starts and when it has ended. observed: what
+    happened in a step. deviation: the group deviated from the prediction, or a step has failed. note: something that
+    does not stop the rollout. done: the end."""
 
-    FORETOLD = "foretold"
+    PREDICTED = "foretold"
     STEP = "step"
     COMMAND = "command"
     OBSERVED = "observed"

@@ -1,4 +1,4 @@
-"""What the simulator foretells of a step, and how that compares with what happened."""
+"""What the simulator predicts for a step, and how that compares with what happened."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kgm.text.wording import many, moves_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedRange:
-    """The least and the most that is foretold."""
+    """The least and the most that is predicted."""
 
     least: int
     most: int
@@ -34,7 +34,7 @@ class ExpectedRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepExpectation:
-    """What is foretold of a step, or of the whole rollout.
+    """What is predicted of a step, or of the whole rollout.
 
     final_assignment: by identity; None where it depends on what cannot be known beforehand. becomes_stable: whether the
     group is stable at the end in the typical draw."""
@@ -74,7 +74,7 @@ class StepExpectation:
         if not self.exact:
             return "at most what any draw had"
         has_range = any(span.least != span.most for span in (self.rebalances, self.handovers))
-        return "so in every draw" if has_range else "certain"
+        return "the same in every draw" if has_range else "certain"
 
     def __str__(self) -> str:
         return f"{_counted(self.rebalances, 'rebalance')}, {_counted(self.handovers, 'handover')}"
@@ -159,46 +159,46 @@ class StepCounts:
 
 
 def excess(counts: StepCounts, expected: StepExpectation, what: str) -> list[str]:
-    """More than was foretold, for certain. what: of which part of the rollout."""
+    """More than was predicted, for certain. what: of which part of the rollout."""
     found = []
     doubt = f" ({counts.rebalances_doubt})" if counts.rebalances_doubt is not None else ""
     if counts.rebalances > expected.rebalances.most and not counts.is_upper_bound:
-        foretold = _counted(expected.rebalances, "rebalance")
-        found.append(f"{what}: {many(counts.rebalances, 'rebalance')}{doubt}, foretold: {foretold}")
+        predicted = _counted(expected.rebalances, "rebalance")
+        found.append(f"{what}: {many(counts.rebalances, 'rebalance')}{doubt}, predicted: {predicted}")
     if counts.handovers > expected.handovers.most:
-        foretold = _counted(expected.handovers, "handover")
-        found.append(f"{what}: {many(counts.handovers, 'handover')}, foretold: {foretold}")
+        predicted = _counted(expected.handovers, "handover")
+        found.append(f"{what}: {many(counts.handovers, 'handover')}, predicted: {predicted}")
     return found
 
 
 def unknown_because(counts: StepCounts, expected: StepExpectation) -> str | None:
-    """Why it is not known whether it was as foretold; None if it is known."""
+    """Why it is not known whether it was as predicted; None if it is known."""
     if counts.is_upper_bound and counts.rebalances > expected.rebalances.most:
-        foretold = _counted(expected.rebalances, "rebalance")
-        return f"{many(counts.rebalances, 'rebalance')} ({counts.rebalances_doubt}), foretold: {foretold}"
+        predicted = _counted(expected.rebalances, "rebalance")
+        return f"{many(counts.rebalances, 'rebalance')} ({counts.rebalances_doubt}), predicted: {predicted}"
     return counts.unknown_because
 
 
 def shortfall(counts: StepCounts, expected: StepExpectation) -> list[str]:
-    """Less than was foretold, which does no harm."""
+    """Less than was predicted, which does no harm."""
     found = []
     if counts.rebalances < expected.rebalances.least and counts.rebalances_doubt is None:
-        foretold = _counted(expected.rebalances, "rebalance")
-        found.append(f"{many(counts.rebalances, 'rebalance')}, fewer than foretold: {foretold}")
+        predicted = _counted(expected.rebalances, "rebalance")
+        found.append(f"{many(counts.rebalances, 'rebalance')}, fewer than predicted: {predicted}")
     if counts.handovers < expected.handovers.least and counts.handovers_exact:
-        foretold = _counted(expected.handovers, "handover")
-        found.append(f"{many(counts.handovers, 'handover')}, fewer than foretold: {foretold}")
+        predicted = _counted(expected.handovers, "handover")
+        found.append(f"{many(counts.handovers, 'handover')}, fewer than predicted: {predicted}")
     return found
 
 
 def other_owners(owned: Mapping[str, Partitions], expected: StepExpectation) -> str | None:
-    """Partitions whose owner at the end is another one than foretold, where that is certain."""
+    """Partitions whose owner at the end is another one than predicted, where that is certain."""
     if expected.final_assignment is None:
         return None
     different = moves(dict(expected.final_assignment), dict(owned))
     if not different:
         return None
-    return f"{many(len(different), 'partition')} with another owner than foretold: {moves_text(different)}"
+    return f"{many(len(different), 'partition')} with a different owner than predicted: {moves_text(different)}"
 
 
 def _counted(span: ExpectedRange, noun: str) -> str:

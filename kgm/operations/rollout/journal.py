@@ -6,8 +6,8 @@ an act that it had not begun: nothing is done before the line that announces it 
 A journal says which commands run, so kgm goes on only with a regular file of the operator's own that nobody else may
 write, and only with the plan and the commands of the first run, of which it keeps a mark in its own folder.
 
-    plan              the spec, the cluster, the operator, the group as it was, what is foretold of the whole
-    step-begin        the step, its members, the group before it, what is foretold of it
+    plan              the spec, the cluster, the operator, the group as it was, what is predicted of the whole
+    step-begin        the step, its members, the group before it, what is predicted of it
     command-begin     a command is about to run
     command-started   its process
     command-end       its result
@@ -84,7 +84,7 @@ class RolloutJournal:
         except FileExistsError:
             raise RefusedError(
                 f"the journal {path} exists already: nothing was done",
-                hint=f"kgm rollout --resume {path} goes on with it; or give another --journal",
+                hint=f"kgm rollout --resume {path} continues it; or give another --journal",
             ) from None
         except OSError as error:
             raise RefusedError(
@@ -121,7 +121,7 @@ class RolloutJournal:
         except OSError as error:
             raise PartialError(
                 f"the journal {self.path} cannot be written: {error.strerror or error}: the rollout has stopped",
-                hint="make room, then resume it; commands that were running go on",
+                hint="free some space, then resume it; commands that were running continue",
             ) from None
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ def read_journal(path: pathlib.Path) -> list[JournalLine]:
         try:
             data = json.loads(raw)
             if data.pop("v") != VERSION:
-                raise UsageError(f"the journal {path} is of another version of kgm")
+                raise UsageError(f"the journal {path} was written by another version of kgm")
             data.pop("time")
             lines.append(JournalLine(kind=JournalKind(data.pop("kind")), data=data))
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
@@ -183,7 +183,7 @@ def _refuse_foreign(path: pathlib.Path, file: int) -> None:
 
 def _not_taken_up(path: pathlib.Path, why: str) -> RefusedError:
     return RefusedError(
-        f"nothing was done: the journal {path} is not taken up: {why}",
+        f"nothing was done: the journal {path} is not resumed: {why}",
         facts=("a journal says which commands run as you",),
         hint="look at its commands, and start a new rollout: kgm rollout GROUP --exec ...",
     )

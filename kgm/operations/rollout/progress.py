@@ -49,8 +49,8 @@ class OpenStep:
 @dataclass(slots=True, kw_only=True)
 class RolloutProgress:
     """steps_done: how many steps are over. left: the group as the last of them left it, or as it was when the rollout
-    was planned. overall: what is foretold of all steps; None once an operator has resumed a rollout that reality had
-    left.
+    was planned. overall: what is predicted of all steps; None once an operator has resumed a rollout that had deviated
+    from the prediction.
 
     was_stopped: whether kgm has stopped it and said so, instead of being killed. has_run: whether a command has begun
     in any step. is_over: whether it is complete, or was aborted."""

@@ -44,7 +44,7 @@ _EMPTY: Final = "Empty"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutReport:
-    """How a rollout has ended. error: None if everything came as foretold."""
+    """How a rollout has ended. error: None if everything came as predicted."""
 
     steps_done: int
     steps: int
@@ -93,7 +93,7 @@ class Rollout:
         totals = self._progress.totals
         self._journal.write(JournalKind.DONE, observed=totals.to_json())
         self._number = 0
-        held = "as foretold" if totals.unknown_because is None else "done, as far as was seen as foretold"
+        held = "as predicted" if totals.unknown_because is None else "done, as predicted as far as kgm could see"
         self._emit(RolloutEventKind.DONE, f"{many(len(self._spec.steps), 'step')} {held}: {totals}", observed=totals)
 
     def _emit(self, kind: RolloutEventKind, text: str, **more: Any) -> None:
@@ -116,7 +116,7 @@ class Rollout:
             raise RefusedError(
                 f"nothing was done: rebalances of group {self._spec.group_id!r} cannot be counted",
                 facts=(counts.doubt.why,),
-                hint="grant READ on Topic __consumer_offsets; --accept-unseen goes on without, by what polls show",
+                hint="grant READ on Topic __consumer_offsets; --accept-unseen continues with what polls show",
                 group_id=self._spec.group_id,
             )
 
@@ -150,7 +150,7 @@ class Rollout:
 
     def _deviate(self, what: str, facts: Sequence[str] = ()) -> NoReturn:
         raise ConditionNotMet(
-            f"group {self._spec.group_id!r} is not as foretold: {what}",
+            f"group {self._spec.group_id!r} deviated from the prediction: {what}",
             facts=tuple(facts)[:_MOST_FACTS],
             group_id=self._spec.group_id,
         )
@@ -219,7 +219,7 @@ class Rollout:
         )  # fmt: skip
         names = ", ".join(step.members)
         self._emit(RolloutEventKind.STEP, names)
-        self._emit(RolloutEventKind.FORETOLD, f"{expected}", expected=expected)
+        self._emit(RolloutEventKind.PREDICTED, f"{expected}", expected=expected)
         opened = self._progress.open_step = OpenStep(before=before, expected=expected)
         return opened
 
@@ -229,7 +229,7 @@ class Rollout:
         if latest is None:
             error = self._observation.error
             raise PartialError(
-                f"it is not known how group {self._spec.group_id!r} is: {'' if error is None else error.message}",
+                f"the state of group {self._spec.group_id!r} is not known: {'' if error is None else error.message}",
                 group_id=self._spec.group_id,
             )
         found = [] if latest.state == STABLE else [f"it is {latest.state}"]
@@ -256,7 +256,7 @@ class Rollout:
             self._check_unchanged()
         self._observation.resume(step, opened.before, is_acknowledged=self._progress.was_stopped)
         self._expected = opened.expected
-        self._emit(RolloutEventKind.FORETOLD, f"{opened.expected}", expected=opened.expected)
+        self._emit(RolloutEventKind.PREDICTED, f"{opened.expected}", expected=opened.expected)
         self._check_deviations()
 
     def _is_at_rest(self, step: RolloutStep) -> bool:
@@ -314,7 +314,7 @@ class Rollout:
         self._emit(RolloutEventKind.NOTE, text)
 
     def _settle(self) -> None:
-        """Wait until the group is as foretold, and nothing happens any more."""
+        """Wait until the group is as predicted, and nothing happens any more."""
         limits = self._spec.limits
         self._wait_until_as_wanted("the commands", settle_ms=limits.settle_ms, most_lag=limits.most_lag)
 
@@ -331,10 +331,10 @@ class Rollout:
         timeout_ms = self._timeout_ms(opened.before)
         if self._watch_until(is_over, timeout_ms):
             return
-        missing = observation.missing(most_lag=most_lag) or [f"it is not quiet for {show_duration(settle_ms)}"]
+        missing = observation.missing(most_lag=most_lag) or [f"it has not been quiet for {show_duration(settle_ms)}"]
         if observation.latest is None:
             raise PartialError(
-                f"it is not known what became of step {self._number}: {missing[0]}", group_id=self._spec.group_id
+                f"the outcome of step {self._number} is not known: {missing[0]}", group_id=self._spec.group_id
             )
         self._deviate(f"{show_duration(timeout_ms)} after {after} of step {self._number}: {missing[0]}", missing[1:])
 
@@ -349,7 +349,7 @@ class Rollout:
         if unknown is not None and not self._spec.limits.accept_unseen:
             self._deviate(
                 f"what happened in step {self._number} is not known: {unknown}",
-                ["--accept-unseen goes on by what was seen, also with --resume"],
+                ["--accept-unseen continues with what was seen, also with --resume"],
             )
         if step.comes_back and not self._progress.was_stopped:
             different = other_owners(owned(latest), expected)
@@ -393,7 +393,7 @@ class Rollout:
             error.facts = (*error.facts, self._where())
         if error.hint is None:
             resume = group_command("describe", spec.group_id)
-            error.hint = resume if is_final else f"{resume}; to go on: kgm rollout --resume {self._journal.path}"
+            error.hint = resume if is_final else f"{resume}; to continue: kgm rollout --resume {self._journal.path}"
         return error
 
     def _where(self) -> str:

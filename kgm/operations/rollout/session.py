@@ -92,7 +92,7 @@ class ResumeChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRollout:
-    """What would be done. commands: every one, with its member; predicted: what is foretold of the whole."""
+    """What would be done. commands: every one, with its member; predicted: what is predicted of the whole."""
 
     spec: RolloutSpec
     group: GroupSnapshot
@@ -120,7 +120,7 @@ def plan_rollout(
     gates: Gates | None = None, pods: Mapping[str, str] | None = None, assume_stopped: bool = False,
     draws: int = DRAWS, seed: int = SEED,
 ) -> PlannedRollout:  # fmt: skip
-    """The steps of a plan, what is foretold of them, and the commands. Changes nothing.
+    """The steps of a plan, what is predicted of them, and the commands. Changes nothing.
 
     Raises what `predict_bounce` raises, RefusedError if the prediction exceeds a gate or a command is not safe, and
     UsageError for a plan without a command."""
@@ -164,7 +164,7 @@ def plan_rollout(
 
 
 def refuse_failed_gates(planned: PlannedRollout) -> None:
-    """Raises RefusedError if more is foretold than the gates allow, or that the group does not become stable."""
+    """Raises RefusedError if more is predicted than the gates allow, or that the group does not become stable."""
     group_id = planned.group.group_id
     for failure in planned.predicted.failed_gates:
         raise RefusedError(f"nothing was done: {failure.message}", group_id=group_id)

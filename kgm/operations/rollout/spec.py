@@ -32,7 +32,7 @@ class StepKind(StrEnum):
 
 
 class OnFailure(StrEnum):
-    """What happens when a step has failed or reality has left the prediction.
+    """What happens when a step has failed or the group deviated from the prediction.
 
     pause: stop; the rollout can be resumed. abort: stop for good. run: run a command for the members of the step, and
     then pause."""
@@ -229,14 +229,14 @@ def steps_of(plan: Plan) -> tuple[RolloutStep, ...]:
     Raises UsageError for what a rollout does not carry out."""
     if plan.scale_out:
         raise UsageError(
-            "kgm rollout starts no new members: a command runs for members that are there",
-            hint="start them with your deployment tool, and look on with kgm watch",
+            "kgm rollout starts no new members: commands run for members that exist",
+            hint="start them with your deployment tool, and follow with kgm watch",
         )
     stopping = (*plan.scale_in, *plan.remove)
     if stopping and plan.bounce and plan.rolling is None:
         raise UsageError(
             "members that bounce and members that stop for good are different steps",
-            hint="leave --together out: the members that stop for good are the first step",
+            hint="omit --together: the members that stop for good are the first step",
         )
     first: Sequence[RolloutStep] = (
         [RolloutStep(kind=StepKind.STOP, members=stopping, remove=plan.remove)] if stopping else []

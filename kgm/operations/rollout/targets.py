@@ -72,4 +72,4 @@ def check_commands(spec: RolloutSpec, group: GroupSnapshot) -> list[tuple[Comman
 
 def _refuse_missing_program(template: CommandTemplate) -> None:
     if shutil.which(template.words[0]) is None:
-        raise RefusedError(f"nothing was done: there is no program {template.words[0]!r} that can be run")
+        raise RefusedError(f"nothing was done: program not found or not executable: {template.words[0]!r}")

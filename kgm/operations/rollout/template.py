@@ -36,7 +36,7 @@ _GROUP_VARIABLE, _STEP_VARIABLE = "KGM_GROUP_ID", "KGM_STEP"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._:@-]")
 ALLOW_ANY_VALUE: Final = "--allow-any-value"
 _PIECE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
-_HINT: Final = "the placeholders are " + " ".join(f"{{{name}}}" for name in VARIABLES) + "; {{ and }} are braces"
+_HINT: Final = "the placeholders are " + " ".join(f"{{{name}}}" for name in VARIABLES) + "; {{ and }} stand for braces"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +221,7 @@ def _check(name: str, value: str | None, target: CommandTarget, *, allows_any: b
     if value.startswith("-"):
         problem = "begins with '-', which a program would take for an option"
     elif unsafe := _UNSAFE.search(value):
-        problem = f"has the character {unsafe[0]!r}, which a program that is called may interpret"
+        problem = f"has the character {unsafe[0]!r}, which the program that is called may interpret"
     else:
         return
     raise RefusedError(

@@ -20,9 +20,7 @@ _NUMBERED: Final = re.compile(r"(.*[^-_.])([-_.])(\d{1,9})")
 _TWO_NUMBERS: Final = re.compile(r"(.*[^-_.][-_.]\d{1,9})-(\d{1,9})")
 _STREAM_THREAD: Final = re.compile(r"(.+)-StreamThread-\d+(-.*)?")
 _THREAD_OF_CLIENT: Final = re.compile(r"-StreamThread-(\d+)(-|$)")
-_HINT: Final = (
-    "say which part of the names is the replicas': --statefulset NAME, where NAME is what precedes its number"
-)
+_HINT: Final = "name the StatefulSet: --statefulset NAME, where NAME is the part of the names before the number"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,14 +72,16 @@ def _instance_id(member: MemberSnapshot, group_id: str) -> str:
 
 
 def _uncertain(group_id: str, why: str, hint: str = _HINT) -> RefusedError:
-    return RefusedError(f"it is not certain which members go: {why}", hint=hint, group_id=group_id)
+    return RefusedError(f"it is not certain which members leave: {why}", hint=hint, group_id=group_id)
 
 
 def _pod(member: MemberSnapshot, name: str | None, group_id: str) -> Replica:
     pod = None if name is None else NumberedPod.of(name)
     if name is None or pod is None:
-        what = "it runs in no pod that is known" if name is None else f"{name} is no name of a pod of a StatefulSet"
-        raise _uncertain(group_id, f"{member.identity}: {what}", "scale what the pods belong to by its own means")
+        what = (
+            "it runs in no pod that is known" if name is None else f"{name} is not the name of a pod of a StatefulSet"
+        )
+        raise _uncertain(group_id, f"{member.identity}: {what}", "scale the owner of the pods with its own tools")
     return Replica(name=name, of=pod.stateful_set, number=pod.ordinal, why="it is the ordinal of its pod")
 
 
@@ -106,7 +106,7 @@ def _without_thread(member: MemberSnapshot) -> str | None:
 def _replica(name: str, why: str, group_id: str) -> Replica:
     match = _NUMBERED.fullmatch(name)
     if match is None:
-        raise _uncertain(group_id, f"{name} has no number at its end", "scale it in by its own means")
+        raise _uncertain(group_id, f"{name} has no number at its end", "scale it in with its own tools")
     return Replica(name=name, of=match[1], number=int(match[3]), why=why)
 
 
@@ -133,7 +133,10 @@ def _by_pattern(group: GroupSnapshot, names: Mapping[str, str]) -> dict[str, Rep
         return _of_one(group, split, next(iter(processes)), [*members.values()])
     is_alike = len(numbers) == 1 and (some := next(iter(numbers)))[0] in (0, 1) and _follow(some)
     if not is_alike or any(len({one.client_host for one in some}) > 1 for some in processes.values()):
-        raise _uncertain(group.group_id, "the names end with two numbers, and not every first one has the same second")
+        raise _uncertain(
+            group.group_id,
+            "the names end with two numbers, and the second numbers are not the same after each first one",
+        )
     last = f"{some[0]}" if len(some) == 1 else f"{some[0]} to {some[-1]}"
     why = f"each of {', '.join(sorted(processes))} has {last} after it, as threads have"
     return {identity: _replica(match[1], why, group.group_id) for identity, match in split.items() if match is not None}

@@ -70,11 +70,11 @@ def plan_scale_in(
     id of each member has the number of its replica. first: the number of the first replica; None: 0, or the lowest if
     none is missing. kubectl: the command with its options.
 
-    Raises RefusedError if it is not certain which members go, or none does; UsageError for a negative number."""
+    Raises RefusedError if it is not certain which members leave, or none does; UsageError for a negative number."""
     if replicas < 0:
-        raise UsageError(f"--to is {replicas}, the lowest is 0")
+        raise UsageError(f"--to is {replicas}; the minimum is 0")
     if first is not None and first < 0:
-        raise UsageError(f"--first is {first}, the lowest is 0")
+        raise UsageError(f"--first is {first}; the minimum is 0")
     snapshot = group.snapshot
     numbered = replicas_of(snapshot, pods, stateful_set=stateful_set)
     name = stateful_set or _only_set(snapshot, numbered)
@@ -90,7 +90,7 @@ def plan_scale_in(
     )
     if not leaving:
         raise RefusedError(
-            f"no member of group {snapshot.group_id!r} goes when {name} has {replicas} replicas",
+            f"no member of group {snapshot.group_id!r} leaves when {name} has {replicas} replicas",
             facts=(f"members: {', '.join(in_order(one.identity for one in snapshot.members)) or 'none'}",),
             group_id=snapshot.group_id,
         )

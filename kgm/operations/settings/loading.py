@@ -214,7 +214,7 @@ def _warnings_of_lines(unnamed: Iterable[Setting]) -> Iterator[str]:
             yield f"line {lines[0]} ({origin}): {_UNKNOWN} this setting"
         else:
             yield (
-                f"lines {lines[0]} to {lines[-1]} ({origin}): {_UNKNOWN} these settings; a value that goes on in the "
+                f"lines {lines[0]} to {lines[-1]} ({origin}): {_UNKNOWN} these settings; a value that continues on the "
                 "next line needs a backslash at the end of each line"
             )
 

@@ -103,7 +103,7 @@ def read_toml(file: pathlib.Path) -> dict[str, Any]:
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     if prefix.count(".") > _DEEPEST:
-        raise UsageError(f"a profile has more than {_DEEPEST} tables in each other")
+        raise UsageError(f"a profile has more than {_DEEPEST} nested tables")
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")

@@ -161,7 +161,9 @@ def _settled(group: GroupSnapshot) -> ConditionState:
     if not stable.met:
         return stable
     if group.is_settled is None:
-        seen = "it does not tell whether it is settled: only Kafka Streams does, from 2.6 on, with the classic protocol"
+        seen = (
+            "it does not report whether it is settled: only Kafka Streams does, from 2.6 on, with the classic protocol"
+        )
         return ConditionState(met=False, seen=seen, is_final=True)
     if group.is_settled:
         return ConditionState(met=True, seen="settled")

@@ -73,7 +73,7 @@ class RemoteBronze:
                 path.unlink(missing_ok=True)
                 del self.objects[path]
                 raise RefusedError(
-                    f"files of this capture were swept from {self.store.path}: it stood still for too long",
+                    f"files of this capture were swept from {self.store.path}: it was suspended for too long",
                     hint="nothing is lost: run it again",
                 )
         self._fold(0)

@@ -90,7 +90,7 @@ def _refuse_others(claim: Claim) -> None:
         raise RefusedError(
             f"another {claim.what} is running on {claim.store}",
             facts=(f"it runs on {owner.get('host')}, process {owner.get('pid')}",),
-            hint=f"if it does not run any more, its claim ends within {TTL_S:.0f} s",
+            hint=f"if it is no longer running, its claim expires within {TTL_S:.0f} s",
         )
 
 

@@ -58,7 +58,7 @@ class RemoteStore:
         if newest is None or newest[0] != made:
             raise RefusedError(
                 f"another build of {self.path} was finished meanwhile, and is used instead of this one",
-                hint="run it again for what it may not have",
+                hint="run it again for records that it may lack",
             )
 
     def sweep(self, manifest: Manifest) -> None:

@@ -156,7 +156,7 @@ class ParallelDrawExecutor:
             for place in range(first, len(tasks)):
                 while place not in at_work.draws:
                     if is_out_of_time():
-                        raise TimedOutError("the time limit has passed", hint="give it more with --timeout")
+                        raise TimedOutError("the time limit has passed", hint="allow more with --timeout")
                     self._go_on(at_work)
                 draw = at_work.draws.pop(place)
                 yield simulation.runner_of(tasks[place]).play() if draw is None else draw

@@ -238,7 +238,7 @@ def _refuse_overlap(plan: Plan) -> None:
 
 def _refuse_below(what: str, value: int, lowest: int) -> None:
     if value < lowest:
-        raise UsageError(f"{what} is {value}, the lowest is {lowest}")
+        raise UsageError(f"{what} is {value}; the minimum is {lowest}")
 
 
 def units_of(bounce: Sequence[str], units: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], ...]:

@@ -30,7 +30,7 @@ def new_members(group: StartingGroup, count: int, chance: random.Random, registe
     if not group.members:
         raise UsageError(
             f"group {group.group_id} has no members: what new ones would subscribe to is not known",
-            hint="make up a group: --members N --topic NAME:PARTITIONS",
+            hint="simulate a synthetic group: --members N --topic NAME:PARTITIONS",
         )
     existing = {member.group_instance_id for member in group.members}
     names = [name for name in registered if name not in existing][:count]

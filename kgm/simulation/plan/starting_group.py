@@ -250,7 +250,7 @@ def _refuse_unplayable(snapshot: GroupSnapshot) -> None:
         raise RefusedError(
             f"group {group_id} is migrating from the classic protocol to KIP-848: it has members of both",
             facts=("kgm does not predict bounces of such a group: no prediction is better than a wrong one",),
-            hint="finish the migration, or make up a group: --members N --topic NAME:PARTITIONS",
+            hint="finish the migration, or simulate a synthetic group: --members N --topic NAME:PARTITIONS",
             group_id=group_id,
         )
     away = [member.identity for member in snapshot.members if member.status == "away"]
@@ -287,7 +287,7 @@ def _timeouts(
         return [supposed] * len(seen)
     known = [ms for ms in seen if ms is not None]
     if min(known, default=1) < 1:
-        raise UsageError(f"the {what} timeout in the snapshot is {min(known)}, the lowest is 1")
+        raise UsageError(f"the {what} timeout in the snapshot is {min(known)}; the minimum is 1")
     if len(known) < len(seen):
         assumed = f"{default // 1000} s is assumed (set it with --{what}-timeout)"
         of = f" of {many(len(seen) - len(known), 'member')}" if known else ""
@@ -396,13 +396,13 @@ def _subscribed(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: list[s
     regular expression, those of which members with the same one own partitions."""
     if member.topics is None and not member.regex:
         caveats.append(
-            f"the subscription of {member.identity} cannot be read: it is taken as the topics that are assigned now"
+            f"the subscription of {member.identity} cannot be read: assumed to be the topics that are assigned now"
         )
         every = {topic for other in snapshot.members for topic in (*other.known_topics, *other.assignment)}
         return tuple(sorted(member.assignment or every))
     if not member.regex:
         return member.known_topics or tuple(sorted(member.assignment))
-    caveat = "a subscription by regular expression is taken as the topics that are assigned now"
+    caveat = "a subscription by regular expression is assumed to be the topics that are assigned now"
     if caveat not in caveats:
         caveats.append(caveat)
     alike = [other.assignment for other in snapshot.members if other.regex == member.regex]

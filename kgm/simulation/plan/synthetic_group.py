@@ -21,7 +21,7 @@ from kgm.simulation.plan.starting_group import (
 )
 
 _CLIENT_ID = "consumer"
-_JAVA = stated_library(JAVA, "whoever made up the group")
+_JAVA = stated_library(JAVA, "the operator, for a synthetic group")
 #: Far more than the largest groups there are.
 MOST_MEMBERS = 20_000
 
@@ -39,11 +39,11 @@ def synthetic_group(
 
     Raises UsageError for no member, no topic, or a topic that is given twice."""
     if members < 1:
-        raise UsageError(f"--members is {members}, the lowest is 1")
+        raise UsageError(f"--members is {members}; the minimum is 1")
     if members > MOST_MEMBERS:
-        raise UsageError(f"--members is {members}, the highest is {MOST_MEMBERS}")
+        raise UsageError(f"--members is {members}; the maximum is {MOST_MEMBERS}")
     if not topics:
-        raise UsageError("a made-up group needs topics", hint="--topic orders:12")
+        raise UsageError("a synthetic group needs topics", hint="--topic orders:12")
     if len({topic.name for topic in topics}) != len(topics):
         raise UsageError("a topic is given twice")
     refuse_too_many_partitions([TopicSpec(name=topic.name, partitions=topic.partitions) for topic in topics])

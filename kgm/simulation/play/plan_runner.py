@@ -343,7 +343,7 @@ class PlanRunner:
         if self._is_out_of_time():
             raise TimedOutError(
                 "the time limit has passed before the plan was simulated once",
-                hint="give it more with --timeout, or simulate fewer members",
+                hint="allow more with --timeout, or simulate fewer members",
             )
 
     def _is_stable(self, *, with_lingering: bool) -> bool:

@@ -34,7 +34,7 @@ def caveats(
     if group.protocol is GroupProtocol.CONSUMER or plan.migrate:
         texts += _refused(group, plan, settings, draws)
         if not settings.behavior.has_compared_consumer_groups:
-            texts.append(f"consumer groups of Kafka {settings.kafka_version} are played as those of 4.0")
+            texts.append(f"consumer groups of Kafka {settings.kafka_version} are simulated as those of 4.0")
     if group.protocol is GroupProtocol.CONSUMER:
         texts += _consumer_group(group, draws)
     elif any(draw.rebalances for draw in draws):
@@ -45,7 +45,7 @@ def caveats(
             f"first, {settings.consumer_assignors[0]}; the broker then sets session timeout and heartbeat interval"
         )
     if plan.scale_out:
-        texts.append("new members are assumed to be like the present ones, with names that continue the numbering")
+        texts.append("new members are assumed to be like the existing ones, with names that continue the numbering")
     is_classic = group.protocol is GroupProtocol.CLASSIC
     if is_classic and any(draw.was_empty for draw in draws) and INITIAL_DELAY not in plan.settings:
         delay_ms = settings.group_initial_rebalance_delay_ms
@@ -82,7 +82,7 @@ def session_caveats(shorter: Sequence[Draw], session_timeout_ms: int) -> tuple[s
 
 
 def is_foreign(snapshot: GroupSnapshot, plan: Plan) -> bool:
-    """Whether the broker is of no release of Apache Kafka that kgm knows, and no version was given for it."""
+    """Whether the broker is not a release of Apache Kafka that kgm knows, and no version was given for it."""
     return plan.kafka_version is None and snapshot.kafka_versions == ()
 
 
@@ -97,7 +97,7 @@ def version_caveats(snapshot: GroupSnapshot, plan: Plan, others: Sequence[Draw])
     have, none if they change nothing."""
     reference = f"Kafka {REFERENCE.major}.{REFERENCE.minor} (--kafka-version)"
     if is_foreign(snapshot, plan):
-        text = f"the broker is of no release of Apache Kafka that kgm knows: it is played as {reference}"
+        text = f"the broker is not a release of Apache Kafka that kgm knows: it is simulated as {reference}"
         return (f"{text}, and may do something else",)
     if plan.kafka_version is None and snapshot.coordinator is not None:
         text = f"the broker's version is not known: it is assumed to behave as {reference}"
@@ -130,9 +130,7 @@ def _not_kafka(group: StartingGroup, settings: BrokerSettings, draws: Sequence[D
         )
     finals = [draw.final_assignment for draw in draws]
     if any(len(final) < (planned.target_size or 0) or planned.instance_ids - final.keys() for final in finals):
-        texts.append(
-            "not all planned members join: those that wait for them wait in vain, for the longest time allowed"
-        )
+        texts.append("not all planned members join: members that wait for them wait for the longest time allowed")
     return texts
 
 

@@ -185,11 +185,11 @@ def _caveats(unsure: Sequence[StartingMember], assignor: str | None) -> list[str
         client = members[0].client
         if client.name is None:
             may_be = f" (it may be {text})" if text and len(client.candidates) < len(LIBRARIES) else ""
-            texts.append(f"the client library of {who} is not known{may_be}: they are played as Java consumers")
+            texts.append(f"the client library of {who} is not known{may_be}: they are simulated as Java consumers")
             continue
         differs = "".join(f"; {each}" for each in CLIENTS[client.name].differences) if client.name in CLIENTS else ""
         own = assignor is not None and has_assignor(client.name, assignor)
-        how = f"played as Java consumers with {client.name}'s {assignor}" if own else "played as Java consumers"
+        how = f"simulated as Java consumers with {client.name}'s {assignor}" if own else "simulated as Java consumers"
         texts.append(f"{many(len(members), 'member')} use {client.name}, and are {how}: {who}{differs}")
     return texts
 

@@ -60,7 +60,7 @@ def _of_streams(snapshot: GroupSnapshot, total: int) -> FrameworkDoubts:
     endpoints = sorted({one.work.user_endpoint for one in snapshot.members if one.work and one.work.user_endpoint})
     if endpoints:
         text = (
-            "members have told an application.server: a process that returns with another one, as a pod with a new "
+            "members report an application.server: a process that returns with another one, as a pod with a new "
             f"address does, rejoins at once, which is one more rebalance. Now: {some(endpoints)}"
         )
         return FrameworkDoubts(more_rebalances=_OF_AN_ENDPOINT, total=total, is_exact=False, caveats=(text, same))
@@ -71,11 +71,11 @@ def _why_not_settled(snapshot: GroupSnapshot) -> str:
     then = "what that moves is not known, nor how many more there are until tasks have caught up"
     if snapshot.is_settled is None:
         return (
-            "it is not known whether the Kafka Streams application is settled (its members do not tell before Kafka "
-            f"2.6, and old snapshots lack it): if it is not, it rebalances by itself, and {then}"
+            "it is not known whether the Kafka Streams application is settled (its members do not report it before "
+            f"Kafka 2.6, and old snapshots lack it): if it is not, it rebalances by itself, and {then}"
         )
     when = "" if snapshot.next_rebalance_at is None else f", which is due at {snapshot.next_rebalance_at}"
     return (
         f"the Kafka Streams application is not settled: a member starts another rebalance{when} and, if it restarts, "
-        f"at once; {then}. Wait for the end of that: kgm wait --for settled"
+        f"at once; {then}. Wait for that to end: kgm wait --for settled"
     )

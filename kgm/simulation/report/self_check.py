@@ -216,6 +216,6 @@ def _text(snapshot: GroupSnapshot, assignor: str, given: Owned, present: Owned) 
     others = [] if leader is None else [name for name in leader.candidates if not has_assignor(name, assignor)]
     likely = f"that of {' or '.join(others)}" if others else "a custom one, or that of a library that kgm does not know"
     return (
-        f"the assignor {assignor} as kgm knows it does not explain the assignment that is there: {where}. It is "
+        f"the assignor {assignor} as kgm knows it does not explain the current assignment: {where}. It is "
         f"probably {likely}: what a rebalance moves is not certain"
     )

@@ -327,7 +327,7 @@ def test_tables_are_clean_and_say_what_is_torn(written, capsys):
     assert lines[0].split() == ["TIME", "OPERATOR", "GROUP", "INSTANCE-ID", "RESULT", "REASON", "CLUSTER", "NOTE"]
     assert lines[1].split() == ["2023-11-14T22:13:20.000Z", "alice@box", "g", "i1", "removed", "=cmd()", "c", "-"]
     assert "\x1b" not in captured.out
-    assert captured.err == "warning: 1 line of the audit log cannot be read: kgm was ended while it wrote\n"
+    assert captured.err == "warning: 1 line of the audit log cannot be read: kgm was killed while it wrote\n"
     assert run(["audit", "-o", "csv"]) == 0
     assert ",'=cmd()," in capsys.readouterr().out
     assert run(["audit", "-o", "name"]) == 0

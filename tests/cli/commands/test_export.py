@@ -124,7 +124,7 @@ def test_a_file_for_a_cluster_that_went_away_says_so(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--interval", "5s"], "--interval goes with --listen or --textfile"),
+        (["--interval", "5s"], "--interval needs --listen or --textfile"),
         (["--listen", "127.0.0.1:0", "--interval", "10ms"], "is shorter than 1s"),
         (["--listen", "127.0.0.1:0", "--textfile", "x.prom"], "do not go together"),
         (["--listen", "127.0.0.1:0", "-o", "json"], "-o goes with neither"),

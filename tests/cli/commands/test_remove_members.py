@@ -243,7 +243,7 @@ def test_what_cannot_be_known_is_said(remove, form):  # noqa: F811
     _, document, _ = remove("--instance-ids", "a,b", "--dry-run")
     seen = [row["liveness"] for row in document["data"]["results"]]
     assert [one["verdict"] for one in seen] == ["unknown", "unknown"]
-    assert seen[0]["evidence"][0] == "it has read all records there are, so no commit is due"
+    assert seen[0]["evidence"][0] == "caught up; no commit expected"
     assert seen[1]["evidence"][0] == "nothing was ever committed for its partitions"
     assert b.generation == a.generation
 
@@ -433,7 +433,7 @@ def test_tables_for_people(proxy, group, form, capsys):  # noqa: F811
         "EVIDENCE",
     ]
     assert "planned" in out
-    assert "5 partitions to change hands: orders[0] a -> b" in out
+    assert "5 partitions will move: orders[0] a -> b" in out
     for form_of in ("wide", "csv", "tsv", "yaml", "ndjson", "markdown", "name"):
         assert run([*arguments, "-o", form_of]) == 0
         assert "a" in capsys.readouterr().out

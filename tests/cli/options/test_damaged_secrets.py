@@ -137,7 +137,7 @@ def test_a_raw_key_is_one_warning(shown):
 def test_a_secret_that_became_a_part_of_another_value_is_an_error(shown):
     text = shown(b"client.id=ops\\\nsasl.password=canary-of-a-password\n")
     assert "canary" not in text
-    assert "line 2: the line is a part of the value of line 1, and begins like a setting" in text
+    assert "line 2: the line is a part of the value of line 1, and looks like a setting" in text
     assert "hint: remove the backslash at the end of line 1" in text
 
 

@@ -375,7 +375,7 @@ def test_the_hash_is_kafkas():
 
 
 def test_what_two_own_by_a_log_that_no_broker_writes_is_written_once():
-    """The order in which Kafka would go through it hangs on that."""
+    """The order in which Kafka would go through it depends on that."""
     made = Consumers(topics={"a": 80})
     made.beat("m1")
     made.beat("m2")

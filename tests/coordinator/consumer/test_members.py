@@ -142,7 +142,7 @@ def test_a_member_continues_from_its_epoch_or_the_one_before(h, instance):
     assert h.error("m1", 2, owned={"b": [0]}, **say) == E.FENCED_MEMBER_EPOCH
 
 
-# -- B092: anew from epoch 0
+# -- B092: again from epoch 0
 
 
 @rule("B092")
@@ -469,7 +469,7 @@ def test_a_replacement_that_cannot_be_written_changes_nothing(h):
 
 
 def test_topic_ids_are_what_is_meant(h):
-    """A topic that is made anew is another one."""
+    """A topic that is created again is another one."""
     h.beat("m1")
     h.topics({"a": 6, "b": 3}, turn=1)
     reply = h.beat("m1", 2, owned={"a": range(6)})

@@ -37,8 +37,8 @@ BAD_REGEX = "("
 
 
 def topic_id(name, turn, bucket=None):
-    """Ids as random as Kafka's; another one for a topic that is made anew. bucket: of a hash map that all of them share,
-    so that their order there hangs on the past."""
+    """Ids as random as Kafka's; another one for a topic that is created again. bucket: of a hash map that all of them share,
+    so that their order there depends on the past."""
     for salt in count():
         found = hashlib.sha256(f"{name}/{turn}{f'/{salt}' if salt else ''}".encode()).digest()[:16]
         if bucket is None or uuid_bucket(found) == bucket:

@@ -499,7 +499,7 @@ class Lockstep:
 
 
 def _settled(rows):
-    """Records without the order that hangs on a hash map: of the tombstones of several members or regular expressions,
+    """Records without the order that depends on a hash map: of the tombstones of several members or regular expressions,
     and of resolved expressions."""
     settled, run = [], []
     members = {key for key, value in rows if value is None and key[:2] == _MEMBER}

@@ -91,7 +91,7 @@ def test_random_histories_of_consumer_groups_are_kafkas(kafka, monkeypatch, oper
 @pytest.mark.slow
 @pytest.mark.kafka
 def test_a_member_is_replaced_where_the_map_of_members_is_full(kafka):
-    """Twelve members fill a map of 16 buckets: whether it grows hangs on which of the two goes first."""
+    """Twelve members fill a map of 16 buckets: whether it grows depends on which of the two goes first."""
     firsts = Counter()
     for seed in range(20):
         step = Lockstep(kafka, seed=seed, group_consumer_assignment_interval_ms=0)

@@ -95,5 +95,5 @@ def test_a_rollout_restarts_each_process_once():
     assert [step.members for step in found.spec.steps] == [*PROCESSES]
     assert [argv for _, argv in found.commands] == [("echo", unit[0]) for unit in PROCESSES]
     assert RolloutSpec.from_json(found.spec.to_json()) == found.spec
-    (foretold,) = found.predicted.predictions
-    assert (foretold.exact, foretold.typical.rebalances) == (True, 0)
+    (predicted,) = found.predicted.predictions
+    assert (predicted.exact, predicted.typical.rebalances) == (True, 0)

@@ -67,7 +67,7 @@ def test_nothing_is_exact_on_a_broker_that_is_no_apache_kafka():
     foreign = prediction(on())
     assert not foreign.exact
     assert foreign.caveats[0] == (
-        "the broker is of no release of Apache Kafka that kgm knows: it is played as Kafka 4.3 (--kafka-version), and may "
+        "the broker is not a release of Apache Kafka that kgm knows: it is simulated as Kafka 4.3 (--kafka-version), and may "
         "do something else"
     )
     assert prediction(on("4.3")).exact

@@ -1,7 +1,7 @@
 """The forecast for 20 groups on four hosts, and what then happens on a real Kafka with real clients.
 
 All members of a host run in one JVM, and connect from an address of their own. One host crashes, then another one is shut
-down cleanly. Each time every group that has members there has to come out as foreseen, and no other group may change."""
+down cleanly. Each time every group that has members there has to come out as predicted, and no other group may change."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def within(prediction: Prediction, name: str, seen: int) -> bool:
 @pytest.mark.kafka
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("host", [CRASHED, SHUT_DOWN])
-def test_each_group_comes_out_as_foreseen(host: str, drains: dict[str, Drained]):
+def test_each_group_comes_out_as_predicted(host: str, drains: dict[str, Drained]):
     drain = drains[host]
     assert drain.forecast.unpredicted == ()
     for one in drain.forecast.groups:

@@ -29,7 +29,7 @@ def test_members_of_the_last_generation_are_waited_for_and_newcomers_are_not():
     assert [one.identity for one in wait.awaited] == ["s-2", "s-10"]
     assert (wait.arrived, wait.gone) == (("d-new-id",), ("d-old-id",))
     assert wait.headline == (
-        "waits for members to rejoin, of which Kafka does not tell who has: s-2, s-10, at most 5m from its start"
+        "waits for members to rejoin (Kafka does not report which have): s-2, s-10, at most 5m from its start"
     )
     assert wait.lines() == [
         "joined since generation 7: d-new-id",
@@ -47,7 +47,7 @@ def test_members_of_the_last_generation_are_waited_for_and_newcomers_are_not():
 
 def test_a_dynamic_member_is_removed_when_it_does_not_rejoin():
     (line,) = rebalance_wait(classic("d-1"), [was("d-1")]).lines()
-    assert line.endswith("if it lives and does not rejoin, it is removed after 5m")
+    assert line.endswith("if it is alive and does not rejoin, it is removed after 5m")
 
 
 def test_a_restarted_static_member_has_joined():

@@ -208,7 +208,7 @@ def test_rebalances_are_printed_as_they_happen(kafka):
     ):
         try:
             assert child.stderr.readline() == (
-                f"the history of group {group} is read; each rebalance from now on is printed when it has ended\n"
+                f"the history of group {group} is read; each new rebalance is printed when it has ended\n"
             )
             a = members.start(group=group, topics=[TOPIC])
             wait_settled([a], PARTITIONS)

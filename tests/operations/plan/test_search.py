@@ -169,7 +169,7 @@ def test_a_session_that_outlasts_the_restart_moves_nothing_and_makes_deaths_dear
 
 def test_dynamic_members_have_to_be_static_too():
     row = session_row(made_up(3, 6, DYNAMIC), restart_time_ms=60_000)
-    assert row.change.startswith("a group.instance.id of its own for each member and session.timeout.ms=")
+    assert row.change.startswith("a different group.instance.id for each member and session.timeout.ms=")
     assert row.best.costs.handovers == 0
     assert row.death.stopped_partition_ms > row.death.stopped_partition_now_ms
 

@@ -145,7 +145,7 @@ def test_offsets_that_could_not_be_read_are_neither_none_nor_all():
     one.see_offsets({PAIR: 3}, {PAIR: 3}, 101.0)
     assert one.verdict(101.0).evidence == ("the end offsets of 1 partition of it could not be read",)
     one.see_offsets({PAIR: 3}, {PAIR: 3, ("t", 1): 0}, 102.0)
-    assert one.verdict(102.0).evidence == ("it has read all records there are, so no commit is due",)
+    assert one.verdict(102.0).evidence == ("caught up; no commit expected",)
 
 
 def test_a_commit_that_changes_no_offset_shows_in_the_log():
@@ -309,7 +309,7 @@ def test_a_rebalance_begins_the_silence_again():
 @pytest.mark.parametrize(
     ("change", "ends", "why"),
     [
-        ({}, {PAIR: 10}, "it has read all records there are, so no commit is due"),
+        ({}, {PAIR: 10}, "caught up; no commit expected"),
         ({"owned": ()}, {}, "it owns no partitions, so it commits nothing"),
         ({"committed": {PAIR: None}}, {}, "nothing was ever committed for its partitions"),
         (

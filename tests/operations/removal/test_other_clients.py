@@ -18,7 +18,7 @@ def test_the_moves_are_an_estimate_where_the_leader_assigns_otherwise():
     """sarama's sticky assignor differs from run to run."""
     moves, said = notes(described("sarama", "sticky"))
     assert moves
-    assert "the leader runs sarama, whose sticky assigns otherwise than Java's: the moves are an estimate" in said
+    assert "the leader runs sarama, whose sticky assigns differently than Java's: the moves are an estimate" in said
 
 
 def test_the_assignor_of_the_leaders_library_assigns():
@@ -51,7 +51,7 @@ def test_nothing_is_added_where_the_library_assigns_what_java_does():
     for library in ("franz-go", "sarama", "kafka-python", "aiokafka", "librdkafka"):
         moves, said = notes(described(library))
         assert moves
-        assert not any("assigns otherwise than Java's" in note or "does not explain" in note for note in said)
+        assert not any("assigns differently than Java's" in note or "does not explain" in note for note in said)
 
 
 def test_the_round_robin_of_kafkajs_is_that_of_java():

@@ -134,7 +134,7 @@ def test_why_there_is_no_answer_is_told_where_somebody_could_wonder():
     ]  # fmt: skip
 
 
-def test_nothing_is_foretold_of_topics_that_could_not_be_described():
+def test_nothing_is_predicted_for_topics_that_could_not_be_described():
     """Their partitions would look as if nobody got them."""
     before = dataclasses.replace(group(member("a", {"t": [0]}), member("b", {"t": [1]})), topics=())
     assert shown(preview_moves(before, ["a-1"]).moves) == [("t", 0, "a", None), ("t", 1, "b", None)]
@@ -182,7 +182,7 @@ def test_static_members_that_have_stopped_and_stay_hold_everybody_up():
     assert stall_warnings(group(*MEMBERS, kind="consumer"), ["a-1"], report) == []
 
 
-def test_the_stall_is_foretold_also_where_nothing_shows_who_has_stopped():
+def test_the_stall_is_predicted_also_where_nothing_shows_who_has_stopped():
     report = guard_report({"b-1": 30_000, "c-1": 1_800_000}, 300_000, a="unknown", b="unknown")
     (text,) = stall_warnings(group(*MEMBERS), ["a-1"], report)
     assert text == (

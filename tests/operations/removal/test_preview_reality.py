@@ -1,6 +1,6 @@
 """What a removal from a consumer group (KIP-848) would do, told before it is done, and what a real Kafka then did.
 
-Who gets a freed partition hangs on the order in which the broker goes through members and topics, and that on hash maps
+Who gets a freed partition depends on the order in which the broker goes through members and topics, and that on hash maps
 of their ids which remember how large the group once was: so groups of many sizes and pasts, each with ids of its own.
 The simulator plays the same removal."""
 

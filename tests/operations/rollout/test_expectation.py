@@ -1,4 +1,4 @@
-"""What was foretold beside what happened: more is a deviation, less is not, and what is not known is neither."""
+"""What was predicted beside what happened: more is a deviation, less is not, and what is not known is neither."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kgm.operations.rollout.expectation import (
 )  # fmt: skip
 from kgm.operations.watch.watched_group import CountDoubt
 
-FORETOLD = StepExpectation(
+PREDICTED = StepExpectation(
     rebalances=ExpectedRange(least=1, most=2), handovers=ExpectedRange(least=2, most=4), exact=False
 )
 AT_LEAST = CountDoubt(bound="at least", why="the log cannot be read")
@@ -29,41 +29,41 @@ AT_MOST = CountDoubt(bound="at most", why="several epochs passed")
     ("rebalances", "handovers", "more", "less"),
     [
         (1, 2, [], []), (2, 4, [], []),
-        (3, 4, ["step 1: 3 rebalances, foretold: 1 to 2 rebalances"], []),
-        (2, 5, ["step 1: 5 handovers, foretold: 2 to 4 handovers"], []),
-        (0, 0, [], ["0 rebalances, fewer than foretold: 1 to 2 rebalances", "0 handovers, fewer than foretold: 2 to 4 handovers"]),
+        (3, 4, ["step 1: 3 rebalances, predicted: 1 to 2 rebalances"], []),
+        (2, 5, ["step 1: 5 handovers, predicted: 2 to 4 handovers"], []),
+        (0, 0, [], ["0 rebalances, fewer than predicted: 1 to 2 rebalances", "0 handovers, fewer than predicted: 2 to 4 handovers"]),
     ],
 )  # fmt: skip
 def test_more_and_less(rebalances, handovers, more, less):
     counts = StepCounts(rebalances=rebalances, handovers=handovers)
-    assert excess(counts, FORETOLD, "step 1") == more
-    assert shortfall(counts, FORETOLD) == less
+    assert excess(counts, PREDICTED, "step 1") == more
+    assert shortfall(counts, PREDICTED) == less
     assert counts.unknown_because is None
 
 
 def test_a_range_is_never_certain():
-    assert FORETOLD.certainty == "at most what any draw had"
-    exact = replace(FORETOLD, exact=True)
-    assert exact.certainty == "so in every draw"
+    assert PREDICTED.certainty == "at most what any draw had"
+    exact = replace(PREDICTED, exact=True)
+    assert exact.certainty == "the same in every draw"
     one = ExpectedRange(least=1, most=1)
-    assert replace(exact, rebalances=one).certainty == "so in every draw"
+    assert replace(exact, rebalances=one).certainty == "the same in every draw"
     assert replace(exact, rebalances=one, handovers=one).certainty == "certain"
 
 
 def test_what_may_have_been_missed_is_not_known():
     few = StepCounts(rebalances=0, handovers=0, rebalances_doubt=AT_LEAST)
     assert few.unknown_because == "there may have been more rebalances: the log cannot be read"
-    assert shortfall(few, FORETOLD) == ["0 handovers, fewer than foretold: 2 to 4 handovers"]
+    assert shortfall(few, PREDICTED) == ["0 handovers, fewer than predicted: 2 to 4 handovers"]
     at_most = StepCounts(rebalances=3, handovers=2, rebalances_doubt=AT_MOST)
-    assert excess(at_most, FORETOLD, "step 1") == []
-    assert unknown_because(at_most, FORETOLD) == (
-        "3 rebalances (at most: several epochs passed), foretold: 1 to 2 rebalances"
+    assert excess(at_most, PREDICTED, "step 1") == []
+    assert unknown_because(at_most, PREDICTED) == (
+        "3 rebalances (at most: several epochs passed), predicted: 1 to 2 rebalances"
     )
-    assert unknown_because(StepCounts(rebalances=2, handovers=2, rebalances_doubt=AT_MOST), FORETOLD) is None
-    assert unknown_because(few, FORETOLD) == few.unknown_because
+    assert unknown_because(StepCounts(rebalances=2, handovers=2, rebalances_doubt=AT_MOST), PREDICTED) is None
+    assert unknown_because(few, PREDICTED) == few.unknown_because
     hidden = StepCounts(rebalances=1, handovers=0, handovers_exact=False)
     assert "between two polls" in str(hidden.unknown_because)
-    assert shortfall(hidden, FORETOLD) == []
+    assert shortfall(hidden, PREDICTED) == []
 
 
 def test_counts_of_two_steps_are_as_certain_as_the_less_certain_one():
@@ -81,13 +81,13 @@ def test_owners_are_compared_where_they_are_certain():
     )  # fmt: skip
     assert other_owners(final, certain) is None
     assert other_owners({"a": {"t": (0,)}, "b": {"t": (1, 2)}}, certain) == (
-        "1 partition with another owner than foretold: t[1] a -> b"
+        "1 partition with a different owner than predicted: t[1] a -> b"
     )
-    assert other_owners({}, FORETOLD) is None
+    assert other_owners({}, PREDICTED) is None
 
 
 def test_the_journal_gives_back_what_was_written():
-    for one in (FORETOLD, StepExpectation(
+    for one in (PREDICTED, StepExpectation(
         rebalances=ExpectedRange(least=0, most=0), handovers=ExpectedRange(least=0, most=0), exact=True,
         becomes_stable=False, final_assignment={"a": {"t": (0, 1)}}, caveats=("x",),
     )):  # fmt: skip

@@ -60,14 +60,14 @@ def test_static_members_are_restarted_without_a_rebalance(broker, tmp_path, kind
 
 
 @pytest.mark.parametrize("kind", ["librdkafka", pytest.param("java", marks=pytest.mark.long)])
-def test_dynamic_members_cost_what_was_foretold_of_each_step(broker, tmp_path, kind):
+def test_dynamic_members_cost_what_was_predicted_for_each_step(broker, tmp_path, kind):
     ended, calls = carried_out(
         broker, tmp_path, f"rollout-dynamic-{kind}", kind=kind, static=False, placeholder="{client_id}"
     )  # fmt: skip
     assert ended.code == 0, str(ended)
     assert sorted(calls) == NAMES
-    for foretold, observed in zip(ended.of_kind("foretold"), ended.of_kind("observed"), strict=True):
-        seen, span = observed["observed"], foretold["foretold"]
+    for predicted, observed in zip(ended.of_kind("foretold"), ended.of_kind("observed"), strict=True):
+        seen, span = observed["observed"], predicted["foretold"]
         assert span["rebalances"]["min"] <= seen["rebalances"] <= span["rebalances"]["max"]
         assert span["handovers"]["min"] <= seen["handovers"] <= span["handovers"]["max"]
         assert seen["rebalances"] > 0

@@ -20,7 +20,7 @@ PLANS = 3
 @pytest.mark.scenes
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_random_plans_are_carried_out_as_foretold(tmp_path):
+def test_random_plans_are_carried_out_as_predicted(tmp_path):
     chance = random.Random(first_seed())
     plans = [RandomPlan.draw(number, chance) for number in range(PLANS)]
     folders = [tmp_path / str(plan.number) for plan in plans]

@@ -1,4 +1,4 @@
-"""Members that are stopped, removed and started again, on a real Kafka with real clients: as foretold of each step, and
+"""Members that are stopped, removed and started again, on a real Kafka with real clients: as predicted of each step, and
 quicker than waiting for their sessions."""
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def carried_out(broker, folder, group, *words, start_s=1.0, kind="librdkafka", f
         return ended, units.calls
 
 
-def assert_as_foretold(ended):
-    for foretold, observed in zip(ended.of_kind("foretold"), ended.of_kind("observed"), strict=True):
-        seen, span = observed["observed"], foretold["foretold"]
+def assert_as_predicted(ended):
+    for predicted, observed in zip(ended.of_kind("foretold"), ended.of_kind("observed"), strict=True):
+        seen, span = observed["observed"], predicted["foretold"]
         assert span["rebalances"]["min"] <= seen["rebalances"] <= span["rebalances"]["max"], ended
         assert span["handovers"]["min"] <= seen["handovers"] <= span["handovers"]["max"], ended
         assert seen["rebalances"] > 0
@@ -59,7 +59,7 @@ def assert_as_foretold(ended):
     ],
     ids=["librdkafka", "java-cooperative", "consumer"],
 )
-def test_each_step_of_a_rolling_restart_is_as_foretold(broker, tmp_path, kind, options):
+def test_each_step_of_a_rolling_restart_is_as_predicted(broker, tmp_path, kind, options):
     unseen = ["--accept-unseen"] if options.get("protocol") == "consumer" else []
     ended, calls = carried_out(
         broker,
@@ -72,7 +72,7 @@ def test_each_step_of_a_rolling_restart_is_as_foretold(broker, tmp_path, kind, o
     )
     assert ended.code == 0, str(ended)
     assert calls == [(verb, name) for name in NAMES for verb in ("stop", "start")]
-    assert_as_foretold(ended)
+    assert_as_predicted(ended)
     removals = [event["text"] for event in ended.of_kind("note") if "one LeaveGroup" in event["text"]]
     assert removals == [f"one LeaveGroup: {name} removed" for name in NAMES]
     audit = kgm(tmp_path, broker.bootstrap, "audit", "-o", "ndjson").out
@@ -86,7 +86,7 @@ def test_all_members_together_leave_the_group_empty_for_a_while(broker, tmp_path
     assert ended.code == 0, str(ended)
     assert sorted(calls[:3]) == [("stop", name) for name in NAMES]
     assert sorted(calls[3:]) == [("start", name) for name in NAMES]
-    assert_as_foretold(ended)
+    assert_as_predicted(ended)
 
 
 @pytest.mark.long

@@ -330,7 +330,7 @@ def test_ctrl_c_ends_kgm_and_not_the_command(units, start, resume, tmp_path):
         (lambda text: text.replace('"step-begin"', '"step-x"'), 2, "line 2 of .* is not a line of a journal"),
         (lambda text: "{}\n" + text, 2, "line 1 of .* is not a line of a journal"),
         (lambda text: text.replace('"limits": {', '"limits": {"x": 1, '), 2, "has no valid plan"),
-        (lambda text: text.replace('"v": 1', '"v": 2'), 2, "is of another version of kgm"),
+        (lambda text: text.replace('"v": 1', '"v": 2'), 2, "was written by another version of kgm"),
         (lambda _text: "\x00" * 100, 2, "is not the journal of a rollout"),
     ],
 )

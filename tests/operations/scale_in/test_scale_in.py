@@ -16,7 +16,7 @@ from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.scale_in import scale_in
 from kgm.simulation.plan.synthetic_group import synthetic_group
 
-#: What is foretold is tested elsewhere.
+#: What is predicted is tested elsewhere.
 plan_scale_in = partial(scale_in.plan_scale_in, draws=1)
 TOPICS = (TopicSnapshot(name="orders", partitions=12),)
 

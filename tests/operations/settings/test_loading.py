@@ -80,7 +80,7 @@ def test_unknown_and_unsupported_settings_are_warned_about(home, tmp_path):
         ('default_profile = ["a"]', "default_profile is not the name of a profile", "default_profile = "),
         ("a = " + "[" * 5_000 + "]" * 5_000, "is not valid TOML", None),
         ("[profiles.p]\ntimeout = " + "9" * 5_000, "is not valid TOML", None),
-        ("[profiles.p]\n" + ".".join("a" * 3_000) + " = 1", "more than 30 tables in each other", None),
+        ("[profiles.p]\n" + ".".join("a" * 3_000) + " = 1", "more than 30 nested tables", None),
     ],
 )
 def test_a_profile_that_cannot_be_meant_is_an_error_at_once(home, text, message, hint):

@@ -239,9 +239,7 @@ def test_a_member_of_a_consumer_group_that_goes_away_and_returns():
         (group(B), ["a has not rejoined", "no consumer owns t[0-1]"]),
         (
             group(A, B, state="PreparingRebalance"),
-            [
-                "its state is PreparingRebalance: waits for members to rejoin, of which Kafka does not tell who has: a, b"
-            ],
+            ["its state is PreparingRebalance: waits for members to rejoin (Kafka does not report which have): a, b"],
         ),
         (group(A, replace(B, status="reconciling"), type="consumer"), ["b is reconciling"]),
         (group(A, static("b")), ["no consumer owns t[2]"]),

@@ -49,7 +49,7 @@ def test_each_member_has_its_own_timeouts_and_what_is_missing_of_some_is_said():
     assert [text.split(":")[0] for text in origin.caveats] == [
         "the session timeout of 1 member is not in the snapshot", "the rebalance timeout of 1 member is not in the snapshot"
     ]  # fmt: skip
-    with pytest.raises(UsageError, match="the session timeout in the snapshot is -1, the lowest is 1"):
+    with pytest.raises(UsageError, match="the session timeout in the snapshot is -1; the minimum is 1"):
         starting_group_of(group(member("a", session_timeout_ms=-1)), WhatIf())
 
 
@@ -65,7 +65,7 @@ def test_a_topic_that_is_missing_has_as_many_partitions_as_are_assigned():
 @pytest.mark.parametrize("timeout_ms", [0, -5])
 @pytest.mark.parametrize("name", ["session", "rebalance"])
 def test_timeouts_that_no_group_can_have_are_refused(name, timeout_ms):
-    with pytest.raises(UsageError, match=f"the {name} timeout in the snapshot is {timeout_ms}, the lowest is 1"):
+    with pytest.raises(UsageError, match=f"the {name} timeout in the snapshot is {timeout_ms}; the minimum is 1"):
         starting_group_of(group(member("a"), **{f"{name}_timeout_ms": timeout_ms}), WhatIf())
 
 

@@ -46,7 +46,7 @@ def test_what_cannot_be_made_up():
 
 
 def test_groups_of_absurd_size_are_refused():
-    with pytest.raises(UsageError, match="--members is 20001, the highest is 20000"):
+    with pytest.raises(UsageError, match="--members is 20001; the maximum is 20000"):
         made_up(20_001, 1)
     with pytest.raises(UsageError, match="1000000000 partitions, more than 200000"):
         made_up(2, 1_000_000_000)

@@ -155,7 +155,7 @@ def test_a_custom_assignor_that_calls_itself_range_makes_nothing_exact():
     custom = replace(group, members=odd)
     gone = played(custom, scale_in=("member-3",))
     assert not gone.exact
-    assert said(gone, "the assignor range as kgm knows it does not explain the assignment that is there")
+    assert said(gone, "the assignor range as kgm knows it does not explain the current assignment")
     assert (gone.ranges.moved_partitions.min, gone.ranges.moved_partitions.max) == (4, 12)
     assert played(custom, bounce=("member-1",)).exact  # nothing is assigned
     # A gate that allows 6 moves must not take one draw for the whole truth.

@@ -1,4 +1,4 @@
-"""Kafka Streams rebalances by itself, and user data keeps a group from migrating: what is foretold then."""
+"""Kafka Streams rebalances by itself, and user data keeps a group from migrating: what is predicted then."""
 
 from dataclasses import replace
 

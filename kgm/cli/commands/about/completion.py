@@ -31,7 +31,7 @@ def completion(
         bool, typer.Option("--install", help="Write it where the shell looks for scripts of this user.")
     ] = False,
 ) -> None:
-    """Print the script with which a shell completes commands, options, groups and instance ids.
+    """Print the script that completes commands, options, groups and instance ids in a shell.
 
     For one session: `source <(kgm completion bash)`, the same with zsh, or `kgm completion fish | source`."""
     from kgm.cli.commands.about.shipped_files import shipped_file

@@ -8,7 +8,7 @@ from typing import Final
 EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "list": (
         ("kgm list -b localhost:9092 --state stable", "the stable groups"),
-        ("kgm list --topic orders --sort lag", "who reads a topic, the group that is furthest behind first"),
+        ("kgm list --topic orders --sort lag", "the groups that read a topic, the largest lag first"),
         ("kgm list -o name --match 'orders-*'", "only names, for a loop"),
     ),
     "describe": (
@@ -28,14 +28,17 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("kgm simulate-bounce --members 6 --topic orders:24 --all --compare", "a group that does not exist yet"),
     ),
     "drain": (
-        ("kgm drain --host 10.0.3.17", "what every group loses when a host goes away for good"),
+        ("kgm drain --host 10.0.3.17", "what every group loses when a host is removed for good"),
         ("kgm drain --host 10.0.3.0/24 --restart-time 90s --fail-if-moves 0", "a gate before a rack is rebooted"),
         ("kgm drain --client-id 'orders-*' --report drain.html", "a page for a change ticket"),
     ),
     "plan": (
-        ("kgm plan payments --restart-time 20s", "the ways to restart all members that no other way beats"),
+        ("kgm plan payments --restart-time 20s", "the best plans to restart all members: no other plan beats them"),
         ("kgm plan payments --max-unavailable 2 --keep-consuming 90%", "with limits"),
-        ("kgm plan payments --restart-times 20s,25s,90s", "with restarts as they were seen; and a session timeout"),
+        (
+            "kgm plan payments --restart-times 20s,25s,90s",
+            "with measured restart times, and advice on the session timeout",
+        ),
     ),
     "rollout": (
         (
@@ -44,13 +47,13 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ),
         (
             "kgm rollout payments --all --rolling --exec 'restart {instance_id}'",
-            "a rolling restart that stops when it does not go as foretold",
+            "a rolling restart that stops when it does not go as predicted",
         ),
-        ("kgm rollout --resume payments.ndjson", "go on with it"),
+        ("kgm rollout --resume payments.ndjson", "resume it"),
     ),
     "scale-in": (
         ("kgm scale-in payments --to 6", "the members that go, what it does, and the commands"),
-        ("kgm scale-in payments --to 6 --kubernetes --namespace shop", "where instance ids are no names of pods"),
+        ("kgm scale-in payments --to 6 --kubernetes --namespace shop", "when instance ids are not names of pods"),
     ),
     "watch": (
         ("kgm watch payments --expect-no-moves --until stable", "verify a rolling restart while it happens"),
@@ -74,7 +77,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("kgm history rebalances payments -b localhost:9092 --since 2h", "the rebalances of the last two hours"),
     ),
     "history explain": (
-        ("kgm history explain payments -b localhost:9092", "why the group rebalanced last"),
+        ("kgm history explain payments -b localhost:9092", "why the group last rebalanced"),
         ("kgm history explain payments --source segments:/var/lib/kafka", "the same, from a copy of a broker's logs"),
     ),
     "history timeline": (("kgm history timeline payments --store history", "instance ids over time"),),
@@ -93,7 +96,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("kgm history capture -b localhost:9092 --out history --once", "store the records that are there now"),
     ),
     "history build": (
-        ("kgm history build --store history", "make the tables that other commands read"),
+        ("kgm history build --store history", "build the tables that other commands read"),
         ("kgm history build --source segments:copy --out s3://bucket/history", "a store in an object store"),
     ),
     "config view": (("kgm config view --show-origin", "each setting, and where it comes from"),),

@@ -34,7 +34,7 @@ class Extra:
 def version(*, options: RunOptions) -> None:
     """Show the versions of kgm, of Python, of the packages that the extras need, and of Kafka's APIs.
 
-    `-o wide` and the formats for programs have the versions of each API."""
+    `-o wide` and the machine-readable formats also show the versions of each API."""
     from kgm.cli.output.contracts.version import api_json, extra_json
     from kgm.protocol.apis import API, KAFKA_RELEASE
     from kgm.version import __version__

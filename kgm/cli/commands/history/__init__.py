@@ -27,8 +27,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for _name, _command, _purpose in (
-    ("capture", capture, "Take records of __consumer_offsets into a store."),
-    ("build", build, "Make a store's tables from what was captured."),
+    ("capture", capture, "Capture records of __consumer_offsets in a store."),
+    ("build", build, "Build the tables of a store from its captured records."),
     ("rebalances", rebalances, "List rebalances: when, why, who, what moved."),
     ("explain", explain, "Explain one rebalance of a group, and what to do."),
     ("timeline", timeline, "Show a group's members over time."),

@@ -31,13 +31,13 @@ _SCHEMA = "kgm.history-build/v1"
 def build(
     *,
     from_scratch: Annotated[
-        bool, typer.Option("--from-scratch", help="Build everything again, for example after kgm's rules have changed.")
+        bool, typer.Option("--from-scratch", help="Rebuild everything, for example after kgm's rules have changed.")
     ] = False,
     store_format: FormatOption = None,
     options: HistoryOptions,
     common: RunOptions,
 ) -> None:
-    """Make the tables of --out DIR from what was captured since the last build; with --source, capture it first, once.
+    """Build the tables of --out DIR from what was captured since the last build; with --source, capture it first, once.
 
     Building again changes nothing. Query the tables with --store DIR; that needs no Spark."""
     out = store_directory(options)

@@ -33,7 +33,7 @@ _SCHEMA = "kgm.history-capture/v1"
 @history_options
 def capture(
     *,
-    once: Annotated[bool, typer.Option("--once", help="Take what is there now, and exit.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Capture the records that are there now, and exit.")] = False,
     every: Annotated[str, typer.Option("--every", metavar="DURATION", help="Time between batches.")] = "10s",
     most_records: Annotated[
         int | None, typer.Option("--most-records", metavar="N", help="Records in one batch, approximately.")
@@ -42,10 +42,10 @@ def capture(
     options: HistoryOptions,
     common: RunOptions,
 ) -> None:
-    """Take records of __consumer_offsets into --out DIR, each once, from where the last capture stopped.
+    """Capture records of __consumer_offsets in --out DIR, each once, from where the last capture stopped.
 
-    Compaction removes records after a while, so only a continuous capture is a complete history. Without --once it runs
-    until SIGTERM or Ctrl-C; it may be killed at any time, and neither loses nor duplicates records. Next, run
+    Compaction removes records after a while, so only a continuous capture gives a complete history. Without --once it
+    runs until SIGTERM or Ctrl-C. It can be killed at any time without losing or duplicating records. The next step is
     `kgm history build`."""
     if options.kind is None:
         raise UsageError("no source is given", hint="--source kafka -b HOST:PORT, or --source segments:DIR")

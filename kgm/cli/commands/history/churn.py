@@ -36,8 +36,8 @@ def churn(
 ) -> None:
     """Rank groups by how often they rebalance, and members by how many rebalances they were involved in.
 
-    STOPPED: time without a consumer, summed up over partitions, as far as the log bounds it. ABSORBED: restarts of
-    static members that caused no rebalance. Dynamic members are listed by client id and host, as each start has another
+    STOPPED: time without a consumer, total over partitions, as far as the log bounds it. ABSORBED: restarts of static
+    members that caused no rebalance. Dynamic members are listed by client id and host, because each start has a new
     member id."""
     from kgm.operations.history.churn import rank_churn
 
@@ -67,7 +67,7 @@ def churn(
 def _groups(ranked: Churn, history: History) -> Table:
     columns = [
         Column(title="GROUP"), Column(title="TYPE", wide=True), Column(title="REBALANCES", right=True),
-        Column(title="PER HOUR", right=True), Column(title="WHY"), Column(title="LOST ROUNDS", right=True),
+        Column(title="PER HOUR", right=True), Column(title="WHY"), Column(title="INCOMPLETE", right=True),
         Column(title="MOVED", right=True), Column(title="STOPPED", right=True), Column(title="ABSORBED", right=True),
         Column(title="LAST"),
     ]  # fmt: skip

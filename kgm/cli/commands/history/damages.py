@@ -24,4 +24,4 @@ def warn_of(damages: Iterable[Damage]) -> None:
         notices.warn(f"{damage.path}{where}: {damage.reason}; the rest of this file is not read")
     if torn:
         which = many(torn, "segment")
-        notices.note(f"{which} ended in the middle of a batch, as copies of a running broker's files do")
+        notices.note(f"{which} ended in the middle of a batch, as copies of a running broker's files often do")

@@ -40,7 +40,7 @@ def decode(
 
     {"partition", "offset", "timestamp", "key": {"type", "data"}, "value": {"version", "data"} or null}
 
-    A record that cannot be decoded has null for data, its bytes in base64 as raw, and the reason as error."""
+    A record that cannot be decoded has null as data, its bytes in base64 as raw, and the reason as error."""
     from kgm.operations.history.raw_records import decoded_lines
     from kgm.operations.history.source import extra_needed
 

@@ -45,18 +45,19 @@ def explain(
     group: TheGroup = None,
     group_option: GroupOption = None,
     generation: Annotated[
-        int | None, typer.Option("--generation", metavar="N", help="The rebalance that led to it. [the last one]")
+        int | None,
+        typer.Option("--generation", metavar="N", help="The generation that the rebalance led to. [the last one]"),
     ] = None,
     report: ReportFile = None,
     follow: Follow = False,
     options: HistoryOptions,
     common: RunOptions,
 ) -> None:
-    """Explain a rebalance of a group: why, how sure that is and from what, who, how long, what moved, what to do next.
+    """Explain a rebalance of a group: why and how certain, who, how long, what moved, and what to do next.
 
-    With -b HOST:PORT and neither --source nor --store the group's partition of the live topic is read: READ on
-    __consumer_offsets is required, but neither Spark nor Java. --follow explains each rebalance as it happens,
-    and prints the advice each time that it changes (not with -o ndjson)."""
+    With -b HOST:PORT and neither --source nor --store, kgm reads the group's partition of the live topic: this needs
+    READ on __consumer_offsets, but neither Spark nor Java. --follow explains each rebalance as it happens, and prints
+    the advice whenever it changes (not with -o ndjson)."""
     name = one_group(group, group_option)
     if follow:
         following.follow(options, common, name, partial(_followed, name, _AdviceShown(common.output in _TABLES)))
@@ -192,9 +193,9 @@ def _advice(explained: Explanation) -> list[Table]:
     if not report.advice:
         return []
     rows: list[list[Cell]] = [[in_words(each.change.kind.value), each.text, each.price] for each in report.advice]
-    notes = [f"computed by playing the newest {many(report.rebalances, 'rebalance')} again"]
+    notes = [f"computed by replaying the newest {many(report.rebalances, 'rebalance')} again"]
     notes += dict.fromkeys(caveat for each in report.advice for caveat in each.caveats)
-    columns = [Column(title="CHANGE"), Column(title="WHAT IT WOULD HAVE SPARED"), Column(title="WHAT IT COSTS")]
+    columns = [Column(title="CHANGE"), Column(title="WOULD HAVE AVOIDED"), Column(title="COST")]
     return [Table(columns=columns, rows=rows, heading="advice", notes=notes)]
 
 

@@ -37,11 +37,11 @@ def follow(
     if not options.is_live(run):
         raise UsageError("--follow needs a live cluster", hint="-b HOST:PORT, without --source DIR and --store")
     if run.output not in _FORMATS:
-        raise UsageError(f"--follow cannot print {run.output}, which has an end", hint="-o ndjson")
+        raise UsageError(f"--follow cannot print {run.output}, because the output has no end", hint="-o ndjson")
     with options.live(run, group_id, "waiting for rebalances") as live:
         live.read()
         of = "" if group_id is None else f" of group {group_id}"
-        Notices().note(f"the history{of} is read; each rebalance from now on is printed when it has ended")
+        Notices().note(f"the history{of} is read; each new rebalance is printed when it has ended")
         for history, rows in live.follow(time.sleep):
             shown = report(history, rows)
             if not shown.items:

@@ -43,15 +43,16 @@ def rebalances(
     options: HistoryOptions,
     common: RunOptions,
 ) -> None:
-    """List rebalances, oldest first: when, why, how sure that is, who, how long members were stopped, what moved.
+    """List rebalances, oldest first: when, why and how certain, who, how long members were stopped, what moved.
 
-    WHO: + joined, - left, ~ came back, = took over what others gave up in the round before, * changed its subscription.
-    STOPPED: the bounds that the log gives; for a consumer group the exact sum over partitions. MOVED: partitions with
+    WHO: + joined, - left, ~ came back, = took over what others gave up in the previous rebalance, * changed its
+    subscription.
+    STOPPED: the bounds that the log gives; for a consumer group the exact total over partitions. MOVED: partitions with
     another owner than before, of those that had an owner before and after. A ? after the generation: compaction has
     removed records in between, so the row is the difference between the two ends.
 
-    With -b HOST:PORT and neither --source nor --store the live topic is read: one partition for one group, otherwise
-    all. That requires READ on __consumer_offsets. --follow prints each rebalance as it happens."""
+    With -b HOST:PORT and neither --source nor --store, kgm reads the live topic: one partition for one group, otherwise
+    all. This needs READ on __consumer_offsets. --follow prints each rebalance as it happens."""
     name = maybe_group(group, group_option)
     wanted = {word.strip().lower() for text in cause or () for word in text.split(",") if word.strip()}
     from kgm.operations.history import group_rows

@@ -53,9 +53,9 @@ def simulate_fleet(
         list[str] | None, typer.Option("--rack", metavar="RACK", help="Drain: members in this rack; repeatable.")
     ] = None,
     restart_time: Annotated[
-        str, typer.Option("--restart-time", metavar="DURATION", help="From a member's stop to its start.")
+        str, typer.Option("--restart-time", metavar="DURATION", help="Time from a member's stop to its start.")
     ] = "10s",
-    draws: Annotated[int, typer.Option("--draws", metavar="N", help="How often to simulate what is random.")] = 5,
+    draws: Annotated[int, typer.Option("--draws", metavar="N", help="Number of random runs.")] = 5,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same result.")] = 1,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="BROKER.KEY=VALUE", help="A broker setting; repeatable.")
@@ -67,17 +67,17 @@ def simulate_fleet(
     """Simulate a planned bounce of every group as it is at the end of the history (or at --until); rank groups by cost.
 
     rolling: every member restarts, one after another. each: one member restarts, each in turn; MOVED, HANDOVERS and
-    STOPPED have the median and the range over all members. scale-in: one member stops and stays away, each in turn.
-    drain: all members on --host and in --rack restart together; groups that have none of them are left out.
-    MOVED counts the partitions that another member owns in the end than at the start; HANDOVERS counts each time that a
-    partition passes from one member to another. Uses Spark with --master or for many groups, otherwise this process. A
-    group that cannot be simulated is listed with the reason."""
+    STOPPED show the median and the range over all members. scale-in: one member stops and stays away, each in turn.
+    drain: all members on --host and in --rack restart together; groups without such members are left out. MOVED counts
+    the partitions whose owner at the end is another one than at the start; HANDOVERS counts each time that a partition
+    passes from one member to another. Uses Spark with --master or for many groups, otherwise this process. A group that
+    cannot be simulated is listed with the reason."""
     from kgm.operations.history.fleet_costs import groups_to_simulate
     from kgm.simulation.fleet import FleetPlan
 
     name = maybe_group(group, group_option)
     if draws < 1:
-        raise UsageError(f"--draws is {draws}, the lowest is 1")
+        raise UsageError(f"--draws is {draws}; the minimum is 1")
     target = _target(host, rack)
     default = ("rolling",) if target is None else ("drain",)
     plan = FleetPlan(
@@ -155,7 +155,7 @@ def _table(costs: Sequence[FleetCost], count: int, history: History) -> Table:
         Column(title="HANDOVERS", right=True), Column(title="STOPPED", right=True),
         Column(title="EXACT"), Column(title="WORST", data=not any(cost.worst for cost in costs)),
         Column(title="ASSIGNOR", wide=True),
-        Column(title="NOT PLAYED BECAUSE", data=not any(cost.reason for cost in costs)),
+        Column(title="NOT SIMULATED BECAUSE", data=not any(cost.reason for cost in costs)),
     ]  # fmt: skip
     rows: list[list[Cell]] = [
         [

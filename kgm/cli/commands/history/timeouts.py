@@ -29,10 +29,10 @@ def timeouts(
     *, group: Group = None, group_option: GroupOption = None, match: Match = None, options: HistoryOptions,
     common: RunOptions,
 ) -> None:  # fmt: skip
-    """Advise a session.timeout.ms for each group by its restarts, with what it would have saved, and its price.
+    """Advise a session.timeout.ms for each group based on its restarts: what it would have saved, and its price.
 
     SAVED: rebalances in this history that it would have prevented. PRICE: how much later a member that really died
-    would be noticed. With too few restarts there is no advice."""
+    would be noticed. If there were too few restarts, there is no advice."""
     name = maybe_group(group, group_option)
     from kgm.operations.history.group_rows import timeout_advice
 

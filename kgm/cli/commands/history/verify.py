@@ -32,11 +32,11 @@ def verify(
     options: HistoryOptions,
     common: RunOptions,
 ) -> None:
-    """Report what is missing in the records, what cannot be read, and since when they are complete.
+    """Report which records are missing or cannot be read, and since when the history is complete.
 
-    Missing offsets are no damage: compaction removes what was written again later. But what happened there is not
-    known, so a history is complete only after the last gap. Records of types and versions that kgm does not know are
-    kept and counted, and never fatal."""
+    Missing offsets are not damage: compaction removes records that were replaced later. But what happened there is not
+    known, so a history is complete only after the last gap. Records whose type or version kgm does not know are kept
+    and counted, and are never an error."""
     from kgm.operations.history.raw_records import verify_source
 
     source = options.source()

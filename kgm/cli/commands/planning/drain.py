@@ -43,15 +43,15 @@ def drain(
         list[str] | None,
         typer.Option("--match", metavar="GLOB", help="Members whose instance id (or member id) matches; repeatable."),
     ] = None,
-    for_good: Annotated[bool, typer.Option("--for-good", help="They stay away (the default).")] = False,
+    for_good: Annotated[bool, typer.Option("--for-good", help="The members do not come back (the default).")] = False,
     restart_time: Annotated[
         str | None,
-        typer.Option("--restart-time", metavar="DURATION", help="They start again, this long after their stop."),
+        typer.Option("--restart-time", metavar="DURATION", help="The members start again this long after they stop."),
     ] = None,
     stop: StopHow = "clean",
     session_timeout: Annotated[
         str | None,
-        typer.Option("--session-timeout", metavar="DURATION", help="Of classic groups whose own cannot be read (45s)."),
+        typer.Option("--session-timeout", metavar="DURATION", help="Of classic groups, if it cannot be read (45s)."),
     ] = None,
     fail_if_moves: Annotated[
         int | None,
@@ -64,7 +64,7 @@ def drain(
         str | None,
         typer.Option(
             "--fail-if-stopped", metavar="DURATION",
-            help="Exit 8 if the partitions of a group may be stopped for longer, added up.",
+            help="Exit 8 if the partitions of a group may be stopped for longer in total.",
         ),
     ] = None,
     report_file: Annotated[
@@ -76,17 +76,18 @@ def drain(
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same forecast.")] = 1,
     common: RunOptions,
 ) -> None:  # fmt: skip
-    """Forecast what a drain of hosts does to every group: rebalances, handovers, time without a consumer.
+    """Forecast what draining hosts does to every group: rebalances, handovers, time without a consumer.
 
-    The members on the hosts stop at the same time, for good or for --restart-time; each group that has members there is
-    simulated as kgm simulate-bounce does it. The groups that cost most are first: those with partitions that are left
-    without an owner, then by STOPPED, the time without a consumer, added up over partitions. A group is `empty` when no
-    member is left, and `thin` when half of those that can have partitions are left, or fewer. A group that cannot be
+    The members on the hosts stop at the same time, for good or for --restart-time. Each group with members there is
+    simulated as kgm simulate-bounce does it. The groups with the highest cost come first: those whose partitions have
+    no owner left, then by STOPPED, the total time of partitions without a consumer. A group is `empty` when no member
+    is left, and `thin` when at most half of the members that can have partitions are left. A group that cannot be
     simulated or described is listed with the reason. Changes nothing.
 
-    Options of one kind add up; several kinds narrow down: --host A --host B --client-id 'app-*' are the members on A or
-    B whose client id matches. Exits 3 if no group has such a member, and 7 if a group cannot be described, or one of
-    the values matches no member. A group that is not predicted fails both gates (exit 8)."""
+    Repeating an option selects more members; different options narrow the selection: --host A --host B --client-id
+    'app-*' selects the members on A or B whose client id matches. Exits 3 if no group has such a member, and 7 if a
+    group cannot be described or one of the values matches no member. A group that cannot be predicted fails both gates
+    (exit 8)."""
     from kgm.operations.bounce.group import of_library
     from kgm.operations.drain.forecast import Drain, DrainGates
     from kgm.operations.drain.target import DrainTarget, with_addresses
@@ -95,7 +96,7 @@ def drain(
     if for_good and restart_time is not None:
         raise UsageError("--for-good and --restart-time exclude each other")
     if draws < 1:
-        raise UsageError(f"--draws is {draws}, the lowest is 1")
+        raise UsageError(f"--draws is {draws}; the minimum is 1")
     hosts = [name for text in host or () for name in expand_list(text, "--host")]
     target = DrainTarget(
         hosts=with_addresses(hosts), client_ids=tuple(client_id or ()), racks=tuple(rack or ()),

@@ -44,7 +44,7 @@ Where = dict[str, str | None] | None
 
 @cluster_options
 def plan(
-    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A live group, which is only read.")] = None,
+    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A live group; kgm only reads it.")] = None,
     *,
     group_option: GroupOption = None,
     from_file: FromFile = None,
@@ -66,13 +66,13 @@ def plan(
         str | None,
         typer.Option(
             "--restart-times", metavar="DURATION,...|FILE",
-            help="Restarts as they were seen, instead of --restart-time; also advises on the session timeout.",
+            help="Measured restart times, instead of --restart-time; also advises on the session timeout.",
         ),
     ] = None,
     history: Annotated[
         str | None,
         typer.Option(
-            "--history", metavar="DIR", help="As --restart-times, with the restarts of the group in a built history."
+            "--history", metavar="DIR", help="Like --restart-times, with the restarts of the group in a built history."
         ),
     ] = None,
     stop: StopHow = "clean",
@@ -80,20 +80,20 @@ def plan(
         str,
         typer.Option(
             "--minimise", "--minimize", metavar="WHAT",
-            help="What is to be lowest: stopped | handovers (or moves) | rebalances | duration.",
+            help="What to minimize: stopped | handovers (or moves) | rebalances | duration.",
         ),
     ] = "stopped",
     max_duration: Annotated[
-        str | None, typer.Option("--max-duration", metavar="DURATION", help="The longest that a plan may take.")
+        str | None, typer.Option("--max-duration", metavar="DURATION", help="The maximum duration of a plan.")
     ] = None,
     max_unavailable: Annotated[
         int | None,
-        typer.Option("--max-unavailable", metavar="N", help="The most processes that may be away at the same time."),
+        typer.Option("--max-unavailable", metavar="N", help="Maximum number of processes down at the same time."),
     ] = None,
     unit: Unit = "auto",
     keep_consuming: Annotated[
         str | None,
-        typer.Option("--keep-consuming", metavar="PERCENT", help="Partitions that must have a consumer at any time."),
+        typer.Option("--keep-consuming", metavar="PERCENT", help="Partitions that must always have a consumer."),
     ] = None,
     pause: Annotated[
         list[str] | None,
@@ -104,16 +104,16 @@ def plan(
     ] = None,
     heartbeat_interval: HeartbeatInterval = None,
     command: Annotated[
-        str, typer.Option("--exec", metavar="CMD", help="The command of the kgm rollout lines that are printed.")
+        str, typer.Option("--exec", metavar="CMD", help="The command in the kgm rollout lines that are printed.")
     ] = "CMD",
     stop_command: Annotated[
-        str, typer.Option("--exec-stop", metavar="CMD", help="The same, of lines with --remove-first.")
+        str, typer.Option("--exec-stop", metavar="CMD", help="The same, in lines with --remove-first.")
     ] = "STOP-CMD",
     assume_stopped: Annotated[
-        bool, typer.Option("--assume-stopped", help="Also in lines with --remove-first: see kgm rollout.")
+        bool, typer.Option("--assume-stopped", help="Add it to lines with --remove-first; see kgm rollout.")
     ] = False,
     budget: Annotated[
-        str, typer.Option("--budget", metavar="DURATION", help="How long one core of a usual machine may search.")
+        str, typer.Option("--budget", metavar="DURATION", help="CPU-time budget for the search.")
     ] = "30s",
     library: Library = None,
     draws: Draws = 20,
@@ -122,23 +122,25 @@ def plan(
 ) -> None:  # fmt: skip
     """Search for the cheapest way to restart members: all together, or in batches of some size, order and pause.
 
-    Each way is simulated as kgm simulate-bounce does it. Where a member stays in the group when it stops (static, or
-    killed), each is also tried with --remove-first: its partitions then do not wait for its session to end. The plans
-    that no other beats are printed: none is better in one of STOPPED, HANDOVERS, REBALANCES and DURATION without being
-    worse in another (times count as equal if they differ by 5 % or less). The one with the lowest --minimise is first,
-    and each comes with the kgm rollout line that carries it out. What-ifs show the best plan if the group were
-    configured in another way, such as with a session timeout that outlasts the restart. Changes nothing.
+    Each plan is simulated as kgm simulate-bounce does it. If members stay in the group when they stop (static, or
+    killed), each plan is also tried with --remove-first, so that their partitions do not wait for the session timeout.
+    kgm prints the plans that no other plan beats: none is better in one of STOPPED, HANDOVERS, REBALANCES and DURATION
+    without being worse in another (times that differ by 5 % or less count as equal). The plan with the lowest
+    --minimise comes first, and each comes with the kgm rollout line that runs it. What-ifs show the best plan if the
+    group were configured differently, for example with a session timeout longer than the restart. Changes nothing.
 
-    --max-duration and --keep-consuming hold in every draw; if no plan keeps them the exit code is 8, and the closest
-    plan is shown. A classic group without cooperative members stops all partitions in a rebalance, however short.
+    --max-duration and --keep-consuming must hold in every draw; if no plan meets them, the exit code is 8 and the
+    closest plan is shown. A classic group without cooperative members stops all partitions in every rebalance, however
+    short.
 
-    Each way is simulated --draws times; those that are printed as often again, with draws of what is rare on top.
-    --budget counts simulated requests of the search, and buys more with `simulation`; --timeout ends the search early.
+    Each plan is simulated --draws times; those that are printed are simulated as often again, with extra draws for rare
+    outcomes. --budget counts simulated requests of the search, and goes further with the extra `simulation`; --timeout
+    ends the search early.
 
-    --restart-times takes restarts that were seen, such as 20s,25s,90s or a file with one in a line; --history takes
-    those that kgm history build has found. Each simulated restart is one of them; and for static members the shortest
-    session timeout is shown with which the plan moves nothing in 99 of 100 runs, and for how long partitions are
-    stopped with it if a member really dies."""
+    --restart-times takes measured restart times, such as 20s,25s,90s or a file with one per line; --history takes those
+    that kgm history build has found. Each simulated restart is one of them. For static members, kgm also shows the
+    shortest session timeout with which the plan moves nothing in 99 of 100 runs, and how long partitions are then
+    stopped if a member really dies."""
     from kgm.cli.output.plan_report import PlanOutput
     from kgm.operations.bounce.request import BounceRequest
     from kgm.operations.plan.costs import PlanLimits
@@ -222,7 +224,7 @@ def _failure(found: FoundPlans) -> ConditionNotMet | None:
     tried = f"{many(found.tried, 'way')} tried" + ("" if found.is_complete else f", of {found.ways}")
     others = [f"with {one.change}: {' '.join(one.best.shape.words)}" for one in found.what_ifs if not one.exceeded]
     return ConditionNotMet(
-        f"no plan keeps the limits: {', '.join(found.closest_exceeds)}",
+        f"no plan meets the limits: {', '.join(found.closest_exceeds)}",
         facts=[tried, *others],
         group_id=found.group.group_id,
     )
@@ -302,7 +304,7 @@ def _group(
 def _refuse_low(numbers: dict[str, int | None]) -> None:
     for option, number in numbers.items():
         if number is not None and number < 1:
-            raise UsageError(f"{option} is {number}, the lowest is 1")
+            raise UsageError(f"{option} is {number}; the minimum is 1")
 
 
 def _objective(text: str) -> Objective:

@@ -54,21 +54,21 @@ def rollout(
     command: Annotated[
         str | None,
         typer.Option("--exec", metavar="CMD",
-                     help="Restarts a member (--remove-first: starts it), and ends when it has. {instance_id} "
+                     help="Restarts a member (--remove-first: starts it) and exits when that is done. {instance_id} "
                      "{member_id} {client_id} {host} {pod} {index} are filled in."),
     ] = None,
     stop_command: Annotated[
         str | None,
-        typer.Option("--exec-stop", metavar="CMD", help="Stops a member, of --scale-in and --remove for good."),
+        typer.Option("--exec-stop", metavar="CMD", help="Stops a member; with --scale-in and --remove for good."),
     ] = None,
     shell: Annotated[
-        bool, typer.Option("--shell", help="Commands are for /bin/sh, with values in $KGM_INSTANCE_ID and the like.")
+        bool, typer.Option("--shell", help="Run commands with /bin/sh, with values in $KGM_INSTANCE_ID and so on.")
     ] = False,
     allow_any_value: Annotated[
         bool,
         typer.Option("--allow-any-value",
-                     help="Fill in values with other characters than A-Z a-z 0-9 . _ : @ - too. Clients choose their "
-                     "ids: only for commands that take their arguments as they are."),
+                     help="Also fill in values with characters other than A-Z a-z 0-9 . _ : @ -. Clients choose their "
+                     "ids: use it only with commands that do not interpret their arguments."),
     ] = False,
     instance_ids: InstanceIds = None,
     member_ids: MemberIds = None,
@@ -97,8 +97,8 @@ def rollout(
     scale_in: ScaleIn = None,
     remove: Remove = None,
     assume_stopped: Annotated[
-        bool, typer.Option("--assume-stopped", help="--exec-stop ends with 0 only if the process has stopped: remove "
-                           "members that nothing else shows to be alive or stopped.")
+        bool, typer.Option("--assume-stopped", help="--exec-stop exits with 0 only if the process has stopped: remove "
+                           "members whose liveness is otherwise unknown.")
     ] = False,
     session_timeout: Annotated[
         str | None,
@@ -123,13 +123,13 @@ def rollout(
     draws: Draws = 200,
     seed: Seed = 1,
     settle: Annotated[
-        str, typer.Option("--settle", metavar="DURATION", help="How long nothing may happen until a step is over.")
+        str, typer.Option("--settle", metavar="DURATION", help="How long the group must be quiet at the end of a step.")
     ] = "5s",
     step_timeout: Annotated[
         str | None,
         typer.Option("--step-timeout", metavar="DURATION",
-                     help="From the end of a step's commands until it has failed. Default: restart time, session and "
-                     "rebalance timeout, and a minute."),
+                     help="How long a step may take after its commands. Default: restart time, session and rebalance "
+                     "timeout, and a minute."),
     ] = None,
     command_timeout: Annotated[
         str, typer.Option("--command-timeout", metavar="DURATION", help="How long a command may run.")
@@ -139,17 +139,17 @@ def rollout(
         int | None, typer.Option("--max-lag", metavar="N", help="A step is over when the group's lag is at most N.")
     ] = None,
     accept_unseen: Annotated[
-        bool, typer.Option("--accept-unseen", help="Go on where rebalances or handovers may have been missed.")
+        bool, typer.Option("--accept-unseen", help="Continue even if rebalances or handovers may have been missed.")
     ] = False,
     on_failure: Annotated[
         str, typer.Option("--on-failure", metavar="WHAT",
                           help="pause (can be resumed) | abort | 'run CMD' for each member of the step, then pause.")
     ] = "pause",
     kubernetes: Annotated[
-        bool, typer.Option("--kubernetes", help="Resolve members to pods, for {pod}; --exec deletes it by default.")
+        bool, typer.Option("--kubernetes", help="Find the pod of each member, for {pod}; --exec deletes it by default.")
     ] = False,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", metavar="NAME", help="With --kubernetes: of the pods.")
+        str | None, typer.Option("--namespace", metavar="NAME", help="With --kubernetes: namespace of the pods.")
     ] = None,
     selector: Annotated[
         str | None, typer.Option("--selector", metavar="LABELS", help="With --kubernetes: labels of the pods.")
@@ -162,40 +162,40 @@ def rollout(
         typer.Option("--journal", metavar="FILE", help="A new file. Default: one in $XDG_STATE_HOME/kgm/rollouts."),
     ] = None,
     resume: Annotated[
-        str | None, typer.Option("--resume", metavar="FILE", help="Go on where this journal ends; no other plan.")
+        str | None, typer.Option("--resume", metavar="FILE", help="Continue the rollout of this journal.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show every command; change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
     no_audit: Annotated[
         bool, typer.Option("--no-audit", help="Write no entries in the audit log.")
     ] = False,
     options: RunOptions,
 ) -> None:  # fmt: skip
-    """Carry a planned bounce out: run a command for each member, step by step, and watch the group.
+    """Run a planned restart: run a command for each member, step by step, and watch the group.
 
-    Processes bounce one after another, unless --max-unavailable or --together says more. kgm shows the steps and asks;
-    where stdin is not a terminal it needs --yes. Before each step it looks at the group and predicts the step, as kgm
-    simulate-bounce does. It runs the commands, waits until the members are back and nothing has happened for the
-    --settle time, and compares. It stops when there are more rebalances or handovers than foretold, a member does not
-    come back, another one leaves, a command fails, or what happened is not known. Fewer rebalances than foretold are
-    reported and do not stop it.
+    Processes restart one after another, unless --max-unavailable or --together allows more at a time. kgm shows the
+    steps and asks for confirmation; if stdin is not a terminal, it needs --yes. Before each step it describes the group
+    and predicts the step, as kgm simulate-bounce does. It runs the commands, waits until the members are back and the
+    group has been quiet for the --settle time, and compares. It stops if there are more rebalances or handovers than
+    predicted, a member does not come back, another member leaves, a command fails, or the outcome is not known. Fewer
+    rebalances than predicted are reported and do not stop it.
 
-    A command is split into words as by a shell, but none is involved; it has the values of its member in the
-    environment too, and as a line of JSON on stdin. Clients choose their ids, and the program that is called may be a
-    shell again (ssh, ansible, sh -c): a value that is filled in has A-Z a-z 0-9 . _ : @ - only and does not begin with
-    -, unless --allow-any-value is given.
+    A command is split into words as a shell would, but no shell runs it. It also gets the values of its member in its
+    environment, and as a line of JSON on stdin. Clients choose their ids, and the program may itself start a shell
+    (ssh, ansible, sh -c), so values may contain only A-Z a-z 0-9 . _ : @ - and must not begin with -, unless
+    --allow-any-value is given.
 
-    Everything is written into a journal before and after it is done: --resume goes on after a stop, and after kgm
-    itself was killed. It takes up only a journal of yours that nobody else may write, with the plan and the commands of
-    the first run; --exec beside --resume runs instead. A command whose end is not in the journal runs again unless its
-    member has come back, so it has to be one that may run twice.
+    Each action is written to a journal before and after it is done: --resume continues after a stop, and after kgm
+    itself was killed. It accepts only a journal that you own and no other user can write to, and uses the plan and the
+    commands of the first run; --exec with --resume replaces the commands. A command whose end is not in the journal
+    runs again unless its member has come back, so it must be idempotent.
 
     --remove-first is for restarts that take longer than the session timeout: the members of a batch are stopped
-    (--exec-stop), removed as by kgm remove-members, and started (--exec) when the group is stable without them.
+    (--exec-stop), removed as kgm remove-members does, and started (--exec) when the group is stable without them.
 
-    Exit 0: done as foretold; 8: reality has left the prediction; 7: a step has failed or its outcome is not known; 6:
-    refused before the first step. One rollout of a group runs at a time on one machine; kgm does not see those of other
-    machines."""
+    Exit 0: done as predicted; 8: the group deviated from the prediction; 7: a step failed or its outcome is not known;
+    6: refused before the first step. On one machine only one rollout of a group runs at a time; kgm does not see
+    rollouts on other machines."""
     from kgm.cli.commands.planning import rollout_run
     from kgm.cli.output.rollout_report import RolloutPrinter
     from kgm.operations.bounce.prediction import Gates

@@ -29,24 +29,24 @@ def scale_in(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="The group.")] = None,
     *,
     group_option: GroupOption = None,
-    to: Annotated[int | None, typer.Option("--to", metavar="N", help="Replicas that stay.")] = None,
+    to: Annotated[int | None, typer.Option("--to", metavar="N", help="Number of replicas to keep.")] = None,
     statefulset: Annotated[
         str | None,
         typer.Option(
-            "--statefulset", metavar="NAME", help="What precedes the replica's number in the names of members."
+            "--statefulset", metavar="NAME", help="The part of members' names before the number of the replica."
         ),
     ] = None,
     first: Annotated[
         int | None,
         typer.Option(
-            "--first", metavar="N", help="The number of the first replica. Default: 0, or the lowest there is."
+            "--first", metavar="N", help="The number of the first replica. Default: 0, or the lowest number found."
         ),
     ] = None,
     kubernetes: Annotated[
         bool,
         typer.Option("--kubernetes", help="Ask kubectl for the pod of each member; else its instance id is the name."),
     ] = False,
-    namespace: Annotated[str | None, typer.Option("--namespace", metavar="NAME", help="Of the pods.")] = None,
+    namespace: Annotated[str | None, typer.Option("--namespace", metavar="NAME", help="Namespace of the pods.")] = None,
     selector: Annotated[
         str | None, typer.Option("--selector", metavar="LABELS", help="With --kubernetes: labels of the pods.")
     ] = None,
@@ -57,17 +57,17 @@ def scale_in(
     seed: Seed = 1,
     options: RunOptions,
 ) -> None:
-    """Show which members go when an application is scaled to N replicas, and the commands that do it. Changes nothing.
+    """Show which members leave when an application is scaled to N replicas, and the commands for it. Changes nothing.
 
     A StatefulSet stops the pods with the highest numbers. The static members in them stay in the group until their
-    sessions time out, one rebalance after another; the last of the commands removes them with one LeaveGroup, after
-    the pods have gone, so that the group rebalances once. It asks and has its guard: members are alive when the line is
-    printed. Each line runs only if the one before it has succeeded.
+    sessions time out, one rebalance after another. The last command removes them with one LeaveGroup after the pods
+    have gone, so that the group rebalances once. It asks for confirmation and applies the guard, because the members
+    are still alive when the line is printed. Each line runs only if the one before it has succeeded.
 
     The number of the replica is taken from the instance ids, and the output says which part and why. Numbers of threads
-    (app-1-0 of Spring, ID-THREAD and StreamThread-1 of Kafka Streams) are told apart by the client ids, the hosts and
-    the pattern of all names; where that is not enough kgm refuses, and --statefulset says what precedes the number.
-    Replicas begin at 0, or at the lowest number if none is missing after it; --first says otherwise."""
+    (app-1-0 of Spring, ID-THREAD and StreamThread-1 of Kafka Streams) are recognized by the client ids, the hosts and
+    the pattern of all names. If that is not enough, kgm refuses; --statefulset then gives the part before the number.
+    Replicas begin at 0, or at the lowest number if none is missing after it, unless --first is given."""
     from kgm.cli.output.failures import warn_of_unknown_offsets
     from kgm.operations.bounce.group import live_group
     from kgm.operations.kubernetes.pods import Kubectl
@@ -116,8 +116,8 @@ def _report(planned: ScaleIn, where: dict[str, str | None]) -> Report:
         f"{planned.group.group_id}  {planned.stateful_set} to {many(planned.replicas, 'replica')}: "
         f"{many(len(planned.leaving), 'member')} of {len(planned.group.members)} go"
     )
-    foretold = (
-        f"foretold: {many(typical.rebalances, 'rebalance')}, {many(typical.moved_partitions, 'partition')} moved"
+    predicted = (
+        f"predicted: {many(typical.rebalances, 'rebalance')}, {many(typical.moved_partitions, 'partition')} moved"
         f"{'' if planned.prediction.exact else ' (typical)'}"
     )
     last = planned.leaving[0]
@@ -130,7 +130,7 @@ def _report(planned: ScaleIn, where: dict[str, str | None]) -> Report:
                 columns=_COLUMNS,
                 rows=rows,
                 heading=heading,
-                notes=[foretold, taken, "", *_chained([with_cluster(line) for line in planned.commands.lines])],
+                notes=[predicted, taken, "", *_chained([with_cluster(line) for line in planned.commands.lines])],
             )
         ],
         names=[one.member.identity for one in planned.leaving],

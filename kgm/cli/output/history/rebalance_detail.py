@@ -44,7 +44,7 @@ def rebalance_detail(one: RebalanceRow, moves: tuple[Move, ...]) -> Table:
         rows.append(["", f"and {len(one.who) - MEMBERS_SHOWN} more: -o json has them all"])
     rows.append(["members", f"{known(one.members_before)} -> {known(one.members_after)}"])
     if one.lost_rounds:
-        rows.append(["rounds", f"{many(one.lost_rounds, 'round')} before it never completed"])
+        rows.append(["incomplete", f"{many(one.lost_rounds, 'earlier rebalance')} never completed"])
     rows += [["stopped", _stopped(one)], ["moved", _moved(one)]]
     if moves:
         rows.append(["", moves_text(_shortened(moves))])
@@ -66,7 +66,7 @@ def _stopped(one: RebalanceRow) -> str:
         return "not known: no partition was committed before and after it, or not all members had to stop"
     total = stopped_partitions_text(one) if one.group_type != "consumer" else None
     sync = "" if one.sync_ms is None else f"; {show_duration(one.sync_ms)} from the last join to the assignment"
-    return f"{text}{sync}" + (f"; {total} summed up over partitions" if total else "")
+    return f"{text}{sync}" + (f"; {total} total over partitions" if total else "")
 
 
 def _moved(one: RebalanceRow) -> str:

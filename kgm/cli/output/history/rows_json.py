@@ -181,7 +181,7 @@ def explanation_json(explained: Explanation, window: Json) -> Json:
 
 
 def _change_advice_json(each: Advice) -> Json:
-    """A change to the group, and what it would have spared."""
+    """A change to the group, and would have avoided."""
     change, gain = each.change, each.gain
     return {
         "change": change.kind.value, "causes": list(each.causes), "text": each.text, "bound": each.bound.value,

@@ -77,7 +77,7 @@ def stopped_text(row: RebalanceRow) -> str | None:
 
 
 def stopped_partitions_text(row: RebalanceRow) -> str | None:
-    """The time without a consumer, summed up over partitions."""
+    """The time without a consumer, total over partitions."""
     return between_text(row.stopped_partition_ms_min, row.stopped_partition_ms_max)
 
 
@@ -87,8 +87,8 @@ def moved_text(row: RebalanceRow) -> str | None:
 
 
 def generation_text(row: RebalanceRow) -> str:
-    """`3 -> 5 (1 lost round)`."""
-    rounds = f" ({many(row.lost_rounds, 'lost round')})" if row.lost_rounds else ""
+    """`3 -> 5 (1 incomplete rebalance)`."""
+    rounds = f" ({many(row.lost_rounds, 'incomplete rebalance')})" if row.lost_rounds else ""
     return f"{row.from_generation} -> {row.to_generation}{rounds}"
 
 

@@ -66,7 +66,7 @@ def _side_by_side(predictions: Sequence[Prediction]) -> Markup:
             ]
         )
     note = (
-        "Moved: partitions with another owner in the end. Handovers: how often a partition passes to another consumer "
+        "Moved: partitions with another owner at the end. Handovers: how often a partition passes to another consumer "
         "on the way. Stopped: partition-seconds without a consumer. 2 (1-3) is typical (min-max)."
     )
     return Markup(

@@ -92,9 +92,9 @@ def _rebalance(explained: Explanation, one: RebalanceRow) -> Markup:
         ("broker log", one.reason),
         ("who", who_text(one.who, most=50)),
         ("members", f"{known(one.members_before)} to {known(one.members_after)}"),
-        ("lost rounds", one.lost_rounds or None),
+        ("incomplete", one.lost_rounds or None),
         ("stopped", stopped_text(one)),
-        ("stopped, summed up over partitions", stopped_partitions_text(one)),
+        ("stopped, total over partitions", stopped_partitions_text(one)),
         ("moved", moved_text(one)),
     ]
     because = element("ul", *(element("li", sentence) for sentence in one.evidence)) if one.evidence else ""
@@ -124,7 +124,7 @@ def _moves(explained: Explanation) -> Markup:
         _MOVES_SHOWN,
     )
     if not rows:
-        return join((element("h3", "Moves"), element("p", "No partition has another owner afterwards.")))
+        return join((element("h3", "Moves"), element("p", "No partition changed its owner.")))
     moves = table(["topic", "partition", "from", "to"], rows, right=("partition",))
     return join((element("h3", f"Moves: {len(explained.moves):,}"), moves, more))
 
@@ -169,11 +169,11 @@ def _all_rebalances(rebalances: Sequence[RebalanceRow]) -> Markup:
     )  # fmt: skip
     titles = ["at", "generation", "why", "confidence", "who", "stopped", "moved"]
     note = (
-        "Who: + joined, - left, ~ came back, = took over what others gave up in the round before, * changed its "
+        "Who: + joined, - left, ~ came back, = took over what others gave up in the previous rebalance, * changed its "
         "subscription."
     )
     return section(
-        "All rebalances, the last one first", table(titles, rows, right=("at",)), more,
+        "All rebalances, newest first", table(titles, rows, right=("at",)), more,
         element("p", note, class_="soft"),
     )  # fmt: skip
 
@@ -198,8 +198,8 @@ def _advice(report: AdviceReport) -> Markup:
     rows = [
         (in_words(each.change.kind.value), each.text, each.price, "; ".join(each.caveats)) for each in report.advice
     ]
-    heads = ["change", "what it would have spared", "what it costs", "what is not known"]
-    played = f"Computed by playing the newest {report.rebalances} rebalances again."
+    heads = ["change", "would have avoided", "cost", "what is not known"]
+    played = f"Computed by replaying the newest {report.rebalances} rebalances again."
     return section("Advice", element("p", played), table(heads, rows))
 
 
@@ -238,12 +238,12 @@ def _groups(groups: Sequence[GroupChurn]) -> Markup:
         ],
         _REBALANCES_SHOWN,
     )  # fmt: skip
-    titles = ["group", "rebalances", "per hour", "why", "lost rounds", "moved", "stopped", "absorbed", "last"]
+    titles = ["group", "rebalances", "per hour", "why", "incomplete", "moved", "stopped", "absorbed", "last"]
     note = (
-        "Stopped: time without a consumer, summed up over partitions, as far as the log bounds it. Absorbed: restarts "
+        "Stopped: time without a consumer, total over partitions, as far as the log bounds it. Absorbed: restarts "
         "of static members that caused no rebalance."
     )
-    numbers = ("rebalances", "per hour", "lost rounds", "moved", "stopped", "absorbed")
+    numbers = ("rebalances", "per hour", "incomplete", "moved", "stopped", "absorbed")
     return join((table(titles, rows, right=(*numbers, "last")), more, element("p", note, class_="soft")))
 
 

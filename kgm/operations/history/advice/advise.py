@@ -23,7 +23,7 @@ _OF_RESTARTS = _OF_EXPIRIES | {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """A change and what it would have spared the group. causes: of rebalances that it is about. caveats: what the
+    """A change and would have avoided the group. causes: of rebalances that it is about. caveats: what the
     replay cannot know. price: what it costs; None: nothing that is known of."""
 
     change: GroupChange
@@ -59,7 +59,7 @@ def advise(history: History, group_id: str, rebalances: Sequence[RebalanceRow]) 
     if not changes:
         return AdviceReport(
             rebalances=recording.rebalances, replayed=(recording.rebalances, recording.rebalances),
-            untouched=recording.untouched, reason="no process was started again, and none came and went all the time",
+            untouched=recording.untouched, reason="no process was restarted, and none joined and left repeatedly",
         )  # fmt: skip
     try:
         return _computed(recording, changes, rebalances)
@@ -74,7 +74,7 @@ def _computed(
     report = AdviceReport(rebalances=recording.rebalances, replayed=replays.replayed, untouched=recording.untouched)
     off = max(abs(each - recording.rebalances) for each in replays.replayed)
     if off > _MOST_OFF * recording.rebalances:
-        return replace(report, reason="the history cannot be played again so that it has the rebalances it had")
+        return replace(report, reason="replaying the history does not give the rebalances that were recorded")
     every = [_advice(recording, replays, change, rebalances) for change in changes]
     return replace(report, advice=tuple(_worth_it(every)))
 

@@ -69,7 +69,7 @@ def record(history: History, group_id: str, rebalances: Sequence[RebalanceRow]) 
     topics = _topics(owners, window)
     played = processes(tenures, window, owners, subscriptions, stalls(tenures, rows))
     if len(played) > _MOST_PROCESSES or sum(topics.values()) > _MOST_PARTITIONS:
-        raise NotReplayableError("the group is too large to be played again")
+        raise NotReplayableError("the group is too large to be replayed")
     group = ReplayedGroup(
         group_id=group_id, protocol=GroupProtocol(group_type), assignor=_assignor(rows, subscriptions),
         generation=max(rows[0].from_generation, 1), session_timeout_ms=session_ms, expired_after_ms=session_ms,

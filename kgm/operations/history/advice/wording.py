@@ -65,11 +65,11 @@ def price_of(change: GroupChange, group: ReplayedGroup) -> str | None:
     later = None
     if change.session_timeout_ms is not None:
         later = (
-            f"a member that dies is missed {show_duration(change.session_timeout_ms - group.session_timeout_ms)} later"
+            f"a member that dies is noticed {show_duration(change.session_timeout_ms - group.session_timeout_ms)} later"
         )
     match change.kind:
         case GroupChangeKind.STATIC_MEMBERSHIP | GroupChangeKind.STATIC_AND_SESSION:
-            waits = "while a member is away, no other one consumes its partitions"
+            waits = "while a member is away, no other member consumes its partitions"
             return waits if later is None else f"{waits}; {later}"
         case GroupChangeKind.SESSION_TIMEOUT:
             return later
@@ -84,7 +84,7 @@ def price_of(change: GroupChange, group: ReplayedGroup) -> str | None:
         case GroupChangeKind.MAX_POLL_INTERVAL:
             more_ms = (change.max_poll_interval_ms or 0) - group.rebalance_timeout_ms
             later = show_duration(more_ms)
-            return f"an application that hangs is missed {later} later, and rebalances wait for it that much longer"
+            return f"an application that hangs is noticed {later} later, and rebalances wait for it that much longer"
 
 
 def caveats_of(recording: Recording, replays: Replays, change: GroupChange) -> tuple[str, ...]:
@@ -100,12 +100,12 @@ def caveats_of(recording: Recording, replays: Replays, change: GroupChange) -> t
     if not replays.is_faithful:
         least, most = replays.replayed
         counts = str(least) if least == most else f"{least} to {most}"
-        caveats.append(f"played again as it was, the history has {counts} rebalances instead of {recording.rebalances}")
+        caveats.append(f"replayed unchanged, the history has {counts} rebalances instead of {recording.rebalances}")
     if not recording.is_session_known:
         assumed = show_duration(group.expired_after_ms)
         caveats.append(f"the session timeout is not known: {assumed} is assumed (--session-timeout)")
     if not recording.are_partitions_known:
-        caveats.append("topics or subscriptions changed meanwhile, which is not played again")
+        caveats.append("topics or subscriptions changed meanwhile, which is not replayed")
     if group.has_unsure_ends:
         caveats.append("of some members it is not known whether they left or their sessions expired")
     if recording.untouched:

@@ -25,7 +25,7 @@ class StaleVerdictError(RefusedError):
 
     def __init__(self, refusal: RefusedError, report: GuardReport) -> None:
         super().__init__(
-            refusal.message, facts=(*refusal.facts, "seen directly before the request would have been sent"),
+            refusal.message, facts=(*refusal.facts, "seen immediately before the request would have been sent"),
             hint=refusal.hint, group_id=refusal.group_id,
         )  # fmt: skip
         self.report = report

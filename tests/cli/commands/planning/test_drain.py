@@ -77,7 +77,7 @@ def test_rows_of_groups_without_a_forecast_have_the_reason(kgm):
     rows = {row["group_id"]: row for row in csv.DictReader(io.StringIO(out))}
     assert list(rows) == ["all", "third", "busy"]
     assert "PreparingRebalance" in rows["busy"]["not_predicted_because"]
-    assert (rows["all"]["warning"], rows["all"]["stopped"]) == ("empty, 3 partitions without an owner", "without end")
+    assert (rows["all"]["warning"], rows["all"]["stopped"]) == ("empty, 3 partitions without an owner", "no owner left")
 
 
 @pytest.mark.parametrize(

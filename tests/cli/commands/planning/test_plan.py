@@ -104,7 +104,7 @@ def test_the_table_shows_the_lines_and_what_another_configuration_would_give(kgm
     assert code == 0
     assert "  kgm rollout 'dynamic; $(id)' --all" in out
     assert "with another configuration" in out
-    assert "a group.instance.id of its own for each member (KIP-345)" in out
+    assert "a different group.instance.id for each member (KIP-345)" in out
 
 
 @pytest.mark.parametrize("word", ["stopped", "moves", "handovers", "rebalances", "duration"])
@@ -128,7 +128,7 @@ def test_limits_that_no_plan_keeps_exit_8_with_the_closest(kgm):
     code, out, err = kgm(DYNAMIC.group_id, "--keep-consuming", "60", "-o", "json")
     document = json.loads(out)
     assert code == 8
-    assert "no plan keeps the limits: --keep-consuming" in err
+    assert "no plan meets the limits: --keep-consuming" in err
     assert document["data"]["plans"] == []
     assert document["data"]["closest"]["exceeds"] == ["--keep-consuming"]
     assert [error["code"] for error in document["errors"]] == ["CONDITION_NOT_MET"]

@@ -154,11 +154,11 @@ def test_together_excludes_what_is_about_batches(rollout, units, more):
 def test_a_range_is_not_called_certain(rollout):
     """A group that becomes empty has a generation more than rebalances."""
     _, _, error = rollout("--all", "--together", "--remove-first", "--exec-stop", "true", "--dry-run")
-    (foretold,) = [line for line in error.splitlines() if line.startswith("foretold: ")]
-    assert " to " in foretold
-    assert "certain" not in foretold
+    (predicted,) = [line for line in error.splitlines() if line.startswith("predicted: ")]
+    assert " to " in predicted
+    assert "certain" not in predicted
     _, _, error = rollout("--all", "--dry-run")
-    assert "foretold: 0 rebalances, 0 handovers (certain)" in error
+    assert "predicted: 0 rebalances, 0 handovers (certain)" in error
 
 
 class Screen(io.StringIO):

@@ -1,4 +1,4 @@
-"""`kgm scale-in` on an embedded server: who goes, what is foretold, and lines that can be pasted."""
+"""`kgm scale-in` on an embedded server: who goes, what is predicted, and lines that can be pasted."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_simulate_bounce_says_what_it_takes_for_one(snapshot):
 
 
 def test_plan_hands_it_on_to_the_rollout(snapshot):
-    """Ways that make Kafka Streams assign tasks anew, such as --remove-first, are no plans."""
+    """Ways that make Kafka Streams assign tasks again, such as --remove-first, are no plans."""
     words = ["plan", "--from-file", snapshot, "--restart-time", "2s", "--draws", "2", "--budget", "1s"]
     run = kgm(*words, "--unit", "instance", "-o", "json")
     assert run.code == 0, run

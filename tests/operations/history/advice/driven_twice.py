@@ -1,5 +1,5 @@
 """A group of clients on the coordinator engine, driven twice: as it is, and with a change. What happens both times is
-the answer that advice has to foretell.
+the answer that advice has to predict.
 
 The clients are those of `tests.history.truth.lives`, not the ones that advice plays the history with."""
 
