@@ -17,7 +17,7 @@ from kgm.client.group_listing import ListedGroup, Listing
 from kgm.client.leave_group import LeaveAnswer, MemberToRemove
 from kgm.client.offset_reader import OffsetReader
 from kgm.client.requests import GroupDescription, Offsets
-from kgm.client.snapshots import group_without_offsets, roster, snapshot, used_topics
+from kgm.client.snapshots import group_without_offsets, members_snapshot, snapshot, used_topics
 from kgm.client.transport.bootstrap import parse_bootstrap
 from kgm.client.transport.brokers import TAKEOVER_S, BrokerNode, Brokers
 from kgm.client.transport.connection import BrokerConnection, Plaintext, Security
@@ -245,7 +245,7 @@ class AdminClient:
             )  # fmt: skip
         return results
 
-    def rosters(self, group_ids: Sequence[str]) -> list[GroupSnapshot | KgmError]:
+    def describe_members(self, group_ids: Sequence[str]) -> list[GroupSnapshot | KgmError]:
         """Type, state and coordinator of each group and the ids of its members, or an error, in the order of the
         ids."""
         described = self._describe(group_ids) if group_ids else {}
@@ -255,13 +255,13 @@ class AdminClient:
         if isinstance(described, KgmError):
             return described
         try:
-            return roster(group_id, described, self.brokers.coordinator(group_id))
+            return members_snapshot(group_id, described, self.brokers.coordinator(group_id))
         except KgmError as error:
             return error
 
-    def roster(self, group_id: str) -> GroupSnapshot:
-        """One group with the ids of its members. Raises what `rosters` returns."""
-        (result,) = self.rosters([group_id])
+    def describe_members_of(self, group_id: str) -> GroupSnapshot:
+        """One group with the ids of its members. Raises what `describe_members` returns."""
+        (result,) = self.describe_members([group_id])
         if isinstance(result, KgmError):
             raise result
         return result

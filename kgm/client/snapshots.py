@@ -71,7 +71,7 @@ def _check_members(group: GroupSnapshot) -> None:
             )
 
 
-def roster(group_id: str, described: GroupDescription, coordinator: CoordinatorNode | None) -> GroupSnapshot:
+def members_snapshot(group_id: str, described: GroupDescription, coordinator: CoordinatorNode | None) -> GroupSnapshot:
     """The group with the ids of its members and nothing else of them: fast, for many groups.
 
     Raises BadAnswerError as `group_without_offsets` does."""

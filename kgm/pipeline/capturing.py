@@ -28,7 +28,7 @@ from kgm.pipeline.taking.engine import Engine
 from kgm.pipeline.taking.following import facts_of, follow, short
 from kgm.pipeline.taking.positions import Positions, begun
 from kgm.pipeline.taking.slices import Ranges, slice_reader
-from kgm.pipeline.taking.writing import CaptureTarget, Take, Written
+from kgm.pipeline.taking.writing import CaptureTarget, CaptureTask, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -107,7 +107,7 @@ class _OfSlices(_Capture):
             raw=folder, known=self.bronze.holding(ranges), cluster=self.store.cluster, source=str(self.source),
             taken_ms=int(time.time() * 1000),
         )  # fmt: skip
-        written = Written.of(self.engine.each(Take(target, slice_reader(self.source)), ranges))
+        written = Written.of(self.engine.each(CaptureTask(target, slice_reader(self.source)), ranges))
         self.bronze.add_files(folder, written)
         return written
 

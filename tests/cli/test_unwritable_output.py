@@ -75,7 +75,7 @@ def test_every_write_may_fail(words, cluster, folder, monkeypatch):  # noqa: F81
 
 
 def said(words):
-    """How the failure is announced: a rollout goes on, and its journal has everything."""
+    """How the failure is announced: a rollout continues, and its journal has everything."""
     return "warning" if words == ("rollout",) else "error"
 
 

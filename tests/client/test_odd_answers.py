@@ -48,7 +48,7 @@ def test_a_member_that_is_described_twice(proxy, group, form, what):
 
     proxy.always(ApiKey.DESCRIBE_GROUPS, Edit(twice))
     with connect(proxy.bootstrap, timeout_ms=20_000) as cluster:
-        for seen in (*cluster.describe_groups([group]), *cluster.rosters([group])):
+        for seen in (*cluster.describe_groups([group]), *cluster.describe_members([group])):
             assert isinstance(seen, BadAnswerError)
             assert "twice" in seen.message
             assert seen.group_id == group

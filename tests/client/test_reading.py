@@ -269,7 +269,7 @@ def test_listed_groups_are_described_in_one_request_each(cluster, proxy, form, g
     """The broker that lists a group coordinates it, and says which protocol it uses."""
     form("a", "b")
     assert group in {row.group_id for row in cluster.list_groups().groups}
-    assert [member.identity for member in cluster.roster(group).members] == ["a", "b"]
+    assert [member.identity for member in cluster.describe_members_of(group).members] == ["a", "b"]
     assert not proxy.requests(ApiKey.FIND_COORDINATOR)
     assert not proxy.requests(ApiKey.CONSUMER_GROUP_DESCRIBE)
     assert len(proxy.requests(ApiKey.DESCRIBE_GROUPS)) == 1
@@ -280,7 +280,7 @@ def test_a_listed_group_that_has_moved_is_looked_up(cluster, proxy, form, group)
     form("a")
     cluster.list_groups()
     proxy.script(ApiKey.DESCRIBE_GROUPS, describe_error(ErrorCode.NOT_COORDINATOR))
-    assert [member.identity for member in cluster.roster(group).members] == ["a"]
+    assert [member.identity for member in cluster.describe_members_of(group).members] == ["a"]
     assert len(proxy.requests(ApiKey.FIND_COORDINATOR)) == 1
 
 
@@ -288,7 +288,7 @@ def test_a_listed_group_of_another_type_by_now_is_asked_for_as_such(cluster, pro
     form("a")
     cluster.list_groups()
     proxy.script(ApiKey.DESCRIBE_GROUPS, describe_error(ErrorCode.GROUP_ID_NOT_FOUND))
-    assert [member.identity for member in cluster.roster(group).members] == ["a"]
+    assert [member.identity for member in cluster.describe_members_of(group).members] == ["a"]
     assert len(proxy.requests(ApiKey.CONSUMER_GROUP_DESCRIBE)) == 1
 
 

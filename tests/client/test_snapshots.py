@@ -3,7 +3,7 @@
 import pytest
 
 from kgm.client.requests import GroupDescription
-from kgm.client.snapshots import group_without_offsets, roster, snapshot
+from kgm.client.snapshots import group_without_offsets, members_snapshot, snapshot
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, TopicSnapshot
 from kgm.model.snapshot_json import snapshot_from_json
 from kgm.protocol.messages import consumer_group_describe_response as consumer
@@ -58,7 +58,7 @@ def one(described):
     ids=lambda described: described.kind,
 )  # fmt: skip
 def test_a_roster_is_the_snapshot_without_what_takes_long(described):
-    found, whole = roster("g", described, AT), snapshot(group_without_offsets("g", described), coordinator=AT)
+    found, whole = members_snapshot("g", described, AT), snapshot(group_without_offsets("g", described), coordinator=AT)
     assert (found.type, found.state, found.coordinator) == (whole.type, whole.state, whole.coordinator)
     assert {(one.member_id, one.group_instance_id) for one in found.members} == {
         (one.member_id, one.group_instance_id) for one in whole.members

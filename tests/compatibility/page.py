@@ -33,8 +33,8 @@ Kafka reports no version. kgm infers it from the API versions and features that 
 from real brokers of every minor version (`tools/generate_released_apis.py`). `kgm config test` shows the result for each
 broker, `kgm describe -o json` saves it with a group, and `kgm simulate-bounce` plays the version of the group's
 coordinator; `--kafka-version` says another. Patch versions are not told apart, nor are the two coordinators of 3.7 to
-3.9 without DESCRIBE_CONFIGS on the cluster: then both are played, and a prediction is exact only if they agree. A broker
-whose APIs are those of no release of Apache Kafka is played as Kafka 4.3, with a note that says so.
+3.9 without DESCRIBE_CONFIGS on the cluster: then both are simulated, and a prediction is exact only if they agree. A broker
+whose APIs match no release of Apache Kafka is simulated as Kafka 4.3, with a note that says so.
 """
 
 

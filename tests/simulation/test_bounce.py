@@ -544,7 +544,7 @@ def test_consumer_groups_before_4_0_have_no_exact_prediction(version, is_exact):
     }
     scenario = predict(group, **plan)
     assert scenario.exact is is_exact
-    assert any("played as those of 4.0" in caveat for caveat in scenario.caveats) is not is_exact
+    assert any("simulated as those of 4.0" in caveat for caveat in scenario.caveats) is not is_exact
     assert scenario.typical.moved_partitions == 0
 
 

@@ -185,22 +185,19 @@ def simulate_bounce(
     a partition passes from one member to another: away and back again is two handovers and no move. --fail-if-moves
     counts handovers, and also fails if more than N partitions are moved, such as those left without a consumer.
 
-    Processes restart one after another, as with kgm rollout, unless --max-unavailable or --together allows more at a
-    time.
+    Processes restart one after another, as with kgm rollout, unless --max-unavailable or --together is given.
 
     The group is live (GROUP; kgm only reads it), a snapshot (--from-file), or synthetic (--members N --topic
     NAME:PARTITIONS), with up to 200000 partitions.
 
     Random outcomes are simulated on all cores, --draws times or as often as --budget allows. The budget counts
-    simulated requests, so that it gives the same result on every machine, and goes further with the extra `simulation`.
-    Extra draws cover rare outcomes and count in the answer: for 20 draws, 10 with unusual timing, one led by each
-    client library, and up to 40 more while an extreme was drawn only once. With one draw, no ranges are shown.
-    --timeout ends the draws early.
+    simulated requests, so it gives the same result on every machine, and goes further with the extra `simulation`.
+    Extra draws cover rare outcomes: for 20 draws, 10 with unusual timing, one led by each client library, and up to 40
+    more while an extreme was drawn only once. With one draw, no ranges are shown. --timeout ends the draws early.
 
-    With --target-size or --pre-registered, a second scenario, `standby`, shows the same plan on a broker that makes new
-    members wait until all planned ones have joined. Apache Kafka cannot do this; `kgm serve --set
-    kgm.group.target.size.GROUP=N` and `kgm.group.pre.registered.instance.ids.GROUP=ID,ID` can. Gates apply to the first
-    scenario, which is Apache Kafka."""
+    With --target-size or --pre-registered, a second scenario, `standby`, shows the plan on a broker that makes new
+    members wait until all planned ones have joined. Apache Kafka cannot do this; `kgm serve` can. Gates apply to the
+    first scenario, which is Apache Kafka."""
     from kgm.operations.bounce.group import of_library
     from kgm.operations.bounce.prediction import Gates, predict_bounce
     from kgm.operations.bounce.request import BounceRequest

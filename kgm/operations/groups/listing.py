@@ -76,7 +76,7 @@ def list_groups(
     if pattern is not None:
         listed = [row for row in listed if fnmatchcase(row.group_id, pattern)]
     ids = [row.group_id for row in listed]
-    described = cluster.describe_groups(ids) if lag or topics else cluster.rosters(ids)
+    described = cluster.describe_groups(ids) if lag or topics else cluster.describe_members(ids)
     snapshots = {answer.group_id: answer for answer in described if not isinstance(answer, KgmError)}
     if topics:
         snapshots = {group_id: one for group_id, one in snapshots.items() if _topics_of(one) & set(topics)}

@@ -86,7 +86,7 @@ def _check_part(path: str, key: str, first: int, number: int, part: str) -> None
     is_shown = key in USED and not is_secret(key) and not key.endswith(_PEM)
     if is_of_a_secret or (is_shown and not _SERVERS.fullmatch(part)):
         raise UsageError(
-            f"properties file {path}, line {number}: the line is a part of the value of line {first}, and begins like "
+            f"properties file {path}, line {number}: the line is a part of the value of line {first}, and looks like "
             "a setting",
             hint=f"remove the backslash at the end of line {number - 1}",
         )

@@ -23,7 +23,7 @@ from kgm.pipeline.remote.claims import Claim, claimed
 from kgm.pipeline.taking.engine import Engine
 from kgm.pipeline.taking.following import follow
 from kgm.pipeline.taking.slices import Ranges, slice_reader
-from kgm.pipeline.taking.writing import CaptureTarget, Take, Written
+from kgm.pipeline.taking.writing import CaptureTarget, CaptureTask, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -90,7 +90,7 @@ class _Capture:
     def of_ranges(self, bronze: RemoteBronze, ranges: Ranges) -> list[str]:
         """Write the records of offset ranges; the results of the tasks."""
         if self.source.has_slices:
-            return self.engine.each(Take(self.target(bronze), slice_reader(self.source)), ranges)
+            return self.engine.each(CaptureTask(self.target(bronze), slice_reader(self.source)), ranges)
         from kgm.pipeline import sources
 
         return self.of_frame(bronze, sources.read(self.engine.spark(), self.source, ranges))

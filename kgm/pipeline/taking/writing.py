@@ -21,7 +21,7 @@ from kgm.pipeline.taking.slices import Slice, SliceReader
 
 
 @dataclass(slots=True)
-class Known:
+class CapturedOffsets:
     """The offsets that the store has already, read as far as they are asked for. spans: of its files."""
 
     spans: Mapping[Path, Spans] | Mapping[RemotePath, Spans]
@@ -63,7 +63,7 @@ class CaptureTarget:
         """Write records by `schema.RAW` into a file of their own, without those that the store has; returns what
         `Written.of` reads."""
         name = f"part-{uuid.uuid4()}.parquet"
-        known, spans, repeated = Known(self.known), Spans(), 0
+        known, spans, repeated = CapturedOffsets(self.known), Spans(), 0
         with ExitStack() as stack:
             writer: pq.ParquetWriter | None = None
             for batch in batches:
@@ -82,7 +82,7 @@ class CaptureTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class CaptureTask:
     """Writes the records of a slice; the work of a task."""
 
     target: CaptureTarget

@@ -157,16 +157,16 @@ class EmbeddedServer:
         """Call a function with a group, now and after each event, in the server's thread; returns a function that stops
         it."""
 
-        def look() -> None:
+        def poll() -> None:
             see(self._snapshot(group_id))
 
         async def start() -> None:
-            look()
-            self._server.driver.observers.append(look)
+            poll()
+            self._server.driver.observers.append(poll)
 
         async def stop() -> None:
-            if look in self._server.driver.observers:
-                self._server.driver.observers.remove(look)
+            if poll in self._server.driver.observers:
+                self._server.driver.observers.remove(poll)
 
         def stop_if_running() -> None:
             if self._thread.is_alive():

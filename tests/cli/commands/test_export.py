@@ -126,8 +126,8 @@ def test_a_file_for_a_cluster_that_went_away_says_so(tmp_path):
     [
         (["--interval", "5s"], "--interval needs --listen or --textfile"),
         (["--listen", "127.0.0.1:0", "--interval", "10ms"], "is shorter than 1s"),
-        (["--listen", "127.0.0.1:0", "--textfile", "x.prom"], "do not go together"),
-        (["--listen", "127.0.0.1:0", "-o", "json"], "-o goes with neither"),
+        (["--listen", "127.0.0.1:0", "--textfile", "x.prom"], "exclude each other"),
+        (["--listen", "127.0.0.1:0", "-o", "json"], "-o cannot be combined"),
         (["--listen", "127.0.0.1"], "is not HOST:PORT"),
         (["--max-series", "1"], "--max-series"),
         (["--findings-every", "soon"], "--findings-every"),

@@ -38,7 +38,7 @@ def test_what_is_typed(text, expected):
         ("s3://bucket/a?secret_key=hidden", "must not have credentials or options"),
         ("abfs://box:hidden@account/a", "must not have credentials"),
         ("s3:///a", "has no bucket or path"),
-        ("s3://bucket/../a", "no names in a store"),
+        ("s3://bucket/../a", "not valid names in a store"),
         ("file://host/a", "not a valid file URI"),
     ],
 )

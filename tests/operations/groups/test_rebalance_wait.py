@@ -35,12 +35,12 @@ def test_members_of_the_last_generation_are_waited_for_and_newcomers_are_not():
         "joined since generation 7: d-new-id",
         "gone since generation 7: d-old-id",
         (
-            "s-2: if it has stopped, it is removed 45s after its last heartbeat; after 5m the others go on without its "
-            "rejoining, and it keeps its place"
+            "s-2: if it has stopped, it is removed 45s after its last heartbeat; after 5m the others continue without "
+            "it, and it keeps its place"
         ),
         (
-            "s-10: no commit for 1m10s; if it has stopped, it is removed 45s after its last heartbeat; after 5m the others go "
-            "on without its rejoining, and it keeps its place"
+            "s-10: no commit for 1m10s; if it has stopped, it is removed 45s after its last heartbeat; after 5m the others continue "
+            "without it, and it keeps its place"
         ),
     ]
 
@@ -100,7 +100,7 @@ def test_a_consumer_group_waits_for_who_holds_partitions():
     assert wait.lines() == [
         (
             "s-1: at epoch 4; still holds orders[1]; if it has stopped, it is removed 45s after its last heartbeat; if it "
-            "lives and does not give them up, it is fenced after max.poll.interval.ms"
+            "is alive and does not give them up, it is fenced after max.poll.interval.ms"
         )
     ]
 

@@ -171,7 +171,7 @@ class Stage:
             except RefusedError as error:
                 (one,), code = prepared.results, error.exit_code
             cluster.renew()
-            present = any(member.group_instance_id == "v" for member in cluster.roster(self.group).members)
+            present = any(member.group_instance_id == "v" for member in cluster.describe_members_of(self.group).members)
         return _outcome(one, code, present)
 
     def remove_soon(self) -> Outcome:
@@ -268,7 +268,7 @@ def rebalancing(stage: Stage) -> Outcome:
 
         def state() -> str:
             cluster.renew()
-            return cluster.roster(stage.group).state
+            return cluster.describe_members_of(stage.group).state
 
         until(state, "it does not rebalance", 30, accept=lambda seen: seen == "PreparingRebalance", every_s=0.05)
     return stage.remove()

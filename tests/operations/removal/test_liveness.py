@@ -136,14 +136,14 @@ def test_offsets_of_a_topic_that_brokers_do_not_show_are_not_none():
     one = observed(committed={})
     one.denied_topics = {"t"}
     one.see_offsets({}, {}, 101.0)
-    assert one.verdict(101.0).evidence == ("the committed offsets of 1 partition of it could not be read",)
+    assert one.verdict(101.0).evidence == ("the committed offsets of 1 partition that it owns could not be read",)
 
 
 def test_offsets_that_could_not_be_read_are_neither_none_nor_all():
     one = observed(committed={}, owned=(0, 1))
-    assert one.verdict(101.0).evidence == ("the committed offsets of 2 partitions of it could not be read",)
+    assert one.verdict(101.0).evidence == ("the committed offsets of 2 partitions that it owns could not be read",)
     one.see_offsets({PAIR: 3}, {PAIR: 3}, 101.0)
-    assert one.verdict(101.0).evidence == ("the end offsets of 1 partition of it could not be read",)
+    assert one.verdict(101.0).evidence == ("the end offsets of 1 partition that it owns could not be read",)
     one.see_offsets({PAIR: 3}, {PAIR: 3, ("t", 1): 0}, 102.0)
     assert one.verdict(102.0).evidence == ("caught up; no commit expected",)
 
@@ -219,7 +219,7 @@ def test_five_intervals_of_silence_while_records_wait():
     liveness = one.verdict(101.0 + 25)
     assert liveness.verdict is STOPPED
     assert liveness.why == (
-        "it committed nothing for 25 s after kgm saw records arrive (20 wait); before, it committed at least every 5 s "
+        "it committed nothing for 25 s after kgm saw records arrive (20 wait); before that, it committed at least every 5 s "
         "(9 commits in the group's log)"
     )
 

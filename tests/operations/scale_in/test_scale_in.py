@@ -76,7 +76,7 @@ def test_dynamic_members_need_no_removal():
 @pytest.mark.parametrize(
     ("members", "replicas", "more", "message"),
     [
-        (pods(0, 1), 2, {}, "no member of group 'g' goes when app has 2 replicas"),
+        (pods(0, 1), 2, {}, "no member of group 'g' leaves when app has 2 replicas"),
         (group("a-0", "b-1"), 1, {}, "are of several sets: a, b"),
         (group("a-0", "worker"), 0, {}, "worker has no number at its end"),
         (group("a-0", "a-1", dynamic={"a-1"}), 0, {}, "a-1-id: it is dynamic"),
@@ -144,9 +144,9 @@ def test_the_number_of_a_thread_is_not_that_of_the_replica(members, replicas, go
     [
         (group("app-1-0", "app-1-1"), "may be that of a replica of app-1, or of a thread in it"),
         (group("app-1-0"), "may be that of a replica of app-1, or of a thread in it"),
-        (group("app-1-0", "app-1-1", "app-2-0"), "not every first one has the same second"),
-        (group("app-1-7", "app-2-7"), "not every first one has the same second"),
-        (group(*SPRING, hosts=("/10.0.0.1", "/10.0.0.2")), "not every first one has the same second"),
+        (group("app-1-0", "app-1-1", "app-2-0"), "the second numbers are not the same after each first one"),
+        (group("app-1-7", "app-2-7"), "the second numbers are not the same after each first one"),
+        (group(*SPRING, hosts=("/10.0.0.1", "/10.0.0.2")), "the second numbers are not the same after each first one"),
         (group("app-1-0", "app-2"), "app-2 ends with one number, and others with two"),
         (group("app-0", "app-1", hosts=("/10.0.0.1",)), "their numbers may be those of threads of one process"),
         (group("app-0305e82c3301"), "app-0305e82c3301 has no number at its end"),
@@ -195,7 +195,7 @@ def test_the_processes_that_go_are_the_last_ones_or_kgm_refuses(base, sign, firs
         for n in range(1 if thread is None else threads)
     }
     if replicas >= count:
-        with pytest.raises(RefusedError, match="no member of group 'g' goes"):
+        with pytest.raises(RefusedError, match="no member of group 'g' leaves"):
             plan_scale_in(group(*process_of), replicas)
         return
     planned = plan_scale_in(group(*process_of), replicas)

@@ -78,7 +78,7 @@ def test_waiting_for_settled_ends_where_nobody_tells():
     for group in (described("stable"), streams()):
         state = parse_condition("settled").check(group)
         assert (state.met, state.is_final) == (False, True)
-        assert "does not tell" in state.seen
+        assert "does not report" in state.seen
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_a_rebalance_of_another_library_is_never_exact_and_names_it(library):
     gone = played(of_library(library), scale_in=("member-1",))
     assert not gone.exact
     own = f" with {library}'s range" if library in OWN_RANGE else ""
-    assert said(gone, f"use {library}, and are played as Java consumers{own}: member-1, member-2, member-3")
+    assert said(gone, f"use {library}, and are simulated as Java consumers{own}: member-1, member-2, member-3")
     # The partitions of the member that has gone move in any case.
     assert gone.ranges.moved_partitions.min >= 4
     assert gone.ranges.moved_partitions.max == (6 if library in OWN_RANGE else 12)

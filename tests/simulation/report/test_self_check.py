@@ -1,4 +1,4 @@
-"""Whether the named assignor explains the assignment that is there: on what Kafka's and other libraries' assignors really
+"""Whether the named assignor explains the current assignment: on what Kafka's and other libraries' assignors really
 gave, and after what history may have done since."""
 
 import itertools
@@ -180,7 +180,7 @@ def test_roundrobin_that_sorts_partitions_as_text_is_found():
     """As sarama does: orders-10 and orders-11 come before orders-2."""
     text = sorted(range(12), key=str)
     sarama = of("roundrobin", *({"orders": sorted(text[start::3])} for start in range(3)))
-    assert "does not explain the assignment" in unexplained(sarama)
+    assert "does not explain the current assignment" in unexplained(sarama)
     assert unexplained(replace(sarama, leader_library=stated_library("sarama"))) is None
 
 

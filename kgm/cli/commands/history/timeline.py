@@ -28,8 +28,8 @@ def timeline(
 ) -> None:
     """Show the members of a group over time, and what happened to it: rebalances, absorbed bounces, and other events.
 
-    SEAT: the instance id, or the member id of a dynamic member; each row is the time during which one member id had it.
-    In the bars each column is an equal part of the window: # a member was present, . no member was."""
+    IDENTITY: the instance id, or the member id of a dynamic member; each row is the time during which one member id had
+    it. In the bars each column is an equal part of the window: # a member was present, . no member was."""
     name = one_group(group, group_option)
     from kgm.operations.history.group_rows import tenures_and_events
 
@@ -60,7 +60,7 @@ def timeline(
 def _tenures(group: str, tenures: Sequence[TenureRow], window: tuple[int, int]) -> Table:
     first, last = window
     columns = [
-        Column(title="SEAT"), Column(title="MEMBER-ID", wide=True), Column(title="CLIENT-ID"), Column(title="HOST"),
+        Column(title="IDENTITY"), Column(title="MEMBER-ID", wide=True), Column(title="CLIENT-ID"), Column(title="HOST"),
         Column(title="FROM"), Column(title="TO"), Column(title="FOR", right=True), Column(title="ENDED-BY"),
         Column(title="CONFIDENCE"), Column(title="OVER TIME"),
     ]  # fmt: skip

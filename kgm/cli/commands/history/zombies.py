@@ -28,7 +28,7 @@ def zombies(
 ) -> None:  # fmt: skip
     """List alarms: processes that share an instance id, sessions that expire repeatedly, ids that never come back.
 
-    SEAT: the instance id that the alarm is about."""
+    IDENTITY: the instance id that the alarm is about."""
     name = maybe_group(group, group_option)
     from kgm.operations.history.group_rows import alarms as alarms_of
 
@@ -51,7 +51,7 @@ def zombies(
 
 def _alarms(alarms: Sequence[AlarmRow], history: History) -> Table:
     columns = [
-        Column(title="GROUP"), Column(title="SEAT"), Column(title="ALARM"), Column(title="CONFIDENCE"),
+        Column(title="GROUP"), Column(title="IDENTITY"), Column(title="ALARM"), Column(title="CONFIDENCE"),
         Column(title="TIMES", right=True), Column(title="SINCE"), Column(title="LAST"), Column(title="CLEARED"),
         Column(title="EVIDENCE"),
     ]  # fmt: skip

@@ -134,13 +134,11 @@ def plan(
     short.
 
     Each plan is simulated --draws times; those that are printed are simulated as often again, with extra draws for rare
-    outcomes. --budget counts simulated requests of the search, and goes further with the extra `simulation`; --timeout
-    ends the search early.
+    outcomes. --budget counts simulated requests; --timeout ends the search early.
 
     --restart-times takes measured restart times, such as 20s,25s,90s or a file with one per line; --history takes those
-    that kgm history build has found. Each simulated restart is one of them. For static members, kgm also shows the
-    shortest session timeout with which the plan moves nothing in 99 of 100 runs, and how long partitions are then
-    stopped if a member really dies."""
+    that kgm history build has found. For static members, kgm also shows the shortest session timeout with which the
+    plan moves nothing in 99 of 100 runs, and how long partitions are then stopped if a member really dies."""
     from kgm.cli.output.plan_report import PlanOutput
     from kgm.operations.bounce.request import BounceRequest
     from kgm.operations.plan.costs import PlanLimits

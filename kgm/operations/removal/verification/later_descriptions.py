@@ -53,11 +53,11 @@ class LaterDescriptions:
         """Raises KgmError."""
         cluster, group_id = self._cluster, self._plan.group_id
         try:
-            brief = cluster.roster(group_id)
+            brief = cluster.describe_members_of(group_id)
             doubtful = self._doubtful(brief)
             if doubtful:
                 brief = fresh_describe.describe_fresh(
-                    cluster, group_id, doubtful, shown_too=True, describe=cluster.roster
+                    cluster, group_id, doubtful, shown_too=True, describe=cluster.describe_members_of
                 )
             return brief
         except NotFoundError:

@@ -174,7 +174,7 @@ def test_a_max_poll_interval_would_have_kept_those_that_stalled():
     assert (each.gain.moves.least, each.gain.moves.most) == (moves, moves)
     assert each.bound == "exact"
     assert interval_ms + for_ms < each.change.max_poll_interval_ms <= 1.5 * (interval_ms + for_ms)
-    assert "hangs is missed" in each.price
+    assert "hangs is noticed" in each.price
     inferred = [replace(row, confidence="possible") if row.cause == "max-poll" else row for row in logged]
     unsure = one(advise(history, GROUP_ID, inferred), GroupChangeKind.MAX_POLL_INTERVAL)
     assert unsure.bound == "at-most"
