@@ -9,12 +9,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from kgm.client import requests
 from kgm.client.failures import BadAnswerError, ConnectError, LostError, MissingGroupError, WrongProtocolError
 from kgm.client.group_listing import ListedGroup, Listing
-from kgm.client.leave_group import LeaveAnswer, MemberToRemove
 from kgm.client.offset_reader import OffsetReader
 from kgm.client.requests import GroupDescription, Offsets
 from kgm.client.snapshots import group_without_offsets, members_snapshot, snapshot, used_topics
@@ -23,10 +22,13 @@ from kgm.client.transport.brokers import TAKEOVER_S, BrokerNode, Brokers
 from kgm.client.transport.connection import BrokerConnection, Plaintext, Security
 from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import run_parallel
-from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.model.errors import AuthorizationError, BrokerError, DecodeError, KgmError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.apis import ApiKey
+
+if TYPE_CHECKING:  # needed by removals and predictions only
+    from kgm.client.leave_group import LeaveAnswer, MemberToRemove
+    from kgm.coordinator.contract.broker_version import BrokerVersion
 
 #: The share of the budget that offsets may use: a dead partition leader must not cost the whole result.
 _OFFSETS_SHARE = 0.6

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kgm.client.failures import BadAnswerError
-from kgm.client.framework_groups import FrameworkGroup
 from kgm.client.requests import GroupDescription, Offsets
 from kgm.clients.recognition import MemberEvidence, recognise, recognise_by_ids
 from kgm.model.client_library import ClientLibrary
@@ -34,6 +33,9 @@ from kgm.protocol.subscription import (
     decode_assignment,
     decode_subscription,
 )
+
+if TYPE_CHECKING:  # what Streams and Connect write is read in few groups
+    from kgm.client.framework_groups import FrameworkGroup
 
 #: Member epoch of a static member that left and is expected back (KIP-848).
 AWAY_EPOCH = -2

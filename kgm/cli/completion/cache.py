@@ -13,8 +13,8 @@ break."""
 
 from __future__ import annotations
 
-import hashlib
 import os
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,8 @@ def folder(environment: Mapping[str, str]) -> str:
 def file_of(bootstrap: str, profile: str | None, environment: Mapping[str, str]) -> str:
     """The file for a cluster and a profile."""
     key = "\0".join([",".join(sorted(part.strip() for part in bootstrap.split(","))), profile or ""])
-    return f"{folder(environment)}/{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.names"
+    # A checksum tells a user's clusters apart; hashlib would load OpenSSL in every command.
+    return f"{folder(environment)}/{zlib.crc32(key.encode('utf-8', 'surrogatepass')):08x}.names"
 
 
 def read(path: str) -> dict[str, dict[str, list[str]]]:

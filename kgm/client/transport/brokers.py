@@ -5,7 +5,6 @@ coordinator moves, loads or is down, until the deadline, and asks different brok
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -50,6 +49,8 @@ class BrokerNode:
 
 def backoff(attempt: int) -> float:
     """Seconds to wait after attempt 0, 1, 2...: doubling from 0.1 to 1, with 20 % of jitter either way."""
+    import random  # only a retry needs it
+
     span = min(_BACKOFF_MAX_S, _BACKOFF_S * (1 << min(attempt, 10)))
     return span * random.uniform(0.8, 1.2)  # noqa: S311  (no secret depends on it)
 

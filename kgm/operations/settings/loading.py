@@ -22,9 +22,7 @@ from kgm.model.client_settings import (
     is_secret,
     nearest,
 )
-from kgm.operations.settings.config_providers import resolve_placeholders
 from kgm.operations.settings.profiles import PROFILE_OPTIONS, read_profile
-from kgm.operations.settings.properties import read_numbered_properties
 
 _BOOTSTRAP = "bootstrap.servers"
 
@@ -152,10 +150,14 @@ def config_file(environment: Mapping[str, str]) -> pathlib.Path:
 
 
 def _from_properties(path: str, environment: Mapping[str, str], warnings: list[str]) -> dict[str, Setting]:
+    from kgm.operations.settings.properties import read_numbered_properties  # most commands read no such file
+
     numbered = read_numbered_properties(path)
     properties = {key: value for key, (value, _) in numbered.items()}
     warnings += _warnings_of_mode(pathlib.Path(path), _settings(properties, path).values())
     if "config.providers" in properties:
+        from kgm.operations.settings.config_providers import resolve_placeholders
+
         properties = resolve_placeholders(properties, path, environment)
     return {
         key: Setting(key=key, value=value, origin=path, lines=numbered[key][1]) for key, value in properties.items()
