@@ -124,10 +124,11 @@ def _value(row: GroupRow, order: GroupOrder) -> str | int | None:
 
 
 def _row(listed: ListedGroup, snapshot: GroupSnapshot | None, *, lag: bool) -> GroupRow:
+    """A row whose state and members are of one moment: a broker that coordinated the group before may still list it."""
     return GroupRow(
         group_id=listed.group_id,
         type=listed.type or (None if snapshot is None else snapshot.type),
-        state=listed.state or (None if snapshot is None else snapshot.state),
+        state=listed.state if snapshot is None else snapshot.state or listed.state,
         protocol_type=listed.protocol_type,
         members=None if snapshot is None else len(snapshot.members),
         coordinator=None if snapshot is None else snapshot.coordinator,

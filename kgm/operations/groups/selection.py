@@ -10,6 +10,7 @@ from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.text.names import in_order
+from kgm.text.wording import many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,5 +37,5 @@ def select_groups(
     if pattern is not None:
         matching = [group_id for group_id in ids if fnmatchcase(group_id, pattern)]
     if pattern is not None and not matching and not errors:
-        errors.append(NotFoundError(f"no group matches {pattern}", facts=[f"{len(ids)} groups are visible"]))
+        errors.append(NotFoundError(f"no group matches {pattern}", facts=[f"{many(len(ids), 'visible group')}"]))
     return GroupSelection(group_ids=tuple(dict.fromkeys([*names, *matching])), errors=tuple(errors), listing=listing)

@@ -1,6 +1,7 @@
 """Opening a history: where it is read from, and which part of it is asked about."""
 
 import contextlib
+import os
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from kgm.history.rows import AnyRow, RebalanceRow
 from kgm.model.distribution import install_command
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.operations.history.broker_logs import broker_reasons
+from kgm.operations.history.own_removals import audited, own_removals
 from kgm.pipeline.options import SourceKind
 from kgm.text.wording import typed
 
@@ -94,17 +96,18 @@ class History:
         return self.tables.rows(cls, self.filter(group_id))
 
     def rebalances(self, group_id: str | None = None) -> list[RebalanceRow]:
-        """Rebalances by time, of a group or of all, as the brokers' logs explain them. Raises NotFoundError, UsageError
-        for a log that cannot be read."""
+        """Rebalances by time, of a group or of all, as the brokers' logs and the audit log of this machine explain
+        them. Raises NotFoundError, UsageError for a log that cannot be read."""
+        removals = own_removals(os.environ)
         if not self.broker_logs:
-            return sorted(self.rows(RebalanceRow, group_id), key=rebalance_order)
+            return audited(sorted(self.rows(RebalanceRow, group_id), key=rebalance_order), removals)
 
         # A group that was removed and created again counts its generations from the beginning: all times are needed.
         every = sorted(self.tables.rows(RebalanceRow, self.all_times(group_id)), key=rebalance_order)
         since, until = self.since_ms, self.until_ms
         return [
             row
-            for row in explained(every, broker_reasons(self.broker_logs))
+            for row in audited(explained(every, broker_reasons(self.broker_logs)), removals)
             if (since is None or row.timestamp >= since) and (until is None or row.timestamp < until)
         ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kgm.client import connect
@@ -44,7 +46,7 @@ def test_a_pattern_that_matches_nothing_is_an_error(cluster):
     selection = select_groups(cluster, [], "zzz*")
     assert selection.group_ids == ()
     (error,) = selection.errors
-    assert (error.message, error.facts) == ("no group matches zzz*", ("3 groups are visible",))
+    assert (error.message, error.facts) == ("no group matches zzz*", ("3 visible groups",))
 
 
 def test_the_list_has_members_and_coordinators(cluster):
@@ -55,3 +57,12 @@ def test_the_list_has_members_and_coordinators(cluster):
     assert all(row.coordinator is not None for row in table.rows)
     assert [snapshot.group_id for snapshot in table.snapshots] == ["orders-a", "orders-b", "other"]
     assert list_groups(cluster, states=["Empty"]).rows == ()
+
+
+def test_state_and_members_are_of_one_moment(cluster, monkeypatch):
+    """A broker that coordinated a group before may list it as it was then."""
+    listing = cluster.list_groups()
+    outdated = replace(listing, groups=tuple(replace(row, state="Empty") for row in listing.groups))
+    monkeypatch.setattr(type(cluster), "list_groups", lambda *_, **__: outdated)
+    rows = {row.group_id: (row.state, row.members) for row in list_groups(cluster).rows}
+    assert rows == {"orders-a": ("Stable", 1), "orders-b": ("Stable", 1), "other": ("Stable", 2)}
