@@ -193,7 +193,7 @@ def _advice(explained: Explanation) -> list[Table]:
     if not report.advice:
         return []
     rows: list[list[Cell]] = [[in_words(each.change.kind.value), each.text, each.price] for each in report.advice]
-    notes = [f"computed by replaying the newest {many(report.rebalances, 'rebalance')} again"]
+    notes = [f"computed by replaying the newest {many(report.rebalances, 'rebalance')}"]
     notes += dict.fromkeys(caveat for each in report.advice for caveat in each.caveats)
     columns = [Column(title="CHANGE"), Column(title="WOULD HAVE AVOIDED"), Column(title="COST")]
     return [Table(columns=columns, rows=rows, heading="advice", notes=notes)]

@@ -199,7 +199,7 @@ def _advice(report: AdviceReport) -> Markup:
         (in_words(each.change.kind.value), each.text, each.price, "; ".join(each.caveats)) for each in report.advice
     ]
     heads = ["change", "would have avoided", "cost", "what is not known"]
-    played = f"Computed by replaying the newest {report.rebalances} rebalances again."
+    played = f"Computed by replaying the newest {report.rebalances} rebalances."
     return section("Advice", element("p", played), table(heads, rows))
 
 
