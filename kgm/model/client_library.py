@@ -43,7 +43,7 @@ class ClientLibrary:
 
 
 def stated_library(name: str | None, by: str = "the snapshot") -> ClientLibrary | None:
-    """A library that nobody has to recognise, because something or somebody names it. None for no name."""
+    """A library that does not have to be recognized, because something or somebody names it. None for no name."""
     if name is None:
         return None
     return ClientLibrary(name=name, confidence=CERTAIN, evidence=(f"{by} says so",), candidates=(name,))

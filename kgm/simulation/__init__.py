@@ -9,7 +9,7 @@ heartbeats of KIP-848) and react to every response as librdkafka or the Java cli
 with the other protocol. Rebalances are not computed anywhere: they happen, and are counted in the records that the
 coordinator writes.
 
-What nobody can know is drawn: random member ids, phases of heartbeats, how long processes and messages take. If every
+What cannot be known is drawn: random member ids, phases of heartbeats, how long processes and messages take. If every
 draw has the same result and no id is random, the prediction is *exact*. Otherwise it is a typical draw, with ranges
 over all of them. If nothing is left to chance, one draw is enough.
 

@@ -114,7 +114,7 @@ def simulate(
         and (len(every) > 1 or is_certain)
         and not (_is_open(every) or _is_early(simulation) or is_foreign(snapshot, simulation.plan))
         and not _is_left_to_chance(simulation, drawn)
-        # Without a rebalance nobody asks how many partitions there are.
+        # Without a rebalance no client asks how many partitions there are.
         and not (assumes_topics(snapshot, simulation.group) and every[0].rebalances)
     )
     # What libraries do otherwise is a range of its own.

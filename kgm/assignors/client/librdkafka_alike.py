@@ -2,7 +2,7 @@
 and no partition is claimed twice.
 
 Its search for a better balance (`sticky_general`) comes to this then: what is free goes to whoever has least; then
-whoever has most gives to whoever has least, until nobody is ahead of another by more than one. One that has given never
+whoever has most gives to whoever has least, until no member leads another by more than one. One that has given never
 has least again, and one that was given never has most: so partitions do not trade places, and no second look moves any.
 What is given is claimed by the giver, so it is left out in this rebalance: how much each gives is all that matters."""
 
@@ -76,7 +76,7 @@ def _with_free_ones(
     by_id: Sequence[int],
     named: Sequence[int],
 ) -> list[int]:
-    """The owners when what nobody claims has been assigned, the last one first. lightest: a heap of loads and ranks of
+    """The owners when unclaimed partitions have been assigned, the last one first. lightest: a heap of loads and ranks of
     members; it is modified."""
     owner = list(claimed)
     for number in chain.from_iterable(reversed(layout.range(topic)) for topic in reversed(named)):

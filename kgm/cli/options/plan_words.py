@@ -110,7 +110,7 @@ def rolling_of(
     members: MembersOfPlan, *, rolling: bool, together: bool, max_unavailable: int | None, pause: str | None,
     order: str | None,
 ) -> Rolling | None:  # fmt: skip
-    """Rolling, one member at a time, unless the operator says otherwise; None: all together, or nobody bounces.
+    """Rolling, one member at a time, unless the operator says otherwise; None: all together, or no member bounces.
 
     Raises UsageError for words that exclude each other."""
     from kgm.simulation.plan.bounce_plan import Rolling

@@ -1,4 +1,4 @@
-"""The output of `kgm plan`: a row for each plan that no other beats, and the command that carries it out."""
+"""The output of `kgm plan`: a row for each plan that no other beats, and the command that runs it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REMOVES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOutput:
-    """What is printed. rollout: the command that carries a plan out. failure: if no plan meets the limits."""
+    """What is printed. rollout: the command that runs a plan. failure: if no plan meets the limits."""
 
     found: FoundPlans
     rollout: Callable[[FoundPlan], str]

@@ -104,7 +104,7 @@ def resolve(address: Address, deadline: Deadline) -> list[tuple[int, tuple[str, 
             targets.extend((family, where) for family, _, _, _, where in rows)  # type: ignore[misc]  # IP only
 
     if not deadline.expired and _is_literal(address.host):
-        look_up()  # which asks nobody
+        look_up()  # which sends nothing
     else:
         finish_by(deadline, look_up)  # getaddrinfo has no timeout
     if failed:

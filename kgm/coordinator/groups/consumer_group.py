@@ -282,7 +282,7 @@ class ConsumerGroup:
 
     def put_revoking(self, member: ConsumerMember) -> None:
         """Replace the member with its id, which had nothing to give up, by the one that has to give up some of its
-        partitions, in the same epoch: so nobody has another partition than before."""
+        partitions, in the same epoch: so no member has another partition than before."""
         before = self.members[member.member_id]
         self._homogeneous = None
         self.order.put(len(self.members))

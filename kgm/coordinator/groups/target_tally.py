@@ -1,4 +1,4 @@
-"""What the target assignment of a consumer group adds up to: how many partitions each member has, and which nobody has.
+"""What the target assignment of a consumer group adds up to: how many partitions each member has, and which are free.
 
 `uniform` needs no more than that to find the members whose targets change (`consumer.target.compute_changed`). Adding
 it up costs as much as computing a target assignment, so a group has a tally only once it has computed one, and keeps it
@@ -84,7 +84,7 @@ class TargetTally:
             gaps.update(range(before, end))
 
     def is_of(self, member_ids: KeysView[str], partitions: Mapping[bytes, int]) -> bool:
-        """Whether these members have targets, and nobody else; of partitions of these topics, each of which is in no
+        """Whether exactly these members have targets; of partitions of these topics, each of which is in no
         more than one target; and whether there is one that is. partitions: how many each topic has, which may not be
         fewer than it had."""
         return (
@@ -96,7 +96,7 @@ class TargetTally:
         )
 
     def free(self, topic_id: bytes, partitions: int) -> Sequence[int]:
-        """The partitions of a topic that nobody has, if `is_of` holds with so many."""
+        """The partitions of a topic that no member has, if `is_of` holds with so many."""
         return [*sorted(self.gaps.get(topic_id, ())), *range(self.ends.get(topic_id, 0), partitions)]
 
     def in_map_order(self, member_ids: KeysView[str], newcomer: str | None, capacity: int) -> list[str]:

@@ -58,7 +58,7 @@ class SessionTimeout:
                 return f"the session timeout is about {seconds(self.ms)}, as {self.expiries} expiries in this log show"
 
 
-#: The session timeout of a group's members of the consumer protocol, None if nobody knows it.
+#: The session timeout of a group's members of the consumer protocol, None if it is not known.
 SessionLookup = Callable[[str], SessionTimeout | None]
 
 

@@ -30,7 +30,7 @@ _GENERATIONS_SHOWN = 40
 class Explanation:
     """A group, within the time that was asked about. complete: nothing is missing between its rebalances; None if there
     are none. rebalance: the one that is explained in detail, with the members that changed and the partitions that
-    moved between it and the next one. advice: what would have spared the group rebalances, of all those."""
+    moved between it and the next one. advice: what would have avoided rebalances of the group, of all those."""
 
     group_id: str
     group_type: str | None

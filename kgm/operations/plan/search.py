@@ -210,7 +210,7 @@ class _Trial:
 
 def _stay_members(snapshot: GroupSnapshot, base: Plan) -> bool:
     """Whether a process that has stopped is a member still, so that its removal makes a difference: static members do
-    not leave when they are closed, and nobody leaves when it is killed."""
+    not leave when they are closed, and no member leaves when it is killed."""
     static = {member.identity for member in snapshot.members if member.group_instance_id is not None}
     return base.stop is Stop.CRASH or not static.isdisjoint(base.bounce)
 

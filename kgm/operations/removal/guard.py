@@ -157,7 +157,7 @@ class GuardWatch:
             self._disturb(f"the group could not be described again: {error.message}")
 
     def look_again(self) -> GuardReport:
-        """The verdicts on all that was seen up to now, directly before a request is sent: signs of life since `run`,
+        """The verdicts on all that was seen up to now, immediately before a request is sent: signs of life since `run`,
         and what ends a silence.
 
         Raises RefusedError if the group is of another type now, another KgmError if it cannot be described: then

@@ -12,7 +12,7 @@ No Kafka API tells when a member last sent a heartbeat. Only these can be observ
 
 Times count only if kgm's own clock or the coordinator's gave them. The timestamps of records are those of their
 producers (CreateTime): a record that a mirror or a replay has just written may be years old. Nor does the distance to
-the end of a partition show that records wait: markers of transactions have offsets, and nobody commits them.
+the end of a partition show that records wait: markers of transactions have offsets, and no consumer commits them.
 
 Pure: times are arguments, and no request is sent here. `guard` does the watching."""
 

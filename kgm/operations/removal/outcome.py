@@ -52,11 +52,11 @@ class MemberResult:
 
 
 def absent_result(target: Target, note: str | None = None) -> MemberResult:
-    note = note or _nobody_has_it(target)
+    note = note or _no_member_has_it(target)
     return MemberResult(target=target, result=Result.ABSENT, error=ErrorCode.UNKNOWN_MEMBER_ID, note=note)
 
 
-def _nobody_has_it(target: Target) -> str:
+def _no_member_has_it(target: Target) -> str:
     meant = "" if target.similar is None else f"; did you mean {target.similar!r}?"
     return f"no member has this {target.kind.value}{meant}"
 
@@ -263,7 +263,7 @@ def _unanswered(seen: _Evidence) -> _Judgement:
         if seen.after is None:
             return Result.UNKNOWN, f"the answer was lost, and {seen.unseen}; {_SAFE}", code
         if seen.is_there:
-            note = "it is still in the group, but the request may yet be carried out"
+            note = "it is still in the group, but the request may still take effect"
             return Result.UNKNOWN, f"{note}; {_SAFE}", code
         return _seen_gone(seen, "its answer was lost; it was there before and is gone")
     refusal = seen.sender.refusal

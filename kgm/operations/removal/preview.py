@@ -65,7 +65,7 @@ def preview_moves(
 
 
 def _doubts(group: GroupSnapshot) -> list[str]:
-    """Why another library's leader, or a custom assignor, may assign the partitions otherwise."""
+    """Why another library's leader, or a custom assignor, may assign the partitions differently."""
     misfit = unexplained(group)
     if misfit is not None:
         return [misfit]

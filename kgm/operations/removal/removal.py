@@ -1,7 +1,7 @@
 """Removing members from a group: predict what will happen, send one LeaveGroup, report the result of each member.
 
 `prepare` only reads: it describes the group, resolves the ids, watches the members for signs of life, and computes who
-gets the partitions and which members the rebalance would wait for. `execute` carries a prepared removal out: it writes
+gets the partitions and which members the rebalance would wait for. `execute` runs a prepared removal: it writes
 the intent to the audit log, sends, describes the group again, and writes the outcome. Between the two the operator may
 be asked."""
 
@@ -207,7 +207,7 @@ def execute(
     cluster: AdminClient, prepared: PreparedRemoval, *, operator: HumanOperator, audit: AuditTrail | None,
     phase: Phase = _no_phase, sleep: Callable[[float], None] | None = None, clock: Callable[[], float] = time.monotonic,
 ) -> RemovalReport:  # fmt: skip
-    """Look again, carry the removal out, and look what became of it; the result of each id. audit: None to write no
+    """Check again, run the removal, and check its effect; the result of each id. audit: None to write no
     record.
 
     Raises KgmError only if nothing can have changed: RefusedError where a guard forbids it or the intent cannot be

@@ -1,7 +1,7 @@
-"""Carry a planned bounce out, step by step (`kgm rollout`): run a command for each member, watch what becomes of the
-group, and stop when reality leaves the prediction.
+"""Run a planned restart step by step (`kgm rollout`): run a command for each member, watch the group, and stop when
+it deviates from the prediction.
 
-spec         what is carried out: steps, commands, limits; as it is written into the journal
+spec         what is run: steps, commands, limits; as it is written into the journal
 template     `--exec`: from a text and a member to the words, the environment and the input of a command
 commands     one running command: its time limit, its output, its end
 pods         members of a group and the pods of Kubernetes in which they run

@@ -2,7 +2,7 @@
 
 A command has a session of its own, so that Ctrl-C ends kgm and not a restart half way. It reads its line of input from
 a file and writes to one, both without a name: neither a command that reads nothing nor one that leaves a daemon behind
-can block kgm, and a command goes on when kgm is killed."""
+can block kgm, and a command continues when kgm is killed."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class ExpectedRange:
 class StepExpectation:
     """What is predicted of a step, or of the whole rollout.
 
-    final_assignment: by identity; None where it depends on what cannot be known beforehand. becomes_stable: whether the
+    final_assignment: by identity; None where it depends on what cannot be known in advance. becomes_stable: whether the
     group is stable at the end in the typical draw."""
 
     rebalances: ExpectedRange

@@ -1,9 +1,9 @@
-"""The journal of a rollout: what is about to be done, and what came of it, each on disk before kgm goes on.
+"""The journal of a rollout: what is about to be done, and its result, each on disk before kgm continues.
 
 Lines of ASCII JSON, appended and flushed one by one. A kgm that is killed leaves at most one torn line at the end, of
 an act that it had not begun: nothing is done before the line that announces it is on disk.
 
-A journal says which commands run, so kgm goes on only with a regular file of the operator's own that nobody else may
+A journal says which commands run, so kgm continues only with a regular file of the operator that no other user may
 write, and only with the plan and the commands of the first run, of which it keeps a mark in its own folder.
 
     plan              the spec, the cluster, the operator, the group as it was, what is predicted of the whole
@@ -14,7 +14,7 @@ write, and only with the plan and the commands of the first run, of which it kee
     removal-begin     a LeaveGroup is about to be sent
     removal-end       its results
     step-end          what happened
-    stop              why the rollout has stopped; resume: it goes on; done: it is complete"""
+    stop              why the rollout has stopped; resume: it continues; done: it is complete"""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class RolloutJournal:
 
     @classmethod
     def reopen(cls, path: pathlib.Path) -> Self:
-        """A file to go on with; a torn last line is cut off. Raises RefusedError: nothing was done."""
+        """A file to continue; a torn last line is cut off. Raises RefusedError: nothing was done."""
         try:
             file = os.open(path, _OPEN)
         except OSError as error:
@@ -170,7 +170,7 @@ def _whole_lines(path: pathlib.Path) -> bytes:
 
 
 def _refuse_foreign(path: pathlib.Path, file: int) -> None:
-    """Raises RefusedError unless it is a regular file of this user that nobody else may write: what it says is run."""
+    """Raises RefusedError unless it is a regular file that only this user may write: what it says is run."""
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode):
         raise _not_taken_up(path, "it is not a regular file")

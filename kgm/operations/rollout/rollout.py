@@ -44,7 +44,7 @@ _EMPTY: Final = "Empty"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutReport:
-    """How a rollout has ended. error: None if everything came as predicted."""
+    """How a rollout has ended. error: None if everything happened as predicted."""
 
     steps_done: int
     steps: int
@@ -67,7 +67,7 @@ class Rollout:
         self._batch: CommandBatch | None = None
 
     def run(self) -> RolloutReport:
-        """Carry the rest of the plan out. A failure is in the report; raises KeyboardInterrupt after Ctrl-C, with the
+        """Run the rest of the plan. A failure is in the report; raises KeyboardInterrupt after Ctrl-C, with the
         journal closed by a line that says so."""
         try:
             self._run()
@@ -248,7 +248,7 @@ class Rollout:
         return [name for step in self._spec.steps[self._progress.steps_done :] for name in step.members]
 
     def _reopen(self, step: RolloutStep, opened: OpenStep) -> None:
-        """Go on with a step that an earlier run has begun."""
+        """Continue a step that an earlier run has begun."""
         self._emit(RolloutEventKind.STEP, f"{', '.join(step.members)}, begun before")
         if not self._is_at_rest(step):
             self._watch_until(lambda: self._is_at_rest(step), self._timeout_ms(opened.before))

@@ -176,7 +176,7 @@ def refuse_failed_gates(planned: PlannedRollout) -> None:
 
 
 def run_rollout(planned: PlannedRollout, context: RolloutContext, journal_path: pathlib.Path) -> RolloutReport:
-    """Carry it out. Raises RefusedError if nothing was done: the gates, a lock, a journal that cannot be written."""
+    """Run it. Raises RefusedError if nothing was done: the gates, a lock, a journal that cannot be written."""
     refuse_failed_gates(planned)
     spec, cluster = planned.spec, context.cluster
     with rollout_lock(context.folder, cluster.cluster_id, spec.group_id, _owner(context, journal_path)):
@@ -248,10 +248,10 @@ def _shown(mark: PlanMark) -> list[str]:
 
 
 def resume_rollout(path: pathlib.Path, context: RolloutContext, changes: ResumeChanges) -> RolloutReport:
-    """Go on where the journal ends. Raises what `open_journal` raises, and RefusedError for another cluster."""
+    """Continue where the journal ends. Raises what `open_journal` raises, and RefusedError for another cluster."""
     group_id = open_journal(path, context.folder, changes).spec.group_id
     with rollout_lock(context.folder, context.cluster.cluster_id, group_id, _owner(context, path)):
-        recorded = open_journal(path, context.folder, changes)  # nobody writes to it any more
+        recorded = open_journal(path, context.folder, changes)  # no process writes to it any more
         if recorded.cluster_id != context.cluster.cluster_id:
             raise RefusedError(
                 f"nothing was done: the journal is about cluster {recorded.cluster_id}, and this is "

@@ -1,4 +1,4 @@
-"""What is carried out: the steps, the commands and the limits, as they are written into the journal."""
+"""What is run: the steps, the commands and the limits, as they are written into the journal."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RolloutStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutLimits:
-    """settle_ms: for how long nothing may happen until a step is over. step_timeout_ms: from the end of the commands
+    """settle_ms: how long the group must be quiet before a step is over. step_timeout_ms: from the end of the commands
     until a step that is not over has failed; None: by the timeouts of the group. most_lag: of the whole group, in
     records. accept_unseen: whether a step is over although rebalances or handovers may have been missed."""
 
@@ -226,7 +226,7 @@ def _fits(value: Any, hint: Any) -> bool:
 def steps_of(plan: Plan) -> tuple[RolloutStep, ...]:
     """The steps of a plan: what stops for good first, then the batches.
 
-    Raises UsageError for what a rollout does not carry out."""
+    Raises UsageError for what a rollout does not do."""
     if plan.scale_out:
         raise UsageError(
             "kgm rollout starts no new members: commands run for members that exist",

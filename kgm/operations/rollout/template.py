@@ -165,7 +165,7 @@ def input_line(target: CommandTarget) -> bytes:
 
 def refuse_shared_commands(template: CommandTemplate, steps: Sequence[Sequence[CommandTarget]]) -> None:
     """Raises RefusedError if members of different steps have the same command, which could not stop one of them without
-    the other. A command without placeholders is told its member by the environment."""
+    the other. A command without placeholders gets its member from the environment."""
     if template.is_shell or not template.uses:
         return
     first: dict[tuple[str, ...], CommandTarget] = {}

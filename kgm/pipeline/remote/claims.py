@@ -17,7 +17,7 @@ from kgm.history.places.remote_path import RemotePath
 from kgm.model.errors import KgmError, RefusedError
 
 CLAIMS: Final = "claims"
-#: A claim that was not renewed for so long is nobody's.
+#: A claim that was not renewed for so long has expired.
 TTL_S: Final = 60.0
 _RENEW_S: Final = 15.0
 

@@ -1,6 +1,6 @@
 """Who does the work of a capture: this process, or Spark.
 
-Starting Spark costs more than reading millions of records. So where nobody asked for a master of Spark's, none is
+Starting Spark costs more than reading millions of records. So where no master of Spark was asked for, none is
 started for a batch that is small, and for none if all are."""
 
 import os

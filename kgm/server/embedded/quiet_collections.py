@@ -1,10 +1,10 @@
-"""Full garbage collections while nobody waits.
+"""Full garbage collections while no client waits.
 
-A full collection goes through everything that a server keeps, and answers nobody meanwhile: with 200,000 objects for
+A full collection goes through everything that a server keeps, and answers no client meanwhile: with 200,000 objects for
 some tenths of a second. It finds next to nothing: groups, requests and connections that end are freed at once, without
 the collector. So Python starts none by itself here. The server does, in a moment without requests, or after a long time
 without such a moment, and it goes through few objects: what a collection has left is frozen, and collections skip it
-from then on. Only when nobody has asked for anything for a minute, all objects are looked at again. Young objects are
+from then on. Only when no client has asked for anything for a minute, all objects are checked again. Young objects are
 collected as ever, few at a time."""
 
 import asyncio

@@ -5,7 +5,7 @@ they are read. Once requests have taken a turn's time without the loop looking f
 the connection is served next whose account will be lowest afterwards, if its requests cost as much as last time
 (weighted fair queueing): so a client that sends one cheap request waits for about one turn, however many requests
 others send and however expensive they are. An account never lags behind that of the connection served last, so that
-nobody saves up time by being silent.
+no connection saves up time by being silent.
 
 The clock is asked once for each request that is served."""
 

@@ -33,7 +33,7 @@ class Retention:
         return [Record(key, OffsetCommitValue(commit_timestamp=since_ms))]
 
     def begin(self, runtime: Runtime, now_ms: float) -> None:
-        """The group is loaded. The broker has counted since it started, and nobody knows when that was."""
+        """The group is loaded. The broker has counted since it started, and it is not known when that was."""
         if not self._has_offsets:
             interval_ms = runtime.engine.settings.offsets_retention_check_interval_ms
             self._look_at(runtime, now_ms + interval_ms * self._chance.random())

@@ -127,7 +127,7 @@ class Unobserved:
 
 
 class World:
-    """One draw. Everything that nobody can know is drawn: for each client from a stream of its own (`stream`), member
+    """One draw. Everything that cannot be known is drawn: for each client from a stream of its own (`stream`), member
     ids from another one, and the rest from `chance`. The same seed gives the same draw.
 
     timing: what all members have in common in the draw. is_deleted_when_empty: see `Retention`."""

@@ -135,7 +135,7 @@ def _not_kafka(group: StartingGroup, settings: BrokerSettings, draws: Sequence[D
 
 
 def _open(group: StartingGroup, draws: Sequence[Draw]) -> list[str]:
-    """What nobody can know before."""
+    """What cannot be known in advance."""
     texts = []
     unstable = sum(not draw.became_stable for draw in draws)
     if unstable:

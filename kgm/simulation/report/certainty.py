@@ -140,7 +140,7 @@ def _is_settled(
 def _restarts_silently(member: StartingMember, group: StartingGroup, plan: Plan, *, leader: str | None) -> bool:
     client = member.client
     traits = [CLIENTS[name] for name in client.candidates if name in CLIENTS]
-    # Whether a library that kgm does not know leaves, nobody can say.
+    # Whether a library that kgm does not know leaves, is not known.
     if plan.stop is Stop.CLEAN and (not traits or any(one.leaves_when_static for one in traits)):
         return False
     is_follower = leader is not None and leader != member.member_id

@@ -209,7 +209,7 @@ def test_ctrl_c_is_recorded_as_unknown(waiting, shown):
     assert waiting.wait(30) == 130
     (one,) = shown()
     assert (one["result"], one["verdict"]) == ("unknown", "unknown")
-    assert one["note"].startswith("it is still in the group, but the request may yet be carried out")
+    assert one["note"].startswith("it is still in the group, but the request may still take effect")
     assert one["finished_at"] is not None
 
 

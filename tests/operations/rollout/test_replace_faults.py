@@ -30,7 +30,7 @@ FAULTS = {
     "not sent": ([ResetBefore()], None),
     "answer lost each time": ([ResetAfter()] * 10, None),
     "moved": ([Edit(_error(ErrorCode.NOT_COORDINATOR), forward=False)], None),
-    "silence": ([BlackHole()], "a: unknown, it is still in the group, but the request may yet be carried out"),
+    "silence": ([BlackHole()], "a: unknown, it is still in the group, but the request may still take effect"),
     "no right": (
         [Edit(_error(ErrorCode.GROUP_AUTHORIZATION_FAILED), forward=False)],
         "members were stopped and not removed",

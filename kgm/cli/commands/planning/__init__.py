@@ -1,2 +1,2 @@
 """Commands that plan a change of many members before it is made (`kgm drain`, `kgm plan`, `kgm scale-in`), and the one
-that carries it out: `kgm rollout`."""
+that runs it: `kgm rollout`."""

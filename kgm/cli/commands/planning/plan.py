@@ -246,7 +246,7 @@ def _commands(one: FoundPlan, command: str, stop_command: str, *, assume_stopped
 
 
 def _rollout(one: FoundPlan, found: FoundPlans, request: BounceRequest, commands: list[str]) -> str:
-    """The command that carries a plan out."""
+    """The command that runs a plan."""
     group_id = found.group.group_id
     words = ["kgm", "rollout", *([f"--group={group_id}"] if group_id.startswith("-") else [group_id])]
     words += ["--all"] if request.everyone else []

@@ -1,4 +1,4 @@
-"""`kgm rollout`: carry a planned bounce out, step by step, and stop when reality leaves the prediction."""
+"""`kgm rollout`: run a planned restart step by step, and stop when the group deviates from the prediction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of `kgm rollout`: plan it, show it, ask, carry it out or go on with it, and report."""
+"""A run of `kgm rollout`: plan it, show it, ask, run or resume it, and report."""
 
 from __future__ import annotations
 

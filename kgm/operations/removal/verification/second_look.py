@@ -1,7 +1,7 @@
-"""A prepared removal, looked at again directly before it is sent.
+"""A prepared removal, checked again immediately before it is sent.
 
 A verdict is about the past. Between it and the request lie the preview, the operator's answer, and the audit log: a
-member that was away may have subscribed again, and a process that was paused may go on. So the watch that gave the
+member that was away may have subscribed again, and a process that was paused may continue. So the watch that gave the
 verdict looks once more, and where more time has passed than it watched, it is repeated."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kgm.operations.removal.request import RemovalRequest
 
 
 class StaleVerdictError(RefusedError):
-    """What was decided on is not so any more: nothing was sent. report: the verdicts now."""
+    """The group is no longer as it was when the removal was decided: nothing was sent. report: the verdicts now."""
 
     def __init__(self, refusal: RefusedError, report: GuardReport) -> None:
         super().__init__(

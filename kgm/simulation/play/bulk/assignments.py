@@ -202,7 +202,7 @@ class JavaStickyAssignment(_StickyAssignment):
         self._owner[self._surplus(loads - keep)] = NOBODY
         free = np.flatnonzero(self._owner == NOBODY)
         self._owner[free] = self._takers(loads, big)[: len(free)]
-        if is_cooperative:  # what another member claims goes to nobody until it is given up
+        if is_cooperative:  # what another member claims goes to no member until it is given up
             self._owner[(self._claimed != NOBODY) & (self._owner != self._claimed)] = NOBODY
         return self._slots()
 
@@ -240,9 +240,9 @@ class JavaStickyAssignment(_StickyAssignment):
 
 class LibrdkafkaStickyAssignment(_StickyAssignment):
     """`assign_alike`, which says why it comes to this: what is free goes to whoever has least; then whoever has most
-    gives up partitions, until nobody is ahead of another by more than one.
+    gives up partitions, until no member is ahead of another by more than one.
 
-    last_first: the partitions in the order in which those that nobody claims are assigned."""
+    last_first: the partitions in the order in which those that no member claims are assigned."""
 
     def __init__(self, by_id: Ints, before: Ints, last_first: Ints) -> None:
         super().__init__(by_id, before)

@@ -247,7 +247,7 @@ class Rounds:
         self._has_begun = True
 
     def plays_next(self, until_ms: float, *, is_undisturbed: bool) -> bool:
-        if not self._has_begun or (is_undisturbed and self._nobody_notices_before_next()):
+        if not self._has_begun or (is_undisturbed and self._no_member_notices_before_next()):
             return False
         self._has_begun = False
         if is_undisturbed and self.play(until_ms):
@@ -257,7 +257,7 @@ class Rounds:
             member.resume_heartbeats()
         return False
 
-    def _nobody_notices_before_next(self) -> bool:
+    def _no_member_notices_before_next(self) -> bool:
         """Whether something else happens before one of the stable members can notice the rebalance: others stop, or
         join. Then the rebalance is played when that has happened."""
         arrays, world = self.arrays, self._world

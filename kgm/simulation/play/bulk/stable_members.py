@@ -264,7 +264,7 @@ class StableMemberArrays:
         return np.insert(self._by_id, at, [self.slot_of[member] for member in new])
 
     def slot_of_identity(self, slots: Ints) -> Ints:
-        """Of these members, by number of the identity; NOBODY for others, and for nobody."""
+        """Of these members, by number of the identity; NOBODY for others, and for no member."""
         found: Ints = np.full(len(self.ledger.names) + 1, NOBODY, dtype=np.int64)
         found[self.identity[slots]] = slots
         return found
