@@ -76,7 +76,7 @@ def _with_free_ones(
     by_id: Sequence[int],
     named: Sequence[int],
 ) -> list[int]:
-    """The owners when unclaimed partitions have been assigned, the last one first. lightest: a heap of loads and ranks of
+    """The owners when unclaimed partitions have been assigned, last first. lightest: a heap of loads and ranks of
     members; it is modified."""
     owner = list(claimed)
     for number in chain.from_iterable(reversed(layout.range(topic)) for topic in reversed(named)):
