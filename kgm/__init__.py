@@ -7,7 +7,7 @@ GroupSnapshot      a group at one moment, as `kgm describe` shows it
 simulate, Plan     what a planned bounce would do to a group
 assign             Kafka's assignors as functions
 plan_removal       what removing members would do, and whether a guard forbids it
-execute_removal    remove them with one LeaveGroup (KIP-345), and report what became of each
+execute_removal    remove them with one LeaveGroup (KIP-345), and report the result of each
 explain            why a group rebalanced, from the records of `__consumer_offsets`
 serve_in_thread    an embedded coordinator that real Kafka clients join (`kgm.testing` has pytest fixtures)
 KgmError           the root of all errors that these raise

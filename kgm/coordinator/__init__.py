@@ -14,8 +14,10 @@ group. An outcome without records takes effect at once. An outcome with records 
 called with each of them, or not at all if the caller calls `abort` because they could not be appended. So a failed
 append needs no undo, and `fork` can share what has not changed.
 
-Hard and soft state ------------------- Hard state is what the log says, and what `replay` rebuilds from it on loading;
-`loaded` then sets the timers. Soft state dies with the process: parked requests, timers, the rebalance in flight.
+Hard and soft state
+-------------------
+Hard state is what the log says, and what `replay` rebuilds from it on loading; `loaded` then sets the timers. Soft
+state dies with the process: parked requests, timers, the rebalance in flight.
 
 - Offsets: hard state only. `replay` and `replay_end_transaction` are the only writers.
 - Consumer groups (KIP-848): `handle` reads them and writes records, and `replay` is the only writer of hard state. Soft
@@ -51,7 +53,8 @@ Rules that apply to every module here
 - Deadlines are absolute. The coordinator has the table of live timers; an alarm that is not in it is ignored.
 - The event is the last parameter of a rule, after the group and what the rule is about.
 
-Where it differs from Apache Kafka 4.3.0, on purpose ----------------------------------------------------
+Where it differs from Apache Kafka 4.3.0, on purpose
+----------------------------------------------------
 `tests/coordinator/lockstep/test_classic_histories.py` and `test_consumer_histories.py` hold everything else equal,
 reply by reply and record by record.
 

@@ -83,7 +83,7 @@ class GroupRecord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Who:
     """An element of `schema.WHO`. seat: the member's identity (its group_instance_id, or else its member id); what:
-    what it did, or what became of it."""
+    what it did, or what happened to it."""
 
     seat: str
     what: str

@@ -114,7 +114,7 @@ SILVER_MEMBER_CHANGE = pa.schema([
     pa.field("partitions_after", pa.int32()),
 ])  # fmt: skip
 
-#: The members involved in something. seat: the identity; what: what the member did, or what became of it.
+#: The members involved in something. seat: the identity; what: what the member did, or what happened to it.
 WHO = pa.list_(pa.struct([
     pa.field("seat", pa.string()), pa.field("what", pa.string()), pa.field("member_id", pa.string()),
     pa.field("client_id", pa.string()), pa.field("client_host", pa.string()),

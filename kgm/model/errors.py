@@ -85,7 +85,7 @@ class UsageError(KgmError):
 
 class MissingFileError(UsageError):
     """A file, directory or profile that the user names does not exist, or does not hold what it is named for. Never to
-    be taken for a group or member that is not in the cluster."""
+    be mistaken for a group or member that is not in the cluster."""
 
     code = "FILE_NOT_FOUND"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from kgm.model.errors import UsageError
 
-#: More ids than this in one list are taken for a mistake.
+#: More ids than this in one list count as a mistake.
 MAX_IDS = 100_000
 #: Lists in lists, or lists behind lists, in one word; as many lists of two items are more than MAX_IDS ids.
 _MAX_LISTS = 64

@@ -1,4 +1,4 @@
-"""`kgm audit`: the removals and rollouts that kgm made from this machine: who, when, why, and what came of each."""
+"""`kgm audit`: the removals and rollouts that kgm made from this machine: who, when, why, and the results."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def look_up(errors: Iterable[KgmError], metadata: Callable[[], MetadataResponse]
 def error_in_vain(
     group_id: str, last: KgmError, topic: MetadataResponse | KgmError | None, deadline: Deadline
 ) -> KgmError:
-    """The error for a group whose coordinator was asked until the deadline. last: what came of it; topic: what
+    """The error for a group whose coordinator was asked until the deadline. last: its result; topic: what
     `look_up` gave."""
     if last.kafka_error in _ANSWERED and topic is not None:
         name = error_name(last.kafka_error)

@@ -36,7 +36,7 @@ class OnAppendFailure(enum.Enum):
     REVERT = enum.auto()
     """Nothing changes, and the request is answered with the error."""
     KEEP = enum.auto()
-    """A group became Empty: it stays Empty in memory, and only the request at hand is answered with the error."""
+    """A group became Empty: it stays Empty in memory, and only the current request is answered with the error."""
     REBALANCE = enum.auto()
     """The leader's SyncGroup: every parked SyncGroup is answered with the error, and a rebalance starts."""
     WITHOUT_PLANS = enum.auto()
@@ -103,12 +103,12 @@ class EventDraft:
         self.replies.append(Reply(ticket, message))
 
     def answer(self, message: Message) -> None:
-        """Reply to the request at hand."""
+        """Reply to the current request."""
         assert self.ticket is not None
         self.replies.append(Reply(self.ticket, message))
 
     def refuse(self, message: Message) -> None:
-        """Reply to the request at hand, and drop the records and timers of this draft. Drafts of groups, and replies to
+        """Reply to the current request, and drop the records and timers of this draft. Drafts of groups, and replies to
         other requests, stay."""
         self.records.clear()
         self.timers.clear()
@@ -116,7 +116,7 @@ class EventDraft:
 
     @property
     def version(self) -> int:
-        """The version of the request at hand."""
+        """The version of the current request."""
         assert self.request is not None
         return self.request.version
 

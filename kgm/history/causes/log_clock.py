@@ -24,7 +24,7 @@ _SKEW_MS = 60_000
 _LONGEST_MS = _HOUR_MS
 #: Local times of the world, in ms ahead of UTC.
 _LEAST_OFFSET_MS, _MOST_OFFSET_MS = -12 * _HOUR_MS, 14 * _HOUR_MS
-#: What so large a part of the lines shows is taken for a zone. There are two where clocks are put forward or back.
+#: What so large a part of the lines shows counts as a zone. There are two where clocks are put forward or back.
 _LEAST_PART = 0.2
 
 

@@ -161,7 +161,7 @@ class ConsumerGroupFacts:
         absences = self.restarts.state.absences
         row = timeout_advice(self.group, self._state.group.heard_at, session_ms, absences)
         if known is None and row.advised_ms is not None:
-            assumed = "the session timeout is not known: Kafka's default is taken for it"
+            assumed = "the session timeout is not known: Kafka's default is assumed"
             row = replace(row, advice=f"{row.advice}; {assumed}")
         self.rows.put(row)
 

@@ -80,7 +80,7 @@ def _takeovers(facts: GroupFacts) -> dict[str, list[_Takeover]]:
 
 def short_sessions(facts: GroupFacts) -> Iterator[Finding]:
     """Static members that left the group and came back under the same id: their restarts take longer than a session,
-    unless somebody removed them, of which no record tells."""
+    unless an admin removed them, which no record shows."""
     absences = _longest_absences(facts)
     if not absences:
         return
@@ -125,7 +125,7 @@ def _longest_absences(facts: GroupFacts) -> dict[str, _Absence]:
 
     A member that gave a sign of life less than a session before it was gone did not expire: it has left, or was
     removed. Where the commits of that time are not known, nothing is said. The last heartbeat of any other was a
-    session earlier, unless somebody removed it from another machine."""
+    session earlier, unless an admin removed it from another machine."""
     gone: dict[str, _GoneMember] = {}
     last_signs_ms: dict[str, int] = {}
     longest: dict[str, _Absence] = {}

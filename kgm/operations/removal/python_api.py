@@ -40,7 +40,7 @@ def execute_removal(cluster: AdminClient, prepared: PreparedRemoval, *, audit: b
     audit: record the removal in the audit log of `kgm audit`, before it is sent and after.
 
     Raises KgmError only if nothing has changed: RefusedError if a guard forbids the removal, or it cannot be recorded.
-    A lost answer is no error: the result of a member is `unknown` if the group does not show what became of it."""
+    A lost answer is no error: the result of a member is `unknown` if the group does not show the outcome."""
     log = AuditLog(default_path(os.environ)) if audit else None
     if log is not None and prepared.plan.present and prepared.refusal is None:
         log.prepare()

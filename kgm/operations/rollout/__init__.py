@@ -13,5 +13,5 @@ record       the entries of the audit log
 removal      the LeaveGroup of a step that removes members
 rollout      the loop
 
-A step begins only if the group is known to be as the step before has left it. What cannot be known is never taken for
+A step begins only if the group is known to be as the step before has left it. What cannot be known never counts as
 what was predicted."""

@@ -55,7 +55,7 @@ HERE: DrawExecutor = _Here()
 
 @dataclass(slots=True)
 class _Process:
-    """A started process. playing: the place of its task in the round at hand; None while it has nothing to do. knows:
+    """A started process. playing: the place of its task in the current round; None while it has nothing to do. knows:
     the simulation that it was sent last."""
 
     popen: subprocess.Popen[bytes]

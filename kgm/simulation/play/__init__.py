@@ -1,7 +1,7 @@
 """A plan played on a virtual clock, against the real coordinator.
 
 plan_runner       plays a plan once: who stops and starts when, until the group is stable
-draw              what came of it
+draw              its outcome
 world             coordinator and network of one draw
 scripted_member   a scripted consumer; `classic_member` and `consumer_member` for the two protocols
 leader            what the leader of a classic group does

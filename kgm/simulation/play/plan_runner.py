@@ -31,13 +31,13 @@ _REMOVAL_AFTER_MS = 200.0
 #: The same for an operator who looks first whether the members are alive, as `kgm rollout` does.
 _GUARDED_REMOVAL_MS = (1_500.0, 8_000.0)
 _REMOVAL_REASON = "member was removed by an admin"
-#: How often somebody who waits for a group to be stable looks at it.
+#: How often an operator who waits for a group to be stable polls it.
 _LOOK_MS = 1_000.0
 #: A group that is still rebalancing after so many rounds, and three more for each member, will not become stable.
 _HOPELESS_REBALANCES = 30
 #: How long a group may take to become stable, besides its own timeouts.
 _PATIENCE_MS = 600_000
-#: For how many requests of each member, besides its heartbeats, somebody waits for a group to be stable.
+#: For how many requests of each member, besides its heartbeats, an operator waits for a group to be stable.
 _HOPELESS_REQUESTS = 5_000
 #: Heartbeats more often than this are not taken for a reason to wait for more requests.
 _SHORTEST_INTERVAL_MS = 100
@@ -94,7 +94,7 @@ class PlanRunner:
         self.world.watcher = self.bulk
 
     def _scripted(self, member: StartingMember) -> ScriptedMember:
-        """A member of an unknown library is taken for a Java consumer; librdkafka does not have `sticky`."""
+        """A member of an unknown library is simulated as a Java consumer; librdkafka does not have `sticky`."""
         library = Library.JAVA if member.library is None or self.group.assignor == STICKY else member.library
         is_consumer = self.group.protocol is GroupProtocol.CONSUMER
         kind = ScriptedConsumerMember if is_consumer else ScriptedClassicMember

@@ -1,1 +1,1 @@
-"""What shows that a removal may still be sent, and what became of it."""
+"""What shows that a removal may still be sent, and its outcome."""
