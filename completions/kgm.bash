@@ -236,7 +236,7 @@ _kgm() {
         --topic) _kgm_value '' "$cur"; return ;;
         -i|--instance-ids) _kgm_value 'instance-ids,' "$cur"; return ;;
         -m|--member-ids) _kgm_value 'member-ids,' "$cur"; return ;;
-        --match) _kgm_value '' "$cur"; return ;;
+        --match-members|--match) _kgm_value '' "$cur"; return ;;
         --max-unavailable) _kgm_value '' "$cur"; return ;;
         --unit) _kgm_value words "$cur" 'auto member host instance'; return ;;
         --pause) _kgm_value '' "$cur"; return ;;
@@ -273,7 +273,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --retry-every --migrate --remove-first --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --library --as --protocol --set --kafka-version --compare --fail-if-moves --fail-if-rebalances --report --draws --budget --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match-members --match --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --retry-every --migrate --remove-first --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --library --as --protocol --set --kafka-version --compare --fail-if-moves --fail-if-rebalances --report --draws --budget --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'drain')
@@ -283,7 +283,7 @@ _kgm() {
         --host) _kgm_value '' "$cur"; return ;;
         --client-id) _kgm_value '' "$cur"; return ;;
         --rack) _kgm_value '' "$cur"; return ;;
-        --match) _kgm_value '' "$cur"; return ;;
+        --match-members|--match) _kgm_value '' "$cur"; return ;;
         --restart-time) _kgm_value '' "$cur"; return ;;
         --stop) _kgm_value words "$cur" 'clean crash'; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
@@ -301,7 +301,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --host --client-id --rack --match --for-good --restart-time --stop --session-timeout --fail-if-moves --fail-if-handovers --fail-if-stopped --report --library --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --host --client-id --rack --match-members --match --for-good --restart-time --stop --session-timeout --fail-if-moves --fail-if-handovers --fail-if-stopped --report --library --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'plan')
@@ -310,7 +310,7 @@ _kgm() {
         --from-file) _kgm_value 'file' "$cur"; return ;;
         -i|--instance-ids) _kgm_value 'instance-ids,' "$cur"; return ;;
         -m|--member-ids) _kgm_value 'member-ids,' "$cur"; return ;;
-        --match) _kgm_value '' "$cur"; return ;;
+        --match-members|--match) _kgm_value '' "$cur"; return ;;
         --restart-time) _kgm_value '' "$cur"; return ;;
         --restart-times) _kgm_value '' "$cur"; return ;;
         --history) _kgm_value 'folder' "$cur"; return ;;
@@ -337,7 +337,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match --all --restart-time --restart-times --history --stop --minimise --minimize --max-duration --max-unavailable --unit --keep-consuming --pause --session-timeout --heartbeat-interval --exec --exec-stop --assume-stopped --budget --library --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match-members --match --all --restart-time --restart-times --history --stop --minimise --minimize --max-duration --max-unavailable --unit --keep-consuming --pause --session-timeout --heartbeat-interval --exec --exec-stop --assume-stopped --budget --library --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'assign')
@@ -357,7 +357,7 @@ _kgm() {
         --exec-stop) _kgm_value '' "$cur"; return ;;
         -i|--instance-ids) _kgm_value 'instance-ids,' "$cur"; return ;;
         -m|--member-ids) _kgm_value 'member-ids,' "$cur"; return ;;
-        --match) _kgm_value '' "$cur"; return ;;
+        --match-members|--match) _kgm_value '' "$cur"; return ;;
         --max-unavailable) _kgm_value '' "$cur"; return ;;
         --unit) _kgm_value words "$cur" 'auto member host instance'; return ;;
         --pause) _kgm_value '' "$cur"; return ;;
@@ -394,7 +394,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell --allow-any-value -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --remove-first --scale-in --remove --assume-stopped --session-timeout --rebalance-timeout --heartbeat-interval --set --kafka-version --fail-if-moves --fail-if-rebalances --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run -y --yes --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell --allow-any-value -i --instance-ids -m --member-ids --match-members --match --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --remove-first --scale-in --remove --assume-stopped --session-timeout --rebalance-timeout --heartbeat-interval --set --kafka-version --fail-if-moves --fail-if-rebalances --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run -y --yes --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'scale-in')
@@ -425,7 +425,7 @@ _kgm() {
         -i|--instance-ids) _kgm_value 'instance-ids,' "$cur"; return ;;
         -m|--member-ids) _kgm_value 'member-ids,' "$cur"; return ;;
         --from-file) _kgm_value 'file' "$cur"; return ;;
-        --match) _kgm_value '' "$cur"; return ;;
+        --match-members|--match) _kgm_value '' "$cur"; return ;;
         --reason) _kgm_value '' "$cur"; return ;;
         --guard-window) _kgm_value '' "$cur"; return ;;
         -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
@@ -436,7 +436,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group -i --instance-ids -m --member-ids --from-file --match --reason --dry-run -y --yes --allow-live --assume-stopped --ignore-missing --guard-window --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group -i --instance-ids -m --member-ids --from-file --match-members --match --reason --dry-run -y --yes --allow-live --assume-stopped --ignore-missing --guard-window --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'audit')

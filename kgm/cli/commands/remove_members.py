@@ -49,7 +49,8 @@ def remove_members(
         str | None, typer.Option("--from-file", metavar="FILE", help="One id per line, # for comments; - is stdin.")
     ] = None,
     match: Annotated[
-        list[str] | None, typer.Option("--match", metavar="GLOB", help="Members whose id matches; repeatable.")
+        list[str] | None,
+        typer.Option("--match-members", "--match", metavar="GLOB", help="Members whose id matches; repeatable."),
     ] = None,
     reason: Annotated[str | None, typer.Option("--reason", help="For the broker's log; up to 255 characters.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen; change nothing.")] = False,

@@ -30,7 +30,8 @@ MemberIds = Annotated[
     typer.Option("--member-ids", "-m", metavar="ID[,ID...]", help="Members that bounce, by member id."),
 ]
 Match = Annotated[
-    list[str] | None, typer.Option("--match", metavar="GLOB", help="Members that bounce: ids that match; repeatable.")
+    list[str] | None,
+    typer.Option("--match-members", "--match", metavar="GLOB", help="Members that bounce: ids that match; repeatable."),
 ]
 Everyone = Annotated[bool, typer.Option("--all", help="All members bounce.")]
 Together = Annotated[bool, typer.Option("--together", help="All members at once.")]

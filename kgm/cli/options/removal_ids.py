@@ -28,7 +28,8 @@ def patterns(values: list[str] | None) -> tuple[str, ...]:
     for value in values or ():
         if not value.strip():
             raise UsageError(
-                "--match: the pattern is empty", hint="an empty pattern never means all members; --match '*' does"
+                "--match-members: the pattern is empty",
+                hint="an empty pattern never means all members; --match-members '*' does",
             )
     return tuple(values or ())
 

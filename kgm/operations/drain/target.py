@@ -34,7 +34,7 @@ class DrainTarget:
         if not (self.hosts or self.client_ids or self.racks or self.identities):
             raise UsageError(
                 "no members selected",
-                hint="name a host: --host 10.0.3.17; or give --client-id, --rack, or --match",
+                hint="name a host: --host 10.0.3.17; or give --client-id, --rack, or --match-members",
             )
 
     def takes(self, member: MemberSnapshot) -> bool:
@@ -58,7 +58,7 @@ class DrainTarget:
                 ("--host", "hosts", self.hosts),
                 ("--client-id", "client_ids", self.client_ids),
                 ("--rack", "racks", self.racks),
-                ("--match", "identities", self.identities),
+                ("--match-members", "identities", self.identities),
             )
             for value in values
         ]

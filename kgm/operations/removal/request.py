@@ -36,7 +36,10 @@ class RemovalRequest:
         if not self.group_id.strip():
             raise UsageError("no group is given", hint="kgm remove-members GROUP --instance-ids ID")
         if not (self.instance_ids or self.member_ids or self.identities or self.patterns):
-            hint = "give --instance-ids, --member-ids, --from-file or --match; an empty list never means all members"
+            hint = (
+                "give --instance-ids, --member-ids, --from-file or --match-members; an empty list never means all "
+                "members"
+            )
             raise UsageError("no members are named", hint=hint)
         if any(not one.strip() for one in (*self.instance_ids, *self.member_ids, *self.identities, *self.patterns)):
             raise UsageError("an empty id or pattern is given", hint="an empty id never means all members")

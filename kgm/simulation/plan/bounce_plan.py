@@ -137,7 +137,8 @@ class Plan(PlanOptions):
         if not (self.bounce or self.scale_in or self.remove or self.scale_out):
             raise UsageError(
                 "the plan does nothing",
-                hint="name the members that bounce: --all, --instance-ids, --member-ids, --match; or --scale-in, ...",
+                hint="name the members that bounce: --all, --instance-ids, --member-ids, --match-members; or "
+                "--scale-in, ...",
             )
         _refuse_overlap(self)
         _refuse_below("the number of new members", self.scale_out, 0)

@@ -41,7 +41,12 @@ def drain(
     rack: Annotated[list[str] | None, typer.Option("--rack", metavar="RACK", help="Members in this rack.")] = None,
     match: Annotated[
         list[str] | None,
-        typer.Option("--match", metavar="GLOB", help="Members whose instance id (or member id) matches; repeatable."),
+        typer.Option(
+            "--match-members",
+            "--match",
+            metavar="GLOB",
+            help="Members whose instance id (or member id) matches; repeatable.",
+        ),
     ] = None,
     for_good: Annotated[bool, typer.Option("--for-good", help="The members do not come back (the default).")] = False,
     restart_time: Annotated[

@@ -58,7 +58,9 @@ def plan(
     ] = None,
     match: Annotated[
         list[str] | None,
-        typer.Option("--match", metavar="GLOB", help="Members that restart: ids that match; repeatable."),
+        typer.Option(
+            "--match-members", "--match", metavar="GLOB", help="Members that restart: ids that match; repeatable."
+        ),
     ] = None,
     everyone: Annotated[bool, typer.Option("--all", help="All members restart (the default).")] = False,
     restart_time: RestartTime = "10s",
@@ -252,7 +254,7 @@ def _rollout(one: FoundPlan, found: FoundPlans, request: BounceRequest, commands
     words += ["--all"] if request.everyone else []
     for option, ids in (("--instance-ids", request.instance_ids), ("--member-ids", request.member_ids)):
         words += [f"{option}={','.join(ids)}"] if ids else []
-    words += [f"--match={pattern}" for pattern in request.patterns]
+    words += [f"--match-members={pattern}" for pattern in request.patterns]
     words += [*one.shape.words, "--restart-time", typed_duration(request.restart_time_ms)]
     words += ["--unit", request.unit.value] if request.unit.value != "auto" else []
     words += ["--stop", request.stop.value] if request.stop.value != "clean" else []
