@@ -193,6 +193,6 @@ def test_the_command_that_a_refusal_prints_does_what_it_says(server, group, form
     words = ["remove-members", group, "--match", "-a*", "--yes", "--no-audit", "--guard-window", "50ms"]
     assert run([*words, "-b", server.bootstrap]) == 6
     hint = next(line for line in capsys.readouterr().err.splitlines() if line.startswith("hint: "))
-    command = re.search(r"has stopped: kgm (.*?)(, or look longer|$)", hint)[1]
+    command = re.search(r"has stopped: kgm (.*?)(, or watch longer|$)", hint)[1]
     assert run(shlex.split(command)) == 0
     assert "removed" in capsys.readouterr().out

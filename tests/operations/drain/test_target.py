@@ -53,7 +53,7 @@ def test_values_of_one_kind_add_up_and_kinds_narrow_down():
 
 
 def test_a_target_without_any_value_is_refused():
-    with pytest.raises(UsageError, match="which members"):
+    with pytest.raises(UsageError, match="no members selected"):
         DrainTarget()
 
 
