@@ -12,7 +12,7 @@ from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop, WhatIf
 from tests.simulation.groups import DYNAMIC, ids, made_up
 
 WHAT_IF_ONLY = "what-if only: Apache Kafka has neither"
-IN_VAIN = "wait in vain"
+IN_VAIN = "not all planned members join"
 
 
 def both(group, *, draws=4, **plan):
