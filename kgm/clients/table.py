@@ -117,6 +117,7 @@ _TABLE: Final = (
         silent_leaders=("range", "roundrobin"),
         differences=(
             "a static leader that restarts may compute the assignment again, and rejoin (one more rebalance)",
+            "its sticky assignors take topics in an order that differs from run to run",
             "a static member of a consumer group (KIP-848) frees nothing when it is closed",
         ),
     ),
@@ -125,6 +126,7 @@ _TABLE: Final = (
         subscriptions=(
             SubscriptionForm(versions=(1,), assignors=STATELESS, user_data=(NULL,)),
             SubscriptionForm(versions=(1,), assignors=STICKY_ONLY, user_data=(NULL, STICKY)),
+            SubscriptionForm(versions=(1,), assignors=COOPERATIVE, user_data=(GENERATION,)),
         ),
         assignments=((0, NULL), (0, STICKY)),
         session_timeout_ms=10_000,
@@ -133,7 +135,7 @@ _TABLE: Final = (
         silent_leaders=("range",),
         differences=(
             "its roundrobin sorts the text topic-partition: orders-10 comes before orders-2",
-            "its sticky assignor differs from run to run",
+            "its sticky assignors take partitions in an order that differs from run to run",
         ),
     ),
     ClientTraits(
