@@ -148,7 +148,6 @@ class World:
         self._seed = seed
         self._streams: dict[str, RandomStream] = {}
         self.id_chance = random.Random(seed + "/ids")  # noqa: S311
-        #: Of the libraries that follow the order of Go maps.
         self.map_order = MapOrder(random.Random(seed + "/maps").shuffle)  # noqa: S311
         self.timing = timing(self.chance, heartbeat_interval_ms, group.sessions_ms()[0])
         self.clock = VirtualClock(START_MS)
