@@ -2,7 +2,7 @@
 
 Recorded from sarama 1.61.1, franz-go 1.22.3, segmentio kafka-go 0.4.51, kafkajs 2.2.4, @platformatic/kafka 1.35.0,
 kafka-python 3.0.12, aiokafka 0.14.0 and librdkafka 2.0.2, 2.3.0 and 2.16.1 (their bytes: tests/data/client_bytes.json),
-and from Java 4.3.0. Java from 2.4 on and librdkafka from 1.4 on write older versions, as their sources say."""
+and from Java 4.3.0. Java from 2.4 on, librdkafka from 1.4 on and sarama write other versions, as their sources say."""
 
 from __future__ import annotations
 
@@ -124,9 +124,10 @@ _TABLE: Final = (
     ClientTraits(
         name=SARAMA,
         subscriptions=(
-            SubscriptionForm(versions=(1,), assignors=STATELESS, user_data=(NULL,)),
-            SubscriptionForm(versions=(1,), assignors=STICKY_ONLY, user_data=(NULL, STICKY)),
-            SubscriptionForm(versions=(1,), assignors=COOPERATIVE, user_data=(GENERATION,)),
+            # It writes version 2 if it is set to Kafka 3.2 or later (by default 2.8).
+            SubscriptionForm(versions=(1, 2), assignors=STATELESS, user_data=(NULL,)),
+            SubscriptionForm(versions=(1, 2), assignors=STICKY_ONLY, user_data=(NULL, STICKY)),
+            SubscriptionForm(versions=(1, 2), assignors=COOPERATIVE, user_data=(GENERATION,)),
         ),
         assignments=((0, NULL), (0, STICKY)),
         session_timeout_ms=10_000,
