@@ -62,6 +62,7 @@ class _Balance:
         self.order = order
         self.topic_of = layout.topic_of()
         self.subscribers = subscribers_of(layout, layout.subscribed(members))
+        self.may_have = [frozenset(those) for those in self.subscribers]
         self.is_mixed = any(len(those) != len(members) for those in self.subscribers)
         self.held: list[list[int]] = [[] for _ in members]
         self.owner = [NO_OWNER] * layout.total
@@ -78,7 +79,7 @@ class _Balance:
                 elif generation > older[number][0]:
                     older[number] = generation, position
         for number, (_, position) in enumerate(newer):
-            if position in self.subscribers[self.topic_of[number]]:
+            if position in self.may_have[self.topic_of[number]]:
                 self._take(position, number)
         disputed = [number for number, (_, rival) in enumerate(older) if rival != NO_OWNER]
         self.order.decides |= len(disputed) > 1
@@ -88,7 +89,7 @@ class _Balance:
 
     def _give_back(self, number: int, rival: int) -> None:
         owner = self.owner[number]
-        if rival not in self.subscribers[self.topic_of[number]]:
+        if rival not in self.may_have[self.topic_of[number]]:
             return
         if owner == NO_OWNER or len(self.held[rival]) + 1 < len(self.held[owner]):
             self._drop(number)
