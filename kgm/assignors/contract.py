@@ -4,6 +4,7 @@ assignments."""
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kgm.assignors.map_order import MapOrder
 from kgm.java.strings import string_order
 from kgm.model.errors import UsageError
 
@@ -53,12 +54,14 @@ class GroupSpec:
     the partitions where two of them share a bucket of a hash map (`kgm.coordinator.consumer.target_order`).
 
     leader: the member id of the one that assigns, which matters to libraries that assign its topics only; None: the
-    first member."""
+    first member. map_order: matters to libraries that follow the order of Go maps; None: that of topics by name, and of
+    members as they are given."""
 
     members: tuple[MemberSpec, ...]
     topics: tuple[TopicSpec, ...]
     is_listed: bool = False
     leader: str | None = None
+    map_order: MapOrder | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         _refuse_repeats("member id", [member.member_id for member in self.members])

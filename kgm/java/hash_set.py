@@ -110,6 +110,10 @@ class PartitionHashSet:
     def __len__(self) -> int:
         return len(self._hashes)
 
+    def __iter__(self) -> Iterator[int]:
+        """The partitions in the order in which they were added."""
+        return iter(self._hashes)
+
     def add(self, partition: int, hash_value: int) -> None:
         """Add a (dense) partition number with its `topic_partition_hash`."""
         self._hashes[partition] = spread(hash_value)

@@ -488,4 +488,4 @@ def _is_left_to_chance(simulation: Simulation, drawn: Sequence[Draw]) -> bool:
 
 
 def _is_open(draws: Sequence[Draw]) -> bool:
-    return any(draw.has_random_ids or not draw.became_stable for draw in draws)
+    return any(draw.has_random_ids or draw.follows_map_order or not draw.became_stable for draw in draws)

@@ -9,7 +9,14 @@ import pytest
 from kgm.clients.recognition import MemberEvidence, recognise, recognise_by_ids, recognise_record
 from kgm.clients.table import CLIENTS, LIBRARIES
 from kgm.model.client_library import CERTAIN, LIKELY, UNKNOWN
-from kgm.protocol.subscription import Subscription, decode_assignment, decode_subscription, encode_subscription
+from kgm.protocol.subscription import (
+    MemberAssignment,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 
 RECORDED = json.loads((pathlib.Path(__file__).parent.parent / "data/client_bytes.json").read_text())
@@ -113,12 +120,19 @@ def test_the_leader_of_a_mixed_group_says_nothing_of_the_others():
 
 
 def test_java_of_older_versions():
-    """From 2.4 on: version 1, and the cooperative assignor without user data; no library else writes version 2."""
+    """From 2.4 on: version 1, and the cooperative assignor without user data. Version 2 may be sarama's too, which is set
+    to a version of Kafka: the leader's assignments tell."""
     older = encode_subscription(Subscription(topics=("t",), version=1))
     assert recognise("g", "range", [java(data=older)]).members[0].candidates == ("java", "sarama")
     assert recognise("g", "cooperative-sticky", [java(data=older)]).members[0].name == "java"
     second = encode_subscription(Subscription(topics=("t",), version=2, generation_id=4))
-    assert (recognise("g", "range", [java(data=second)]).members[0]).name == "java"
+    assert recognise("g", "range", [java(data=second)]).members[0].candidates == ("java", "sarama")
+    cooperative = encode_subscription(Subscription(topics=("t",), version=2, user_data=b"\0\0\0\x04", generation_id=4))
+    for assignor, data in (("range", second), ("cooperative-sticky", cooperative)):
+        for version, library in ((2, "java"), (0, "sarama")):
+            given = encode_assignment(MemberAssignment(partitions={"t": (0,)}, version=version))
+            (one,) = recognise("g", assignor, [java(data=data, assignment=given)]).members
+            assert (one.name, one.confidence) == (library, LIKELY)
 
 
 def test_hints_that_contradict_each_other_decide_nothing():

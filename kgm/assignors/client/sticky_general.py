@@ -13,7 +13,7 @@ Java scans the group before every partition that it considers; here the result o
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -176,12 +176,15 @@ class GeneralBuilder:
         balancing = self.balancing(movable, older_claims)
         balancing.move([number for number in free if movable[self._topic_of[number]]])
         moved = balancing.move([number for number in self._order if movable[self._topic_of[number]]])
+        if moved and not is_new and not self._is_better_than(loads_before, fixed):
+            self._owner, self._loads, self._holder = owner_before, loads_before, holder_before
+            self._kept_too.clear()
+
+    def _is_better_than(self, loads_before: Sequence[int], fixed: Container[int]) -> bool:
+        """Whether the group is better balanced now, without members that nothing can change for."""
         loose = [position for position in range(len(self._loads)) if position not in fixed]
-        if moved and not is_new:
-            after = _unevenness(self._loads[position] for position in loose)
-            if after >= _unevenness(loads_before[position] for position in loose):
-                self._owner, self._loads, self._holder = owner_before, loads_before, holder_before
-                self._kept_too.clear()
+        after = _unevenness(self._loads[position] for position in loose)
+        return after < _unevenness(loads_before[position] for position in loose)
 
     def _fixed(self, movable: Sequence[bool]) -> set[int]:
         """Members that can neither give nor take: they have all that they can have, and no other member can have it."""
@@ -255,7 +258,7 @@ class _Balancing:
         while True:
             moved = False
             for number in numbers:
-                if self._is_balanced():
+                if self.is_balanced():
                     break
                 load = loads[owners[number]]
                 taker = older.get(number)
@@ -271,7 +274,8 @@ class _Balancing:
                 return moved_any
             moved_any = True
 
-    def _is_balanced(self) -> bool:
+    def is_balanced(self) -> bool:
+        """Whether no topic is uneven."""
         if self._checked != self._version:
             self._checked = self._version
             if self._uneven is None or not self._is_uneven(self._uneven):

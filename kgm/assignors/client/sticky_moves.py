@@ -31,7 +31,10 @@ class Movements:
         moved = self._pair_of.get(number)
         source = owner if moved is None else moved[0]
         opposite = pairs.get((taker, source))
-        return number if opposite is None else opposite.first()
+        return number if opposite is None else self._first(opposite)
+
+    def _first(self, moved: PartitionHashSet) -> int:
+        return moved.first()
 
     def record(self, number: int, owner: int, taker: int) -> None:
         """A partition moves; several moves of one partition count as one from its first owner."""

@@ -1,17 +1,29 @@
 """The assignors of client libraries other than Java's, by library and by the name that groups have for them.
 
-One file for each library, which names the version and the type that it follows. An assignor that gives something else
-in each run of the same program has no place here. `tests/assignors/libraries` holds each against the library itself.
+One file for each library, which names the version and the type that it follows. Where a library follows the order of
+Go maps, `GroupSpec.map_order` is one choice of it, and learns whether it decides. `tests/assignors/libraries` holds
+each against the library itself.
 
 - `order`: how Go and Python sort; `leader_topics`: what both JavaScript libraries do alike; `python_sticky`: the
-  algorithm of both Python libraries"""
+  algorithm of both Python libraries
+- `franz_go_sticky`, `franz_go_repair`, `sarama_sticky`; `cooperative`: what they do alike"""
 
 from collections.abc import Callable
 from typing import Final
 
 from kgm.assignors.client import librdkafka
 from kgm.assignors.contract import Assigned, GroupSpec
-from kgm.assignors.libraries import aiokafka, franz_go, kafka_go, kafka_python, kafkajs, platformatic, sarama
+from kgm.assignors.libraries import (
+    aiokafka,
+    franz_go,
+    franz_go_sticky,
+    kafka_go,
+    kafka_python,
+    kafkajs,
+    platformatic,
+    sarama,
+    sarama_sticky,
+)
 from kgm.model.client_library import (
     AIOKAFKA,
     FRANZ_GO,
@@ -27,8 +39,18 @@ Assignor = Callable[[GroupSpec], Assigned]
 
 ASSIGNORS: Final[dict[str, dict[str, Assignor]]] = {
     LIBRDKAFKA: librdkafka.ASSIGNORS,
-    FRANZ_GO: {"range": franz_go.assign_range, "roundrobin": franz_go.assign_round_robin},
-    SARAMA: {"range": sarama.assign_range, "roundrobin": sarama.assign_round_robin},
+    FRANZ_GO: {
+        "range": franz_go.assign_range,
+        "roundrobin": franz_go.assign_round_robin,
+        "sticky": franz_go_sticky.assign_sticky,
+        "cooperative-sticky": franz_go_sticky.assign_cooperative_sticky,
+    },
+    SARAMA: {
+        "range": sarama.assign_range,
+        "roundrobin": sarama.assign_round_robin,
+        "sticky": sarama_sticky.assign_sticky,
+        "cooperative-sticky": sarama_sticky.assign_cooperative_sticky,
+    },
     KAFKA_GO: {"range": kafka_go.assign_range, "roundrobin": kafka_go.assign_round_robin},
     KAFKAJS: {"roundrobin": kafkajs.assign_round_robin},
     PLATFORMATIC: {"roundrobin": platformatic.assign_round_robin},

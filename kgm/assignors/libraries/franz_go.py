@@ -1,8 +1,5 @@
 """The eager assignors of twmb/franz-go 1.22.3 (`group_balancer.go`) that do not heed what members own. They are Java's,
-but for the order of strings; racks only matter with its option BalanceRacks, which is off by default.
-
-Its sticky and cooperative-sticky assignors are none of these: with several topics they follow the order of a Go map,
-which differs from run to run."""
+but for the order of strings; racks only matter with its option BalanceRacks, which is off by default."""
 
 from kgm.assignors.contract import Assigned, GroupSpec
 from kgm.assignors.libraries.order import static_first, utf8_key

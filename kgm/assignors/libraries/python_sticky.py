@@ -7,7 +7,7 @@ topics and name them in the same order; otherwise by topic, those with the fewes
 could go back instead of another one that has moved, they take any that the hashes of this process put first; here it is
 the one that moved first.)"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from kgm.assignors.client.sticky_claims import NO_GENERATION, Racks
 from kgm.assignors.client.sticky_general import GeneralBuilder, fewest_subscribers_first, largest_first
@@ -23,7 +23,7 @@ def sticky_owners(
     """The topics, and for each partition the position of the member that gets it. generation_of: in which a member says
     that it got its partitions. gives_back: see `GeneralBuilder`."""
     layout, members = client_layout(group, utf8_key), group.members
-    claimed = _claimants(members, layout, generation_of)
+    claimed = claimants(members, layout, generation_of)
     owner = [NO_OWNER if not those else those[0][1] for those in claimed]
     older = {number: those[1][1] for number, those in enumerate(claimed) if len(those) > 1}
     subscribed = layout.subscribed(members)
@@ -42,7 +42,7 @@ def sticky_owners(
     return layout, builder.build()
 
 
-def _claimants(
+def claimants(
     members: Sequence[MemberSpec], layout: Layout, generation_of: Callable[[MemberSpec], int]
 ) -> list[list[tuple[int, int]]]:
     """For each partition who claims it, the newest first: (generation, position). The first of a generation counts."""
@@ -63,17 +63,24 @@ def _order(
     is_new = not any(member.owned for member in members)
     if is_new or any(len(topics) < len(layout.topics) for topics in subscribed) or len({*known}) > 1:
         return by_topic
+    order = from_fullest(members, owner, older, range(layout.total))
+    taken = set(order)
+    return [*order, *(number for number in by_topic if number not in taken)]
+
+
+def from_fullest(
+    members: Sequence[MemberSpec], owner: Sequence[int], older: Container[int], places: Sequence[int]
+) -> list[int]:
+    """The partitions that have an owner, one at a time from the member that has most: those with an older claim first,
+    then the last by their places."""
     queues: list[list[int]] = [[] for _ in members]
     for number, position in enumerate(owner):
         if position != NO_OWNER:
             queues[position].append(number)
     for queue in queues:
-        queue.sort(key=lambda number: (number in older, number))
+        queue.sort(key=lambda number: (number in older, places[number]))
     ids = sorted(range(len(members)), key=lambda position: utf8_key(members[position].member_id), reverse=True)
-    rank = {position: place for place, position in enumerate(ids)}
-    order = largest_first(queues, rank)
-    taken = set(order)
-    return [*order, *(number for number in by_topic if number not in taken)]
+    return largest_first(queues, {position: place for place, position in enumerate(ids)})
 
 
 def no_generation(member: MemberSpec) -> int:

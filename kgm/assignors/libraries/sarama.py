@@ -1,8 +1,5 @@
 """The assignors of IBM/sarama 1.61.1 (`balance_strategy.go`) that give the same in each run. They sort members by
-member id, whether static or not.
-
-Its sticky and cooperative-sticky assignors are none of these: they follow the order of Go maps, which differs from run
-to run."""
+member id, whether static or not."""
 
 from kgm.assignors.contract import Assigned, GroupSpec
 from kgm.assignors.libraries.order import by_id, utf8_key

@@ -6,10 +6,11 @@ client is the more likely one."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from kgm.assignors import MemberSpec, has_assignor
+from kgm.assignors.map_order import MapOrder
 from kgm.clients.table import SAME_ASSIGNOR
 from kgm.coordinator.contract.broker_version import BrokerVersion, behavior_of
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
@@ -31,10 +32,11 @@ LeaderAssignor: TypeAlias = "Callable[[str, Sequence[MemberSpec], Mapping[str, i
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PossibleLeader:
     """One that may lead the group. what: who it is and what it depends on, in words; assign: how it assigns, None as
-    Kafka's Java client does."""
+    Kafka's Java client does. map_order: learns whether the order of a Go map decides what it has assigned."""
 
     what: str
     assign: LeaderAssignor | None
+    map_order: MapOrder = field(default_factory=MapOrder)
 
 
 def possible_leaders(group: GroupSnapshot, removed_member_ids: Collection[str]) -> list[PossibleLeader]:
@@ -47,13 +49,11 @@ def possible_leaders(group: GroupSnapshot, removed_member_ids: Collection[str]) 
             leaders.append(PossibleLeader(what="a Java consumer", assign=None))
             continue
         kinds = _has_scala_maps(group) if library in _BY_BROKER else [False]
-        leaders += [
-            PossibleLeader(
-                what=f"a {library} consumer" + (f" on {_BROKERS[kind]}" if len(kinds) > 1 else ""),
-                assign=_of_library(group, library, has_scala_maps=kind),
-            )
-            for kind in kinds
-        ]
+        for kind in kinds:
+            what = f"a {library} consumer" + (f" on {_BROKERS[kind]}" if len(kinds) > 1 else "")
+            order = MapOrder()
+            assign = _of_library(group, library, has_scala_maps=kind, map_order=order)
+            leaders.append(PossibleLeader(what=what, assign=assign, map_order=order))
     return leaders
 
 
@@ -75,13 +75,16 @@ def _libraries(group: GroupSnapshot, removed_member_ids: Collection[str]) -> lis
     return sorted(found or {JAVA}, key=lambda name: (name != JAVA, name))
 
 
-def _of_library(group: GroupSnapshot, library: str, *, has_scala_maps: bool) -> LeaderAssignor:
+def _of_library(
+    group: GroupSnapshot, library: str, *, has_scala_maps: bool, map_order: MapOrder
+) -> LeaderAssignor:  # fmt: skip
     listed = [member.member_id for member in group.in_listed_order().members]
     capacity = (scala_map_capacity(listed) if has_scala_maps else map_capacity(listed)) or DEFAULT_CAPACITY
 
     def assign(assignor: str, members: Sequence[MemberSpec], topics: Mapping[str, int]) -> Assignment:
         return assigned(
-            assignor, members, topics, library, capacity, has_scala_maps=has_scala_maps, leader=group.leader
+            assignor, members, topics, library, capacity, has_scala_maps=has_scala_maps, leader=group.leader,
+            map_order=map_order,
         )  # fmt: skip
 
     return assign

@@ -54,6 +54,12 @@ def preview_moves(
     if expected.moves is None:
         return expected
     expected = replace(expected, notes=(*expected.notes, *_doubts(group)))
+    if first.map_order.decides:
+        note = (
+            f"the expected moves are one possibility of many: {first.what} leads the group, whose {group.assignor} "
+            "follows the order of a Go map, which differs from run to run"
+        )
+        expected = replace(expected, notes=(*expected.notes, note))
     for other in others:
         if expected_moves(group, removed_member_ids, leader=other.assign).moves != expected.moves:
             note = (

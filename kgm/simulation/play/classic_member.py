@@ -7,6 +7,7 @@ from kgm.assignors import is_cooperative
 from kgm.coordinator.contract.outcome import Request
 from kgm.java.hash_map import DEFAULT_CAPACITY
 from kgm.model.assignment import Partitions, less
+from kgm.model.client_library import FRANZ_GO
 from kgm.model.errors import ErrorCode, error_name
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.heartbeat_response import HeartbeatResponse
@@ -111,9 +112,11 @@ class ScriptedClassicMember(ScriptedMember):
 
     @property
     def claims(self) -> tuple[Partitions, int] | None:
-        """What it was assigned last, and in which generation, as StickyAssignor says it in the user data."""
+        """What it was assigned last, and in which generation, as StickyAssignor says it in the user data. franz-go has
+        forgotten it when it joins."""
         was_assigned = self.remembered_generation != NO_GENERATION
-        return (self.remembered, self.remembered_generation) if was_assigned else None
+        claimed = {} if self.spec.assigner(self.assignor) == FRANZ_GO else self.remembered
+        return (claimed, self.remembered_generation) if was_assigned else None
 
     def _on_join(self, response: JoinGroupResponse) -> None:
         match response.error_code:
@@ -170,6 +173,7 @@ class ScriptedClassicMember(ScriptedMember):
                 group.listing_capacity or DEFAULT_CAPACITY,
                 has_scala_maps=world.behavior.has_scala_maps,
                 leader=self.member_id,
+                map_order=world.map_order,
                 cache=world.cache,
                 has_user_data=group.has_user_data,
             )

@@ -10,10 +10,11 @@ from typing import NamedTuple, TypeVar
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_cooperative, is_known
 from kgm.assignors.client.librdkafka import with_metadata_order
 from kgm.assignors.contract import Assigned
+from kgm.assignors.map_order import MapOrder
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_order
 from kgm.java.scala_map import grown_scala_capacity, scala_map_order
 from kgm.model.assignment import Partitions
-from kgm.model.client_library import LIBRDKAFKA
+from kgm.model.client_library import LIBRDKAFKA, SARAMA
 from kgm.model.errors import RefusedError
 from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.protocol.messages.join_group_response import JoinGroupResponseMember
@@ -144,12 +145,16 @@ def assignments(
     *,
     has_scala_maps: bool = False,
     leader: str | None = None,
+    map_order: MapOrder | None = None,
     cache: SubscriptionCache | None = None,
     has_user_data: bool = False,
 ) -> dict[str, bytes]:
     """The encoded assignments that a leader sends in its SyncGroup, by member id. has_user_data: as of
     `assignment_user_data`; other parameters, and errors, as of `assigned`."""
-    found = assigned(assignor, members, topics, library, least_capacity, has_scala_maps=has_scala_maps, leader=leader)
+    found = assigned(
+        assignor, members, topics, library, least_capacity, has_scala_maps=has_scala_maps, leader=leader,
+        map_order=map_order,
+    )  # fmt: skip
     encode = (SubscriptionCache() if cache is None else cache).encode_assignment
     data = assignment_user_data(assignor, library, is_seen=has_user_data)
     return {member_id: encode(partitions, data) for member_id, partitions in found.items()}
@@ -164,9 +169,10 @@ def assigned(
     *,
     has_scala_maps: bool = False,
     leader: str | None = None,
+    map_order: MapOrder | None = None,
 ) -> Assigned:
     """What a leader assigns, by member id. members: as the broker lists them. library: whose assignor it is. leader:
-    its member id, if it matters. least_capacity, has_scala_maps: see `in_map_order`.
+    its member id, if it matters. least_capacity, has_scala_maps: see `in_map_order`. map_order: see `GroupSpec`.
 
     Raises RefusedError for an assignor that kgm cannot run."""
     if assignor == STREAMS_ASSIGNOR:
@@ -183,7 +189,7 @@ def assigned(
         )
     known = tuple(TopicSpec(name=name, partitions=count) for name, count in topics.items())
     listed = in_map_order(members, least_capacity, has_scala_maps=has_scala_maps)
-    spec = GroupSpec(members=tuple(listed), topics=known, leader=leader)
+    spec = GroupSpec(members=tuple(listed), topics=known, leader=leader, map_order=map_order)
     if library == LIBRDKAFKA:
         spec = with_metadata_order(spec)
     return assign(assignor, spec, library)
@@ -191,9 +197,10 @@ def assigned(
 
 def assignment_user_data(assignor: str, library: str, *, is_seen: bool = False) -> bytes | None:
     """The user data in the assignments of a leader, by which a broker takes the assignor for a custom one (the bytes
-    themselves do not matter). librdkafka's cooperative-sticky writes some, and so does the assignor of a group in whose
-    assignments there is some now (is_seen); the others write none."""
-    writes_some = is_seen or (library == LIBRDKAFKA and is_cooperative(assignor))
+    themselves do not matter). librdkafka's cooperative-sticky and sarama's sticky write some, and so does the assignor
+    of a group in whose assignments there is some now (is_seen); the others write none."""
+    of_library = is_cooperative(assignor) if library == LIBRDKAFKA else library == SARAMA and assignor == STICKY
+    writes_some = is_seen or of_library
     return encode_sticky_data({}, 0) if writes_some else None
 
 

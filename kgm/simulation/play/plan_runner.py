@@ -469,6 +469,7 @@ class PlanRunner:
             timeline=tuple(world.timeline),
             became_stable=became_stable,
             has_random_ids=self._names_are_guessed or bool(dynamic & world.drawn_member_ids),
+            follows_map_order=world.map_order.decides,
             was_empty=world.was_empty,
             took_ms=world.at_ms,
             requests=world.requests,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from kgm.assignors.map_order import MapOrder
 from kgm.coordinator.contract.outcome import Millis, Producer, Reply, Request, Ticket, TimerKey, TimerKind
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.engine import Coordinator
@@ -147,6 +148,7 @@ class World:
         self._seed = seed
         self._streams: dict[str, RandomStream] = {}
         self.id_chance = random.Random(seed + "/ids")  # noqa: S311
+        self.map_order = MapOrder(random.Random(seed + "/maps").shuffle)  # noqa: S311
         self.timing = timing(self.chance, heartbeat_interval_ms, group.sessions_ms()[0])
         self.clock = VirtualClock(START_MS)
         self.cache = SubscriptionCache()

@@ -147,6 +147,11 @@ def _open(group: StartingGroup, draws: Sequence[Draw]) -> list[str]:
             "members that start get random ids (member ids of dynamic members, instance ids without a pattern); "
             f"with {group.assignor} the assignment depends on the order of the ids"
         )
+    if any(draw.follows_map_order for draw in draws):
+        texts.append(
+            "who gets which partition depends on the order of a Go map, which differs from run to run: so does "
+            f"{group.assignor} of franz-go and sarama"
+        )
     if any(draw.refused_joins for draw in draws) and group.protocol is GroupProtocol.CLASSIC:
         texts.append("a refused member is assumed to stay away, although a client may try again")
     return texts

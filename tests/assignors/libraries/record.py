@@ -5,10 +5,25 @@ from __future__ import annotations
 import json
 import sys
 
-from tests.assignors.libraries.cases import PAIRS, RECORDED, cases_of, without_empty
+from tests.assignors.groups import Answer, Case
+from tests.assignors.libraries.cases import BY_MAP_ORDER, PAIRS, RECORDED, answers, cases_of, without_empty
 from tests.assignors.libraries.oracle import VERSIONS, LibraryOracle
 
 EACH = 50
+
+
+#: Cases of what follows the order of Go maps have so many orders at most, and are asked so often.
+MOST_ORDERS, ASKED = 60, 12
+
+
+def _line(case: Case, expected: Answer | list[Answer]) -> str:
+    return json.dumps({**case, "expected": expected}, separators=(",", ":"))
+
+
+def _distinct(oracle: LibraryOracle, case: Case) -> list[Answer]:
+    """What the library answers when it is asked again and again."""
+    found = {json.dumps(without_empty(oracle.ask(case)["assignment"], case), sort_keys=True) for _ in range(ASKED)}
+    return [json.loads(each) for each in sorted(found)]
 
 
 def main(names: list[str]) -> None:
@@ -19,12 +34,17 @@ def main(names: list[str]) -> None:
         for _, assignor in [pair for pair in PAIRS if pair[0] == library]:
             answered: list[str] = []
             for case in cases_of(library, assignor, 0, EACH * 4):
+                if len(answered) == EACH:
+                    break
+                if (library, assignor) in BY_MAP_ORDER:
+                    if answers(case, MOST_ORDERS) is not None:
+                        answered.append(_line(case, _distinct(oracle, case)))
+                    continue
                 said = oracle.ask(case)
-                if "error" not in said and len(answered) < EACH and other.ask(case) == said:
-                    expected = without_empty(said["assignment"], case)
-                    answered.append(json.dumps({**case, "expected": expected}, separators=(",", ":")))
+                if "error" not in said and other.ask(case) == said:
+                    answered.append(_line(case, without_empty(said["assignment"], case)))
             if len(answered) < EACH:
-                raise SystemExit(f"{library} {assignor} has answered {len(answered)} cases only: {said}")
+                raise SystemExit(f"{library} {assignor} has answered {len(answered)} cases only")
             lines += answered
         oracle.close()
         other.close()

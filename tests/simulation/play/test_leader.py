@@ -7,6 +7,7 @@ from kgm.protocol.messages.join_group_response import JoinGroupResponseMember
 from kgm.protocol.subscription import Subscription, encode_subscription
 from kgm.simulation.play.leader import (
     SubscriptionCache,
+    assignment_user_data,
     assignments,
     decode_sticky_data,
     encode_sticky_data,
@@ -84,3 +85,13 @@ def test_the_broker_lists_members_as_its_hash_map_does():
     assert listed == [
         ["zeta", "alpha", "mike", "kilo"][position] for position in map_order(["zeta", "alpha", "mike", "kilo"])
     ]
+
+
+@pytest.mark.parametrize(
+    ("library", "writing"),
+    [("java", set()), ("franz-go", set()), ("sarama", {"sticky"}), ("librdkafka", {"cooperative-sticky"})],
+)
+def test_whose_assignments_carry_user_data(library, writing):
+    """sarama's StickyAssignorUserDataV1 (1.61.1), and librdkafka's sticky data."""
+    found = {name for name in ("sticky", "cooperative-sticky") if assignment_user_data(name, library) is not None}
+    assert found == writing

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kgm.model.client_library import ClientLibrary, stated_library
-from kgm.simulation.bounce import simulate
+from kgm.simulation.bounce import Simulation, simulate
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop, WhatIf
 from tests.clients.recorded_groups import described
 from tests.simulation.groups import DYNAMIC, STATIC, made_up
@@ -50,6 +50,29 @@ def test_a_rebalance_of_another_library_is_never_exact_and_names_it(library):
 def test_a_static_restart_with_range_does_not_depend_on_the_library(library):
     back = played(described(library), bounce=ALL, rolling=Rolling())
     assert (back.exact, back.typical.rebalances, back.typical.moved_partitions) == (True, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("library", "assignor", "decides"),
+    [
+        ("sarama", "sticky", True), ("sarama", "cooperative-sticky", True),
+        ("franz-go", "sticky", False), ("franz-go", "cooperative-sticky", False),
+    ],
+)  # fmt: skip
+def test_who_gets_what_may_depend_on_the_order_of_a_go_map(library, assignor, decides):
+    """How many partitions move does not: those of the member that goes. franz-go takes topics in that order, and there is
+    one. Its sticky (1.22.3) assigns everything again, to the other two in turn: of 0, 3, 6, 9 and 1, 4, 7, 10 and 2, 5, 8,
+    11, only 4 and 10, 5 and 11 stay."""
+    group = of_library(library, assignor)
+    gone = played(group, scale_in=("member-1",))
+    is_new = (library, assignor) == ("franz-go", "sticky")
+    assert not gone.exact
+    assert (gone.ranges.moved_partitions.min, gone.ranges.moved_partitions.max) == ((8, 8) if is_new else (4, 4))
+    assert said(gone, "depends on the order of a Go map") is decides
+    simulation = Simulation.of(group, Plan(scale_in=("member-1",)))
+    draws = simulation.play(6)
+    assert {draw.follows_map_order for draw in draws} == {decides}
+    assert (len({str(draw.final_assignment) for draw in draws}) > 1) is decides
 
 
 def of_three(library, assignor, *owned, static=True):

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from kgm.assignors import LIBRARIES, GroupSpec, MemberSpec, TopicSpec, assign, has_assignor
+from kgm.assignors.map_order import MapOrder
 from kgm.clients.table import CLIENTS
 from kgm.model.client_library import PLAYED, stated_library
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
@@ -93,12 +94,15 @@ def a_member_id(chance, instance_id):
     return f"{instance_id or 'c'}-{chance.getrandbits(64):016x}"
 
 
-def rebalanced(members, topics, assignor, library, generation):
+def rebalanced(members, topics, assignor, library, generation, chance):
     """The members after a rebalance that one of them has led: their assignors are held against the libraries' own
     (tests/assignors). members: as the broker lists them."""
     leader = members[generation % len(members)].member_id
     for _ in range(4):
-        given = assign(assignor, GroupSpec(members=tuple(members), topics=tuple(topics), leader=leader), library)
+        group = GroupSpec(
+            members=tuple(members), topics=tuple(topics), leader=leader, map_order=MapOrder(chance.shuffle)
+        )  # fmt: skip
+        given = assign(assignor, group, library)
         before, members = members, [replace(one, owned=given[one.member_id], generation=generation) for one in members]
         if assignor != "cooperative-sticky" or [one.owned for one in before] == [one.owned for one in members]:
             break
@@ -121,7 +125,7 @@ def test_groups_with_a_history_are_never_called_different(library, assignor):
             kind = "dynamic"
         members = [a_member(chance, place, kind, names) for place in range(chance.randint(1, 7))]
         for generation in range(1, chance.randint(2, 6)):
-            members = rebalanced(in_map_order(members), topics, assignor, library, generation)
+            members = rebalanced(in_map_order(members), topics, assignor, library, generation, chance)
             shown = []
             # Brokers list them in the order of a hash map, which Java's leaders make again from any order.
             is_listed = library == "platformatic"

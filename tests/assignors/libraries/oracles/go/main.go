@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -87,10 +88,31 @@ func ofKafkaGo(one *groupCase) (assignment, error) {
 func ofSarama(one *groupCase) (assignment, error) {
 	strategies := map[string]sarama.BalanceStrategy{
 		"range": sarama.NewBalanceStrategyRange(), "roundrobin": sarama.NewBalanceStrategyRoundRobin(),
+		"sticky": sarama.NewBalanceStrategySticky(), "cooperative-sticky": sarama.NewBalanceStrategyCooperativeSticky(),
 	}
 	members, wanted := map[string]sarama.ConsumerGroupMemberMetadata{}, map[string]bool{}
 	for _, member := range one.Members {
-		members[member.MemberID] = sarama.ConsumerGroupMemberMetadata{Topics: member.Topics}
+		metadata := sarama.ConsumerGroupMemberMetadata{Version: 1, Topics: member.Topics}
+		generation := int32(-1)
+		if member.Generation != nil {
+			generation = *member.Generation
+		}
+		switch {
+		case one.Assignor == "cooperative-sticky":
+			for topic, partitions := range member.Owned {
+				owned := &sarama.OwnedPartition{Topic: topic, Partitions: partitions}
+				metadata.OwnedPartitions = append(metadata.OwnedPartitions, owned)
+			}
+			metadata.UserData = binary.BigEndian.AppendUint32(nil, uint32(generation))
+		case one.Assignor == "sticky" && member.Owned != nil:
+			// What it was assigned, as its leader wrote it then.
+			data, err := strategies["sticky"].AssignmentData(member.MemberID, member.Owned, generation)
+			if err != nil {
+				return nil, err
+			}
+			metadata.UserData = data
+		}
+		members[member.MemberID] = metadata
 		for _, topic := range member.Topics {
 			wanted[topic] = true
 		}
