@@ -64,7 +64,7 @@ def read_manifest(directory: Place) -> Manifest:
         raise UsageError(f"{directory} is not a directory") from None
     except FileNotFoundError:
         raise MissingFileError(
-            f"{directory} holds no built history: {file} does not exist",
+            f"{directory} holds no built history: there is no {BUILDS}/*.json",
             hint=f"build it: kgm history build --source segments:DIR --out {directory}",
         ) from None
     except ValueError as error:

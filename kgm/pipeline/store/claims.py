@@ -53,7 +53,7 @@ class Claim:
     def renew(self) -> None:
         """Until it is given back. A failure is no matter: the next one may succeed."""
         while not self._stop.wait(_RENEW_S):
-            with suppress(KgmError):
+            with suppress(KgmError, OSError):
                 if self.path.exists():
                     self.put()
 
@@ -74,7 +74,7 @@ def claimed(store: Place, what: str, writer: str) -> Iterator[Claim]:
             claim._stop.set()  # noqa: SLF001
             thread.join()
     finally:
-        with suppress(KgmError):
+        with suppress(KgmError, OSError):
             claim.path.unlink(missing_ok=True)
         _held.discard(writer)
 
