@@ -72,12 +72,12 @@ class _Capture:
     progress: CaptureProgress = field(default_factory=CaptureProgress)
 
     def run(self, *, once: bool, every_s: float, most_records: int | None, stop: Event) -> CaptureProgress:
-        from kgm.pipeline import sources
-
         bronze = Bronze.of(self.store)
         bronze.publish()
         bronze.sweep(self.claim.path.stat().st_mtime_ns)
         if self.source.is_dump:
+            from kgm.pipeline import sources
+
             target = self.target(bronze, bronze.spans)
             self.add(bronze, None, self.of_frame(target, sources.read(self.engine.spark(), self.source)), {})
             return self.progress

@@ -40,10 +40,10 @@ def write_table(table: pa.Table, path: Place) -> None:
 @contextmanager
 def writing(path: Place, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
     """A writer of a file that counts only when something else names it: what it has after a failure is no file. In a
-    directory it is there as a whole, for readers that do not ask what counts."""
+    directory it is hidden until it is whole, from readers that do not ask what counts."""
     if not isinstance(path, RemotePath):
         path.parent.mkdir(parents=True, exist_ok=True)
-        made = path.with_name(f"{path.name}{UNFINISHED}")
+        made = path.with_name(f".{path.name}{UNFINISHED}")
         with pq.ParquetWriter(made, schema, compression=CODEC) as writer:
             yield writer
         made.replace(path)

@@ -16,7 +16,7 @@ def put(path: Place, data: bytes) -> None:
         path.write_bytes(data)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = path.with_name(f"{path.name}.{os.getpid()}-{next(_numbers)}{UNFINISHED}")
+    made = path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}{UNFINISHED}")
     with made.open("wb") as file:
         file.write(data)
         file.flush()

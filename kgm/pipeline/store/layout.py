@@ -91,7 +91,7 @@ class Store:
             path.unlink(missing_ok=True)
         layers = ("carry",) if self.delta else ("bronze/bad", "silver", "gold", "carry")
         for layer in layers:
-            for path in self.tables.joinpath(*layer.split("/")).rglob("p*.parquet*"):
+            for path in self.tables.joinpath(*layer.split("/")).rglob("*p?????-b*.parquet*"):
                 name = "/".join(below(self.path, path))
                 number = path.name.split("-")[1][1:]
                 if name not in named and number.isdecimal() and int(number) < manifest.number:
