@@ -1,6 +1,6 @@
 """Stores in directories that an older kgm wrote: read as they are, and taken over by the first capture or build.
 
-`tests/data/older-stores` has two that it wrote, without Spark: two builds of 45 commits, a capture of 5 more, and the
+`tests/data/older-stores` has two that kgm 3033bed9 wrote, without Spark: two builds, a capture of 5 more commits, and the
 log of 50 commits that it read."""
 
 import fcntl
