@@ -11,7 +11,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from kgm.history.places.remote_path import RemotePath
+from kgm.history.places.remote_path import Place, RemotePath, below
 from tests.kafka.broker import free_ports
 from tests.kafka.process import Child
 from tests.waiting import until
@@ -75,6 +75,6 @@ def upload(folder: Path, to: RemotePath) -> None:
             to.joinpath(*path.relative_to(folder).parts).write_bytes(path.read_bytes())
 
 
-def keys(directory: RemotePath) -> list[str]:
+def keys(directory: Place) -> list[str]:
     """The files below a place."""
-    return [str(path.relative_to(directory)) for path in directory.rglob("*")]
+    return ["/".join(below(directory, path)) for path in directory.rglob("*") if path.is_file()]

@@ -11,7 +11,7 @@ from kgm.history.causes.session_timeouts import SessionLookup, no_session
 from kgm.history.derive import derive
 from kgm.history.folders import TOPIC, Reading, folders, raw_table
 from kgm.history.places.parquet import dataset, failures_of
-from kgm.history.places.remote_path import Place, RemotePath, check_is_directory
+from kgm.history.places.remote_path import Place, check_is_directory
 from kgm.history.schema import RAW
 from kgm.history.store.commit_log import each_once
 from kgm.history.store.sink_files import counted_files
@@ -132,7 +132,7 @@ def raw_of_files(files: Sequence[Place], directory: Place, *, partition: int | N
     if without:
         raise _without(directory, *without)
     rows = pa.Table.from_arrays(columns, schema=RAW).sort_by([("partition", "ascending"), ("offset", "ascending")])
-    return each_once(rows) if isinstance(directory, RemotePath) else rows
+    return each_once(rows)
 
 
 def _without(directory: Place, *names: str) -> UsageError:

@@ -4,16 +4,12 @@ Nothing is decoded or inferred here: a job reads, passes Arrow batches to a func
 Spark, and writes what it returns. PySpark comes with the extra `spark`, and nothing else in kgm imports it; importing
 this package does not.
 
-`capture` takes records from a source (`sources`) into DIR/bronze/raw, in commits: each is written to a staging
-directory and moved into place by one rename (`bronze`). What kgm itself reads it takes in slices of partitions, by this
-process or by Spark's workers (`taking`); Spark's own Kafka source is a streaming query, whose batches are commits under
-a name that it gives them, so one that is done again after a crash finds its commit there. A record is in the store
+`capture` takes records from a source (`sources`) into DIR/bronze/raw, in commits. What kgm itself reads it takes in
+slices of partitions, by this process or by Spark's workers (`taking`); Spark reads the rest. A record is in the store
 once, by cluster, partition and offset, however sources overlap. `build` gives each partition of `__consumer_offsets`
 with something new to a worker, which runs `kgm.history.derive` on it from where the last build stopped
-(`partition_work`); all records of a group are in one partition, so nothing is shuffled. The tables of a build have a
-directory of their own, and are used from the rename on that lets `current` point to it (`layout`): whatever is
-killed, a reader of any file of DIR/silver or DIR/gold sees one whole build. A store that a URI names has neither
-renames nor links: `remote`."""
+(`partition_work`); all records of a group are in one partition, so nothing is shuffled. Where it all goes, and why
+nothing is lost or half there whatever is killed: `store`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,7 +17,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from kgm.history.causes.session_timeouts import GivenSessions
-from kgm.history.places.remote_path import Place, RemotePath
+from kgm.history.places.remote_path import Place
 from kgm.model.errors import UsageError
 from kgm.pipeline import session
 from kgm.pipeline.options import BuildReport, CaptureProgress, Source, SourceKind, SparkOptions, StoreFormat
@@ -75,13 +71,6 @@ def capture(
         raise UsageError(f"{source} is a dump and cannot be followed", hint="use --once")
     if not source.is_live:
         source.directory()  # before a store is made and Spark started for nothing
-    if isinstance(out, RemotePath):
-        from kgm.pipeline.remote import capturing as remote_capturing
-
-        return remote_capturing.capture(
-            out, source, options=options or SparkOptions(), once=once, format=format, cluster=cluster, every_s=every_s,
-            most_records=most_records, stop=stop, on_batch=on_batch,
-        )  # fmt: skip
     from kgm.pipeline import capturing
 
     return capturing.capture(
@@ -104,29 +93,17 @@ def build(
     captured = None
     if source is not None:
         captured = capture(out, source, options=options, once=True, format=format, cluster=cluster)
-    if isinstance(out, RemotePath):
-        from kgm.pipeline.remote import building as remote_building
+    from kgm.pipeline import building
 
-        report = remote_building.build(
-            out, options=options or SparkOptions(), format=format, cluster=cluster, from_scratch=from_scratch,
-            sessions=sessions,
-        )  # fmt: skip
-    else:
-        from kgm.pipeline import building
-
-        report = building.build(
-            out, options=options or SparkOptions(), format=format, cluster=cluster, from_scratch=from_scratch,
-            sessions=sessions,
-        )  # fmt: skip
+    report = building.build(
+        out, options=options or SparkOptions(), format=format, cluster=cluster, from_scratch=from_scratch,
+        sessions=sessions,
+    )  # fmt: skip
     return replace(report, captured=captured)
 
 
 def read(out: Place, table: str, spark: "SparkSession") -> "DataFrame":
     """A table of a built store, by its name in `kgm.history.schema.TABLES`. Raises NotFoundError."""
-    if isinstance(out, RemotePath):
-        from kgm.pipeline.remote import building as remote_building
-
-        return remote_building.read(out, table, spark)
     from kgm.pipeline import building
 
     return building.read(out, table, spark)

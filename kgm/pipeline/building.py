@@ -1,122 +1,125 @@
 """From the raw records of a store to its tables, one task for each partition with something new."""
 
-import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
+import pyarrow as pa
 
 from kgm.history.causes.session_timeouts import GivenSessions
+from kgm.history.places.parquet import parquet_file
+from kgm.history.places.remote_path import Place
 from kgm.history.schema import TABLES
-from kgm.history.store.manifest import Manifest
-from kgm.history.store.sink_files import counted_files
-from kgm.model.errors import MissingFileError
-from kgm.pipeline import delta, layout, session, tasks
-from kgm.pipeline.bronze import Bronze
-from kgm.pipeline.layout import Store, split
+from kgm.history.store.commit_log import Commit, committed
+from kgm.history.store.manifest import Manifest, newest_build
+from kgm.history.store.tables import BuiltStore
+from kgm.pipeline import session, tasks
 from kgm.pipeline.options import BuildReport, SparkOptions, StoreFormat
-from kgm.pipeline.partition_work.derivation import BUILT, BuiltPartition, LinkedOutput, build_partition
+from kgm.pipeline.partition_work.derivation import BUILT, BuiltPartition, Output, PartitionWork, build_partition, split
 from kgm.pipeline.partition_work.planning import BuildPlan, planned
+from kgm.pipeline.store import delta, layout
+from kgm.pipeline.store.bronze import Bronze
+from kgm.pipeline.store.claims import claimed
+from kgm.pipeline.store.layout import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 def build(
-    out: Path, *, options: SparkOptions, format: StoreFormat | None, cluster: str | None,  # noqa: A002
+    out: Place, *, options: SparkOptions, format: StoreFormat | None, cluster: str | None,  # noqa: A002
     from_scratch: bool, sessions: GivenSessions | None,
 ) -> BuildReport:  # fmt: skip
     """See `kgm.pipeline.build`."""
     store = layout.opened(out, format=format, cluster=cluster, create=False)
-    with store.locked("build"):
-        before = store.manifest()
-        number = _next_number(store, before)
+    with claimed(out, "build", store.writer) as claim:
+        newest = newest_build(out)
+        before = None if newest is None else newest[1]
+        number = 1 if before is None else before.number + 1
 
-        def output(partition: int, goes_on: bool) -> LinkedOutput:  # noqa: FBT001
-            old = store.build_path(before.number) if goes_on and before is not None else None
-            return LinkedOutput(partition=partition, number=number, build=store.build_path(number), before=old)
+        def output(partition: int, goes_on: bool) -> Output:  # noqa: FBT001
+            old = layout.files_of_partition(before, partition) if goes_on and before is not None else {}
+            return Output(
+                store=out, tables=store.tables, partition=partition, number=number, writer=store.writer, before=old
+            )
 
-        plan = planned(Bronze.of(store).spans.items(), before, output, from_scratch=from_scratch, sessions=sessions)
-        if before is not None and not plan.works:
-            return plan.report((), before)
-        done = _carried_out(store, number, before, plan, options)
-        manifest = _finished(store, number, before, plan)
+        spans = Bronze.of(store).spans.items()
+        plan = planned(spans, before, output, from_scratch=from_scratch, sessions=sessions)
+        if newest is not None and not plan.works:
+            store.show(*newest)  # which the build itself may not have come to
+            return plan.report((), newest[1])
+        done = [BuiltPartition.of_json(text) for text in _on_spark(options, plan.works)]
+        manifest = _manifest(store, number, before, plan, done)
+        claim.check()
+        if store.delta:
+            _publish(store, manifest)
+        store.finish(manifest)
+        store.sweep(manifest)
         return plan.report(done, manifest)
 
 
-def _next_number(store: Store, before: Manifest | None) -> int:
-    """A number that no build had, not even one that died: its workers may still run."""
-    builds = store.build_path(0).parent
-    numbers = [int(path.name) for path in builds.iterdir() if path.name.isdecimal()] if builds.is_dir() else []
-    return max([*numbers, before.number if before is not None else 0]) + 1
+def _on_spark(options: SparkOptions, works: Sequence[PartitionWork]) -> list[str]:
+    return tasks.each(session.start(options), build_partition, works) if works else []
 
 
-def _carried_out(
-    store: Store, number: int, before: Manifest | None, plan: BuildPlan, options: SparkOptions
-) -> list[BuiltPartition]:
-    """Write every file of the build."""
-    built = store.build_path(number)
-    for name in (*BUILT, "carry"):
-        built.joinpath(*split(name)).mkdir(parents=True)
-    if before is not None:
-        _link_rest(store.build_path(before.number), built, {work.partition for work in plan.works})
-    if not plan.works:
-        return []
-    done = tasks.each(session.start(options), build_partition, plan.works)
-    return [BuiltPartition.of_json(text) for text in done]
-
-
-def _link_rest(before: Path, built: Path, touched: set[int]) -> None:
-    """Link the files of partitions without anything new."""
-    for name in (*BUILT, "carry"):
-        for path in before.joinpath(*split(name)).glob("p*.parquet"):
-            if int(path.name[1:].partition("-")[0]) not in touched:
-                os.link(path, built.joinpath(*split(name), path.name))
-
-
-def _finished(store: Store, number: int, before: Manifest | None, plan: BuildPlan) -> Manifest:
-    built = store.build_path(number)
-    if store.delta:
-        _publish(store, built)
-    partitions = {**(before.partitions if before is not None else {}), **plan.progress}
-    rows = {name: _count(counted_files(built.joinpath(*split(name)))) for name in BUILT}
-    manifest = Manifest(
-        number=number, format=store.format, cluster=store.cluster, partitions=partitions, rows=rows
+def _manifest(
+    store: Store, number: int, before: Manifest | None, plan: BuildPlan, done: list[BuiltPartition]
+) -> Manifest:
+    """What was built, and what stays of the last build."""
+    files: dict[str, dict[str, int]] = {name: {} for name in (*BUILT, "carry")}
+    touched = {each.partition for each in done}
+    for partition in () if before is None else before.partitions.keys() - touched:
+        _add(files, layout.files_of_partition(before, partition) if before is not None else {})
+    for each in done:
+        _add(files, each.files)
+    return Manifest(
+        number=number, format=store.format, cluster=store.cluster, rows=layout.counts_of(files), files=files,
+        partitions={**(before.partitions if before is not None else {}), **plan.progress},
     )  # fmt: skip
-    store.finish(manifest)
-    return manifest
 
 
-def _count(files: Sequence[Path]) -> int:
-    return sum(pq.read_metadata(path).num_rows for path in files)
+def _add(files: dict[str, dict[str, int]], more: Mapping[str, Mapping[str, int]]) -> None:
+    for name, each in more.items():
+        files.setdefault(name, {}).update(each)
 
 
-def _publish(store: Store, built: Path) -> None:
-    """Publish the build's files as Delta tables. Their names have the build's number, so none is written twice."""
+def _publish(store: Store, manifest: Manifest) -> None:
+    """Make the build's files Delta tables."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     for name in BUILT:
-        table = store.table(name)
-        table.mkdir(parents=True, exist_ok=True)
-        files = [table / path.name for path in built.joinpath(*split(name)).glob("p*.parquet")]
-        for path in files:
-            if not path.exists():
-                os.link(built.joinpath(*split(name), path.name), path)
-        delta.publish(table, files, from_arrow_schema(TABLES[name]).json(), now_ms=int(time.time() * 1000))
+        files = [store.path / path for path in (manifest.files or {})[name]]
+        schema = from_arrow_schema(TABLES[name]).json()
+        delta.publish(store.path.joinpath(*split(name)), files, schema, now_ms=int(time.time() * 1000))
 
 
-def read(out: Path, table: str, spark: "SparkSession") -> "DataFrame":
+def read(out: Place, table: str, spark: "SparkSession") -> "DataFrame":
     """See `kgm.pipeline.read`."""
-    from pyspark.sql.pandas.types import from_arrow_schema
+    files, schema = BuiltStore(out).files(table), TABLES[table]
+    if isinstance(out, Path) and files:
+        from pyspark.sql.pandas.types import from_arrow_schema
 
-    store = layout.opened(out, format=None, cluster=None, create=False)
-    path = store.table(table)
-    if not path.is_dir():
-        raise MissingFileError(
-            f"the history in {out} has no table {table}", hint=f"build it: kgm history build --out {out}"
-        )
-    files = [str(file) for file in counted_files(path)]
-    schema = from_arrow_schema(TABLES[table])
-    return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
+        frame = spark.read.schema(from_arrow_schema(schema)).parquet(*map(str, files))
+    else:
+        frame = tasks.rows(spark, partial(_rows, schema), files, schema)
+    is_twice = table == "bronze_raw" and _overlap(committed(out / "bronze" / "raw").values())
+    return frame.dropDuplicates(["partition", "offset"]) if is_twice else frame
+
+
+def _rows(schema: pa.Schema, path: Place) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, read by a worker itself, so that Spark needs no jar for the store."""
+    with parquet_file(path) as file:
+        for batch in file.iter_batches():
+            yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
+
+
+def _overlap(commits: Iterable[Commit]) -> bool:
+    """Whether two files may hold the same record."""
+    places = sorted(
+        (number, span.first, span.last)
+        for commit in commits for file in commit.files.values() for number, span in file.spans.items()
+    )  # fmt: skip
+    return any(one[0] == other[0] and other[1] <= one[2] for one, other in pairwise(places))

@@ -2,8 +2,8 @@
 
 Spark fetches the offsets of a topic through an admin listing that leaves internal topics out: such a topic reads as
 empty, without an error. `spark.sql.streaming.kafka.useDeprecatedOffsetFetching` fetches them with a consumer, as
-Spark 3 did. If a later Spark does not have it any more, what is read ends before the broker's own end offsets, and kgm
-reports that."""
+Spark 3 did. If a later Spark does not have it any more, it refuses the broker's own offsets as those of partitions that
+are not there, and kgm reports that."""
 
 import json
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from kgm.model.errors import (
     BrokerError,
     KgmError,
     NotFoundError,
+    RefusedError,
     UnreachableError,
     UsageError,
 )
@@ -32,6 +33,7 @@ _NOT_PASSED: Final = frozenset({
     "key.deserializer", "value.deserializer", "key.serializer", "value.serializer", "isolation.level",
 })  # fmt: skip
 _TIMEOUT_MS: Final = 30_000
+_UNSEEN: Final = "offsets don't match what are assigned"
 
 #: By the name of Kafka's exception, the most specific first.
 _ERRORS: Final[tuple[tuple[str, type[KgmError], str], ...]] = (
@@ -140,9 +142,16 @@ class JvmClient:
 
 
 def raised_by_client(error: BaseException, source: Source) -> KgmError | None:
-    """What Kafka's client within Spark's own source raised, translated; None for any other error."""
-    is_kafkas = source.kind is SourceKind.SPARK_KAFKA and "org.apache.kafka" in str(error)
-    return translated(error, source) if is_kafkas else None
+    """What Kafka's client within Spark's own source raised, translated, or that Spark sees no such partitions; None
+    for any other error."""
+    if source.kind is not SourceKind.SPARK_KAFKA:
+        return None
+    if _UNSEEN in str(error):
+        return RefusedError(
+            f"Spark does not see partitions of {source} that the broker has",
+            hint=f"check that nothing sets {FETCH_WITH_A_CONSUMER} to false, and report it with the version of Spark",
+        )
+    return translated(error, source) if "org.apache.kafka" in str(error) else None
 
 
 def translated(error: BaseException, source: Source) -> KgmError:

@@ -117,7 +117,7 @@ class CaptureProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildReport:
-    """What a build did. number: of the build, as in kgm-history.json; that of the one before if there was nothing new.
+    """What a build did. number: of the build; that of the one before if there was nothing new.
     records: read by it, of which `bad` could not be decoded. partitions: those with something new; rebuilt: those of
     them that were built again from their beginning because older records had come in. rows: of each table, now."""
 

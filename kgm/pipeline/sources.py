@@ -57,13 +57,6 @@ def records(spark: "SparkSession", source: Source, kind: int, columns: Sequence[
     return read(spark, source).transform(jobs.decoded, kind, chosen)
 
 
-def stream(spark: "SparkSession", source: Source, *, most_records: int | None = None) -> DataFrame:
-    """What is there, and what comes, by Spark's own Kafka source. most_records: in one batch, approximately."""
-    _fetch_with_a_consumer(spark)
-    reader = spark.readStream.format("kafka").options(**kafka.options(source))
-    return to_raw((reader.option("maxOffsetsPerTrigger", most_records) if most_records else reader).load())
-
-
 def cluster_of(spark: "SparkSession", source: Source) -> str | None:
     """The cluster's id, if a source that only Spark reads has it."""
     return kafka.JvmClient(spark, source).cluster_id() if source.is_live else None

@@ -1,4 +1,4 @@
-"""A build of a remote store that kills itself at a step, in a process of its own.
+"""A build of a store that kills itself at a step, in a process of its own.
 
 The processes are forked from one that has imported everything: a start of Python for each would take most of the time
 of a test that kills at every step."""
@@ -6,17 +6,21 @@ of a test that kills at every step."""
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from multiprocessing.context import ForkServerContext
+from pathlib import Path
 
 import pytest
 
 from kgm.history.places.remote_path import RemotePath, place
 from kgm.pipeline import Source, StoreFormat, build
-from kgm.pipeline.remote import bronze, layout
+from kgm.pipeline.partition_work import derivation
+from kgm.pipeline.store import bronze, layout
+from kgm.pipeline.taking import writing
 from tests.pipeline.kills import Killer
 
 _LONGEST_S = 120
@@ -82,9 +86,14 @@ class KilledBuild:
 
             requests.Session.request = request
         else:
-            killer.counts(RemotePath, "write_bytes")
-            killer.counts(RemotePath, "unlink")
-            killer.counts(layout, "write_table")
+            for name in ("write_bytes", "unlink"):
+                killer.counts(RemotePath, name)
+            for name in ("replace", "unlink", "symlink_to"):
+                killer.counts(Path, name)
+            killer.counts(os, "link")
+            killer.counts(shutil, "rmtree")
+            killer.counts(derivation, "write_table")
+            killer.counts(writing.CaptureTarget, "write")
         bronze._FOLD = 2
         layout.GRACE_S = self.grace_s
         without_spark(pytest.MonkeyPatch())

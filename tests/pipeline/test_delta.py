@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kgm.history.store.sink_files import counted_files, delta_adds
-from kgm.pipeline import delta
-from kgm.pipeline.delta import LOG, publish
+from kgm.pipeline.store import delta
+from kgm.pipeline.store.delta import LOG, publish
 
 pytestmark = pytest.mark.shows("store Delta")
 

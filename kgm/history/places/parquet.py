@@ -1,14 +1,14 @@
 """Parquet files wherever they are: opened, read as tables or datasets, several at once where each is a round trip."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgm.history.places.file_systems import opened, store_errors
-from kgm.history.places.remote_path import Place, RemotePath, at_once
+from kgm.history.places.remote_path import UNFINISHED, Place, RemotePath, at_once
 from kgm.model.errors import KgmError
 
 Result = TypeVar("Result")
@@ -31,7 +31,7 @@ def read_table(path: Place, **options: Any) -> pa.Table:
     return pq.read_table(path, **options)
 
 
-def write_table(table: pa.Table, path: RemotePath) -> None:
+def write_table(table: pa.Table, path: Place) -> None:
     """Write a file."""
     with writing(path, table.schema) as writer:
         writer.write_table(table)
@@ -39,10 +39,14 @@ def write_table(table: pa.Table, path: RemotePath) -> None:
 
 @contextmanager
 def writing(path: Place, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
-    """A writer of a file that counts only when something else names it: what it has after a failure is no file."""
+    """A writer of a file that counts only when something else names it: what it has after a failure is no file. In a
+    directory it is hidden until it is whole, from readers that do not ask what counts."""
     if not isinstance(path, RemotePath):
-        with pq.ParquetWriter(path, schema, compression=CODEC) as writer:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made = path.with_name(f".{path.name}{UNFINISHED}")
+        with pq.ParquetWriter(made, schema, compression=CODEC) as writer:
             yield writer
+        made.replace(path)
         return
 
     system, base = opened(path.root)
@@ -75,13 +79,9 @@ def dataset(files: Sequence[Place]) -> Any:
 
 @contextmanager
 def failures_of(path: Place) -> Iterator[None]:
-    """Around whatever reads a store: failures as KgmError where a URI names it, also of a file that is gone."""
-    if not isinstance(path, RemotePath):
-        yield
-        return
-
+    """Around whatever reads a store: failures as KgmError where a URI names it, and wherever a file is gone."""
     try:
-        with store_errors(path):
+        with store_errors(path) if isinstance(path, RemotePath) else nullcontext():
             yield
     except FileNotFoundError as error:
         raise KgmError(

@@ -26,7 +26,8 @@ SCHEMES: Final = {
     "hdfs": "hdfs://NAMENODE:PORT/PATH",
     "webhdfs": "webhdfs://NAMENODE:PORT/PATH",
 }
-#: In these a file appears when it is begun, so small ones are renamed into place; until then their names end like this.
+#: In these a file appears when it is begun, as in a directory, so small ones are renamed into place; until then their
+#: names end like this.
 RENAMING: Final = ("hdfs", "webhdfs")
 UNFINISHED: Final = ".new"
 _AT_ONCE: Final = 16
@@ -130,10 +131,6 @@ class RemotePath:
         except FileNotFoundError:
             return
         yield from (path for path in listed if fnmatchcase(path.name, pattern))
-
-    def unfinished(self) -> list[RemotePath]:
-        """Files in it that were not renamed into place, by a writer that works on it or has died."""
-        return [*self.glob(f"*{UNFINISHED}")] if self.root.partition(":")[0] in RENAMING else []
 
     def rglob(self, pattern: str) -> Iterator[RemotePath]:
         """Files below it whose names match; none if it does not exist."""
@@ -277,10 +274,10 @@ def at_once(function: Callable[[Item], Result], items: Iterable[Item]) -> list[R
         return list(pool.map(function, items))
 
 
-def read_all(paths: Sequence[RemotePath]) -> list[bytes | None]:
+def read_all(paths: Sequence[Place]) -> list[bytes | None]:
     """The contents of small files, several at once; None for one that is gone."""
 
-    def read(path: RemotePath) -> bytes | None:
+    def read(path: Place) -> bytes | None:
         try:
             return path.read_bytes()
         except FileNotFoundError:

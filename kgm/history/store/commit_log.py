@@ -1,6 +1,6 @@
-"""What was captured into a store that a URI names: which files of bronze/raw count.
+"""What was captured into a store: which files of bronze/raw count.
 
-    DIR/*.parquet               records
+    DIR/**/*.parquet            records
     DIR/_kgm_log/LEVEL-ID.json  {"commits": {NAME: {"source", "positions", "files": {FILE: {"size", "spans"}}}}}
 
 A commit is its entry: files that no entry names do not count, and an entry is put as a whole after them. The log is the
@@ -19,7 +19,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgm.history.places.remote_path import RemotePath, read_all
+from kgm.history.places.remote_path import Place, read_all
+from kgm.history.places.small_files import listed
 from kgm.model.errors import UsageError
 
 LOG: Final = "_kgm_log"
@@ -53,7 +54,7 @@ class CommittedFile:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
     """source: the one that it is from, by a name that does not change; None for a dump. positions: how far that was
-    read with this commit, the next offset of each partition. files: by name."""
+    read with this commit, the next offset of each partition. files: by their paths in the directory."""
 
     source: str | None = None
     positions: Mapping[int, int] = field(default_factory=dict)
@@ -84,11 +85,11 @@ class Commit:
         )  # fmt: skip
 
 
-def read_log(directory: RemotePath) -> dict[RemotePath, dict[str, Commit]]:
+def read_log(directory: Place) -> dict[Place, dict[str, Commit]]:
     """The commits by name, of each object of a directory's log; none where there is no log. Raises UsageError."""
     for _ in range(_TRIES):
         # An empty object is one that is being written, in stores that show it before it is there.
-        paths = [path for path in (directory / LOG).glob("*.json") if path.stat().st_size]
+        paths = [path for path, stat in listed(directory / LOG, "*.json").items() if stat.st_size]
         contents = read_all(paths)
         if None not in contents:
             return {path: _commits(path, content or b"") for path, content in zip(paths, contents, strict=True)}
@@ -96,12 +97,12 @@ def read_log(directory: RemotePath) -> dict[RemotePath, dict[str, Commit]]:
     raise UsageError(f"{directory / LOG} changes faster than it can be read", hint="run it again")
 
 
-def committed(directory: RemotePath) -> dict[str, Commit]:
+def committed(directory: Place) -> dict[str, Commit]:
     """Every commit by name."""
     return {name: commit for commits in read_log(directory).values() for name, commit in commits.items()}
 
 
-def _commits(path: RemotePath, content: bytes) -> dict[str, Commit]:
+def _commits(path: Place, content: bytes) -> dict[str, Commit]:
     try:
         return {name: Commit.of_json(each) for name, each in json.loads(content)["commits"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:

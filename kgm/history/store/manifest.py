@@ -1,17 +1,19 @@
-"""kgm-history.json: what a built store says of itself."""
+"""builds/NUMBER-WRITER.json: what a built store says of itself; kgm-history.json in older stores."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgm.history.places.remote_path import Place, RemotePath
+from kgm.history.places.remote_path import Place
+from kgm.history.places.small_files import listed
 from kgm.history.schema import VERSION
 from kgm.model.errors import MissingFileError, UsageError
 
-MANIFEST = "kgm-history.json"
-#: Of a store that a URI names: its manifests, NUMBER-WRITER.json.
+#: The manifests, NUMBER-WRITER.json.
 BUILDS = "builds"
+#: The manifest of a store that an older kgm built, or that somebody put together.
+MANIFEST = "kgm-history.json"
 _TRIES = 5
 
 
@@ -26,7 +28,7 @@ class PartitionProgress:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """number: of the build. format: "parquet" or "delta". partitions: of `__consumer_offsets`. rows: of each table.
-    files: of each table and `carry`, by their paths in the store, with their rows; only where a URI names it."""
+    files: of each table and `carry`, by their paths in the store, with their rows; None in older stores."""
 
     number: int = 0
     format: str = "parquet"
@@ -53,7 +55,7 @@ class Manifest:
 def read_manifest(directory: Place) -> Manifest:
     """The manifest of a built store. Raises MissingFileError where there is none, UsageError for one that is not kgm's
     or of a newer kgm."""
-    if isinstance(directory, RemotePath) and (newest := newest_build(directory)) is not None:
+    if (newest := newest_build(directory)) is not None:
         return newest[1]
     file = directory / MANIFEST
     try:
@@ -62,7 +64,7 @@ def read_manifest(directory: Place) -> Manifest:
         raise UsageError(f"{directory} is not a directory") from None
     except FileNotFoundError:
         raise MissingFileError(
-            f"{directory} holds no built history: {file} does not exist",
+            f"{directory} holds no built history: there is no {BUILDS}/*.json",
             hint=f"build it: kgm history build --source segments:DIR --out {directory}",
         ) from None
     except ValueError as error:
@@ -70,14 +72,14 @@ def read_manifest(directory: Place) -> Manifest:
     return _checked(content, file, directory)
 
 
-def newest_build(store: RemotePath) -> tuple[RemotePath, Manifest] | None:
-    """The manifest of the last complete build of a store that a URI names, and where it is. Of two with the same number
-    it is the same one for every reader."""
+def newest_build(store: Place) -> tuple[Place, Manifest] | None:
+    """The manifest of the last complete build of a store, and where it is. Of two with the same number it is the same
+    one for every reader."""
     for _ in range(_TRIES):
-        names = [path for path in (store / BUILDS).glob("*.json") if path.stat().st_size]
-        if not names:
+        paths = [path for path, stat in listed(store / BUILDS, "*.json").items() if stat.st_size]
+        if not paths:
             return None
-        newest = max(names)
+        newest = paths[-1]
         try:
             return newest, _checked(json.loads(newest.read_bytes()), newest, store)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Which Parquet files of a directory count: all of them, or those that Spark's file sink or Delta's log has committed.
+"""Which Parquet files of a directory count: all of them, or those that kgm's, Delta's or Spark's log has committed.
 
 A streaming job that was killed leaves files behind that it did not commit and wrote again later. A reader of every file
 in such a directory sees rows twice, or half a file (Spark: FileStreamSinkLog, CompactibleFileStreamLog; Delta: the
@@ -30,7 +30,7 @@ def counted_files(directory: RemotePath) -> Sequence[RemotePath]: ...
 def counted_files(directory: Place) -> Sequence[Place]: ...
 def counted_files(directory: Place) -> Sequence[Place]:
     """The Parquet files that hold the rows of a directory, sorted. Raises UsageError for a log of an unknown kind."""
-    if isinstance(directory, RemotePath) and (entries := commit_log.committed(directory)):
+    if entries := commit_log.committed(directory):
         return _of_commits(directory, entries)
     if (directory / _DELTA_LOG).is_dir():
         return delta_files(directory)
@@ -43,12 +43,16 @@ def counted_files(directory: Place) -> Sequence[Place]:
     )
 
 
-def _of_commits(directory: RemotePath, entries: Mapping[str, commit_log.Commit]) -> list[Place]:
+def _of_commits(directory: Place, entries: Mapping[str, commit_log.Commit]) -> list[Place]:
     files = {name: file.size for commit in entries.values() for name, file in commit.files.items()}
-    return [
-        RemotePath(directory.root, (directory / name).key, RemoteStat(st_size=size, st_mtime_ns=0))
-        for name, size in sorted(files.items())
-    ]
+    return [_known(directory / name, size) for name, size in sorted(files.items())]
+
+
+def _known(path: Place, size: int) -> Place:
+    """So that a store is not asked again for the size."""
+    if not isinstance(path, RemotePath):
+        return path
+    return RemotePath(path.root, path.key, RemoteStat(st_size=size, st_mtime_ns=0))
 
 
 def _of_sink(directory: Place) -> list[Place]:

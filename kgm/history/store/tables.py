@@ -1,10 +1,10 @@
 """The tables of a history, to be asked: as a build has left them in a directory, or as they are derived from raw
 records in this process. Both answer with rows (`kgm.history.rows`), so that who asks needs no pyarrow.
 
-A built store is DIR/kgm-history.json (DIR/builds/*.json where a URI names it), DIR/bronze, DIR/silver, DIR/gold.
-Its tables are Parquet, with Spark's log of
-what counts (`_spark_metadata`) or without, or Delta; Spark is not needed to read any of them. Only files that may hold
-what is asked for are opened, and of them only the row groups that do."""
+The manifest of a built store, DIR/builds/NUMBER-WRITER.json, names the files of every table. An older store has
+DIR/kgm-history.json, and DIR/bronze, DIR/silver, DIR/gold with files that all count, or as Delta's log or Spark's
+(`_spark_metadata`) says. Spark is not needed to read any of them. Only files that may hold what is asked for are
+opened, and of them only the row groups that do."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ import pyarrow as pa
 from kgm.history import schema
 from kgm.history.folders import Damage
 from kgm.history.places.parquet import failures_of
-from kgm.history.places.remote_path import Place, RemotePath
+from kgm.history.places.remote_path import Place
 from kgm.history.row_tables import columns_of, read_rows
 from kgm.history.rows import AnyRow
 from kgm.history.store.commit_log import each_once
@@ -81,7 +81,7 @@ class BuiltStore:
         every = schema.TABLES[name]
         chosen = every if columns is None else pa.schema([every.field(column) for column in columns])
         with failures_of(self.path):
-            if name == _RAW and isinstance(self.path, RemotePath):
+            if name == _RAW:
                 return _raw_records(self._files_of(name, wanted), wanted, chosen)
             return read_files(self._files_of(name, wanted), wanted, chosen)
 
@@ -90,7 +90,7 @@ class BuiltStore:
 
     def _files_of(self, name: str, wanted: RowFilter) -> Sequence[Place]:
         """The files of a table that may hold something of the groups that are asked for."""
-        files = self._listed(name)
+        files = self.files(name)
         if wanted.group_ids is None or "group_id" not in schema.TABLES[name].names:
             return files
         homes = [self._home(group) for group in wanted.group_ids]
@@ -111,24 +111,28 @@ class BuiltStore:
         wanted = RowFilter(group_ids=(group,))
         columns = pa.schema([schema.TABLES[schema.TABLES_OF_GROUPS[0]].field("group_id")])
         return any(
-            len(read_files([file for file in self._listed(name) if _partition_of(file) == partition], wanted, columns))
+            len(read_files([file for file in self.files(name) if _partition_of(file) == partition], wanted, columns))
             for name in schema.TABLES_OF_GROUPS
         )
 
-    def _listed(self, name: str) -> Sequence[Place]:
+    def files(self, name: str) -> Sequence[Place]:
+        """Those of a table that count. Raises MissingFileError where a store does not have it."""
         if name not in self._files:
-            layer, _, rest = name.partition("_")
-            directory = self.path / layer / rest
-            if self.manifest.files is not None and name in self.manifest.files:
-                self._files[name] = [self.path / file for file in self.manifest.files[name]]
-                return self._files[name]
-            if layer not in _LAYERS or not directory.is_dir():
-                raise MissingFileError(
-                    f"the history in {self.path} has no table {layer}/{rest}",
-                    hint=f"build it: kgm history build --out {self.path}",
-                )
-            self._files[name] = counted_files(directory)
+            self._files[name] = self._counted(name)
         return self._files[name]
+
+    def _counted(self, name: str) -> Sequence[Place]:
+        named = {} if name == _RAW else self.manifest.files or {}
+        if name in named:
+            return [self.path / file for file in named[name]]
+        layer, _, rest = name.partition("_")
+        directory = self.path / layer / rest
+        if layer not in _LAYERS or not directory.is_dir():
+            raise MissingFileError(
+                f"the history in {self.path} has no table {layer}/{rest}",
+                hint=f"build it: kgm history build --out {self.path}",
+            )
+        return counted_files(directory)
 
 
 def _raw_records(files: Sequence[Place], wanted: RowFilter, columns: pa.Schema) -> pa.Table:

@@ -2,27 +2,24 @@
 
 Records are read from where the last build stopped, in chunks that fit into memory; each chunk is derived with what was
 kept of the one before. If rows replace older ones, the partition's file of that table is merged with them; otherwise a
-file is added. No file of the last build is changed: files are new, or links to those of the last build."""
+file is added. No file of the last build is changed: files are new, or those of the last build."""
 
 import json
-import os
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from kgm.history.causes.session_timeouts import GivenSessions, no_session
 from kgm.history.derive import DERIVED, Carry, derive, merge
-from kgm.history.places.parquet import CODEC, read_table
-from kgm.history.places.remote_path import Place
+from kgm.history.places.parquet import read_table, write_table
+from kgm.history.places.remote_path import Place, below
 from kgm.history.schema import KEYS, RAW, TABLES
 from kgm.history.store.commit_log import each_once
 from kgm.model.gc_threshold import collect_rarely
-from kgm.pipeline.layout import split
 
 BAD = "bronze_bad"
 #: The tables that a build writes.
@@ -32,53 +29,46 @@ _CHUNK_RECORDS = 1_000_000
 _CHUNK_BYTES = 256 << 20
 #: If a partition has more files of a table, they are made one.
 _MOST_FILES = 8
+#: Of the number of a build, in names that are sorted.
+DIGITS = 6
 
 
-class Output(Protocol):
-    """Where a partition's files of a build go."""
-
-    def old(self, name: str) -> Sequence[Place]:
-        """Those of the last build for a table, oldest first; none if the partition is built from its beginning."""
-
-    def keep(self, name: str, path: Place) -> None:
-        """Have a file of the last build in this one."""
-
-    def write(self, name: str, table: pa.Table) -> None:
-        """Add a file."""
-
-    def files(self) -> Mapping[str, Mapping[str, int]]:
-        """Those of the build by table, with their rows, where the store does not find them by itself."""
+def split(name: str) -> tuple[str, str]:
+    """(layer, table) of a name in `kgm.history.schema.TABLES`."""
+    layer, _, rest = name.partition("_")
+    return layer, rest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkedOutput:
-    """Directories with links to the files of the last build. build: the directory of the build; before: that of the
-    last one, None if the partition is built from its beginning."""
+class Output:
+    """Where a partition's files of a build go, and which there are. store: its place; tables: the directory in it with
+    the files of tables. before: the partition's files in the last build, by table and by their paths in the store, with
+    their rows; none if it is built from its beginning. files: the same of this build."""
 
+    store: Place
+    tables: Place
     partition: int
     number: int
-    build: Path
-    before: Path | None
+    writer: str
+    before: Mapping[str, Mapping[str, int]]
+    files: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def old(self, name: str) -> Sequence[Place]:
-        if self.before is None:
-            return []
-        return sorted(self.before.joinpath(*split(name)).glob(f"p{self.partition:05}-b*.parquet"))
+    def old(self, name: str) -> list[Place]:
+        """Those of the last build for a table, oldest first."""
+        return [self.store / path for path in sorted(self.before.get(name, ()))]
 
-    def keep(self, name: str, path: Place) -> None:
-        link = self.build.joinpath(*split(name), path.name)
-        link.unlink(missing_ok=True)
-        os.link(str(path), link)
+    def keep(self, name: str) -> None:
+        """Have the files of the last build for a table in this one."""
+        self.files.setdefault(name, {}).update(self.before.get(name, {}))
 
     def write(self, name: str, table: pa.Table) -> None:
-        """As a whole: another attempt of the same task may write it at the same time."""
-        path = self.build.joinpath(*split(name), f"p{self.partition:05}-b{self.number:06}.parquet")
-        made = path.with_name(f".{path.name}.{os.getpid()}")
-        pq.write_table(table, made, compression=CODEC)
-        made.replace(path)
-
-    def files(self) -> Mapping[str, Mapping[str, int]]:
-        return {}
+        """Add a file, under a name of its own: another attempt of the same task may write, too, and one that died may
+        go on."""
+        attempt = uuid.uuid4().hex[:8]
+        file = f"p{self.partition:05}-b{self.number:0{DIGITS}}-{self.writer}-{attempt}.parquet"
+        path = self.tables.joinpath(*split(name), file)
+        write_table(table, path)
+        self.files.setdefault(name, {})["/".join(below(self.store, path))] = len(table)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +86,7 @@ class PartitionWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltPartition:
-    """What a worker did. records: read; bad: those of them that cannot be decoded. files: see `Output.files`."""
+    """What a worker did. records: read; bad: those of them that cannot be decoded. files: see `Output`."""
 
     partition: int
     records: int
@@ -126,7 +116,7 @@ def build_partition(work: PartitionWork) -> str:
     if carry is not None:
         work.output.write("carry", carry.table)
     done = BuiltPartition(
-        partition=work.partition, records=records, bad=len(tables[BAD]), files=work.output.files()
+        partition=work.partition, records=records, bad=len(tables[BAD]), files=work.output.files
     )  # fmt: skip
     return json.dumps(asdict(done))
 
@@ -175,8 +165,8 @@ def _write(work: PartitionWork, name: str, new: pa.Table) -> None:
         before = pa.concat_tables([read_table(path, schema=TABLES[name]) for path in old])
         new = merge({name: before}, {name: new})[name]
         old = []
-    for path in old:
-        work.output.keep(name, path)
+    if old:
+        work.output.keep(name)
     if len(new):
         work.output.write(name, new)
 

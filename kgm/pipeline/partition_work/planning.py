@@ -3,11 +3,13 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+import pyarrow.compute as pc
+
 from kgm.history.causes.session_timeouts import GivenSessions
+from kgm.history.places.parquet import read_table
 from kgm.history.places.remote_path import Place
 from kgm.history.store.commit_log import Spans
 from kgm.history.store.manifest import Manifest, PartitionProgress
-from kgm.pipeline.bronze import count_below
 from kgm.pipeline.options import BuildReport
 from kgm.pipeline.partition_work.derivation import BuiltPartition, Output, PartitionWork
 
@@ -76,5 +78,11 @@ def _came_late(mine: Mapping[Place, Spans], partition: int, known: PartitionProg
         if span.last < known.next_offset:
             below += span.records
         elif span.first < known.next_offset:
-            below += count_below(path, partition, known.next_offset)
+            below += _count_below(path, partition, known.next_offset)
     return below != known.records
+
+
+def _count_below(path: Place, partition: int, offset: int) -> int:
+    """How many records of a partition a file holds before an offset."""
+    where = (pc.field("partition") == partition) & (pc.field("offset") < offset)
+    return len(read_table(path, columns=["offset"], filters=where))

@@ -5,7 +5,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,7 @@ import pyarrow.parquet as pq
 
 from kgm.history.decode.raw_batch import leading_int16
 from kgm.history.places.parquet import read_table, writing
-from kgm.history.places.remote_path import Place, RemotePath
+from kgm.history.places.remote_path import Place
 from kgm.history.schema import BRONZE_RAW
 from kgm.history.store.commit_log import Commit, CommittedFile, Span, Spans
 from kgm.pipeline.taking.slices import Slice, SliceReader
@@ -24,7 +23,7 @@ from kgm.pipeline.taking.slices import Slice, SliceReader
 class CapturedOffsets:
     """The offsets that the store has already, read as far as they are asked for. spans: of its files."""
 
-    spans: Mapping[Path, Spans] | Mapping[RemotePath, Spans]
+    spans: Mapping[Place, Spans]
     _offsets: dict[tuple[Place, int], np.ndarray] = field(default_factory=dict)
 
     def without(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -54,7 +53,7 @@ class CaptureTarget:
     cluster, source, taken_ms: of every record."""
 
     raw: Place
-    known: Mapping[Path, Spans] | Mapping[RemotePath, Spans]
+    known: Mapping[Place, Spans]
     cluster: str | None
     source: str
     taken_ms: int

@@ -1,4 +1,4 @@
-"""Claims: what keeps two captures, or two builds, from working on one store at a time. See `kgm.pipeline.remote`.
+"""Claims: what keeps two captures, or two builds, from working on one store at a time. See `kgm.pipeline.store`.
 
 A claim is a file of one owner, renewed while it works. Who claims puts a file first and then looks for others, so of
 two that claim at once at least one sees the other, and gives up. Ages are differences of what the store says of its
@@ -13,31 +13,34 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kgm.history.places.remote_path import RemotePath
+from kgm.history.places.remote_path import Place
+from kgm.history.places.small_files import listed, put
 from kgm.model.errors import KgmError, RefusedError
 
 CLAIMS: Final = "claims"
 #: A claim that was not renewed for so long has expired.
 TTL_S: Final = 60.0
 _RENEW_S: Final = 15.0
+#: The writers of this process that hold one.
+_held: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One owner's. what: "capture" or "build"."""
 
-    store: RemotePath
+    store: Place
     what: str
     writer: str
     _stop: threading.Event = field(default_factory=threading.Event)
 
     @property
-    def path(self) -> RemotePath:
+    def path(self) -> Place:
         return self.store / CLAIMS / f"{self.what}-{self.writer}.json"
 
     def put(self) -> None:
         content = {"host": socket.gethostname(), "pid": os.getpid()}
-        self.path.write_bytes(json.dumps(content).encode())
+        put(self.path, json.dumps(content).encode())
 
     def check(self) -> None:
         """Raises RefusedError if somebody else took over, because this process did not renew its claim in time."""
@@ -50,15 +53,16 @@ class Claim:
     def renew(self) -> None:
         """Until it is given back. A failure is no matter: the next one may succeed."""
         while not self._stop.wait(_RENEW_S):
-            with suppress(KgmError):
+            with suppress(KgmError, OSError):
                 if self.path.exists():
                     self.put()
 
 
 @contextmanager
-def claimed(store: RemotePath, what: str, writer: str) -> Iterator[Claim]:
+def claimed(store: Place, what: str, writer: str) -> Iterator[Claim]:
     """Hold a claim. Raises RefusedError if another one is held."""
     claim = Claim(store, what, writer)
+    _held.add(writer)
     claim.put()
     try:
         _refuse_others(claim)
@@ -70,21 +74,20 @@ def claimed(store: RemotePath, what: str, writer: str) -> Iterator[Claim]:
             claim._stop.set()  # noqa: SLF001
             thread.join()
     finally:
-        with suppress(KgmError):
+        with suppress(KgmError, OSError):
             claim.path.unlink(missing_ok=True)
+        _held.discard(writer)
 
 
 def _refuse_others(claim: Claim) -> None:
-    listed = list(claim.path.parent.glob(f"{claim.what}-*.json"))
-    now_ns = max((path.stat().st_mtime_ns for path in listed if path == claim.path), default=0)
-    for path in listed:
-        if path == claim.path:
-            continue
-        age_s = (now_ns - path.stat().st_mtime_ns) / 1e9
-        owner = _owner(path)
+    claims = listed(claim.path.parent, f"{claim.what}-*.json")
+    now_ns = max((stat.st_mtime_ns for path, stat in claims.items() if path == claim.path), default=0)
+    for path, stat in claims.items():
+        owner = None if path == claim.path else _owner(path)
         if owner is None:
             continue
-        if age_s > TTL_S or _has_died(owner):
+        age_s = (now_ns - stat.st_mtime_ns) / 1e9
+        if age_s > TTL_S or _has_died(owner, path):
             path.unlink(missing_ok=True)
             continue
         raise RefusedError(
@@ -94,7 +97,7 @@ def _refuse_others(claim: Claim) -> None:
         )
 
 
-def _owner(path: RemotePath) -> dict[str, Any] | None:
+def _owner(path: Place) -> dict[str, Any] | None:
     """None if the claim was given back."""
     try:
         content = json.loads(path.read_bytes() or b"{}")
@@ -103,13 +106,13 @@ def _owner(path: RemotePath) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def _has_died(owner: dict[str, Any]) -> bool:
+def _has_died(owner: dict[str, Any], path: Place) -> bool:
     """Whether the owner is known to be gone: a process of this machine that does not run, or had this one's id."""
     pid = owner.get("pid")
     if owner.get("host") != socket.gethostname() or not isinstance(pid, int):
         return False
     if pid == os.getpid():
-        return True
+        return path.stem.rpartition("-")[2] not in _held
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -11,20 +11,20 @@ from kgm.history.store.query import RowFilter
 from kgm.history.store.tables import open_store
 from kgm.model.errors import MissingFileError
 from kgm.pipeline import build, capture
-from kgm.pipeline.remote import bronze
+from kgm.pipeline.store import bronze
 from tests.hdfs import MiniHdfs
-from tests.pipeline.test_remote_store import (  # noqa: F401  (collected here, with the fixture `store` of this module)
+from tests.pipeline.test_store import (  # noqa: F401  (collected here, with the fixture `store` of this module)
     EVERY_STEP,
     _without_spark,
     captured,
     killed_at_steps,
     log,
-    test_a_store_grows_as_a_local_one_does,
+    test_a_store_grows,
 )
 from tests.selection import first_seed, is_long
 
 if is_long():
-    from tests.pipeline.test_remote_store import (  # noqa: F401
+    from tests.pipeline.test_store import (  # noqa: F401
         test_a_reader_sees_one_whole_build_while_others_are_written,
         test_one_capture_and_one_build_at_a_time,
         test_two_writers_that_do_not_see_each_other,

@@ -1,20 +1,21 @@
-"""The raw records of a store that a URI names: files that tasks write, and entries of the log that make them count."""
+"""The raw records of a store: files that tasks write, and entries of the log that make them count."""
 
 import json
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
-from kgm.history.places.remote_path import RemotePath, at_once
+from kgm.history.places.remote_path import Place, at_once
+from kgm.history.places.small_files import listed, put, unfinished
 from kgm.history.schema import BRONZE_RAW, RAW
-from kgm.history.store.commit_log import LOG, Commit, Spans, committed, read_log
+from kgm.history.store.commit_log import LOG, Commit, Span, Spans, committed, read_log
 from kgm.model.errors import RefusedError
-from kgm.pipeline import delta
-from kgm.pipeline.remote.layout import RemoteStore
+from kgm.pipeline.store import delta
+from kgm.pipeline.store.layout import Store
 
 #: So many objects of the log become one.
 _FOLD: Final = 50
@@ -23,16 +24,16 @@ ORPHAN_S = 86_400.0
 
 
 @dataclass(slots=True)
-class RemoteBronze:
+class Bronze:
     """For one writer. objects: of the log, with the commits in them; began_s: when the writer began to write the
     files of its next commit, by its own clock."""
 
-    store: RemoteStore
-    objects: dict[RemotePath, dict[str, Commit]] = field(default_factory=dict)
+    store: Store
+    objects: dict[Place, dict[str, Commit]] = field(default_factory=dict)
     began_s: float = field(default_factory=time.time)
 
     @classmethod
-    def of(cls, store: RemoteStore) -> "RemoteBronze":
+    def of(cls, store: Store) -> "Bronze":
         return cls(store, read_log(store.raw))
 
     @property
@@ -40,18 +41,15 @@ class RemoteBronze:
         return {name: commit for each in self.objects.values() for name, commit in each.items()}
 
     @property
-    def spans(self) -> dict[RemotePath, Spans]:
+    def spans(self) -> dict[Place, Spans]:
         """Of every file."""
         raw = self.store.raw
         return {raw / name: file.spans for commit in self.commits.values() for name, file in commit.files.items()}
 
-    @property
-    def overlap(self) -> bool:
-        """Whether two files may hold the same record."""
-        places = sorted(
-            (number, span.first, span.last) for spans in self.spans.values() for number, span in spans.items()
-        )
-        return any(one[0] == other[0] and other[1] <= one[2] for one, other in pairwise(places))
+    def holding(self, ranges: Mapping[int, tuple[int, int]]) -> dict[Place, Spans]:
+        """The spans of files that may hold a record between these offsets, from start to end (exclusive)."""
+        wanted = {number: Span(start, end - 1, 0) for number, (start, end) in ranges.items()}
+        return {path: spans for path, spans in self.spans.items() if _overlap(spans, wanted)}
 
     def positions(self, source: str) -> dict[int, int]:
         """How far a source was read."""
@@ -68,7 +66,7 @@ class RemoteBronze:
         name = f"{self.store.writer}-{uuid.uuid4().hex[:8]}"
         path = self._put(0, name, {name: commit})
         if time.time() - self.began_s > ORPHAN_S / 2:
-            there = at_once(RemotePath.exists, [self.store.raw / file for file in commit.files])
+            there = at_once(lambda path: path.exists(), [self.store.raw / file for file in commit.files])
             if not all(there):
                 path.unlink(missing_ok=True)
                 del self.objects[path]
@@ -84,12 +82,15 @@ class RemoteBronze:
         into place, and that are old. now_ns: by the clock of the store. For the one that holds the claim. Returns how
         many."""
         oldest = now_ns - int(ORPHAN_S * 1e9)
-        left = [path for each in self.store.directories for path in each.unfinished() if _is_before(path, oldest)]
-        old = [path for path in self.store.raw.glob("part-*.parquet") if _is_before(path, oldest)]
-        if old:
+
+        def old(files: Mapping[Place, Any]) -> list[Place]:
+            return [path for path, stat in files.items() if stat.st_mtime_ns < oldest]
+
+        left = [path for each in self.store.directories for path in old(unfinished(each))]
+        if parts := old(listed(self.store.raw, "part-*.parquet")):
             # Read after the listing: what was committed meanwhile is named.
             named = {name for commit in committed(self.store.raw).values() for name in commit.files}
-            left += [path for path in old if path.name not in named]
+            left += [path for path in parts if path.name not in named]
         at_once(lambda path: path.unlink(missing_ok=True), left)
         return len(left)
 
@@ -101,9 +102,9 @@ class RemoteBronze:
             schema = from_arrow_schema(BRONZE_RAW).json()
             delta.publish(self.store.raw, spans, schema, now_ms=int(time.time() * 1000))
 
-    def _put(self, level: int, name: str, commits: dict[str, Commit]) -> RemotePath:
+    def _put(self, level: int, name: str, commits: dict[str, Commit]) -> Place:
         path = self.store.raw / LOG / f"{level}-{name}.json"
-        path.write_bytes(json.dumps({"commits": {key: each.to_json() for key, each in commits.items()}}).encode())
+        put(path, json.dumps({"commits": {key: each.to_json() for key, each in commits.items()}}).encode())
         self.objects[path] = commits
         return path
 
@@ -120,8 +121,11 @@ class RemoteBronze:
         self._fold(level + 1)
 
 
-def _is_before(path: RemotePath, time_ns: int) -> bool:
-    return path.stat().st_mtime_ns < time_ns
+def _overlap(one: Spans, other: Spans) -> bool:
+    return any(
+        number in one and one[number].first <= span.last and span.first <= one[number].last
+        for number, span in other.items()
+    )
 
 
 def as_raw(batch: pa.RecordBatch) -> pa.RecordBatch:

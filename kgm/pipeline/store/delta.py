@@ -5,17 +5,16 @@ The files are a store's own, and complete before the log names them, so kgm need
 reader can read it, with its earlier versions. What others commit to the log, kgm reverts with its next commit."""
 
 import json
-import os
 import uuid
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgm.history.places.parquet import parquet_file
-from kgm.history.places.remote_path import Place, RemotePath, at_once, below
+from kgm.history.places.remote_path import Place, at_once, below
+from kgm.history.places.small_files import put
 from kgm.history.store.sink_files import delta_adds
 
 LOG: Final = "_delta_log"
@@ -57,9 +56,7 @@ def publish(table: Place, files: Iterable[Place], schema: str, *, now_ms: int) -
     fresh = sorted(wanted.keys() - known.keys())
     added = dict(zip(fresh, at_once(lambda name: _add(name, wanted[name]), fresh), strict=True))
     actions += [{"add": each} for each in added.values()]
-    if isinstance(log, Path):
-        log.mkdir(parents=True, exist_ok=True)
-    _write(log / f"{version:0{_DIGITS}}.json", "".join(json.dumps(action) + "\n" for action in actions).encode())
+    put(log / f"{version:0{_DIGITS}}.json", "".join(json.dumps(action) + "\n" for action in actions).encode())
     if version and version % _CHECKPOINT_EVERY == 0:
         kept = {name: _as_added(name, action) for name, action in known.items() if name in wanted}
         _checkpoint(log, version, kept | added)
@@ -99,18 +96,5 @@ def _checkpoint(log: Place, version: int, adds: Mapping[str, Mapping[str, Any]])
     rows += [{"add": add} for _, add in sorted(adds.items())]
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(rows, schema=_CHECKPOINT), sink)
-    _write(log / f"{version:0{_DIGITS}}.checkpoint.parquet", sink.getvalue().to_pybytes())
-    _write(log / "_last_checkpoint", json.dumps({"version": version, "size": len(rows)}).encode())
-
-
-def _write(path: Place, data: bytes) -> None:
-    """Write a file as a whole."""
-    if isinstance(path, RemotePath):
-        path.write_bytes(data)
-        return
-    made = path.with_name(f".{path.name}.new")
-    with made.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    made.replace(path)
+    put(log / f"{version:0{_DIGITS}}.checkpoint.parquet", sink.getvalue().to_pybytes())
+    put(log / "_last_checkpoint", json.dumps({"version": version, "size": len(rows)}).encode())

@@ -1,5 +1,5 @@
 """Stores that a URI names, captured, built and read by Spark, which needs no jar for them: its workers read and write
-with kgm's own file systems. What a store is to be is tested without Spark (test_remote_store)."""
+with kgm's own file systems. What a store is to be is tested without Spark (test_store)."""
 
 import json
 

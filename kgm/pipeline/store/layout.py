@@ -1,125 +1,112 @@
-"""What is where in a store that a URI names, and how a build becomes the current one. See `kgm.pipeline.remote`."""
+"""What is where in a store, and how a build becomes the current one. See `kgm.pipeline.store`."""
 
 import itertools
 import json
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-
-from kgm.history.places.parquet import write_table
-from kgm.history.places.remote_path import Place, RemotePath
+from kgm.history.places.remote_path import Place, below
+from kgm.history.places.small_files import listed, put
 from kgm.history.store.commit_log import LOG
 from kgm.history.store.manifest import BUILDS, Manifest, newest_build
 from kgm.model.errors import MissingFileError, RefusedError, UsageError
-from kgm.pipeline import delta
-from kgm.pipeline.layout import split
 from kgm.pipeline.options import StoreFormat
-from kgm.pipeline.partition_work.derivation import BUILT
-from kgm.pipeline.remote.claims import CLAIMS
+from kgm.pipeline.partition_work.derivation import BUILT, DIGITS
+from kgm.pipeline.store import delta, older, shown
+from kgm.pipeline.store.claims import CLAIMS
 
 _ABOUT: Final = "kgm-store.json"
+#: Of the layout. In a directory, 1 is that of `older`; where a URI names the store there was no other one.
+_VERSION: Final = 2
 #: Builds that are kept whatever their age, and for how long others are after they were replaced.
 _KEPT_BUILDS: Final = 2
 GRACE_S = 600.0
-_DIGITS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteStore:
+class Store:
     """The places in a store, for one writer. Make or find it with `opened`."""
 
-    path: RemotePath
+    path: Place
     format: StoreFormat
     cluster: str | None
     writer: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
     @property
-    def raw(self) -> RemotePath:
+    def raw(self) -> Place:
         return self.path / "bronze" / "raw"
 
     @property
-    def directories(self) -> tuple[RemotePath, ...]:
-        """Those that have small files in them, which are put as a whole."""
-        return self.path, self.path / CLAIMS, self.path / BUILDS, self.raw / LOG, self.raw / delta.LOG
+    def directories(self) -> tuple[Place, ...]:
+        """Those that have files in them which may not have been renamed into place."""
+        return self.path, self.raw, self.path / CLAIMS, self.path / BUILDS, self.raw / LOG, self.raw / delta.LOG
 
     @property
     def delta(self) -> bool:
         return self.format is StoreFormat.DELTA
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether DIR/silver and DIR/gold are links for readers that take every file (`shown`). Delta has a log."""
+        return isinstance(self.path, Path) and not self.delta
+
+    @property
+    def tables(self) -> Place:
+        """Where the files of tables go."""
+        return self.path / "tables" if self.is_shown else self.path
+
     def finish(self, manifest: Manifest) -> None:
         """Make a build the current one. Raises RefusedError if another one has overtaken it: then this one was for
         nothing, and no reader sees it."""
-        made = self.path / BUILDS / f"{manifest.number:0{_DIGITS}}-{self.writer}.json"
-        made.write_bytes(manifest.text().encode())
+        made = self.path / BUILDS / f"{manifest.number:0{DIGITS}}-{self.writer}.json"
+        put(made, manifest.text().encode())
         newest = newest_build(self.path)
         if newest is None or newest[0] != made:
             raise RefusedError(
                 f"another build of {self.path} was finished meanwhile, and is used instead of this one",
                 hint="run it again for records that it may lack",
             )
+        self.show(made, manifest)
+
+    def show(self, path: Place, manifest: Manifest) -> None:
+        """Have readers that take every file see a build, whose manifest is there."""
+        if self.is_shown and isinstance(self.path, Path):
+            shown.show(self.path, path.stem, manifest)
 
     def sweep(self, manifest: Manifest) -> None:
         """Delete old builds, and what builds left that died. Whoever does not come to that leaves it to the next."""
-        manifests = sorted((self.path / BUILDS).glob("*.json"))
-        newest_ns = max((path.stat().st_mtime_ns for path in manifests), default=0)
-        old: list[RemotePath] = []
-        kept = manifests[-_KEPT_BUILDS:]
-        for path, successor in itertools.pairwise(manifests[: 1 - _KEPT_BUILDS]):
-            is_read = newest_ns - successor.stat().st_mtime_ns < GRACE_S * 1e9
+        manifests = listed(self.path / BUILDS, "*.json")
+        newest_ns = max((stat.st_mtime_ns for stat in manifests.values()), default=0)
+        old: list[Place] = []
+        paths = list(manifests)
+        kept = paths[-_KEPT_BUILDS:]
+        for path, successor in itertools.pairwise(paths[: 1 - _KEPT_BUILDS]):
+            is_read = newest_ns - manifests[successor].st_mtime_ns < GRACE_S * 1e9
             (kept if is_read else old).append(path)
         named = {file for path in kept for file in _files_of(path)}
         for path in old:
             path.unlink(missing_ok=True)
         layers = ("carry",) if self.delta else ("bronze/bad", "silver", "gold", "carry")
         for layer in layers:
-            for path in self.path.joinpath(*layer.split("/")).rglob("p*.parquet"):
-                name = path.relative_to(self.path).as_posix()
+            for path in self.tables.joinpath(*layer.split("/")).rglob("*p?????-b*.parquet*"):
+                name = "/".join(below(self.path, path))
                 number = path.name.split("-")[1][1:]
                 if name not in named and number.isdecimal() and int(number) < manifest.number:
                     path.unlink(missing_ok=True)
+        if isinstance(self.path, Path):
+            shown.sweep(self.path, {path.stem for path in kept})
+            older.sweep(self.path)
 
 
-def _files_of(path: RemotePath) -> Iterable[str]:
+def _files_of(path: Place) -> Iterable[str]:
     try:
         files: Mapping[str, Iterable[str]] = json.loads(path.read_bytes())["files"]
     except FileNotFoundError:
         return []
     return [file for each in files.values() for file in each]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedOutput:
-    """Files in the tables' directories, which a manifest lists. before: those of the partition in the last build, by
-    table, with their rows; none if it is built from its beginning."""
-
-    store: RemotePath
-    partition: int
-    number: int
-    writer: str
-    before: Mapping[str, Mapping[str, int]]
-    _files: dict[str, dict[str, int]] = field(default_factory=dict)
-
-    def old(self, name: str) -> list[Place]:
-        return [self.store / path for path in sorted(self.before.get(name, ()))]
-
-    def keep(self, name: str, path: Place) -> None:
-        assert isinstance(path, RemotePath)
-        relative = path.relative_to(self.store).as_posix()
-        self._files.setdefault(name, {})[relative] = self.before[name][relative]
-
-    def write(self, name: str, table: pa.Table) -> None:
-        """Under a name of its own: another attempt of the same task may write, too, and one that died may go on."""
-        attempt = uuid.uuid4().hex[:8]
-        file = f"p{self.partition:05}-b{self.number:0{_DIGITS}}-{self.writer}-{attempt}.parquet"
-        path = self.store.joinpath(*split(name), file)
-        write_table(table, path)
-        self._files.setdefault(name, {})[path.relative_to(self.store).as_posix()] = len(table)
-
-    def files(self) -> Mapping[str, Mapping[str, int]]:
-        return self._files
 
 
 def files_of_partition(manifest: Manifest, partition: int) -> dict[str, dict[str, int]]:
@@ -131,9 +118,10 @@ def files_of_partition(manifest: Manifest, partition: int) -> dict[str, dict[str
     }
 
 
-def opened(path: RemotePath, *, format: StoreFormat | None, cluster: str | None, create: bool) -> RemoteStore:  # noqa: A002
-    """The store of a URI, or a new one. Raises UsageError where it is of another format or cluster,
-    MissingFileError where there is none and `create` is not set."""
+def opened(path: Place, *, format: StoreFormat | None, cluster: str | None, create: bool) -> Store:  # noqa: A002
+    """The store of a place, or a new one; one of an older kgm is taken over. Raises UsageError where it is of another
+    format or cluster, or of a newer kgm; RefusedError while an older kgm works on it; MissingFileError where there is
+    none and `create` is not set."""
     about = path / _ABOUT
     known = _about(about)
     if known is None:
@@ -142,22 +130,31 @@ def opened(path: RemotePath, *, format: StoreFormat | None, cluster: str | None,
                 f"{path} is not a history store: {about} does not exist",
                 hint=f"capture it first: kgm history capture --source kafka --out {path}",
             )
-        known = {"format": format or StoreFormat.PARQUET, "cluster": cluster}
-        about.write_bytes((json.dumps(known) + "\n").encode())
+        known = {"version": _VERSION, "format": format or StoreFormat.PARQUET, "cluster": cluster}
+        _put(about, known)
+    if known.get("version", 1) > _VERSION:
+        raise UsageError(f"the history in {path} is of a newer kgm: it has the layout {known['version']}")
     if format is not None and known["format"] != format:
         raise UsageError(f"the history in {path} has the format {known['format']}, not {format}")
     if cluster is not None and known["cluster"] is None:
         known["cluster"] = cluster
-        about.write_bytes((json.dumps(known) + "\n").encode())
+        _put(about, known)
     if cluster is not None and known["cluster"] != cluster:
         raise UsageError(
             f"the history in {path} is of cluster {known['cluster']}, not of {cluster}",
             hint="a store holds one cluster: use another --out",
         )
-    return RemoteStore(path, StoreFormat(known["format"]), known["cluster"])
+    if isinstance(path, Path) and "version" not in known:
+        older.take_over(path)
+        _put(about, {"version": _VERSION, **known})
+    return Store(path, StoreFormat(known["format"]), known["cluster"])
 
 
-def _about(path: RemotePath) -> dict[str, Any] | None:
+def _put(about: Place, known: Mapping[str, Any]) -> None:
+    put(about, (json.dumps(known) + "\n").encode())
+
+
+def _about(path: Place) -> dict[str, Any] | None:
     try:
         known: dict[str, Any] = json.loads(path.read_bytes())
     except FileNotFoundError:

@@ -1,0 +1,43 @@
+"""Small files of a store, wherever it is: put as a whole, listed with what they are, swept when they were not put."""
+
+import itertools
+import os
+from collections.abc import Mapping
+
+from kgm.history.places.remote_path import RENAMING, UNFINISHED, Place, RemotePath, RemoteStat, by_name
+
+_numbers = itertools.count()
+
+
+def put(path: Place, data: bytes) -> None:
+    """Put a file that is there as a whole or not at all, in place of any other of this name. In a directory it is
+    durable, and renamed into place as in HDFS."""
+    if isinstance(path, RemotePath):
+        path.write_bytes(data)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}{UNFINISHED}")
+    with made.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    made.replace(path)
+
+
+def listed(directory: Place, pattern: str) -> Mapping[Place, RemoteStat | os.stat_result]:
+    """Files in a directory whose names match, by name, without those that are deleted meanwhile; none if it does not
+    exist."""
+    found: dict[Place, RemoteStat | os.stat_result] = {}
+    for path in by_name(directory.glob(pattern)):
+        try:
+            found[path] = path.stat()
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def unfinished(directory: Place) -> Mapping[Place, RemoteStat | os.stat_result]:
+    """Files in a directory that were not renamed into place, by a writer that works on them or has died."""
+    if isinstance(directory, RemotePath) and directory.root.partition(":")[0] not in RENAMING:
+        return {}
+    return listed(directory, f"*{UNFINISHED}")
