@@ -5,7 +5,6 @@ The files are a store's own, and complete before the log names them, so kgm need
 reader can read it, with its earlier versions. What others commit to the log, kgm reverts with its next commit."""
 
 import json
-import os
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 from kgm.history.places.parquet import parquet_file
 from kgm.history.places.remote_path import Place, RemotePath, at_once, below
 from kgm.history.store.sink_files import delta_adds
+from kgm.text.files import replace_file
 
 LOG: Final = "_delta_log"
 _DIGITS: Final = 20
@@ -108,9 +108,4 @@ def _write(path: Place, data: bytes) -> None:
     if isinstance(path, RemotePath):
         path.write_bytes(data)
         return
-    made = path.with_name(f".{path.name}.new")
-    with made.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    made.replace(path)
+    replace_file(path, data)

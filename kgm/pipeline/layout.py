@@ -14,9 +14,7 @@ each of them changes to the next build by one commit.
 All workers must see the directory at the same path: a local disk, NFS, or a mounted volume. The file system must have
 renames and links; a store that a URI names has another layout (`kgm.pipeline.remote`)."""
 
-import fcntl
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +25,7 @@ from typing import Any
 from kgm.history.store.manifest import MANIFEST, Manifest, read_manifest
 from kgm.model.errors import MissingFileError, RefusedError, UsageError
 from kgm.pipeline.options import StoreFormat
+from kgm.text.files import replace_file, try_lock
 
 #: Format and cluster of a store, whether it was built or not.
 _ABOUT = "kgm-store.json"
@@ -79,7 +78,7 @@ class Store:
     def finish(self, manifest: Manifest) -> None:
         """Make a build the current one, and remove old ones."""
         built = self.build_path(manifest.number)
-        write_whole(built / MANIFEST, manifest.text())
+        replace_file(built / MANIFEST, (manifest.text()).encode())
         self._link(_CURRENT, Path(_BUILDS) / built.name)
         if not self.delta:
             for layer in ("silver", "gold"):
@@ -105,10 +104,8 @@ class Store:
     def locked(self, what: str) -> Iterator[None]:
         """Hold the lock for a capture or build; it ends with the process. Raises RefusedError if another one has it."""
         with (self.path / f".{what}.lock").open("w", encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RefusedError(f"another {what} is running on {self.path}") from None
+            if not try_lock(file.fileno()):
+                raise RefusedError(f"another {what} is running on {self.path}")
             yield
 
 
@@ -129,26 +126,16 @@ def opened(path: Path, *, format: StoreFormat | None, cluster: str | None, creat
                 hint=f"capture it first: kgm history capture --source kafka --out {path}",
             )
         (path / "bronze").mkdir(parents=True, exist_ok=True)
-        write_whole(about, json.dumps({"format": format or StoreFormat.PARQUET, "cluster": cluster}) + "\n")
+        replace_file(about, (json.dumps({"format": format or StoreFormat.PARQUET, "cluster": cluster}) + "\n").encode())
     known: dict[str, Any] = json.loads(about.read_text(encoding="utf-8"))
     if format is not None and known["format"] != format:
         raise UsageError(f"the history in {path} has the format {known['format']}, not {format}")
     if cluster is not None and known["cluster"] is None:
         known["cluster"] = cluster
-        write_whole(about, json.dumps(known) + "\n")
+        replace_file(about, (json.dumps(known) + "\n").encode())
     if cluster is not None and known["cluster"] != cluster:
         raise UsageError(
             f"the history in {path} is of cluster {known['cluster']}, not of {cluster}",
             hint="a store holds one cluster: use another --out",
         )
     return Store(path, StoreFormat(known["format"]), known["cluster"])
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file as a whole, durably."""
-    made = path.with_name(f".{path.name}.new")
-    with made.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    made.replace(path)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kgm.pipeline.layout import write_whole
+from kgm.text.files import replace_file
 
 _FILE: Final = "kgm-positions.json"
 
@@ -33,7 +33,7 @@ class Positions:
         """As a whole, durably."""
         self.checkpoint.mkdir(parents=True, exist_ok=True)
         text = {str(number): at for number, at in sorted(positions.items())}
-        write_whole(self.checkpoint / _FILE, json.dumps({"positions": text}) + "\n")
+        replace_file(self.checkpoint / _FILE, (json.dumps({"positions": text}) + "\n").encode())
 
 
 def begun(checkpoint: Path) -> dict[int, int]:
