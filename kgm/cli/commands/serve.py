@@ -13,7 +13,7 @@ from kgm.cli.options.broker_settings import parse_settings
 from kgm.cli.options.listen_address import address_text, is_loopback, parse_listen
 from kgm.cli.options.plan_options import plan_option
 from kgm.cli.output.streams import write_stderr, write_stdout
-from kgm.coordinator.contract.broker_version import BrokerVersion
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import UsageError
 from kgm.text.sanitize import clean
 

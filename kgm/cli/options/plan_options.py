@@ -14,7 +14,7 @@ import typer
 
 from kgm.cli.options.broker_settings import parse_settings
 from kgm.cli.options.shared_options import with_options
-from kgm.coordinator.contract.broker_version import BrokerVersion
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import UsageError
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.bounce.units import UnitKind

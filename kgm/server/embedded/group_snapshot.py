@@ -52,7 +52,7 @@ def group_snapshot(cluster: EmbeddedCluster, group_id: str, host: str) -> GroupS
         ),
         offsets=offsets,
         leader_library=leader_library,
-        kafka_versions=(str(cluster.settings.kafka_version),),
+        kafka_versions=(cluster.settings.kafka_version,),
     )
     if is_consumer:
         return snapshot

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
-from kgm.coordinator.contract.broker_version import REFERENCE, BrokerVersion
 from kgm.coordinator.contract.scale_out_plan import INSTANCE_IDS, TARGET_SIZE
+from kgm.model.broker_version import REFERENCE, BrokerVersion
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import GroupSnapshot
 
@@ -220,10 +220,10 @@ class Plan(PlanOptions):
 
 def with_versions_of(snapshot: GroupSnapshot, plan: Plan) -> Plan:
     """The plan with the version of the group's broker, unless it has one. Of several the latest is played, and the
-    coordinator that is its default. Raises UsageError for a version that kgm does not know."""
+    coordinator that is its default."""
     if plan.kafka_version is not None or not snapshot.kafka_versions:
         return plan
-    versions = [BrokerVersion.parse(text) for text in snapshot.kafka_versions]
+    versions = snapshot.kafka_versions
     played = max(versions, key=lambda version: (version.release, not version.has_java_coordinator))
     return replace(plan, kafka_version=played, other_versions=tuple(each for each in versions if each != played))
 

@@ -6,7 +6,7 @@ import typer
 
 from kgm.cli.options.plan_options import PLAN_OPTIONS, request_of, words_of
 from kgm.cli.tree import app, register
-from kgm.coordinator.contract.broker_version import BrokerVersion
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import UsageError
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.bounce.units import UnitKind
