@@ -6,7 +6,7 @@ typed. `@plan_options` adds the options to a command, which gets one `BounceRequ
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Final, TypeVar
 
@@ -14,20 +14,16 @@ import typer
 
 from kgm.cli.options.broker_settings import parse_settings
 from kgm.cli.options.shared_options import with_options
+from kgm.cli.options.words import listed_ids
 from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import UsageError
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.bounce.units import UnitKind
 from kgm.simulation.plan.bounce_plan import GroupProtocol, MemberOrder, Membership, Rolling, Stop, WhatIf
-from kgm.text.braces import as_list, expand_list
+from kgm.text.braces import as_list
 from kgm.text.durations import parse_duration, typed_duration
 
 E = TypeVar("E", bound=enum.Enum)
-
-
-def member_ids_of(texts: Iterable[str], option: str) -> tuple[str, ...]:
-    """Ids in the order given, each once. Raises UsageError."""
-    return tuple(dict.fromkeys(name for text in texts for name in expand_list(text, option)))
 
 
 def choice_of(kind: type[E], text: str, option: str) -> E:
@@ -60,7 +56,10 @@ def _choice(kind: type[enum.Enum], metavar: str) -> _Kind:
 _FLAG: Final = _Kind(None, bool)
 _COUNT: Final = _Kind("N", int)
 _NAME: Final = _Kind("NAME", str)
-_IDS: Final = _Kind("ID[,ID...]", list[str], member_ids_of, lambda ids: [as_list(ids)])
+_IDS: Final = _Kind(
+    "ID[,ID...]", list[str], lambda texts, option: tuple(dict.fromkeys(listed_ids(texts, option))),
+    lambda ids: [as_list(ids)],
+)  # fmt: skip
 _GLOBS: Final = _Kind("GLOB", list[str], lambda globs, _: tuple(globs), list)
 _DURATION: Final = _Kind("DURATION", str, parse_duration, lambda ms: [typed_duration(ms)])
 _SETTINGS: Final = _Kind(

@@ -7,12 +7,6 @@ import sys
 from kgm.model.errors import MissingFileError, UsageError
 
 
-def listed(values: list[str] | None, option: str) -> tuple[str, ...]:
-    from kgm.text.braces import expand_list
-
-    return tuple(name for value in values or () for name in expand_list(value, option))
-
-
 def patterns(values: list[str] | None) -> tuple[str, ...]:
     for value in values or ():
         if not value.strip():

@@ -19,6 +19,7 @@ from kgm.cli.options.plan_options import (
 )
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.options.words import listed_ids
 from kgm.model.errors import ConditionNotMet, UsageError
 from kgm.operations.bounce.request import BounceRequest
 
@@ -93,15 +94,13 @@ def drain(
     from kgm.operations.bounce.group import of_library
     from kgm.operations.drain.forecast import Drain, DrainGates
     from kgm.operations.drain.target import DrainTarget, with_addresses
-    from kgm.text.braces import expand_list
 
     if for_good and restart_time is not None:
         raise UsageError("--for-good and --restart-time exclude each other")
     if draws < 1:
         raise UsageError(f"--draws is {draws}, the lowest is 1")
-    hosts = [name for text in host or () for name in expand_list(text, "--host")]
     target = DrainTarget(
-        hosts=with_addresses(hosts), client_ids=tuple(client_id or ()), racks=tuple(rack or ()),
+        hosts=with_addresses(listed_ids(host, "--host")), client_ids=tuple(client_id or ()), racks=tuple(rack or ()),
         identities=tuple(match or ()),
     )  # fmt: skip
     planned = Drain(
