@@ -5,12 +5,13 @@ import pytest
 import typer
 
 from kgm.cli.options.plan_options import PLAN_OPTIONS, request_of, words_of
+from kgm.cli.output.contracts.simulate_bounce import PLAN
 from kgm.cli.tree import app, register
 from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import UsageError
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.bounce.units import UnitKind
-from kgm.simulation.plan.bounce_plan import GroupProtocol, MemberOrder, Membership, Rolling, Stop, WhatIf
+from kgm.simulation.plan.bounce_plan import GroupProtocol, MemberOrder, Membership, Plan, Rolling, Stop, WhatIf
 
 #: What is typed, and the request that it is.
 MEANINGS = {
@@ -132,6 +133,14 @@ def test_a_request_in_words_is_the_request(commands):
             values = context.params
         assert words_of(request_of({each: values[each] for each in PLAN_OPTIONS})) == words_of(request)
         assert bool(words_of(request)) is (field != "together")
+
+
+def test_the_plan_as_it_was_understood_has_every_parameter():
+    """Under its name; those that select members are in `bounce` and `units`."""
+    selecting = {"instance_ids", "member_ids", "patterns", "everyone", "unit", "together", "rolling"}
+    shown = Plan(bounce=("a",), rolling=Rolling(pause_ms=5), what_if=WhatIf(membership=Membership.STATIC)).to_json()
+    assert PLAN_OPTIONS.keys() - selecting - {"membership"} <= shown.keys() == PLAN.keys()
+    assert (shown["mode"], shown["pause_ms"], shown["as"]) == ("rolling", 5, "static")
 
 
 def test_batches_of_one_process_unless_somebody_says_more():
