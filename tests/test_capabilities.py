@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kgm.coordinator.contract.broker_version import BrokerVersion, behavior_of
+from kgm.coordinator.contract.behavior import behavior_of
+from kgm.model.broker_version import BrokerVersion
 from kgm.simulation.plan.client_library import Library
 from tests import ROOT
 from tests.cli import test_exit_codes

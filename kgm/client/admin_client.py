@@ -22,13 +22,13 @@ from kgm.client.transport.brokers import TAKEOVER_S, BrokerNode, Brokers
 from kgm.client.transport.connection import BrokerConnection, Plaintext, Security
 from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import run_parallel
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import AuthorizationError, BrokerError, DecodeError, KgmError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.apis import ApiKey
 
 if TYPE_CHECKING:  # needed by removals and predictions only
     from kgm.client.leave_group import LeaveAnswer, MemberToRemove
-    from kgm.coordinator.contract.broker_version import BrokerVersion
 
 #: The share of the budget that offsets may use: a dead partition leader must not cost the whole result.
 _OFFSETS_SHARE = 0.6

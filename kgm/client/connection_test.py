@@ -15,7 +15,7 @@ from kgm.client.transport.connection import BrokerConnection, ConnectStep, Secur
 from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import run_parallel
 from kgm.client.version_inference import possible_versions
-from kgm.coordinator.contract.broker_version import BrokerVersion, releases_in_words
+from kgm.model.broker_version import BrokerVersion, releases_in_words
 from kgm.model.errors import AuthorizationError, ErrorCode, KgmError
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest

@@ -13,10 +13,14 @@ from kgm.protocol.apis import ApiKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberToRemove:
-    """A member in a LeaveGroup request: by instance id, by member id, or by both, which must then belong together."""
+    """A member as it is named: by instance id, by member id, or by both, which must then belong together."""
 
     group_instance_id: str | None = None
     member_id: str = ""
+
+    @property
+    def id(self) -> str:
+        return self.member_id if self.group_instance_id is None else self.group_instance_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

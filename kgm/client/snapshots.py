@@ -16,7 +16,6 @@ from kgm.client.failures import BadAnswerError
 from kgm.client.requests import GroupDescription, Offsets
 from kgm.clients.recognition import MemberEvidence, recognise, recognise_by_ids
 from kgm.model.client_library import ClientLibrary
-from kgm.model.errors import DecodeError
 from kgm.model.snapshot import (
     CoordinatorNode,
     GroupSnapshot,
@@ -30,8 +29,8 @@ from kgm.protocol.subscription import (
     PROTOCOL_TYPE,
     MemberAssignment,
     Subscription,
-    decode_assignment,
-    decode_subscription,
+    readable_assignment,
+    readable_subscription,
 )
 
 if TYPE_CHECKING:  # what Streams and Connect write is read in few groups
@@ -194,7 +193,7 @@ class _ClassicRow:
     def __init__(self, row: Any, *, is_consumer: bool) -> None:
         self._row, self._is_consumer = row, is_consumer
         self._subscription = _subscription(row.member_metadata) if is_consumer else None
-        self._assignment = _assignment(row.member_assignment) if is_consumer else MemberAssignment()
+        self._assignment = readable_assignment(row.member_assignment) if is_consumer else MemberAssignment()
 
     @property
     def evidence(self) -> MemberEvidence:
@@ -215,7 +214,8 @@ class _ClassicRow:
             client_host=_host(row.client_host),
             rack=(subscription.rack_id or None) if subscription else None,
             status=status,
-            topics=_topics(subscription, is_consumer=self._is_consumer),
+            # None: not readable, or not described while the group rebalances
+            topics=subscription.distinct_topics if subscription else None if self._is_consumer else (),
             assignment={} if assignment is None else assignment.partitions,
             protocol="classic",
             client_library=library,
@@ -232,13 +232,6 @@ class _ClassicRow:
         return own, None if assignment is None else assignment.user_data
 
 
-def _topics(subscription: Subscription | None, *, is_consumer: bool) -> tuple[str, ...] | None:
-    """None for a consumer whose subscription cannot be read, or is not described while the group rebalances."""
-    if subscription is None:
-        return None if is_consumer else ()
-    return tuple(dict.fromkeys(subscription.topics))
-
-
 def _subscription(blob: bytes) -> Subscription | None:
     """The subscription; None if it cannot be read. The members of a group have the same one."""
     known: Subscription | None = _subscriptions.get(blob, _UNREAD)
@@ -246,20 +239,8 @@ def _subscription(blob: bytes) -> Subscription | None:
         return known
     if len(_subscriptions) >= _MOST_SUBSCRIPTIONS:
         _subscriptions.clear()
-    try:
-        known = decode_subscription(blob)
-    except DecodeError:
-        known = None
-    _subscriptions[blob] = known
+    known = _subscriptions[blob] = readable_subscription(blob)
     return known
-
-
-def _assignment(blob: bytes) -> MemberAssignment | None:
-    """The assignment; None if it cannot be read. A member has no bytes until it has synced."""
-    try:
-        return decode_assignment(blob)
-    except DecodeError:
-        return None
 
 
 def _consumer(group_id: str, group: Any) -> GroupSnapshot:

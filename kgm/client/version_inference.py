@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from kgm.coordinator.contract.broker_version import (
+from kgm.model.broker_version import (
     FIRST_WITH_JAVA,
     LAST_WITH_SCALA,
     NEWEST,
@@ -58,9 +58,7 @@ def with_versions(group: GroupSnapshot, versions: Iterable[BrokerVersion]) -> Gr
     """The group with the versions that its broker may have. Only the new coordinator has groups of other types than
     classic."""
     needs_java = group.type != "classic"
-    return replace(
-        group, kafka_versions=tuple([str(one) for one in versions if one.has_java_coordinator or not needs_java])
-    )
+    return replace(group, kafka_versions=tuple([one for one in versions if one.has_java_coordinator or not needs_java]))
 
 
 def _candidates(versions: ApiVersions, features: Mapping[str, tuple[int, int]]) -> Iterator[BrokerVersion]:

@@ -29,13 +29,12 @@ from kgm.clients.table import (
     SubscriptionForm,
 )
 from kgm.model.client_library import CERTAIN, JAVA, KAFKA_GO, LIKELY, ClientLibrary
-from kgm.model.errors import DecodeError
 from kgm.protocol.subscription import (
     PROTOCOL_TYPE,
     MemberAssignment,
     Subscription,
-    decode_assignment,
-    decode_subscription,
+    readable_assignment,
+    readable_subscription,
 )
 
 T = TypeVar("T")
@@ -114,8 +113,8 @@ def recognise_record(group_id: str, value: Any) -> RecognisedGroup | None:
             MemberEvidence(
                 member_id=member.member_id,
                 client_id=member.client_id,
-                subscription=_read(decode_subscription, member.subscription),
-                assignment=_read(decode_assignment, member.assignment),
+                subscription=readable_subscription(member.subscription or b""),
+                assignment=readable_assignment(member.assignment or b""),
                 session_timeout_ms=member.session_timeout,
                 rebalance_timeout_ms=member.rebalance_timeout,
             )
@@ -138,13 +137,6 @@ def partly_known(rack_id: str | None, generation: int | None) -> tuple[str, ...]
         )
         or not newest
     )
-
-
-def _read(decode: Callable[[bytes], T], blob: bytes | None) -> T | None:
-    try:
-        return decode(blob or b"")
-    except DecodeError:
-        return None
 
 
 def kind_of_user_data(data: bytes | None) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from kgm.coordinator.classic.records import group_from_record
 from kgm.coordinator.consumer import records as consumer_records
-from kgm.coordinator.contract.broker_version import REFERENCE_BEHAVIOR, CoordinatorBehavior
+from kgm.coordinator.contract.behavior import REFERENCE_BEHAVIOR, CoordinatorBehavior
 from kgm.coordinator.contract.outcome import Producer
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.consumer_group import ConsumerGroup

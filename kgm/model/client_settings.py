@@ -5,7 +5,6 @@ From `AdminClientConfig`, `ConsumerConfig`, `ProducerConfig` of Kafka 4.3 and li
 import base64
 import binascii
 import re
-from collections.abc import Iterable
 
 from kgm.model.client_setting_names import OTHER_NAMES
 
@@ -90,14 +89,6 @@ def is_named(key: str) -> bool:
         return True
 
     return key in OTHER_NAMES
-
-
-def nearest(key: str, also: Iterable[str] = ()) -> str | None:
-    """The setting that was probably meant, of those that kgm uses and of `also`."""
-    import difflib
-
-    matches = difflib.get_close_matches(key, sorted({*USED, *also}), n=1, cutoff=0.8)
-    return matches[0] if matches else None
 
 
 def environment_name(key: str) -> str:

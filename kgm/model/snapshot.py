@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kgm.model.assignment import Partitions
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.client_library import ClientLibrary, library_json
 from kgm.model.uuids import uuid_text
 from kgm.model.work import MemberWork, UserData, work_json
@@ -174,7 +175,7 @@ class GroupSnapshot:
     leader: the member id of the classic group's leader, which no API returns; None where it is not known.
     leader_library: the client library that has written the assignments of a classic group; None where they are not
     known.
-    kafka_versions: the versions that its coordinator's broker may have (`3.9`, `3.9+new`); none if it is of no release
+    kafka_versions: the versions that its coordinator's broker may have; none if it is of no release
     of Apache Kafka that kgm knows, and None if it was not asked. deleted_topics: those that members own or that have
     committed offsets, and of which the brokers say that they do not exist. may_lack_offsets: brokers may have left out
     committed offsets, because the login may not see all topics, and no member names those of the group.
@@ -198,7 +199,7 @@ class GroupSnapshot:
     topics: tuple[TopicSnapshot, ...] = ()
     members: tuple[MemberSnapshot, ...] = ()
     offsets: tuple[OffsetSnapshot, ...] = ()
-    kafka_versions: tuple[str, ...] | None = None
+    kafka_versions: tuple[BrokerVersion, ...] | None = None
     leader: str | None = None
     leader_library: ClientLibrary | None = None
     deleted_topics: tuple[str, ...] = ()
@@ -319,7 +320,7 @@ class GroupSnapshot:
             "topics": [topic.to_json() for topic in sorted(self.topics, key=lambda topic: topic.name)],
             "members": [member.to_json() for member in sorted(self.members, key=lambda member: member.identity)],
             "offsets": [row.to_json() for row in sorted(self.offsets, key=_PLACE)],
-            "kafka_versions": None if self.kafka_versions is None else [*self.kafka_versions],
+            "kafka_versions": None if self.kafka_versions is None else [*map(str, self.kafka_versions)],
             "leader": self.leader,
             "leader_library": None if self.leader_library is None else self.leader_library.to_json(),
             "deleted_topics": [*self.deleted_topics],

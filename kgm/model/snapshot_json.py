@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kgm.model.assignment import Partitions
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.client_library import CONFIDENCES, ClientLibrary, stated_library
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import (
@@ -27,6 +28,7 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
     members = tuple(_member(item, i) for i, item in enumerate(group.array("members")))
     _check_unique("member_id", [member.member_id for member in members])
     _check_unique("group_instance_id", [one.group_instance_id for one in members if one.group_instance_id is not None])
+    versions = group.names("kafka_versions")
     return GroupSnapshot(
         group_id=group.text("group_id"),
         type=group.choice("type", GROUP_TYPES),
@@ -42,7 +44,7 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         topics=tuple(_topic(item, i) for i, item in enumerate(group.array("topics"))),
         members=members,
         offsets=tuple(_offset(item, i) for i, item in enumerate(group.array("offsets"))),
-        kafka_versions=group.names("kafka_versions"),
+        kafka_versions=None if versions is None else tuple(map(BrokerVersion.parse, versions)),
         leader=group.get("leader", (str,), optional=True),
         leader_library=_library(group, "leader_library"),
         deleted_topics=group.names("deleted_topics") or (),

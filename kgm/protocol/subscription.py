@@ -39,6 +39,10 @@ class Subscription:
     version: int = NEWEST
     says_owned: bool = True
 
+    @property
+    def distinct_topics(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.topics))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberAssignment:
@@ -106,6 +110,22 @@ def decode_assignment(data: bytes, *, is_listed: bool = False) -> MemberAssignme
     message = codec.decode(ConsumerProtocolAssignment, data, known, offset=2, allow_trailing=True)
     partitions = _merged(message.assigned_partitions, is_listed=is_listed)
     return MemberAssignment(partitions=partitions, user_data=message.user_data, version=version)
+
+
+def readable_subscription(data: bytes) -> Subscription | None:
+    """The subscription; None if it cannot be read."""
+    try:
+        return decode_subscription(data)
+    except DecodeError:
+        return None
+
+
+def readable_assignment(data: bytes) -> MemberAssignment | None:
+    """The assignment; None if it cannot be read. A member has no bytes until it has synced."""
+    try:
+        return decode_assignment(data)
+    except DecodeError:
+        return None
 
 
 def _versions(data: bytes, what: str) -> tuple[int, int]:

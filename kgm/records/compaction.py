@@ -45,10 +45,10 @@ from kgm.records.segment import (
     base_offset_of,
     batches,
     file_name,
-    sync_directory,
     unreadable,
 )
 from kgm.records.transactions import LogTransactions
+from kgm.text.files import flush_folder
 
 #: Kafka's `log.cleaner.delete.retention.ms`: 24 h.
 DELETE_RETENTION_MS: Final = 86_400_000
@@ -266,7 +266,7 @@ def _clean_group(directory: Path, group: list[Segment], segments: list[Segment],
     swap = directory / file_name(first.base_offset, LOG + SWAP)
     path.rename(swap)
     try:
-        sync_directory(directory)
+        flush_folder(directory)
         _put_in_place(directory, swap, first.base_offset, [segment.path for segment in group])
     except OSError as error:
         raise IncompleteSwapError(error.errno, error.strerror, str(swap)) from error
@@ -302,7 +302,7 @@ def _put_in_place(directory: Path, swap: Path, base_offset: int, old: Sequence[P
         if path != target:
             path.unlink()
     swap.rename(target)
-    sync_directory(directory)
+    flush_folder(directory)
     return target
 
 

@@ -14,7 +14,6 @@ appends.
 There is no clock in here: the caller provides the time."""
 
 import errno
-import fcntl
 import os
 import shlex
 from collections.abc import Iterator, Sequence
@@ -39,10 +38,10 @@ from kgm.records.segment import (
     file_name,
     is_start_of_batch,
     is_torn_tail,
-    sync_directory,
     unreadable,
 )
 from kgm.records.transactions import LogTransactions
+from kgm.text.files import flush_folder, try_lock
 
 #: Kafka's `offsets.topic.segment.bytes`.
 SEGMENT_BYTES: Final = 104_857_600
@@ -119,7 +118,7 @@ class OffsetsLog:
         is_new = not os.path.lexists(directory)
         if is_new:
             directory.mkdir(mode=_DIRECTORY_MODE, parents=True)
-            sync_directory(directory.parent)
+            flush_folder(directory.parent)
         check_folder(directory)
         lock = _lock(directory)
         log = cls(
@@ -222,7 +221,7 @@ class OffsetsLog:
                 os.fsync(self._active)
                 self._unflushed = False
             if self._new_files:
-                sync_directory(self.directory)
+                flush_folder(self.directory)
                 self._new_files = False
         except OSError as error:
             self._broken = error
@@ -402,15 +401,16 @@ def _not_a_segment(path: Path) -> CorruptLogError:
 
 def _lock(directory: Path) -> int:
     fd = open_file(directory / _LOCK, os.O_RDWR | os.O_CREAT)
+    is_ours = False
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(fd)
-        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-            raise
+        is_ours = try_lock(fd)
+    finally:
+        if not is_ours:
+            os.close(fd)
+    if not is_ours:
         raise LogLockedError(
             f"{directory} is in use by another process", hint="one `kgm serve` at a time can have a data directory"
-        ) from error
+        )
     return fd
 
 

@@ -3,7 +3,6 @@
 A file can end in three ways: with a batch (good); in the middle of what was being written when the process or the
 machine failed (a torn tail: no complete batch follows); or there are wrong bytes before its end (damage)."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,12 +165,3 @@ def is_start_of_batch(file: BinaryIO, base_offset: int) -> bool:
         return True
     file.seek(0)
     return all(not piece.strip(b"\0") for piece in iter(lambda: file.read(_WINDOW), b""))
-
-
-def sync_directory(directory: Path) -> None:
-    """Make new, renamed and removed files of a directory durable."""
-    fd = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

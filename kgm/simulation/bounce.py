@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kgm.assignors.unsupported_groups import refuse_to_migrate
-from kgm.coordinator.contract.broker_version import behavior_of
+from kgm.coordinator.contract.behavior import behavior_of
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.java.scala_map import scala_map_capacity
 from kgm.model.errors import NotFoundError, TimedOutError, UsageError

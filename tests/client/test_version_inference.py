@@ -8,7 +8,7 @@ from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.connection import Plaintext
 from kgm.client.transport.deadline import Deadline
 from kgm.client.version_inference import possible_versions
-from kgm.coordinator.contract.broker_version import PLAYED_VERSION_FEATURE, BrokerVersion, releases_in_words
+from kgm.model.broker_version import PLAYED_VERSION_FEATURE, BrokerVersion, releases_in_words
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.released_apis import API_VERSIONS, SUPPORTED_FEATURES
 from tests.kafka.broker import KafkaCluster

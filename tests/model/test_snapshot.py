@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.model.snapshot_json import snapshot_from_json
@@ -63,9 +64,10 @@ def test_every_key_of_the_contract_is_present_and_unknown_is_null():
 
 def test_the_versions_that_a_broker_may_have_are_saved():
     assert GROUP.to_json()["kafka_versions"] is None
-    saved = replace(GROUP, kafka_versions=("3.9", "3.9+new")).to_json()
+    versions = BrokerVersion.parse("3.9"), BrokerVersion.parse("3.9+new")
+    saved = replace(GROUP, kafka_versions=versions).to_json()
     assert saved["kafka_versions"] == ["3.9", "3.9+new"]
-    assert snapshot_from_json(saved).kafka_versions == ("3.9", "3.9+new")
+    assert snapshot_from_json(saved).kafka_versions == versions
     assert snapshot_from_json(replace(GROUP, kafka_versions=()).to_json()).kafka_versions == ()
     assert (
         snapshot_from_json({key: value for key, value in saved.items() if key != "kafka_versions"}).kafka_versions

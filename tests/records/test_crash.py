@@ -1,6 +1,7 @@
 """What a crash leaves of a log: everything flushed is there, half a batch is cut and said so, damage is an error."""
 
 import errno
+import fcntl
 import os
 import random
 import signal
@@ -301,7 +302,7 @@ def test_a_closed_log_takes_nothing(tmp_path):
 
 
 def test_a_lock_that_fails_for_another_reason_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(log_module.fcntl, "flock", failing(number=errno.ENOLCK)(log_module.fcntl.flock))
+    monkeypatch.setattr(fcntl, "flock", failing(number=errno.ENOLCK)(fcntl.flock))
     with pytest.raises(OSError, match="No locks"):
         OffsetsLog.open(tmp_path / "log")
 

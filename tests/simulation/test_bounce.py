@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.coordinator.contract.broker_version import BrokerVersion
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.client_library import stated_library
 from kgm.model.errors import NotFoundError, RefusedError, TimedOutError, UsageError
 from kgm.model.snapshot import OffsetSnapshot, TopicSnapshot

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from kgm.cli import invocation
+from kgm.cli.options.group_names import named_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.options.words import listed_ids
 from kgm.cli.output.notices import Notices
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, rendered
 from kgm.cli.output.streams import write_stderr
@@ -88,9 +90,9 @@ def remove_members(
     from kgm.text.durations import parse_duration
 
     request = RemovalRequest(
-        group_id=ids.group(group, group_option),
-        instance_ids=ids.listed(instance_ids, "--instance-ids"),
-        member_ids=ids.listed(member_ids, "--member-ids"),
+        group_id=named_group(group, group_option, hint="kgm remove-members GROUP --instance-ids ID"),
+        instance_ids=listed_ids(instance_ids, "--instance-ids"),
+        member_ids=listed_ids(member_ids, "--member-ids"),
         identities=() if from_file is None else ids.read_ids(from_file),
         patterns=ids.patterns(match),
         reason=ids.reason(reason),

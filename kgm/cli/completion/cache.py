@@ -141,13 +141,8 @@ def _write(path: str, groups: Mapping[str, Mapping[str, Sequence[str]]]) -> None
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120
     if len(text) > MOST_BYTES:
         return
-    new = f"{path}.{os.getpid()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    descriptor = os.open(new, flags, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text)
-        os.replace(new, path)  # noqa: PTH105
-    except BaseException:
-        os.unlink(new)  # noqa: PTH108
-        raise
+    from pathlib import Path
+
+    from kgm.text.files import replace_file
+
+    replace_file(Path(path), text, mode=0o600, is_shared=True, is_durable=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kgm.model.errors import UsageError
 
@@ -14,6 +14,13 @@ _MOST_NUMBERS = 100_000
 def split_words(values: list[str] | None) -> list[str]:
     """The words of a repeatable option that also takes commas."""
     return [word.strip() for value in values or () for word in value.split(",") if word.strip()]
+
+
+def listed_ids(values: Iterable[str] | None, option: str) -> tuple[str, ...]:
+    """The ids of a repeatable option, with their commas and braces. Raises UsageError."""
+    from kgm.text.braces import expand_list
+
+    return tuple(name for value in values or () for name in expand_list(value, option))
 
 
 def known_word(word: str, option: str, known: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kgm.cli.output.contracts.planning.drain import forecast_json, group_json, unpredicted_json
 from kgm.cli.output.report import Cell, Column, Report, Table
+from kgm.text.braces import as_list
 from kgm.text.durations import show_duration, typed_duration
 from kgm.text.wording import group_command, many
 
@@ -158,14 +159,14 @@ def _next_command(one: DrainedGroup, drain: Drain) -> str:
     """The simulation of that group alone, with its moves and its timeline."""
     static = {member.identity for member in one.group.members if member.group_instance_id is not None}
     if drain.restart_time_ms is None:
-        words = ["--scale-in", ",".join(one.taken)]
+        words = ["--scale-in", as_list(one.taken)]
     else:
         words = []
         for option, names in (
             ("--instance-ids", [name for name in one.taken if name in static]),
             ("--member-ids", [name for name in one.taken if name not in static]),
         ):
-            words += [option, ",".join(names)] if names else []
+            words += [option, as_list(names)] if names else []
         words += ["--restart-time", typed_duration(drain.restart_time_ms)]
     if drain.stop.value != "clean":
         words += ["--stop", drain.stop.value]

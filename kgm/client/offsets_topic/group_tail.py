@@ -20,7 +20,7 @@ from kgm.java.partitions import partition_for
 from kgm.model.client_library import ClientLibrary
 from kgm.model.errors import DecodeError, KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
-from kgm.protocol.subscription import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from kgm.protocol.subscription import PROTOCOL_TYPE, readable_assignment, readable_subscription
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.record import decode_record
 
@@ -224,12 +224,10 @@ def as_snapshot(group_id: str, value: Any) -> GroupSnapshot:
 def _member(member: Any, library: ClientLibrary | None, *, readable: bool) -> MemberSnapshot:
     topics: tuple[str, ...] | None = None if readable else ()
     assignment: Mapping[str, Sequence[int]] = {}
-    if readable:
-        try:
-            topics = tuple(sorted(set(decode_subscription(member.subscription).topics)))
-            assignment = decode_assignment(member.assignment).partitions
-        except DecodeError:  # another assignor's format
-            pass
+    if readable and (subscription := readable_subscription(member.subscription)) is not None:
+        topics = tuple(sorted(set(subscription.topics)))
+        assigned = readable_assignment(member.assignment)
+        assignment = {} if assigned is None else assigned.partitions
     return MemberSnapshot(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id or None,

@@ -25,7 +25,7 @@ from kgm.client.transport.deadline import Deadline
 from kgm.java.partitions import partition_for
 from kgm.model.assignment import Partitions
 from kgm.model.errors import DecodeError, KgmError
-from kgm.protocol.subscription import PROTOCOL_TYPE, decode_assignment
+from kgm.protocol.subscription import PROTOCOL_TYPE, readable_assignment
 from kgm.records.batch import Batch
 from kgm.records.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
 from kgm.records.messages.consumer_group_current_member_assignment_value import (
@@ -284,10 +284,8 @@ def _decode(key: bytes, value: bytes, at_ms: int) -> ActivityRecord | None:
 
 def _rebalance(group: GroupMetadataValue, at_ms: int) -> RebalanceRecord:
     def assignment(blob: bytes) -> Partitions:
-        try:
-            return decode_assignment(blob).partitions if group.protocol_type == PROTOCOL_TYPE else {}
-        except DecodeError:  # an assignor's own format
-            return {}
+        assigned = readable_assignment(blob) if group.protocol_type == PROTOCOL_TYPE else None
+        return {} if assigned is None else assigned.partitions
 
     members = {
         one.member_id: RecordedMember(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kgm.coordinator.classic.rebalance import delete_group
 from kgm.coordinator.consumer.records import group_tombstones
 from kgm.coordinator.contract.api_versions import DESCRIBE_HAS_NOT_FOUND, DESCRIBE_HAS_OPERATIONS
-from kgm.coordinator.contract.broker_version import CoordinatorBehavior
+from kgm.coordinator.contract.behavior import CoordinatorBehavior
 from kgm.coordinator.groups.classic_group import ClassicGroup, ClassicMember
 from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.groups.consumer_group import ConsumerGroup

@@ -1,7 +1,7 @@
 """Heartbeat (v0-4) for classic groups (Kafka: GroupMetadataManager.classicGroupHeartbeatToClassicGroup)."""
 
 from kgm.coordinator.classic.rebalance import extend_session
-from kgm.coordinator.contract.broker_version import CoordinatorBehavior
+from kgm.coordinator.contract.behavior import CoordinatorBehavior
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.groups.event_draft import EventDraft

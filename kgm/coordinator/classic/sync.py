@@ -2,7 +2,7 @@
 
 from kgm.coordinator.classic import rebalance
 from kgm.coordinator.contract.api_versions import SYNC_REQUIRES_PROTOCOL
-from kgm.coordinator.contract.broker_version import CoordinatorBehavior
+from kgm.coordinator.contract.behavior import CoordinatorBehavior
 from kgm.coordinator.contract.error_responses import sync_refusal
 from kgm.coordinator.groups.classic_group import ClassicGroup, ParkedRequest
 from kgm.coordinator.groups.classic_state import ClassicState

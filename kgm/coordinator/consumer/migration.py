@@ -14,7 +14,7 @@ from kgm.coordinator.classic import rebalance, standby
 from kgm.coordinator.classic.records import group_record
 from kgm.coordinator.classic.records import tombstone as classic_tombstone
 from kgm.coordinator.consumer import records, timers
-from kgm.coordinator.contract.broker_version import CoordinatorBehavior
+from kgm.coordinator.contract.behavior import CoordinatorBehavior
 from kgm.coordinator.contract.error_responses import Refusal
 from kgm.coordinator.contract.outcome import session_key
 from kgm.coordinator.contract.settings import BrokerSettings

@@ -15,7 +15,7 @@ them."""
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgm.coordinator.contract.broker_version import REFERENCE_BEHAVIOR, CoordinatorBehavior
+from kgm.coordinator.contract.behavior import REFERENCE_BEHAVIOR, CoordinatorBehavior
 from kgm.coordinator.groups.consumer_member import NOTHING, Assigned, ConsumerMember, MemberState, Target
 
 #: Partitions by topic id that a member reports as owned; None: it reports nothing.

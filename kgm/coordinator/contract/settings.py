@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-from kgm.coordinator.contract.broker_version import REFERENCE, BrokerVersion, CoordinatorBehavior, behavior_of
+from kgm.coordinator.contract.behavior import CoordinatorBehavior, behavior_of
 from kgm.coordinator.contract.scale_out_plan import INSTANCE_IDS, NO_PLANS, TARGET_SIZE, GroupPlans, is_plan, plans_from
+from kgm.model.broker_version import REFERENCE, BrokerVersion
 from kgm.model.errors import UsageError
 
 _INT32 = 2**31 - 1

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from kgm.coordinator.contract.broker_version import REFERENCE_BEHAVIOR, CoordinatorBehavior
+from kgm.coordinator.contract.behavior import REFERENCE_BEHAVIOR, CoordinatorBehavior
 from kgm.coordinator.contract.outcome import Millis
 from kgm.coordinator.groups.consumer_member import (
     NO_TARGET,

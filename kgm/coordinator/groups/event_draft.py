@@ -8,7 +8,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kgm.coordinator.contract.broker_version import REFERENCE, CoordinatorBehavior, behavior_of
+from kgm.coordinator.contract.behavior import CoordinatorBehavior, behavior_of
 from kgm.coordinator.contract.outcome import (
     CancelTimer,
     Millis,
@@ -23,6 +23,7 @@ from kgm.coordinator.contract.outcome import (
 from kgm.coordinator.contract.settings import BrokerSettings, GroupConfig
 from kgm.coordinator.contract.topic_image import TopicImage
 from kgm.coordinator.groups.classic_group import ClassicGroup
+from kgm.model.broker_version import REFERENCE
 from kgm.protocol.struct import Message
 from kgm.records.record import Record
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from kgm.coordinator.classic.rebalance import extend_session
 from kgm.coordinator.contract.api_versions import COMMIT_HAS_TOPIC_IDS, COMMIT_KNOWS_CONSUMER_PROTOCOL
-from kgm.coordinator.contract.broker_version import CoordinatorBehavior
+from kgm.coordinator.contract.behavior import CoordinatorBehavior
 from kgm.coordinator.contract.error_responses import commit_refusal
 from kgm.coordinator.contract.topic_image import NO_ID
 from kgm.coordinator.groups.classic_group import ClassicGroup

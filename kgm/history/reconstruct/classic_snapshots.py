@@ -20,8 +20,7 @@ from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from kgm.model.errors import DecodeError
-from kgm.protocol.subscription import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from kgm.protocol.subscription import PROTOCOL_TYPE, readable_assignment, readable_subscription
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 
 TopicPartition = tuple[str, int]
@@ -368,18 +367,14 @@ def member_of(record: MemberMetadata, protocol_type: str) -> SnapshotMember:
 
 @lru_cache(maxsize=4096)
 def _topics(subscription: bytes) -> frozenset[str] | None:
-    try:
-        return frozenset(decode_subscription(subscription).topics)
-    except DecodeError:
-        return None
+    read = readable_subscription(subscription)
+    return None if read is None else frozenset(read.topics)
 
 
 @lru_cache(maxsize=4096)
 def _assigned(assignment: bytes) -> Mapping[str, Sequence[int]] | None:
-    try:
-        return decode_assignment(assignment).partitions
-    except DecodeError:
-        return None
+    read = readable_assignment(assignment)
+    return None if read is None else read.partitions
 
 
 def changes_between(previous: Snapshot, snapshot: Snapshot, difference: Difference) -> Iterable[MemberChange]:

@@ -8,7 +8,6 @@ Who can write both files can forge both."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pathlib
@@ -17,11 +16,12 @@ import stat
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kgm.text.files import replace_file
+
 _MOST_BYTES: Final = 64 * 1024
 _MOST_DAMAGES: Final = 20
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,23 +66,11 @@ def read_head(log: pathlib.Path) -> Head | None:
 
 def write_head(log: pathlib.Path, head: Head) -> None:
     """Replace the head, 0600. Called with the log locked. Raises OSError; then the former head is still there."""
-    draft = head_path(log).with_name(f"{log.name}.head.new")
     text = json.dumps({
         "v": 1, "first": head.first, "records": head.records, "last": head.last,
         "damage": head.damage[:_MOST_DAMAGES],
     })  # fmt: skip
-    # A draft of a process that was killed may be there: only one process has the lock.
-    with contextlib.suppress(FileNotFoundError):
-        draft.unlink()
-    file = os.open(draft, _WRITE, 0o600)
-    try:
-        rest = memoryview(text.encode("ascii") + b"\n")
-        while rest:
-            rest = rest[os.write(file, rest) :]
-        os.fsync(file)
-    finally:
-        os.close(file)
-    os.replace(draft, head_path(log))  # noqa: PTH105  (the log's own renames are the ones that may fail)
+    replace_file(head_path(log), text.encode("ascii") + b"\n", mode=0o600)
 
 
 def _parsed(text: bytes) -> Head:

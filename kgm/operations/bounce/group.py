@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from kgm.client import AdminClient
 from kgm.client.offsets_topic.last_rebalance import with_logged_timeouts
-from kgm.coordinator.contract.broker_version import FIRST_WITH_JAVA, LAST_WITH_SCALA, BrokerVersion
+from kgm.model.broker_version import FIRST_WITH_JAVA, LAST_WITH_SCALA
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
@@ -118,15 +118,15 @@ def with_known_coordinator(snapshot: GroupSnapshot, asked: Mapping[str, str]) ->
     coordinators a broker of 3.7 to 3.9 runs."""
     if not snapshot.kafka_versions:
         return snapshot
-    versions = [BrokerVersion.parse(text) for text in snapshot.kafka_versions]
+    versions = snapshot.kafka_versions
     if _PROTOCOLS in asked or _NEW_COORDINATOR in asked:
         is_new = asked.get(_NEW_COORDINATOR) == "true" or "consumer" in asked.get(_PROTOCOLS, "").split(",")
-        versions = [
+        versions = tuple(
             version
             for version in versions
             if version.has_java_coordinator == is_new or not FIRST_WITH_JAVA <= version.release <= LAST_WITH_SCALA
-        ]
-    return replace(snapshot, kafka_versions=tuple(map(str, versions)))
+        )
+    return replace(snapshot, kafka_versions=versions)
 
 
 def as_broker_settings(group_settings: Mapping[str, str]) -> dict[str, str]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
 from kgm.model.errors import UsageError
+from kgm.text.files import replace_file
 
 
 def write_textfile(path: Path, text: str) -> None:
@@ -14,14 +13,6 @@ def write_textfile(path: Path, text: str) -> None:
     if path.suffix != ".prom":
         raise UsageError(f"--textfile {path}: node_exporter reads only files that end with .prom")
     try:
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=".tmp")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(draft).chmod(0o644)
-            Path(draft).replace(path)
-        except BaseException:
-            Path(draft).unlink(missing_ok=True)
-            raise
+        replace_file(path, text.encode(), mode=0o644, is_shared=True, is_durable=False)
     except OSError as error:
         raise UsageError(f"--textfile {path} cannot be written: {error.strerror or error}") from error

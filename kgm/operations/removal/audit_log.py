@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import pathlib
@@ -36,6 +35,7 @@ from typing import Any, Final, Protocol
 from kgm.model.errors import KgmError, RefusedError
 from kgm.operations.audit.chain import KEY, NUMBER, ChainBreak, ChainCheck, digest, last_line
 from kgm.operations.audit.head import Head, UnreadableHeadError, read_head, write_head
+from kgm.text.files import flush_folder, try_lock, write_all
 
 #: The size at which a file is renamed, and the number of renamed files. A line has about 500 bytes and a removal two
 #: lines, so the files together have about the last 150,000 removals.
@@ -229,7 +229,7 @@ class AuditLog:
         try:
             _check_file(file)
             if is_new:
-                _flush_folder(folder)
+                flush_folder(folder)
         except BaseException:
             os.close(file)
             raise
@@ -363,14 +363,10 @@ def _chained(records: Sequence[Mapping[str, Any]], head: Head) -> tuple[bytes, H
 
 
 def _lock(file: int, deadline: float) -> None:
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise OSError(errno.EAGAIN, "another process holds it") from None
-            time.sleep(_LOCK_POLL_S)
+    while not try_lock(file):
+        if time.monotonic() > deadline:
+            raise OSError(errno.EAGAIN, "another process holds it")
+        time.sleep(_LOCK_POLL_S)
 
 
 def _same(file: int, path: pathlib.Path) -> bool:
@@ -387,9 +383,7 @@ def _write(file: int, data: bytes, size: int, path: pathlib.Path) -> None:
     if _is_torn(path, size):
         data = b"\n" + data
     try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(file, rest) :]
+        write_all(file, data)
         os.fsync(file)
     except OSError:
         _undo(file, size)
@@ -426,15 +420,6 @@ def _tighten(folder: pathlib.Path, mode: int) -> None:
     status = folder.stat()
     if status.st_uid == os.geteuid() and status.st_mode & 0o077:
         folder.chmod(mode)
-
-
-def _flush_folder(folder: pathlib.Path) -> None:
-    """Flush the folder: only then is the name of a new file on disk."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _lines_of(path: pathlib.Path) -> Iterator[bytes]:

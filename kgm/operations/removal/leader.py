@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from kgm.assignors import MemberSpec, has_assignor
 from kgm.assignors.map_order import MapOrder
 from kgm.clients.table import SAME_ASSIGNOR
-from kgm.coordinator.contract.broker_version import BrokerVersion, behavior_of
+from kgm.coordinator.contract.behavior import behavior_of
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.java.scala_map import scala_map_capacity
 from kgm.model.assignment import Assignment
@@ -61,7 +61,7 @@ def _has_scala_maps(group: GroupSnapshot) -> list[bool]:
     """Whether members are listed in the order of the coordinator in Scala; both where it is not known."""
     if not group.kafka_versions:
         return [False, True]
-    return sorted({behavior_of(BrokerVersion.parse(text)).has_scala_maps for text in group.kafka_versions})
+    return sorted({behavior_of(version).has_scala_maps for version in group.kafka_versions})
 
 
 def _libraries(group: GroupSnapshot, removed_member_ids: Collection[str]) -> list[str]:

@@ -58,7 +58,8 @@ def absent_result(target: Target, note: str | None = None) -> MemberResult:
 
 def _no_member_has_it(target: Target) -> str:
     meant = "" if target.similar is None else f"; did you mean {target.similar!r}?"
-    return f"no member has this {target.kind.value}{meant}"
+    kind = "member id" if target.named.member_id else "group instance id"
+    return f"no member has this {kind}{meant}"
 
 
 def planned_results(plan: RemovalPlan, liveness: Mapping[str, Liveness]) -> list[MemberResult]:

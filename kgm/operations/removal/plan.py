@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import fnmatch
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -18,45 +17,35 @@ from kgm.text.names import closest, natural
 BATCH_VERSION = 3
 
 
-class IdKind(enum.Enum):
-    """The kind of an id in a request."""
-
-    INSTANCE = "group instance id"
-    MEMBER = "member id"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Target:
-    """One id of a request, and the member that had it when the group was described. similar: the id of a member that
-    was probably meant, where there is no member. Equal only to itself."""
+    """One id of a request, and the member that had it when the group was described. named: by one of its two ids.
+    similar: the id of a member that was probably meant, where there is no member. Equal only to itself."""
 
-    kind: IdKind
-    id: str
+    named: MemberToRemove
     member: MemberSnapshot | None
     similar: str | None = None
+
+    @property
+    def id(self) -> str:
+        return self.named.id
 
     @property
     def to_remove(self) -> MemberToRemove:
         """The member as named in LeaveGroup: with its member id, so that a process that has taken over the instance id
         since is not evicted. Only for a target with a member."""
         assert self.member is not None
-        if self.kind is IdKind.INSTANCE:
-            return MemberToRemove(group_instance_id=self.id, member_id=self.member.member_id)
-        return MemberToRemove(member_id=self.id)
+        return replace(self.named, member_id=self.member.member_id)
 
     @property
     def instance_id(self) -> str | None:
         """Of the member, or as given in the request."""
-        if self.member is not None:
-            return self.member.group_instance_id
-        return self.id if self.kind is IdKind.INSTANCE else None
+        return self.named.group_instance_id if self.member is None else self.member.group_instance_id
 
     @property
     def member_id(self) -> str | None:
         """Of the member, or as given in the request."""
-        if self.member is not None:
-            return self.member.member_id
-        return self.id if self.kind is IdKind.MEMBER else None
+        return (self.named.member_id or None) if self.member is None else self.member.member_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,35 +88,39 @@ def resolve(request: RemovalRequest, group: GroupSnapshot | None) -> RemovalPlan
     members = group.members if group is not None else ()
     by_instance = {member.group_instance_id: member for member in members if member.group_instance_id is not None}
     by_id = {member.member_id: member for member in members}
-    targets = [Target(kind=IdKind.INSTANCE, id=name, member=by_instance.get(name)) for name in request.instance_ids]
-    targets += [Target(kind=IdKind.MEMBER, id=name, member=by_id.get(name)) for name in request.member_ids]
-    for name in request.identities:
-        is_member_id = name not in by_instance and name in by_id
-        kind, member = (IdKind.MEMBER, by_id[name]) if is_member_id else (IdKind.INSTANCE, by_instance.get(name))
-        targets.append(Target(kind=kind, id=name, member=member))
+    named = [_named(name, is_member_id=False) for name in request.instance_ids]
+    named += [_named(name, is_member_id=True) for name in request.member_ids]
+    named += [_named(name, is_member_id=name not in by_instance and name in by_id) for name in request.identities]
     for pattern in request.patterns:
-        for one in sorted(members, key=lambda one: natural(one.identity)):
-            if fnmatch.fnmatchcase(one.identity, pattern):
-                kind = IdKind.MEMBER if one.group_instance_id is None else IdKind.INSTANCE
-                targets.append(Target(kind=kind, id=one.identity, member=one))
-    distinct: dict[tuple[str, str], Target] = {}
+        named += [
+            _named(one.identity, is_member_id=one.group_instance_id is None)
+            for one in sorted(members, key=lambda one: natural(one.identity))
+            if fnmatch.fnmatchcase(one.identity, pattern)
+        ]
+    distinct: dict[MemberToRemove | str, Target] = {}
     repeated: list[str] = []
-    for target in targets:
+    for name in named:
+        instance_id = name.group_instance_id
+        member = by_id.get(name.member_id) if instance_id is None else by_instance.get(instance_id)
         # Two ids of one member are one target; an id without a member is only itself.
-        key = ("member", target.member.member_id) if target.member else (target.kind.value, target.id)
+        key = name if member is None else member.member_id
         if key in distinct:
-            repeated.append(target.id)
+            repeated.append(name.id)
         else:
-            distinct[key] = target
+            distinct[key] = Target(named=name, member=member)
     taken = {target.id for target in distinct.values()}
-    ids = {IdKind.INSTANCE: by_instance.keys() - taken, IdKind.MEMBER: by_id.keys() - taken}
-    return RemovalPlan(
-        group_id=request.group_id, group=group, repeated=tuple(repeated),
-        targets=tuple(
-            one if one.member is not None else replace(one, similar=closest(one.id, ids[one.kind]))
-            for one in distinct.values()
-        ),
-    )  # fmt: skip
+    instance_ids, member_ids = by_instance.keys() - taken, by_id.keys() - taken
+    targets = (
+        one
+        if one.member is not None
+        else replace(one, similar=closest(one.id, member_ids if one.named.member_id else instance_ids))
+        for one in distinct.values()
+    )
+    return RemovalPlan(group_id=request.group_id, group=group, targets=tuple(targets), repeated=tuple(repeated))
+
+
+def _named(name: str, *, is_member_id: bool) -> MemberToRemove:
+    return MemberToRemove(member_id=name) if is_member_id else MemberToRemove(group_instance_id=name)
 
 
 def check_supported(cluster: AdminClient, plan: RemovalPlan) -> None:

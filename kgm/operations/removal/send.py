@@ -19,7 +19,7 @@ from kgm.client.leave_group import LeaveAnswer, MemberToRemove
 from kgm.client.transport.brokers import backoff
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import KgmError, RefusedError, UnreachableError
-from kgm.operations.removal.plan import BATCH_VERSION, IdKind, Target
+from kgm.operations.removal.plan import BATCH_VERSION, Target
 
 #: LeaveGroup with a reason (KIP-800, Kafka 3.2).
 REASON_VERSION = 5
@@ -131,9 +131,8 @@ class LeaveGroupSender:
     def _member_to_remove(self, target: Target, *, is_first: bool) -> MemberToRemove:
         """Without a member id, which removes any holder of the instance id, only in the first request, and only if the
         operator allowed it."""
-        if self._evict and is_first and target.kind is IdKind.INSTANCE:
-            return MemberToRemove(group_instance_id=target.id)
-        return target.to_remove
+        is_by_instance = target.named.group_instance_id is not None
+        return target.named if self._evict and is_first and is_by_instance else target.to_remove
 
     def _take(self, answer: LeaveAnswer, members: dict[MemberToRemove, Target], fresh: set[Target]) -> KgmError | None:
         self.version = answer.version

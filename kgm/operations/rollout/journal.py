@@ -34,6 +34,7 @@ from typing import Any, Final, Self
 
 from kgm.model.errors import PartialError, RefusedError, UsageError
 from kgm.operations.removal.audit_log import timestamp
+from kgm.text.files import flush_folder, write_all
 
 VERSION: Final = 1
 _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -80,7 +81,7 @@ class RolloutJournal:
             if not path.parent.is_dir():
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = os.open(path, _OPEN | os.O_CREAT | os.O_EXCL, 0o600)
-            _flush_folder(path.parent)
+            flush_folder(path.parent)
         except FileExistsError:
             raise RefusedError(
                 f"the journal {path} exists already: nothing was done",
@@ -113,10 +114,8 @@ class RolloutJournal:
     def write(self, kind: JournalKind, **data: Any) -> None:
         """Append a line and flush it to disk. Raises PartialError, after which nothing may be done any more."""
         line = json.dumps({"v": VERSION, "time": timestamp(self._clock()), "kind": str(kind), **data})
-        rest = memoryview(line.encode("ascii") + b"\n")
         try:
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
+            write_all(self._file, line.encode("ascii") + b"\n")
             os.fsync(self._file)
         except OSError as error:
             raise PartialError(
@@ -189,14 +188,6 @@ def _not_taken_up(path: pathlib.Path, why: str) -> RefusedError:
     )
 
 
-def _flush_folder(folder: pathlib.Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 # -- the first run
 
 
@@ -222,7 +213,7 @@ class PlanMark:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = os.open(path, _OPEN | os.O_CREAT | os.O_EXCL, 0o600)
             try:
-                os.write(file, json.dumps({"plan": self.plan, "commands": self.commands}).encode("ascii"))
+                write_all(file, json.dumps({"plan": self.plan, "commands": self.commands}).encode("ascii"))
                 os.fsync(file)
             finally:
                 os.close(file)

@@ -6,8 +6,6 @@ when the process ends, however it ends. Rollouts from two machines, or of two us
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import hashlib
 import os
 import pathlib
@@ -15,6 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from kgm.model.errors import RefusedError
 from kgm.operations.removal.audit_log import default_path
+from kgm.text.files import try_lock
 
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _MOST_BYTES = 4096
@@ -42,17 +41,17 @@ def rollout_lock(folder: pathlib.Path, cluster_id: str | None, group_id: str, ow
         ) from None
     try:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_ours = try_lock(file)
         except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.EACCES):
-                raise RefusedError(f"nothing was done: {path} cannot be locked: {error.strerror or error}") from None
+            raise RefusedError(f"nothing was done: {path} cannot be locked: {error.strerror or error}") from None
+        if not is_ours:
             holder = os.pread(file, _MOST_BYTES, 0).decode("utf-8", "replace")
             raise RefusedError(
                 f"nothing was done: another rollout of group {group_id!r} is running",
                 facts=(holder,) if holder else (),
                 hint="wait until it has ended",
                 group_id=group_id,
-            ) from None
+            )
         os.ftruncate(file, 0)
         os.pwrite(file, owner.encode("utf-8", "replace")[:_MOST_BYTES], 0)
         yield

@@ -149,7 +149,7 @@ def plan_rollout(
         rebalance_timeout_ms=plan.what_if.rebalance_timeout_ms,
         heartbeat_interval_ms=plan.heartbeat_interval_ms,
         settings=request.settings,
-        kafka_version=None if request.kafka_version is None else str(request.kafka_version),
+        kafka_version=request.kafka_version,
         draws=draws,
         seed=seed,
     )

@@ -8,7 +8,7 @@ from enum import StrEnum
 from types import UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
-from kgm.coordinator.contract.broker_version import BrokerVersion
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import UsageError
 from kgm.operations.rollout.template import CommandTemplate
 from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
@@ -101,7 +101,7 @@ class RolloutSpec:
     rebalance_timeout_ms: int | None = None
     heartbeat_interval_ms: int | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
-    kafka_version: str | None = None
+    kafka_version: BrokerVersion | None = None
     draws: int = 200
     seed: int = 1
 
@@ -151,7 +151,7 @@ class RolloutSpec:
             what_if=WhatIf(session_timeout_ms=self.session_timeout_ms, rebalance_timeout_ms=self.rebalance_timeout_ms),
             heartbeat_interval_ms=self.heartbeat_interval_ms,
             settings=self.settings,
-            kafka_version=None if self.kafka_version is None else BrokerVersion.parse(self.kafka_version),
+            kafka_version=self.kafka_version,
         )
 
     def step_timeout_ms(self, session_timeout_ms: int, rebalance_timeout_ms: int) -> int:
@@ -166,7 +166,8 @@ class RolloutSpec:
         return {name: getattr(self, name) for name in COMMAND_FIELDS}
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "stop": self.stop.value}
+        version = None if self.kafka_version is None else str(self.kafka_version)
+        return {**asdict(self), "stop": self.stop.value, "kafka_version": version}
 
     @classmethod
     def from_json(cls, data: Any) -> RolloutSpec:
@@ -182,6 +183,8 @@ class RolloutSpec:
             values["limits"] = RolloutLimits(**data["limits"])
             values["on_failure"] = OnFailure(data["on_failure"])
             values["stop"] = Stop(data["stop"])
+            version = data.get("kafka_version")
+            values["kafka_version"] = None if version is None else BrokerVersion.parse(version)
             spec = cls(**values)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UsageError(f"the journal has no valid plan: {type(error).__name__}: {error}") from None
@@ -203,8 +206,6 @@ class RolloutSpec:
             raise UsageError("the journal has no valid plan: a step has no members, or removes others")
         if not all(_fits(unit, tuple[str, ...]) for unit in self.units):
             raise UsageError("the journal has no valid plan: units are lists of names")
-        if self.kafka_version is not None:
-            BrokerVersion.parse(self.kafka_version)
         for step in self.steps:
             self.templates(step)
         self.failure_template()

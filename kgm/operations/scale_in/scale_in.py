@@ -14,6 +14,7 @@ from kgm.operations.kubernetes.ordinals import braced
 from kgm.operations.scale_in.replica_numbers import Replica, first_number, replicas_of
 from kgm.simulation.bounce import DRAWS, SEED
 from kgm.simulation.report.prediction import Prediction
+from kgm.text.braces import as_list
 from kgm.text.names import in_order, natural
 from kgm.text.shell import shell_line
 from kgm.text.wording import group_command
@@ -150,7 +151,7 @@ def _commands_of_processes(group: GroupSnapshot, leaving: list[MemberOfPod]) -> 
     ids = [one.member.identity for one in reversed(leaving)]
     left = len(group.members) - len(ids)
     return ScaleInCommands(
-        scale=group_command("rollout", group.group_id, "--remove", ",".join(ids), "--exec-stop", "CMD {instance_id}"),
+        scale=group_command("rollout", group.group_id, "--remove", as_list(ids), "--exec-stop", "CMD {instance_id}"),
         wait=group_command("wait", group.group_id, "--for", f"members={left}"),
         remove=None,
     )

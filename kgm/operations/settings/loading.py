@@ -20,9 +20,9 @@ from kgm.model.client_settings import (
     is_known,
     is_named,
     is_secret,
-    nearest,
 )
 from kgm.operations.settings.profiles import PROFILE_OPTIONS, read_profile
+from kgm.text.names import closest
 
 _BOOTSTRAP = "bootstrap.servers"
 
@@ -191,7 +191,8 @@ def _warnings_of_keys(merged: Mapping[str, Setting]) -> Iterator[str]:
         if key in NOT_DONE and setting.value not in MSK_HANDLERS:
             yield f"{key} ({setting.origin}): kgm does not support this setting and ignores it"
         elif not is_known(key):
-            meant = nearest(key, PROFILE_OPTIONS if setting.origin.startswith("profile ") else ())
+            known = {*USED, *(PROFILE_OPTIONS if setting.origin.startswith("profile ") else ())}
+            meant = closest(key, known, cutoff=0.8)
             if meant is None and setting.lines is not None:
                 unnamed.append(setting)
                 continue

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgm.model.client_settings import nearest
+from kgm.model.client_settings import USED
 from kgm.model.errors import MissingFileError, UsageError
 from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
 from kgm.text.names import closest
@@ -79,7 +79,7 @@ def read_profile(name: str | None, file: pathlib.Path) -> Profile | None:
 
 def _unknown_key(where: str, key: str, known: Sequence[str]) -> UsageError:
     """A guard that is misspelt would not guard: so this is no mere warning."""
-    meant = closest(key.replace("-", "_"), known) or nearest(key.replace("_", "."))
+    meant = closest(key.replace("-", "_"), known) or closest(key.replace("_", "."), USED, cutoff=0.8)
     hint = f"did you mean {meant}?" if meant else f"known: {', '.join(known)}, and Kafka's dotted settings"
     return UsageError(f"{where}: there is no setting {key}", hint=hint)
 

@@ -9,7 +9,6 @@ from kgm.coordinator.contract.settings import GroupConfig
 from kgm.model.assignment import Partitions
 from kgm.model.changes import REBALANCING
 from kgm.model.client_library import ClientLibrary
-from kgm.model.errors import DecodeError
 from kgm.model.snapshot import (
     CoordinatorNode,
     GroupSnapshot,
@@ -18,13 +17,7 @@ from kgm.model.snapshot import (
     TopicSnapshot,
     with_lag,
 )
-from kgm.protocol.subscription import (
-    PROTOCOL_TYPE,
-    MemberAssignment,
-    Subscription,
-    decode_assignment,
-    decode_subscription,
-)
+from kgm.protocol.subscription import PROTOCOL_TYPE, readable_assignment, readable_subscription
 from kgm.server.cluster.cluster import EmbeddedCluster
 
 _STABLE = "Stable"
@@ -59,7 +52,7 @@ def group_snapshot(cluster: EmbeddedCluster, group_id: str, host: str) -> GroupS
         ),
         offsets=offsets,
         leader_library=leader_library,
-        kafka_versions=(str(cluster.settings.kafka_version),),
+        kafka_versions=(cluster.settings.kafka_version,),
     )
     if is_consumer:
         return snapshot
@@ -95,8 +88,8 @@ def _evidence(view: GroupView, member: MemberView) -> MemberEvidence:
     if member.consumer is not None:
         return replace(ids, protocol="classic" if member.consumer.uses_classic else "consumer")
     # Kafka does not describe subscriptions while the group rebalances.
-    subscription = _subscription(member.subscription) if view.state == _STABLE else None
-    return replace(ids, subscription=subscription, assignment=_decoded_assignment(member.assignment))
+    subscription = readable_subscription(member.subscription) if view.state == _STABLE else None
+    return replace(ids, subscription=subscription, assignment=readable_assignment(member.assignment))
 
 
 def _member(view: GroupView, member: MemberView) -> MemberSnapshot:
@@ -106,7 +99,7 @@ def _member(view: GroupView, member: MemberView) -> MemberSnapshot:
 def _classic_member(view: GroupView, member: MemberView) -> MemberSnapshot:
     """As in the response of DescribeGroups, subscriptions are known only while the group is stable."""
     is_consumer = view.protocol_type == PROTOCOL_TYPE
-    subscription = _subscription(member.subscription) if is_consumer and view.state == _STABLE else None
+    subscription = readable_subscription(member.subscription) if is_consumer and view.state == _STABLE else None
     status = "stable" if view.state == _STABLE else "reconciling" if view.state in REBALANCING else "unknown"
     return MemberSnapshot(
         member_id=member.member_id,
@@ -115,34 +108,14 @@ def _classic_member(view: GroupView, member: MemberView) -> MemberSnapshot:
         client_host=member.client_host.removeprefix("/"),
         rack=(subscription.rack_id or None) if subscription else None,
         status=status,
-        topics=_subscribed(subscription, is_consumer=is_consumer),
+        topics=subscription.distinct_topics if subscription else None if is_consumer else (),
         assignment=_assignment(member.assignment) if is_consumer else {},
         protocol="classic",
     )
 
 
-def _subscribed(subscription: Subscription | None, *, is_consumer: bool) -> tuple[str, ...] | None:
-    if subscription is None:
-        return None if is_consumer else ()
-    return tuple(sorted(set(subscription.topics)))
-
-
-def _subscription(data: bytes) -> Subscription | None:
-    try:
-        return decode_subscription(data)
-    except DecodeError:
-        return None
-
-
-def _decoded_assignment(data: bytes) -> MemberAssignment | None:
-    try:
-        return decode_assignment(data)
-    except DecodeError:
-        return None
-
-
 def _assignment(data: bytes) -> Partitions:
-    decoded = _decoded_assignment(data)
+    decoded = readable_assignment(data)
     partitions = {} if decoded is None else decoded.partitions
     return {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
 

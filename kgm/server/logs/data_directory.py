@@ -11,7 +11,6 @@ Topics whose folders are copied with them keep their ids, by which consumer grou
 
 DIR may be a symbolic link. What is in it may not: links are refused, so that nothing outside of it is ever changed."""
 
-import fcntl
 import json
 import os
 import re
@@ -26,17 +25,17 @@ from kgm.coordinator.loading import ReplayTarget
 from kgm.model.errors import KgmError, RefusedError, UsageError
 from kgm.model.uuids import uuid_text
 from kgm.records.batch import ProducerInfo
-from kgm.records.files import open_file, open_to_read
+from kgm.records.files import FILE_MODE, open_file, open_to_read
 from kgm.records.log import OffsetsLog
 from kgm.records.record import Record
 from kgm.server.contract.limits import Limits
 from kgm.server.contract.offsets_topic import OFFSETS_TOPIC
 from kgm.server.contract.saved_state import GroupConfigs, SavedState
 from kgm.server.contract.transaction import Transaction
-from kgm.server.logs.flush import sync_folder
 from kgm.server.logs.shard_log import ShardLog, replayed
 from kgm.server.logs.topic_files import TopicFiles, known_ids
 from kgm.server.logs.topic_log import PartitionLog, ReadableLog, TopicLogs
+from kgm.text.files import flush_folder, replace_file, try_lock
 
 _FILE = "kgm.json"
 _LOCK = ".lock"
@@ -244,15 +243,8 @@ class DataDirectory:
             "assigned": {str(partition): replicas for partition, replicas in state.reassigned.items()},
             "group_configs": state.group_configs,
         }
-        path = self._folder / _FILE
-        draft = path.with_suffix(".tmp")
-        fd = open_file(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        with os.fdopen(fd, "w") as file:
-            json.dump(content, file, indent=1)
-            file.flush()
-            os.fsync(fd)
-        draft.replace(path)
-        sync_folder(self._folder)
+        replace_file(self._folder / _FILE, json.dumps(content, indent=1).encode(), mode=FILE_MODE)
+        flush_folder(self._folder)
 
     def close(self) -> None:
         if self._lock != -1:
@@ -261,13 +253,11 @@ class DataDirectory:
 
 
 def _lock(lock: int, folder: Path) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not try_lock(lock):
         raise RefusedError(
             f"--data-dir {folder} is in use by another process",
             hint="stop the other kgm serve, or use another directory",
-        ) from None
+        )
 
 
 def _read(folder: Path, settings: BrokerSettings) -> Mapping[str, Any]:

@@ -1,10 +1,8 @@
 """Flushes several files at the same time, of which the file system makes one commit."""
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from pathlib import Path
 
 #: Flushes wait for the disk, not for the processor.
 _THREADS = 16
@@ -28,12 +26,3 @@ def _attempt(flush: Callable[[], None]) -> OSError | None:
     except OSError as error:
         return error
     return None
-
-
-def sync_folder(path: Path) -> None:
-    """Make the entries of a folder durable: files created, renamed or deleted in it. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -16,8 +16,9 @@ from kgm.model.uuids import uuid_of
 from kgm.records.batch import Batch
 from kgm.records.files import check_folder, open_file, open_to_read
 from kgm.records.segment import BadBatch, CorruptLogError, batches, is_start_of_batch, is_torn_tail
-from kgm.server.logs.flush import flush_all, sync_folder
+from kgm.server.logs.flush import flush_all
 from kgm.server.logs.topic_log import PartitionLog, TopicLogs
+from kgm.text.files import flush_folder
 
 #: A new segment is started at this size. Only whole segments can be deleted.
 SEGMENT_BYTES = 1024 * 1024
@@ -150,7 +151,7 @@ class TopicFiles(TopicLogs):
         opened, self._open = self._open, {}
         new, self._new = self._new, set()
         self.is_dirty = False
-        flushes = [*(partial(os.fsync, fd) for fd in opened.values()), *(partial(sync_folder, path) for path in new)]
+        flushes = [*(partial(os.fsync, fd) for fd in opened.values()), *(partial(flush_folder, path) for path in new)]
         errors = [error for error in flush_all(flushes) if error is not None]
         for fd in opened.values():
             os.close(fd)

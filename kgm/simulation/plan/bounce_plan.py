@@ -2,12 +2,12 @@
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from typing import Any
 
-from kgm.coordinator.contract.broker_version import REFERENCE, BrokerVersion
 from kgm.coordinator.contract.scale_out_plan import INSTANCE_IDS, TARGET_SIZE
+from kgm.model.broker_version import REFERENCE, BrokerVersion
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import GroupSnapshot
 
@@ -186,45 +186,38 @@ class Plan(PlanOptions):
         return batches_of(self.bounce, self.units, None if self.rolling is None else self.rolling.max_unavailable)
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as it was understood."""
-        rolling = self.rolling
-        return {
-            "bounce": list(self.bounce),
-            "scale_in": list(self.scale_in),
-            "remove": list(self.remove),
-            "scale_out": self.scale_out,
-            "scale_out_every_ms": self.scale_out_every_ms,
-            "target_size": self.target_size,
-            "pre_registered": list(self.pre_registered),
-            "units": [list(unit) for unit in self.units],
-            "mode": "together" if rolling is None else "rolling",
-            "max_unavailable": None if rolling is None else rolling.max_unavailable,
-            "pause_ms": None if rolling is None else rolling.pause_ms,
-            "order": self.order.value,
-            "restart_time_ms": self.restart_time_ms,
-            "restart_times_ms": list(self.restart_times_ms),
-            "retry_every_ms": self.retry_every_ms,
-            "migrate": self.migrate,
-            "remove_first": self.remove_first,
-            "stop": self.stop.value,
-            "session_timeout_ms": self.what_if.session_timeout_ms,
-            "rebalance_timeout_ms": self.what_if.rebalance_timeout_ms,
-            "heartbeat_interval_ms": self.heartbeat_interval_ms,
-            "assignor": self.what_if.assignor,
-            "protocol": None if self.what_if.protocol is None else self.what_if.protocol.value,
-            "as": None if self.what_if.membership is None else self.what_if.membership.value,
-            "settings": dict(self.settings),
-            "kafka_version": str(self.kafka_version or REFERENCE),
-            "other_versions": [str(version) for version in self.other_versions],
-        }
+        """The plan as it was understood: each field by its name, and those of `rolling` and `what_if` beside them."""
+        shown: dict[str, Any] = _json_of(self) | _json_of(self.what_if) | _json_of(self.rolling or Rolling())
+        if self.rolling is None:
+            shown |= dict.fromkeys(each.name for each in fields(Rolling))
+        for name in ("rolling", "what_if", "freed", "standby"):  # the last two are of scenarios beside the plan
+            del shown[name]
+        shown |= {"mode": "together" if self.rolling is None else "rolling", "as": shown.pop("membership")}
+        return shown | {"kafka_version": str(self.kafka_version or REFERENCE)}
+
+
+def _json_of(value: Any) -> Any:
+    match value:
+        case enum.Enum():
+            return value.value
+        case BrokerVersion():
+            return str(value)
+        case tuple():
+            return [_json_of(one) for one in value]
+        case Mapping():
+            return dict(value)
+        case PlanOptions() | WhatIf() | Rolling():
+            return {each.name: _json_of(getattr(value, each.name)) for each in fields(value)}
+        case _:
+            return value
 
 
 def with_versions_of(snapshot: GroupSnapshot, plan: Plan) -> Plan:
     """The plan with the version of the group's broker, unless it has one. Of several the latest is played, and the
-    coordinator that is its default. Raises UsageError for a version that kgm does not know."""
+    coordinator that is its default."""
     if plan.kafka_version is not None or not snapshot.kafka_versions:
         return plan
-    versions = [BrokerVersion.parse(text) for text in snapshot.kafka_versions]
+    versions = snapshot.kafka_versions
     played = max(versions, key=lambda version: (version.release, not version.has_java_coordinator))
     return replace(plan, kafka_version=played, other_versions=tuple(each for each in versions if each != played))
 

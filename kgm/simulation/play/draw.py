@@ -57,11 +57,12 @@ class Draw:
     there and back being two; one that comes back to the consumer that had it before is not counted. became_stable:
     whether the group was stable at the end; if not, the simulation stopped because of a limit. has_random_ids: whether
     the final assignment names ids that cannot be known in advance. follows_map_order: whether who got what depended on
-    the order of a Go map. was_empty: whether the group had no members for a while. took_ms: from the start of the plan to the end. requests: how many the coordinator handled. cost: what it
-    took to play this, in requests of a classic group played one by one; less than there were if some were played in
-    bulk. newcomers_wait_ms: the longest time that a new member was without partitions, from its start; None if no new
-    member got any. fewest_consumed: how few partitions had a consumer at the same time; None if that was not counted.
-    holdings: recorded only on request."""
+    the order of a Go map. was_empty: whether the group had no members for a while. took_ms: from the start of the
+    plan to the end. requests: how many the coordinator handled. cost: what it took to play this, in requests of a
+    classic group played one by one; less than there were if some were played in bulk. newcomers_wait_ms: the
+    longest time that a new member was without partitions, from its start; None if no new member got any.
+    fewest_consumed: how few partitions had a consumer at the same time; None if that was not counted. holdings:
+    recorded only on request."""
 
     generations: int
     rebalances: int

@@ -2,7 +2,7 @@
 
 from kgm.assignors import is_cooperative
 from kgm.coordinator.consumer import records
-from kgm.coordinator.contract.broker_version import REFERENCE_BEHAVIOR, CoordinatorBehavior
+from kgm.coordinator.contract.behavior import REFERENCE_BEHAVIOR, CoordinatorBehavior
 from kgm.coordinator.contract.topic_image import TopicImage
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import ConsumerMember

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from kgm.assignors import has_assignor, is_cooperative
-from kgm.coordinator.contract.broker_version import REFERENCE
 from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.model.broker_version import REFERENCE
 from kgm.model.client_library import JAVA, LIBRDKAFKA, PLAYED
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan

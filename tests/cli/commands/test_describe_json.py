@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kgm.cli.commands.describe import DescribeView, report
 from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.report import envelope, rendered
+from kgm.model.broker_version import REFERENCE
 from kgm.model.client_library import CONFIDENCES, ClientLibrary
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.operations.groups.description import DescribedGroups
@@ -41,7 +42,7 @@ GROUPS = st.builds(
     assignor=SOME, coordinator=st.none() | st.builds(CoordinatorNode, id=st.integers(0, 9), host=TEXT, port=st.just(1)),
     generation=NUMBER, group_epoch=NUMBER, session_timeout_ms=NUMBER, topics=st.lists(TOPICS, max_size=3).map(tuple),
     members=st.lists(MEMBERS, max_size=6).map(tuple), offsets=st.lists(OFFSETS, max_size=8).map(tuple),
-    kafka_versions=st.none() | st.just(("4.3",)), leader=SOME, leader_library=LIBRARIES,
+    kafka_versions=st.none() | st.just((REFERENCE,)), leader=SOME, leader_library=LIBRARIES,
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from kgm.client.security import make_security
 from kgm.client.transport.connection import Plaintext
-from kgm.model.client_settings import USED, environment_name, is_known, is_secret, nearest
+from kgm.model.client_settings import USED, environment_name, is_known, is_secret
 from kgm.model.errors import KgmError, NotFoundError, UsageError
 from tests.kafka.secured import CANARY, jaas
 
@@ -109,8 +109,6 @@ def test_what_is_no_secret_may_be_shown(key):
 
 
 def test_names():
-    assert nearest("sasl.mechansim") == "sasl.mechanism"
-    assert nearest("entirely.else") is None
     assert not is_known("sasl.mechansim")
     assert environment_name("sasl.jaas.config") == "KGM_SASL_JAAS_CONFIG"
     assert environment_name("kgm.allow.plaintext.password") == "KGM_ALLOW_PLAINTEXT_PASSWORD"

@@ -6,7 +6,7 @@ one, and quick."""
 
 import pytest
 
-from kgm.coordinator.contract.broker_version import BrokerVersion
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from tests.coordinator.harness import Harness

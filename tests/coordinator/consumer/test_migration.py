@@ -5,8 +5,8 @@ Kafka itself, in any order."""
 
 import pytest
 
-from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.subscription import (
     MemberAssignment,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from kgm.coordinator.contract.broker_version import BrokerVersion, behavior_of
+from kgm.coordinator.contract.behavior import behavior_of
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import UsageError
 
 

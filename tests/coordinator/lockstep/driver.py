@@ -12,7 +12,6 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.coordinator.contract.outcome import Millis, Producer, Request, Ticket, TimerKind
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.contract.topic_image import Topic, TopicImage
@@ -21,6 +20,7 @@ from kgm.coordinator.groups.consumer_group import CONSUMER, ConsumerGroup, Metad
 from kgm.coordinator.groups.consumer_member import AWAY, MemberState
 from kgm.coordinator.runtime import AppendError, Runtime
 from kgm.java.hash_set import copied_set_order
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import DecodeError, ErrorCode
 from kgm.protocol import codec
 from kgm.protocol.apis import ApiKey, response_class

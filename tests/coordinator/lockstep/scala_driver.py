@@ -2,8 +2,8 @@
 
 As `driver`, but the members of a group have to be in the same order, too: in replies, in records and in the group."""
 
-from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.coordinator.contract.outcome import TimerKind
+from kgm.model.broker_version import BrokerVersion
 from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from kgm.protocol.messages.list_groups_request import ListGroupsRequest
 from tests.coordinator.lockstep.classic_histories import GROUP_STATES, Walk

@@ -11,12 +11,8 @@ import pytest
 pytest.register_assert_rewrite("tests.coordinator.lockstep.driver")
 
 from kgm.coordinator.contract import settings as broker_settings  # noqa: E402
-from kgm.coordinator.contract.broker_version import (  # noqa: E402
-    REFERENCE_BEHAVIOR,
-    BrokerVersion,
-    CoordinatorBehavior,
-    behavior_of,
-)
+from kgm.coordinator.contract.behavior import REFERENCE_BEHAVIOR, CoordinatorBehavior, behavior_of  # noqa: E402
+from kgm.model.broker_version import BrokerVersion  # noqa: E402
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest  # noqa: E402
 from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol  # noqa: E402
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity  # noqa: E402

@@ -12,7 +12,7 @@ import pytest
 pytest.register_assert_rewrite("tests.coordinator.lockstep.driver", "tests.coordinator.lockstep.scala_driver")
 
 from kgm.coordinator.contract import settings  # noqa: E402
-from kgm.coordinator.contract.broker_version import behavior_of  # noqa: E402
+from kgm.coordinator.contract.behavior import behavior_of  # noqa: E402
 from kgm.java.scala_map import grouped_order, grown_scala_capacity, scala_map_capacity, scala_map_order  # noqa: E402
 from tests.coordinator.lockstep.scala_driver import VERSION, ScalaCoordinator, ScalaWalk  # noqa: E402
 from tests.coordinator.lockstep.test_classic_histories import FIRST, OPERATIONS, PATIENCE, report  # noqa: E402

@@ -16,7 +16,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
-from kgm.coordinator.contract.broker_version import BrokerVersion
+from kgm.model.broker_version import BrokerVersion
 from tests.history.truth.driven import Broker
 from tests.history.truth.judge import Act
 from tests.kafka.broker import KafkaCluster

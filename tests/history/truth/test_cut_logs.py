@@ -2,8 +2,8 @@
 
 import pyarrow.compute as pc
 
-from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.history.derive import derive
+from kgm.model.broker_version import BrokerVersion
 from tests.history.truth.consumer_lives import ConsumerWorld
 from tests.history.truth.lives import Log, World
 

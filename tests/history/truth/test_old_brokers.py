@@ -2,9 +2,9 @@
 
 import pytest
 
-from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.history.derive import derive
 from kgm.history.folders import Reading, folders, raw_table
+from kgm.model.broker_version import BrokerVersion
 from tests.coordinator.harness import subscription
 from tests.history.truth.consumer_lives import ConsumerLog
 from tests.kafka.members import RdMembers, wait_settled

@@ -228,8 +228,12 @@ def test_it_is_rotated_and_bounded(log, monkeypatch):
 def test_where_it_cannot_be_renamed_it_grows(log, monkeypatch):
     monkeypatch.setattr(audit_log, "MAX_BYTES", 1)
 
-    def replace(*_):
-        raise PermissionError
+    real = audit_log.pathlib.Path.replace
+
+    def replace(path, target):
+        if path == log.path:
+            raise PermissionError
+        return real(path, target)
 
     monkeypatch.setattr(audit_log.pathlib.Path, "replace", replace)
     for number in range(3):
@@ -247,7 +251,7 @@ def test_a_file_that_is_rotated_while_we_wait_for_it_is_not_written(log, monkeyp
         calls.append(file)
         real(file, how)
 
-    monkeypatch.setattr(audit_log.fcntl, "flock", flock)
+    monkeypatch.setattr(fcntl, "flock", flock)
     log.append(intents("r", [A], COMMON))
     assert len(calls) == 2
     assert log.path.with_name("audit.jsonl.1").read_bytes() == b""

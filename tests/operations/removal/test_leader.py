@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.client_library import stated_library
 from kgm.operations.removal.leader import possible_leaders
 from kgm.operations.removal.preview import preview_moves
@@ -32,6 +33,10 @@ def leaders(group):
 JAVA, LIBRDKAFKA = "a Java consumer", "a librdkafka consumer"
 
 
+def parsed(*versions):
+    return tuple(map(BrokerVersion.parse, versions))
+
+
 @pytest.mark.parametrize(
     ("libraries", "expected"),
     [
@@ -43,7 +48,7 @@ JAVA, LIBRDKAFKA = "a Java consumer", "a librdkafka consumer"
     ],
 )
 def test_java_is_the_more_likely_one_unless_all_that_stay_are_librdkafkas(libraries, expected):
-    assert leaders(replace(mixed(*libraries), kafka_versions=("4.1", "4.2"))) == expected
+    assert leaders(replace(mixed(*libraries), kafka_versions=parsed("4.1", "4.2"))) == expected
 
 
 @pytest.mark.parametrize("change", [{"assignor": "sticky"}, {"type": "consumer"}])
@@ -54,7 +59,7 @@ def test_only_one_library_may_lead(change):
 
 @pytest.mark.parametrize("versions", [(), ("3.9", "3.9+new"), ("3.9", "4.0")])
 def test_both_coordinators_count_where_it_is_not_known_which_one_it_is(versions):
-    group = replace(mixed("librdkafka", "librdkafka", "java"), kafka_versions=versions)
+    group = replace(mixed("librdkafka", "librdkafka", "java"), kafka_versions=parsed(*versions))
     assert leaders(group) == [
         f"{LIBRDKAFKA} on a broker with the coordinator in Java",
         f"{LIBRDKAFKA} on a broker with the coordinator in Scala",
@@ -74,7 +79,7 @@ def test_librdkafka_assigns_in_the_order_of_the_brokers_map():
     )
     group = replace(group, members=tuple(changed))
     known = {
-        version: preview_moves(replace(group, kafka_versions=(version,)), last(group))
+        version: preview_moves(replace(group, kafka_versions=parsed(version)), last(group))
         for version in ("2.8", "3.9", "3.9+new", "4.3")
     }
     assert known["2.8"].moves == known["3.9"].moves != known["4.3"].moves == known["3.9+new"].moves
@@ -86,7 +91,7 @@ def test_librdkafka_assigns_in_the_order_of_the_brokers_map():
 
 @pytest.mark.parametrize(("assignor", "notes"), [("cooperative-sticky", 1), ("range", 0)])
 def test_the_assumption_is_told_where_the_moves_depend_on_it(assignor, notes):
-    group = replace(mixed("java", "librdkafka", "java", "java", assignor=assignor), kafka_versions=("4.3",))
+    group = replace(mixed("java", "librdkafka", "java", "java", assignor=assignor), kafka_versions=parsed("4.3"))
     found = preview_moves(group, last(group))
     assert found.moves
     assert len(found.notes) == notes

@@ -5,12 +5,13 @@ import time
 import pytest
 
 from kgm.client import connect
+from kgm.client.leave_group import MemberToRemove
 from kgm.model.errors import AuthorizationError, ErrorCode, RefusedError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal import removal
 from kgm.operations.removal.operator import HumanOperator
 from kgm.operations.removal.outcome import MemberResult, Result, exit_code
-from kgm.operations.removal.plan import IdKind, check_supported, resolve
+from kgm.operations.removal.plan import check_supported, resolve
 from kgm.operations.removal.request import RemovalRequest
 from kgm.operations.removal.verification.second_look import StaleVerdictError
 from kgm.protocol.apis import ApiKey
@@ -50,33 +51,41 @@ def plan_of(group, **ids):
 
 
 def names(plan):
-    return [(one.kind, one.id, one.member.member_id if one.member else None) for one in plan.targets]
+    return [(one.named, one.member.member_id if one.member else None) for one in plan.targets]
+
+
+def static(name):
+    return MemberToRemove(group_instance_id=name)
+
+
+def dynamic(name):
+    return MemberToRemove(member_id=name)
 
 
 def test_ids_resolve_in_the_order_asked():
     plan = plan_of(GROUP, instance_ids=["b", "zz", "a"], member_ids=["dyn-2", "nobody"])
     assert names(plan) == [
-        (IdKind.INSTANCE, "b", "m-b"),
-        (IdKind.INSTANCE, "zz", None),
-        (IdKind.INSTANCE, "a", "m-a"),
-        (IdKind.MEMBER, "dyn-2", "dyn-2"),
-        (IdKind.MEMBER, "nobody", None),
+        (static("b"), "m-b"),
+        (static("zz"), None),
+        (static("a"), "m-a"),
+        (dynamic("dyn-2"), "dyn-2"),
+        (dynamic("nobody"), None),
     ]
     assert (plan.repeated, plan.member_ids) == ((), {"m-b", "m-a", "dyn-2"})
 
 
 def test_repeats_collapse_also_under_another_name():
     plan = plan_of(GROUP, instance_ids=["a", "a", "zz", "zz"], member_ids=["m-a", "zz"])
-    assert names(plan) == [(IdKind.INSTANCE, "a", "m-a"), (IdKind.INSTANCE, "zz", None), (IdKind.MEMBER, "zz", None)]
+    assert names(plan) == [(static("a"), "m-a"), (static("zz"), None), (dynamic("zz"), None)]
     assert plan.repeated == ("a", "zz", "m-a")
 
 
 def test_identities_and_patterns():
     plan = plan_of(GROUP, identities=["b", "dyn-1", "new"])
     assert names(plan) == [
-        (IdKind.INSTANCE, "b", "m-b"),
-        (IdKind.MEMBER, "dyn-1", "dyn-1"),
-        (IdKind.INSTANCE, "new", None),
+        (static("b"), "m-b"),
+        (dynamic("dyn-1"), "dyn-1"),
+        (static("new"), None),
     ]
     assert [one.id for one in plan_of(GROUP, patterns=["dyn-*", "[ab]"]).targets] == [
         "dyn-1",

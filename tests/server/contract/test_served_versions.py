@@ -7,8 +7,8 @@ import zipfile
 import pytest
 
 from kgm.client import connect
-from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.model.broker_version import BrokerVersion
 from kgm.protocol.apis import API
 from kgm.protocol.released_apis import API_VERSIONS
 from kgm.server import serve_in_thread

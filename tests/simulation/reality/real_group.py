@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kgm.client import connect
 from kgm.client.leave_group import MemberToRemove
-from kgm.coordinator.contract.broker_version import BrokerVersion
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import DecodeError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.struct import Message

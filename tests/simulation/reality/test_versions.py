@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.coordinator.contract.broker_version import BrokerVersion
+from kgm.model.broker_version import BrokerVersion
 from tests.kafka.versions import broker_of
 from tests.selection import first_seed
 from tests.simulation.reality.case import Case, Rolling, Stop

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
 from kgm.model.errors import UsageError
+from kgm.text.files import replace_file
 from kgm.text.sanitize import clean
 from kgm.version import __version__
 
@@ -150,15 +150,7 @@ def write(path: str, page: str) -> None:
             with os.fdopen(_opened_without_waiting(target), "w", encoding="utf-8") as file:
                 file.write(page)
             return
-        handle, name = tempfile.mkstemp(prefix=".kgm-", suffix=".html", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(page)
-            os.chmod(name, 0o666 & ~_umask())  # noqa: PTH101  (mkstemp made it for its owner alone)
-            os.replace(name, target)  # noqa: PTH105
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        replace_file(target, page.encode(), is_shared=True, is_durable=False)
     except OSError as error:
         raise UsageError(f"report {path} cannot be written: {error.strerror}") from error
 
@@ -168,10 +160,3 @@ def _opened_without_waiting(path: Path) -> int:
     handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     os.set_blocking(handle, True)
     return handle
-
-
-def _umask() -> int:
-    """The process's mask; it can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -4,8 +4,8 @@ layout of version 0, so that the client can ask again (KIP-511): see kgm.server.
 import re
 from collections.abc import Callable, Iterable
 
-from kgm.coordinator.contract.broker_version import PLAYED_VERSION_FEATURE
 from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.model.broker_version import PLAYED_VERSION_FEATURE
 from kgm.model.errors import ErrorCode
 from kgm.protocol.apis import API, ApiKey
 from kgm.protocol.messages.api_versions_request import ApiVersionsRequest

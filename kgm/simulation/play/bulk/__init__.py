@@ -24,7 +24,7 @@ consumer_heartbeats  what their heartbeats do; and the members whose target chan
 from collections.abc import Collection, Sequence
 from typing import Final, Protocol
 
-from kgm.coordinator.contract.broker_version import REFERENCE_BEHAVIOR
+from kgm.coordinator.contract.behavior import REFERENCE_BEHAVIOR
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.simulation.plan.bounce_plan import GroupProtocol
 from kgm.simulation.play.classic_member import ScriptedClassicMember

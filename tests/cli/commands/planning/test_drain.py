@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from dataclasses import replace
 
 import pytest
@@ -61,6 +62,19 @@ def test_a_group_has_what_simulate_bounce_says_of_the_same_plan(kgm, tmp_path, c
     assert run([*words, "-i", "member-1", "--restart-time", "60s", "-o", "json"]) == 0
     (alone,) = json.loads(capsys.readouterr().out)["data"]["scenarios"]
     assert {name: drained[name] for name in alone} == alone
+
+
+def test_the_command_that_it_prints_next_names_odd_ids_too(tmp_path, capsys):
+    group = placed("g", ["10.0.0.1", "10.0.0.2"])
+    odd, other = group.members
+    group = replace(group, members=(replace(odd, group_instance_id="a,{b,c}"), other))
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps({"groups": [group.to_json()]}))
+    assert run(["drain", "--from-file", str(path), "--host", "10.0.0.1", "--draws", "2"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("next: kgm ")]
+    words = shlex.split(line)[2:]
+    assert run([*words, "--from-file", str(path), "--draws", "2", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["data"]["plan"]["scale_in"] == ["a,{b,c}"]
 
 
 def test_the_command_that_it_prints_next_can_be_run(kgm, tmp_path, capsys):

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.coordinator.groups.consumer_member import MemberState
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.client_library import stated_library
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import Simulation
