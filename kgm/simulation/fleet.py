@@ -21,11 +21,12 @@ from kgm.model.assignment import count
 from kgm.model.errors import KgmError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.snapshot_json import snapshot_from_json
-from kgm.simulation.bounce import SEED, simulate
+from kgm.simulation.bounce import simulate
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, WhatIf
 from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.report.prediction import Prediction, Range
+from kgm.simulation.simulation import SEED
 
 DRAIN = "drain"
 SCENARIOS = ("rolling", "each", "scale-in", DRAIN)

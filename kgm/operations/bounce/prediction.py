@@ -9,11 +9,12 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.request import BounceRequest, plan_for
 from kgm.simulation import bounce
-from kgm.simulation.bounce import DRAWS, SEED
+from kgm.simulation.bounce import DRAWS
 from kgm.simulation.compare import Comparison, PlayOptions, compare, side_by_side
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.report.prediction import Prediction, Range
+from kgm.simulation.simulation import SEED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,10 @@ from kgm.operations.bounce.prediction import Gates, predict_bounce
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.drain.fleet import DrainedFleet
 from kgm.operations.drain.target import DrainTarget
-from kgm.simulation.bounce import SEED
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
 from kgm.simulation.report.prediction import Prediction
+from kgm.simulation.simulation import SEED
 
 #: A drain affects many groups: fewer draws than for one of them.
 DRAWS = 20

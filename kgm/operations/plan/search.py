@@ -23,12 +23,12 @@ from kgm.operations.plan.session_advice import (
     stopped_by_death_ms,
 )  # fmt: skip
 from kgm.operations.plan.shapes import PAUSES_MS, PlanShape, shapes_of
-from kgm.simulation.bounce import SEED, Simulation
 from kgm.simulation.draws.budget import affordable, cost_of
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Stop, WhatIf
 from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.report.prediction import Prediction
+from kgm.simulation.simulation import SEED, Simulation
 
 DRAWS = 20
 BUDGET_MS = 30_000

@@ -14,8 +14,8 @@ from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.plan.costs import Objective, PlanLimits
 from kgm.operations.plan.search import PlanTask, find_plans
 from kgm.operations.plan.shapes import shapes_of
-from kgm.simulation.bounce import Simulation
 from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling, Stop
+from kgm.simulation.simulation import Simulation
 from kgm.text.names import in_order, natural
 from tests.simulation.groups import ids, made_up
 
