@@ -77,6 +77,10 @@ class PlayedShapes:
     def __init__(self) -> None:
         self._played: dict[bytes, PlayedBounce] = {}
 
+    def __reduce__(self) -> tuple[type["PlayedShapes"], tuple[()]]:
+        """Each process remembers its own."""
+        return PlayedShapes, ()
+
     def play(self, to_play: BounceToPlay) -> tuple[PlayedBounce, RealNames]:
         """Raises TimedOutError if the time is not enough for one draw."""
         simulation = to_play.simulation

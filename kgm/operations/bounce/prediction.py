@@ -14,6 +14,7 @@ from kgm.simulation.compare import Comparison, PlayOptions, compare, side_by_sid
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.report.prediction import Prediction, Range
+from kgm.simulation.shape import PlayedShapes
 from kgm.simulation.simulation import SEED
 
 
@@ -83,13 +84,13 @@ def simulate(
 def predict_bounce(
     group: BounceGroup, request: BounceRequest, *, compares: bool = False, gates: Gates | None = None,
     draws: int = DRAWS, seed: int = SEED, keeps_holdings: bool = False, timeout_ms: int | None = None,
-    budget_ms: int | None = None, executor: DrawExecutor = HERE,
+    budget_ms: int | None = None, executor: DrawExecutor = HERE, shapes: PlayedShapes | None = None,
 ) -> PredictedBounce:  # fmt: skip
     """Predict what an operator asks for, in the scenarios of `side_by_side`, or of `compare` if `compares`.
 
     timeout_ms: when this time is over, no more draws are played. budget_ms: what the random draws of one scenario may
-    cost, in time of one core of a usual machine; None: see `kgm.simulation.bounce.simulate`. executor: who plays the
-    draws. Raises what `plan_for` and `simulate` raise, and TimedOutError if the time is not enough for one draw of the
+    cost, in time of one core of a usual machine; None: see `kgm.simulation.bounce.simulate`, also for executor and
+    shapes. Raises what `plan_for` and `simulate` raise, and TimedOutError if the time is not enough for one draw of the
     plan as it stands."""
     is_out_of_time = _time_limit(timeout_ms)
     plan, snapshot = plan_for(request, group), group.snapshot
@@ -98,7 +99,7 @@ def predict_bounce(
         raise UsageError("the budget is 0, the lowest is 1 ms")
     how: PlayOptions = {
         "draws": draws, "seed": seed, "keeps_holdings": keeps_holdings, "is_out_of_time": is_out_of_time,
-        "budget_ms": budget_ms, "executor": executor,
+        "budget_ms": budget_ms, "executor": executor, "shapes": shapes,
     }  # fmt: skip
     if compares:
         compared = compare(snapshot, plan, **how)
