@@ -81,6 +81,9 @@ class PlayedShapes:
         """Each process remembers its own."""
         return PlayedShapes, ()
 
+    def __len__(self) -> int:
+        return len(self._played)
+
     def play(self, to_play: BounceToPlay) -> tuple[PlayedBounce, RealNames]:
         """Raises TimedOutError if the time is not enough for one draw."""
         simulation = to_play.simulation

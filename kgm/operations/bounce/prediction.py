@@ -62,22 +62,23 @@ class PredictedBounce:
 
 def simulate(
     group: GroupSnapshot | BounceGroup, plan: Plan, *, draws: int = DRAWS, seed: int = SEED,
-    keeps_holdings: bool = False, executor: DrawExecutor = HERE,
+    keeps_holdings: bool = False, executor: DrawExecutor = HERE, is_out_of_time: Callable[[], bool] = lambda: False,
 ) -> Prediction:  # fmt: skip
     """Predict what a plan would do to a group. Settings and version in the plan precede those of the group's
     broker.
 
     draws: how often to play what is left to chance, at most. The same seed gives the same prediction. keeps_holdings:
-    record in `typical.holdings` who consumes what when. executor: plays the draws.
-    Raises NotFoundError for a member or group that does not exist, RefusedError for a group that cannot be simulated,
-    UsageError for a plan that does not fit the group."""
+    record in `typical.holdings` who consumes what when. executor: plays the draws. is_out_of_time: asked now and then,
+    and if so there are fewer draws. Raises what `kgm.simulation.bounce.simulate` raises."""
     _refuse_no_draws(draws)
+    how: PlayOptions = {
+        "draws": draws, "seed": seed, "keeps_holdings": keeps_holdings, "is_out_of_time": is_out_of_time,
+        "executor": executor,
+    }  # fmt: skip
     if not isinstance(group, BounceGroup):
-        return bounce.simulate(group, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings, executor=executor)
+        return bounce.simulate(group, plan, **how)
     plan = replace(plan, settings={**group.broker_settings, **plan.settings})
-    prediction = bounce.simulate(
-        group.snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings, executor=executor
-    )
+    prediction = bounce.simulate(group.snapshot, plan, **how)
     return _with_caveats(prediction, group)
 
 
