@@ -4,19 +4,22 @@ What of a name may matter is how it compares with others, because assignors sort
 brokers and some assignors follow the order of hash maps. So members and topics get names that sort as theirs do, and
 only where no hash matters: in classic groups with `range`, which all libraries compute in the order of ids, or with
 `roundrobin` in Java and librdkafka; and wherever nothing is assigned at all, because static members are back in time.
-A group is played with these names also if it is the only one of its shape: its prediction is the same either way."""
+Then other members notice nothing either, and one of them stands for all. That holds as long as no draw has a rebalance;
+if one does, the group is played as it is.
+A group is played like this also if it is the only one of its shape: its prediction is the same either way."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
-from kgm.model.assignment import Partitions
+from kgm.model.assignment import Partitions, count
 from kgm.model.client_library import PLAYED
 from kgm.simulation.draws.task import DrawTask
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
-from kgm.simulation.play.draw import Draw
+from kgm.simulation.play.draw import Draw, TimelineEvent, stable_with
+from kgm.simulation.play.holdings import Holding
 from kgm.simulation.played_bounce import BounceToPlay, PlayedBounce
 from kgm.simulation.simulation import Simulation, never
 
@@ -33,12 +36,13 @@ _CLIENT = "client"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealNames:
     """From the names with which a simulation was played to those of a group. more_generations: what is added to those
-    that it counts on from its first one."""
+    that it counts on from its first one. bystanders: members that were left out, with their real names."""
 
     simulation: Simulation
     members: Mapping[str, str] = field(default_factory=dict)
     topics: Mapping[str, str] = field(default_factory=dict)
     more_generations: int = 0
+    bystanders: tuple[StartingMember, ...] = ()
 
     def typical(self, played: PlayedBounce, *, keeps_holdings: bool) -> Draw:
         """The typical draw with real names. keeps_holdings: see `simulate`."""
@@ -49,6 +53,12 @@ class RealNames:
         if not self.members:
             return draw
         member, topic = self.members, self.topics
+        final = {member[name]: _renamed(mine, topic) for name, mine in draw.final_assignment.items()}
+        final |= {one.identity: {t: p for t, p in sorted(one.owned.items()) if p} for one in self.bystanders}
+        consumed = draw.fewest_consumed
+        holdings = [replace(one, topic=topic[one.topic], owner=member[one.owner]) for one in draw.holdings]
+        if keeps_holdings:
+            holdings += _held(self.bystanders, draw.took_ms)
         return replace(
             draw,
             moves=tuple(
@@ -59,13 +69,17 @@ class RealNames:
                 for move in draw.moves
             ),
             fenced=tuple(sorted(member[name] for name in draw.fenced)),
-            final_assignment={member[name]: _renamed(mine, topic) for name, mine in draw.final_assignment.items()},
-            timeline=tuple(
-                replace(event, member=_named(member, event.member), detail=_COUNTED.sub(self._counted, event.detail))
-                for event in draw.timeline
-            ),
-            holdings=tuple(replace(one, topic=topic[one.topic], owner=member[one.owner]) for one in draw.holdings),
+            final_assignment={name: final[name] for name in sorted(final)},
+            timeline=tuple(self._event(event, len(final)) for event in draw.timeline),
+            fewest_consumed=None if consumed is None else consumed + sum(count(one.owned) for one in self.bystanders),
+            holdings=tuple(sorted(holdings)),
         )  # fmt: skip
+
+    def _event(self, event: TimelineEvent, members: int) -> TimelineEvent:
+        detail = _COUNTED.sub(self._counted, event.detail)
+        if event.event == "stable":
+            detail = stable_with(members)
+        return replace(event, member=_named(self.members, event.member), detail=detail)
 
     def _counted(self, found: re.Match[str]) -> str:
         return f"{found[1]} {int(found[2]) + self.more_generations}"
@@ -87,11 +101,16 @@ class PlayedShapes:
     def play(self, to_play: BounceToPlay) -> tuple[PlayedBounce, RealNames]:
         """Raises TimedOutError if the time is not enough for one draw."""
         simulation = to_play.simulation
-        is_sorted = _may_only_sort(simulation)
-        if is_sorted or _may_assign_nothing(simulation):
-            shape, names = _with_plain_names(to_play)
+        members = simulation.group.members
+        if _has_shape(simulation) and simulation.is_quiet:
+            shape, names = _with_plain_names(to_play, _concerned(simulation))
             played = self._of(shape)
-            if not (played.depends_on_ids or (played.has_rebalances and not is_sorted)):
+            if not (played.has_rebalances or played.depends_on_ids):
+                return played, names
+        if _may_only_sort(simulation):
+            shape, names = _with_plain_names(to_play, members)
+            played = self._of(shape)
+            if not played.depends_on_ids:
                 return played, names
         return to_play.play(), RealNames(simulation=simulation)
 
@@ -129,8 +148,12 @@ def _may_only_sort(simulation: Simulation) -> bool:
     )
 
 
-def _may_assign_nothing(simulation: Simulation) -> bool:
-    return _has_shape(simulation) and simulation.is_quiet
+def _concerned(simulation: Simulation) -> tuple[StartingMember, ...]:
+    """The members that restart, and of the others the one whose session ends first."""
+    group, bouncing = simulation.group, {*simulation.plan.bounce}
+    others = [member for member in group.members if member.identity not in bouncing]
+    others.sort(key=lambda member: (member.session_timeout_ms, member.identity))
+    return tuple(member for member in group.members if member.identity in bouncing or member in others[:1])
 
 
 def _has_shape(simulation: Simulation) -> bool:
@@ -147,9 +170,10 @@ def _sort_alike(members: Sequence[StartingMember]) -> bool:
     return all(name.isascii() for row in rows for name in row) and sorted(rows) == [*zip(*in_order, strict=True)]
 
 
-def _with_plain_names(to_play: BounceToPlay) -> tuple[BounceToPlay, RealNames]:
+def _with_plain_names(to_play: BounceToPlay, kept: Sequence[StartingMember]) -> tuple[BounceToPlay, RealNames]:
+    """kept: the members that are played."""
     group = to_play.simulation.group
-    ordered = sorted(group.members, key=lambda member: member.identity)
+    ordered = sorted(kept, key=lambda member: member.identity)
     plain = {member.identity: f"member-{number:05}" for number, member in enumerate(ordered)}
     found = {*group.topics}.union(*([*member.topics, *member.owned] for member in ordered))
     topics = {name: f"topic-{number:05}" for number, name in enumerate(sorted(found))}
@@ -162,13 +186,14 @@ def _with_plain_names(to_play: BounceToPlay) -> tuple[BounceToPlay, RealNames]:
     ids = {member.member_id: _member_id(member, plain[member.identity]) for member in ordered}
     shape = replace(
         to_play, simulation=simulation, versions=tuple(map(renamed, to_play.versions)),
-        assumed_sessions=frozenset(ids[member_id] for member_id in to_play.assumed_sessions),
+        assumed_sessions=frozenset(ids[member_id] for member_id in ids.keys() & to_play.assumed_sessions),
     )  # fmt: skip
     names = RealNames(
         simulation=simulation,
         members={new: name for name, new in plain.items()},
         topics={new: name for name, new in topics.items()},
         more_generations=more,
+        bystanders=tuple(member for member in group.members if member.identity not in plain),
     )
     return shape, names
 
@@ -176,14 +201,14 @@ def _with_plain_names(to_play: BounceToPlay) -> tuple[BounceToPlay, RealNames]:
 def _group(
     group: StartingGroup, plain: Mapping[str, str], topics: Mapping[str, str], more_generations: int
 ) -> StartingGroup:  # fmt: skip
-    members = sorted(group.members, key=lambda member: member.identity)
+    members = sorted((one for one in group.members if one.identity in plain), key=lambda member: member.identity)
     return replace(
         group,
         group_id="group",
         generation=group.generation - more_generations,
         members=tuple(_member(member, plain[member.identity], topics) for member in members),
         topics={topics[name]: count for name, count in sorted(group.topics.items())},
-        topic_ids={},
+        topic_ids={topics[name]: topics[name].encode().rjust(16) for name in sorted(group.topic_ids) if name in topics},
         listing_capacity=None if group.listing_capacity is None else 16,
         caveats=(),
     )
@@ -220,6 +245,16 @@ def _plan(plan: Plan, plain: Mapping[str, str]) -> Plan:
 
 def _renamed(partitions: Partitions, topics: Mapping[str, str]) -> Partitions:
     return {topics[topic]: numbers for topic, numbers in sorted(partitions.items())}
+
+
+def _held(members: Sequence[StartingMember], until_ms: int) -> list[Holding]:
+    """What members consume from the start to the end."""
+    return [
+        Holding(topic=topic, partition=number, from_ms=0, to_ms=until_ms, owner=member.identity)
+        for member in members
+        for topic, numbers in member.owned.items()
+        for number in numbers
+    ]
 
 
 def _named(names: Mapping[str, str], name: str | None) -> str | None:

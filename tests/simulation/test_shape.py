@@ -19,7 +19,7 @@ from kgm.simulation.draws.executor import ParallelDrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Stop
 from kgm.simulation.plan.synthetic_group import newly_assigned, synthetic_group
 from kgm.simulation.played_bounce import BounceToPlay
-from kgm.simulation.shape import PlayedShapes
+from kgm.simulation.shape import PlayedShapes, RealNames
 from kgm.simulation.simulation import Simulation
 
 STATIC, DYNAMIC = Membership.STATIC, Membership.DYNAMIC
@@ -91,8 +91,13 @@ def test_names_make_no_difference_but_to_times(one, drain):
     to_play = BounceToPlay.of(one, plan, Simulation.of(one, plan), DRAWS)
     played, names = PlayedShapes().play(to_play)
     plain = to_play.play()
+    assert (played.is_certain, played.rebalances > 0) == (plain.is_certain, plain.rebalances > 0)
     if plain.are_alike and played.are_alike:
-        typical = names.typical(played, keeps_holdings=False)
+        typical = names.typical(played, keeps_holdings=True)
+        held = {(each.topic, each.partition, each.owner) for each in typical.holdings}
+        real = RealNames(simulation=to_play.simulation).typical(plain, keeps_holdings=True)
+        assert held == {(each.topic, each.partition, each.owner) for each in real.holdings} or plain.is_open
+        assert typical.fewest_consumed == real.fewest_consumed or plain.has_rebalances
         assert typical.without_times == plain.typical.without_times
         assert typical.final_assignment == plain.typical.final_assignment or plain.is_open
         assert [event.detail for event in typical.timeline if event.event == "assigned"] == [
@@ -114,6 +119,17 @@ def test_static_members_that_are_back_in_time_are_played_once_for_groups_that_ar
         assert {event.member for event in found.typical.timeline if event.member} == {f"{name}-0"}
         assert found.typical.final_assignment == {m.identity: m.assignment for m in one.members}
     assert len(shapes) == 1
+
+
+def test_of_members_that_notice_nothing_one_stands_for_all():
+    """Groups of 3 and of 6 members in which the first restarts, with as many partitions."""
+    shapes = PlayedShapes()
+    for members in (3, 6):
+        one = group("orders", members=members, partitions=2 * members)
+        found = simulate(one, Plan(bounce=("orders-0",), restart_time_ms=10_000), draws=DRAWS, shapes=shapes)
+        assert found.typical.timeline[-1].detail == f"the group is stable with {members} members"
+        assert found.typical.final_assignment == {m.identity: m.assignment for m in one.members}
+    assert len(shapes) == 2, "the topic has as many partitions as the group"
 
 
 @pytest.mark.parametrize(
