@@ -23,11 +23,12 @@ sys.path[:0] = [str(ROOT)]
 
 from kgm.model.client_library import stated_library
 from kgm.model.snapshot import TopicSnapshot
-from kgm.simulation.bounce import Simulation, simulate
+from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Rolling, Stop, WhatIf
 from kgm.simulation.plan.client_library import Library
 from kgm.simulation.plan.synthetic_group import synthetic_group
 from kgm.simulation.play.timing import DrawTiming
+from kgm.simulation.simulation import Simulation
 
 COUNTS = ("generations", "rebalances", "moved_partitions", "handovers")
 SESSION_MS = 6_000

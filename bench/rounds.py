@@ -31,13 +31,13 @@ sys.path[:0] = [str(ROOT)]
 from bench.simulation import drawn
 from kgm.model.client_library import stated_library
 from kgm.model.snapshot import TopicSnapshot
-from kgm.simulation.bounce import Simulation
 from kgm.simulation.draws.budget import affordable, cost_of
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Rolling
 from kgm.simulation.plan.synthetic_group import synthetic_group
 from kgm.simulation.play.bulk.unaffected_members import UnaffectedMembers
 from kgm.simulation.play.plan_runner import PlanRunner
 from kgm.simulation.play.timing import DrawTiming, UsualTiming
+from kgm.simulation.simulation import Simulation
 
 NEVER = 10**9
 

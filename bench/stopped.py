@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
 from kgm.model.errors import KgmError
-from kgm.simulation.bounce import Simulation
+from kgm.simulation.simulation import Simulation
 from tests.kafka.broker import KafkaCluster
 from tests.simulation.reality import test_classic, test_consumer
 from tests.simulation.reality.case import Case

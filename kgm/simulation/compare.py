@@ -10,6 +10,7 @@ from kgm.simulation.bounce import simulate
 from kgm.simulation.draws.executor import DrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, WhatIf
 from kgm.simulation.report.prediction import Prediction
+from kgm.simulation.shape import PlayedShapes
 
 _COOPERATIVE = "cooperative-sticky"
 
@@ -23,6 +24,7 @@ class PlayOptions(TypedDict, total=False):
     is_out_of_time: Callable[[], bool]
     budget_ms: int | None
     executor: DrawExecutor
+    shapes: PlayedShapes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

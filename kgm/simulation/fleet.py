@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from statistics import median_low
 from typing import Any, Protocol
 
@@ -21,11 +22,13 @@ from kgm.model.assignment import count
 from kgm.model.errors import KgmError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.snapshot_json import snapshot_from_json
-from kgm.simulation.bounce import SEED, simulate
+from kgm.simulation.bounce import simulate
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, WhatIf
 from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.report.prediction import Prediction, Range
+from kgm.simulation.shape import MOST_MEMBERS, PlayedShapes
+from kgm.simulation.simulation import SEED
 
 DRAIN = "drain"
 SCENARIOS = ("rolling", "each", "scale-in", DRAIN)
@@ -33,6 +36,8 @@ SCENARIOS = ("rolling", "each", "scale-in", DRAIN)
 DRAWS = 5
 #: Where each member is simulated in turn: of a larger group only so many members, evenly spread.
 MOST_IN_TURN = 20
+#: So many groups go to another process at once.
+_AT_ONCE = 8
 #: The columns of a row and their SQL types. What differs between draws (and between members simulated in turn) has
 #: minimum, median and maximum. `worst` is the member whose stop costs most.
 COLUMNS = (
@@ -83,6 +88,10 @@ class FleetPlan:
                 raise UsageError(f"--scenario: {name!r} is not one of {', '.join(SCENARIOS)}")
 
 
+#: What this process has played, whichever part of a fleet it was given.
+_SHAPES = PlayedShapes()
+
+
 def cost_rows(group: Mapping[str, Any], plan: FleetPlan, executor: DrawExecutor = HERE) -> Iterator[Row]:
     """A row for each scenario, without a drain of a group that has no member of the target. An error is the `reason` of
     a row and is not raised.
@@ -105,6 +114,38 @@ def cost_rows(group: Mapping[str, Any], plan: FleetPlan, executor: DrawExecutor 
         except Exception as error:  # noqa: BLE001  (one group of a fleet must not end the job for the others)
             row["reason"] = f"internal error: {type(error).__name__}: {error}"
         yield row
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPlayer:
+    """Plays groups of a fleet, several at a time (`draws.task.Playable`)."""
+
+    plan: FleetPlan
+
+    def play_task(self, task: Sequence[Mapping[str, Any]]) -> list[list[Row]]:
+        return [list(cost_rows(group, self.plan)) for group in task]
+
+    def in_process(self, parent_pid: int) -> "FleetPlayer":  # noqa: ARG002  (what it plays is small)
+        return self
+
+
+def all_cost_rows(
+    groups: Sequence[Mapping[str, Any]], plan: FleetPlan, executor: DrawExecutor = HERE,
+    is_out_of_time: Callable[[], bool] = lambda: False,
+) -> Iterator[list[Row]]:  # fmt: skip
+    """The `cost_rows` of each group, in order: small groups each on one core, and large ones on all of them. Raises
+    TimedOutError."""
+    are_small = [len(group.get("members") or ()) <= MOST_MEMBERS for group in groups]
+    at = 0
+    for is_small, run in groupby(are_small):
+        some = groups[at : at + len(list(run))]
+        at += len(some)
+        if is_small:
+            tasks = [some[first : first + _AT_ONCE] for first in range(0, len(some), _AT_ONCE)]
+            for rows in executor.play(FleetPlayer(plan), tasks, is_out_of_time):
+                yield from rows
+        else:
+            yield from (list(cost_rows(group, plan, executor)) for group in some)
 
 
 def cost_rows_of_text(row: Mapping[str, Any], plan: FleetPlan) -> Iterator[Row]:
@@ -135,7 +176,7 @@ def _described(snapshot: GroupSnapshot) -> Row:
 
 def _costs(snapshot: GroupSnapshot, scenario: str, plan: FleetPlan, executor: DrawExecutor) -> Row:
     """Raises KgmError for a group that cannot be simulated."""
-    play = partial(simulate, snapshot, draws=plan.draws, seed=plan.seed, executor=executor)
+    play = partial(simulate, snapshot, draws=plan.draws, seed=plan.seed, executor=executor, shapes=_SHAPES)
     identities = [member.identity for member in snapshot.members]
     if not identities:
         return {"reason": "the group has no members"}

@@ -12,12 +12,13 @@ from kgm.model.client_library import stated_library
 from kgm.model.errors import NotFoundError, RefusedError, TimedOutError, UsageError
 from kgm.model.snapshot import OffsetSnapshot, TopicSnapshot
 from kgm.model.snapshot_json import snapshot_from_json
-from kgm.simulation.bounce import Simulation, simulate
+from kgm.simulation.bounce import simulate
 from kgm.simulation.compare import compare
 from kgm.simulation.draws.executor import ParallelDrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
 from kgm.simulation.plan.synthetic_group import synthetic_group
 from kgm.simulation.play.classic_member import ScriptedClassicMember
+from kgm.simulation.simulation import Simulation
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up, member
 
 EAGER = ("range", "roundrobin", "sticky")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kgm.cli.output.contracts.planning.drain import forecast_json, group_json, unpredicted_json
 from kgm.cli.output.report import Cell, Column, Report, Table
+from kgm.operations.drain.forecast import UnpredictedGroup
 from kgm.text.braces import as_list
 from kgm.text.durations import show_duration, typed_duration
 from kgm.text.wording import group_command, many
 
 if TYPE_CHECKING:
-    from kgm.operations.drain.forecast import Drain, DrainedGroup, DrainForecast, UnpredictedGroup
+    from kgm.operations.drain.forecast import Drain, DrainedGroup, DrainForecast
     from kgm.simulation.report.prediction import Range
 
 SCHEMA = "kgm.drain/v1"
@@ -31,10 +32,14 @@ def report(foreseen: DrainForecast, where: dict[str, str | None] | None) -> Repo
         data=forecast_json(foreseen),
         tables=[_table(foreseen)],
         names=[one.group.group_id for one in foreseen.groups] + [one.group_id for one in foreseen.unpredicted],
-        items=[*map(group_json, foreseen.groups), *map(unpredicted_json, foreseen.unpredicted)],
         cluster=where,
         errors=[*foreseen.failed_gates, *foreseen.errors],
     )
+
+
+def item_json(result: DrainedGroup | UnpredictedGroup) -> dict[str, Any]:
+    """An object of -o ndjson."""
+    return unpredicted_json(result) if isinstance(result, UnpredictedGroup) else group_json(result)
 
 
 def in_words(drain: Drain) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kgm.cli.output.contracts.planning.plan import advice_json, limits_json, plan_json, what_if_json
 from kgm.cli.output.report import Cell, Column, Report, Table
-from kgm.model.errors import ConditionNotMet
+from kgm.model.errors import ConditionNotMet, KgmError, TimedOutError
 from kgm.simulation.plan.bounce_plan import units_of
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
@@ -31,7 +31,8 @@ _REMOVES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOutput:
-    """What is printed. rollout: the command that runs a plan. failure: if no plan meets the limits."""
+    """What is printed. rollout: the command that runs a plan. failure: if no plan meets the limits.
+    is_out_of_time: whether --timeout has passed."""
 
     found: FoundPlans
     rollout: Callable[[FoundPlan], str]
@@ -41,6 +42,7 @@ class PlanOutput:
     seed: int
     budget_ms: int
     failure: ConditionNotMet | None
+    is_out_of_time: bool = False
 
 
 def report(output: PlanOutput) -> Report:
@@ -65,6 +67,7 @@ def report(output: PlanOutput) -> Report:
         "search": {
             "tried": found.tried, "ways": found.ways, "complete": found.is_complete, "draws": output.draws,
             "seed": output.seed, "budget_ms": output.budget_ms,
+            "not_predicted": [" ".join(shape.words) for shape in found.unpredicted],
         },
     }  # fmt: skip
     advice = [] if output.advice is None else [_advice(output.advice)]
@@ -111,9 +114,12 @@ def _plans(output: PlanOutput) -> Table:
     if any(one.shape.removes_first for one in shown):
         notes.append(_REMOVES)
     if not found.is_complete:
-        notes.append(
-            f"{found.tried} of {many(found.ways, 'way')} were tried within --budget; a larger budget tries more"
-        )
+        limit = "--timeout" if output.is_out_of_time else "--budget"
+        notes.append(f"{found.tried} of {many(found.ways, 'way')} were tried within {limit}; a larger one tries more")
+    if found.unpredicted:
+        left_out = ", ".join(" ".join(shape.words) for shape in found.unpredicted)
+        notes.append(f"not predicted within --timeout, and no worse than those shown: {left_out}")
+    notes += [f"not tried: {name}: {error.message}" for name, error in found.not_played.items() if _is_late(error)]
     for caveat in dict.fromkeys(caveat for one in shown for caveat in one.prediction.caveats):
         notes.append(f"note: {caveat}")
     rows: list[list[Cell]] = [
@@ -122,6 +128,10 @@ def _plans(output: PlanOutput) -> Table:
     heading = f"{found.group.group_id}  {_asked(found)}, lowest {found.task.objective.value} first"
     columns = [*_columns("PLAN"), Column(title="EXACT")]
     return Table(columns=columns, rows=rows, heading=heading, notes=notes)
+
+
+def _is_late(error: KgmError) -> bool:
+    return isinstance(error, TimedOutError)
 
 
 def _asked(found: FoundPlans) -> str:

@@ -1,5 +1,5 @@
 """One line on stderr that says what is taking time: at a terminal only, after a moment, wiped when it is done. What has
-a known end, and takes longer, gets a bar.
+a known end, and takes longer, gets a bar, its rate and the time that is left.
 
 with progress(options, "describing groups"):
 ...
@@ -7,6 +7,7 @@ with progress(options, "describing groups"):
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
@@ -15,6 +16,7 @@ import time
 from typing import Self
 
 from kgm.cli.output.output_options import OutputOptions
+from kgm.text.durations import show_duration
 from kgm.text.sanitize import clean
 
 #: What takes less time than this, in seconds, shows no line.
@@ -72,7 +74,8 @@ class ProgressLine:
 
     def _draw(self) -> None:
         took_s = time.monotonic() - self.started
-        text = f"{self.text}{self.note} ... {took_s:.0f}s"[: _columns() - 1]
+        rate = _rate(*self._done, took_s) if self._done is not None and took_s >= BAR_AFTER_S else ""
+        text = f"{self.text}{self.note}{rate} ... {took_s:.0f}s"[: _columns() - 1]
         has_room = len(text) + 1 + _BAR_COLUMNS < _columns()
         bar = _bar(*self._done) if self._done is not None and took_s >= BAR_AFTER_S and has_room else ""
         self._write(_WIPE + bar + text)
@@ -96,6 +99,14 @@ def hide() -> None:
     """Wipe the line that is shown, if any, before something else is written to the terminal."""
     for line in _open_lines:
         line.hide()
+
+
+def _rate(done: int, total: int, took_s: float) -> str:
+    """How much is done in a second, and how long the rest takes if it goes on like that."""
+    if not done:
+        return ""
+    left_s = math.ceil((total - done) * took_s / done)
+    return f", {done / took_s:.3g}/s, {show_duration(left_s * 1000)} left"
 
 
 def _bar(done: int, total: int) -> str:

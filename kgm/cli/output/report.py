@@ -81,6 +81,15 @@ def emit(report: Report, options: OutputOptions) -> bool:
     return write_stdout(rendered(report, options))
 
 
+def emit_item(item: Mapping[str, Any]) -> bool:
+    """Print an object of ndjson as soon as it is known; see `emit`."""
+    from kgm.cli.output.progress import hide
+    from kgm.cli.output.streams import write_stdout
+
+    hide()
+    return write_stdout(_json(item) + "\n")
+
+
 def rendered(report: Report, options: OutputOptions) -> str:
     """The text of a report."""
     match options.output:

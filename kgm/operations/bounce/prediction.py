@@ -9,11 +9,13 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.request import BounceRequest, plan_for
 from kgm.simulation import bounce
-from kgm.simulation.bounce import DRAWS, SEED
+from kgm.simulation.bounce import DRAWS
 from kgm.simulation.compare import Comparison, PlayOptions, compare, side_by_side
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.report.prediction import Prediction, Range
+from kgm.simulation.shape import PlayedShapes
+from kgm.simulation.simulation import SEED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,35 +62,36 @@ class PredictedBounce:
 
 def simulate(
     group: GroupSnapshot | BounceGroup, plan: Plan, *, draws: int = DRAWS, seed: int = SEED,
-    keeps_holdings: bool = False, executor: DrawExecutor = HERE,
+    keeps_holdings: bool = False, executor: DrawExecutor = HERE, is_out_of_time: Callable[[], bool] = lambda: False,
 ) -> Prediction:  # fmt: skip
     """Predict what a plan would do to a group. Settings and version in the plan precede those of the group's
     broker.
 
     draws: how often to play what is left to chance, at most. The same seed gives the same prediction. keeps_holdings:
-    record in `typical.holdings` who consumes what when. executor: plays the draws.
-    Raises NotFoundError for a member or group that does not exist, RefusedError for a group that cannot be simulated,
-    UsageError for a plan that does not fit the group."""
+    record in `typical.holdings` who consumes what when. executor: plays the draws. is_out_of_time: asked now and then,
+    and if so there are fewer draws. Raises what `kgm.simulation.bounce.simulate` raises."""
     _refuse_no_draws(draws)
+    how: PlayOptions = {
+        "draws": draws, "seed": seed, "keeps_holdings": keeps_holdings, "is_out_of_time": is_out_of_time,
+        "executor": executor,
+    }  # fmt: skip
     if not isinstance(group, BounceGroup):
-        return bounce.simulate(group, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings, executor=executor)
+        return bounce.simulate(group, plan, **how)
     plan = replace(plan, settings={**group.broker_settings, **plan.settings})
-    prediction = bounce.simulate(
-        group.snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings, executor=executor
-    )
+    prediction = bounce.simulate(group.snapshot, plan, **how)
     return _with_caveats(prediction, group)
 
 
 def predict_bounce(
     group: BounceGroup, request: BounceRequest, *, compares: bool = False, gates: Gates | None = None,
     draws: int = DRAWS, seed: int = SEED, keeps_holdings: bool = False, timeout_ms: int | None = None,
-    budget_ms: int | None = None, executor: DrawExecutor = HERE,
+    budget_ms: int | None = None, executor: DrawExecutor = HERE, shapes: PlayedShapes | None = None,
 ) -> PredictedBounce:  # fmt: skip
     """Predict what an operator asks for, in the scenarios of `side_by_side`, or of `compare` if `compares`.
 
     timeout_ms: when this time is over, no more draws are played. budget_ms: what the random draws of one scenario may
-    cost, in time of one core of a usual machine; None: see `kgm.simulation.bounce.simulate`. executor: who plays the
-    draws. Raises what `plan_for` and `simulate` raise, and TimedOutError if the time is not enough for one draw of the
+    cost, in time of one core of a usual machine; None: see `kgm.simulation.bounce.simulate`, also for executor and
+    shapes. Raises what `plan_for` and `simulate` raise, and TimedOutError if the time is not enough for one draw of the
     plan as it stands."""
     is_out_of_time = _time_limit(timeout_ms)
     plan, snapshot = plan_for(request, group), group.snapshot
@@ -97,7 +100,7 @@ def predict_bounce(
         raise UsageError("the budget is 0; the minimum is 1 ms")
     how: PlayOptions = {
         "draws": draws, "seed": seed, "keeps_holdings": keeps_holdings, "is_out_of_time": is_out_of_time,
-        "budget_ms": budget_ms, "executor": executor,
+        "budget_ms": budget_ms, "executor": executor, "shapes": shapes,
     }  # fmt: skip
     if compares:
         compared = compare(snapshot, plan, **how)

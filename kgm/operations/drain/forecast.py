@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from kgm.model.assignment import count
 from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, TimedOutError
@@ -14,14 +15,17 @@ from kgm.operations.bounce.prediction import Gates, predict_bounce
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.drain.fleet import DrainedFleet
 from kgm.operations.drain.target import DrainTarget
-from kgm.simulation.bounce import SEED
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
 from kgm.simulation.report.prediction import Prediction
+from kgm.simulation.shape import MOST_MEMBERS, PlayedShapes
+from kgm.simulation.simulation import SEED
 
 #: A drain affects many groups: fewer draws than for one of them.
 DRAWS = 20
 _HOSTS_SHOWN = 10
+#: So many groups go to another process at once.
+_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,66 +174,107 @@ class DrainForecast:
 def forecast(
     fleet: DrainedFleet, drain: Drain, *, gates: DrainGates | None = None, draws: int = DRAWS, seed: int = SEED,
     keeps_holdings: bool = False, timeout_ms: int | None = None,
-    on_group: Callable[[int, int], None] = lambda _done, _of: None, executor: DrawExecutor = HERE,
+    on_group: Callable[[int, int], None] = lambda _done, _of: None,
+    on_result: Callable[[DrainedGroup | UnpredictedGroup], None] = lambda _result: None,
+    executor: DrawExecutor = HERE,
 ) -> DrainForecast:  # fmt: skip
     """Simulate the drain of each affected group. The same seed gives the same forecast.
 
     timeout_ms: when this time is over, the groups that are left are not predicted. on_group: called with the number of
-    groups done, and of all of them. executor: plays the draws. Raises NotFoundError if no group has members to take
-    away, although every group could be described."""
-    started_s = time.monotonic()
+    groups done, and of all of them. on_result: called with what is known of a group, as soon as it is. executor: plays
+    small groups, and the draws of large ones. Raises NotFoundError if no group has members to take away, although every
+    group could be described."""
+    unmatched = _unmatched(fleet, drain.target)
+    ends_s = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+    how = _Forecaster(drain=drain, draws=draws, seed=seed, keeps_holdings=keeps_holdings, ends_s=ends_s)
     groups: list[DrainedGroup] = []
     unpredicted: list[UnpredictedGroup] = []
-    for number, group in enumerate(fleet.affected):
-        on_group(number, len(fleet.affected))
-        left_ms = None if timeout_ms is None else timeout_ms - round((time.monotonic() - started_s) * 1000)
-        try:
-            groups.append(
-                _drained(
-                    group,
-                    drain,
-                    draws=draws,
-                    seed=seed,
-                    keeps_holdings=keeps_holdings,
-                    timeout_ms=left_ms,
-                    executor=executor,
-                )
-            )
-        except KgmError as error:
-            taken = drain.target.taken_from(group.snapshot.members)
-            unpredicted.append(UnpredictedGroup(group_id=group.snapshot.group_id, taken=taken, reason=error))
-    unpredicted += [
-        UnpredictedGroup(group_id=group_id, taken=None, reason=error) for group_id, error in fleet.unread.items()
-    ]
+
+    def add(result: DrainedGroup | UnpredictedGroup) -> None:
+        if isinstance(result, DrainedGroup):
+            groups.append(result)
+        else:
+            unpredicted.append(result)
+        on_result(result)
+
+    on_group(0, len(fleet.affected))
+    for number, (group, found) in enumerate(_found(fleet.affected, how, executor)):
+        taken = drain.target.taken_from(group.snapshot.members)
+        if isinstance(found, KgmError):
+            add(UnpredictedGroup(group_id=group.snapshot.group_id, taken=taken, reason=found))
+        else:
+            plan, prediction = found
+            add(DrainedGroup(group=group.snapshot, plan=plan, taken=taken, prediction=prediction))
+        on_group(number + 1, len(fleet.affected))
+    for group_id, error in fleet.unread.items():
+        add(UnpredictedGroup(group_id=group_id, taken=None, reason=error))
     return DrainForecast(
         drain=drain,
         groups=tuple(sorted(groups, key=_cost)),
         unpredicted=tuple(unpredicted),
-        errors=(*fleet.unread.values(), *fleet.errors, *_unmatched(fleet, drain.target)),
+        errors=(*fleet.unread.values(), *fleet.errors, *unmatched),
         examined=len(fleet.described),
         failed_gates=(gates or DrainGates()).failures(groups, unpredicted),
     )
 
 
-def _drained(
-    group: BounceGroup, drain: Drain, *, draws: int, seed: int, keeps_holdings: bool, timeout_ms: int | None,
-    executor: DrawExecutor,
-) -> DrainedGroup:  # fmt: skip
-    """Raises KgmError for a group that cannot be simulated."""
-    if timeout_ms is not None and timeout_ms <= 0:
-        raise TimedOutError(
-            "the time limit has passed before the group was simulated", hint="allow more with --timeout"
-        )
-    predicted = predict_bounce(
-        group, drain.request_for(group.snapshot), draws=draws, seed=seed, keeps_holdings=keeps_holdings,
-        timeout_ms=timeout_ms, executor=executor,
-    )  # fmt: skip
-    return DrainedGroup(
-        group=group.snapshot,
-        plan=predicted.plan,
-        taken=drain.target.taken_from(group.snapshot.members),
-        prediction=predicted.predictions[0],
-    )
+#: What is known of a group.
+_Found = tuple[Plan, Prediction] | KgmError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Forecaster:
+    """Plays groups, several at a time. ends_s: when the time is over, on the clock of this process."""
+
+    drain: Drain
+    draws: int
+    seed: int
+    keeps_holdings: bool
+    ends_s: float | None
+    shapes: PlayedShapes = field(default_factory=PlayedShapes)
+
+    def play_task(self, task: Sequence[BounceGroup]) -> list[_Found]:
+        return [self.found(group, HERE) for group in task]
+
+    def in_process(self, parent_pid: int) -> _Forecaster:  # noqa: ARG002  (what it plays is small)
+        return replace(self, ends_s=None)
+
+    def found(self, group: BounceGroup, executor: DrawExecutor) -> _Found:
+        left_ms = None if self.ends_s is None else round((self.ends_s - time.monotonic()) * 1000)
+        if left_ms is not None and left_ms <= 0:
+            return out_of_time()
+        try:
+            predicted = predict_bounce(
+                group, self.drain.request_for(group.snapshot), draws=self.draws, seed=self.seed,
+                keeps_holdings=self.keeps_holdings, timeout_ms=left_ms, executor=executor, shapes=self.shapes,
+            )  # fmt: skip
+        except KgmError as error:
+            return error
+        return predicted.plan, predicted.predictions[0]
+
+    def is_out_of_time(self) -> bool:
+        return self.ends_s is not None and time.monotonic() >= self.ends_s
+
+
+def out_of_time() -> TimedOutError:
+    return TimedOutError("the time limit has passed before the group was simulated", hint="allow more with --timeout")
+
+
+def _found(
+    groups: Sequence[BounceGroup], how: _Forecaster, executor: DrawExecutor
+) -> Iterator[tuple[BounceGroup, _Found]]:
+    """Small groups each on one core, and then each large one on all of them."""
+    small = [group for group in groups if len(group.snapshot.members) <= MOST_MEMBERS]
+    tasks = [small[first : first + _AT_ONCE] for first in range(0, len(small), _AT_ONCE)]
+    done = 0
+    with contextlib.suppress(TimedOutError):
+        for found in executor.play(how, tasks, how.is_out_of_time):
+            yield from zip(small[done:], found, strict=False)
+            done += len(found)
+    yield from ((group, out_of_time()) for group in small[done:])
+    for group in groups:
+        if len(group.snapshot.members) > MOST_MEMBERS:
+            yield group, how.found(group, executor)
 
 
 def _cost(one: DrainedGroup) -> tuple[object, ...]:

@@ -66,24 +66,30 @@ def groups_to_simulate(history: History, group_id: str | None, match: str | None
         return groups
 
 
+def uses_spark(groups: "Sequence[FinalGroup]", spark: SparkOptions) -> bool:
+    """Whether the groups are simulated on Spark."""
+    return spark.master is not None or len(groups) > MOST_IN_PROCESS
+
+
 def fleet_costs(
     groups: "Sequence[FinalGroup]", plan: "FleetPlan", *, spark: SparkOptions | None = None,
-    on_group: Callable[[int], None] | None = None, executor: "DrawExecutor | None" = None,
+    on_group: Callable[[int, Sequence[FleetCost]], None] = lambda _done, _costs: None,
+    executor: "DrawExecutor | None" = None,
 ) -> list[FleetCost]:  # fmt: skip
     """What the plan costs each group, the most expensive first. spark: how to start Spark, which is used for many
-    groups or if it names a master. on_group: in this process, called with the number of groups done before each one.
-    executor: plays the draws, unless that is Spark."""
+    groups or if it names a master. on_group: in this process, called with the number of groups done, and with what the
+    last one costs. executor: plays the groups, unless that is Spark."""
     from kgm.simulation.draws.executor import HERE
-    from kgm.simulation.fleet import cost_rows, ranked
+    from kgm.simulation.fleet import all_cost_rows, ranked
 
     spark = spark or SparkOptions()
-    if spark.master is not None or len(groups) > MOST_IN_PROCESS:
+    if uses_spark(groups, spark):
         return [_cost(row) for row in ranked(_on_spark(groups, plan, spark))]
     rows: list[dict[str, Any]] = []
-    for number, group in enumerate(groups):
-        if on_group is not None:
-            on_group(number)
-        rows += cost_rows(group.to_json(), plan, executor or HERE)
+    played = all_cost_rows([group.to_json() for group in groups], plan, executor or HERE)
+    for number, found in enumerate(played):
+        rows += found
+        on_group(number + 1, [*map(_cost, found)])
     return [_cost(row) for row in ranked(rows)]
 
 

@@ -5,6 +5,7 @@ answer everywhere."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -23,12 +24,12 @@ from kgm.operations.plan.session_advice import (
     stopped_by_death_ms,
 )  # fmt: skip
 from kgm.operations.plan.shapes import PAUSES_MS, PlanShape, shapes_of
-from kgm.simulation.bounce import SEED, Simulation
 from kgm.simulation.draws.budget import affordable, cost_of
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Stop, WhatIf
 from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.report.prediction import Prediction
+from kgm.simulation.simulation import SEED, Simulation
 
 DRAWS = 20
 BUDGET_MS = 30_000
@@ -90,7 +91,7 @@ class WhatIfPlan:
 class FoundPlans:
     """plans: those that keep the limits and that no other beats, the best by the objective first. closest: what comes
     next to the limits, if no plan keeps them. tried: how many ways were simulated, of `ways`. not_played: why what-ifs
-    were not played, by name."""
+    were not played, by name. unpredicted: ways that no other beats, for whose prediction there was no time left."""
 
     task: PlanTask
     base: Plan
@@ -101,6 +102,7 @@ class FoundPlans:
     not_played: dict[str, KgmError]
     tried: int
     ways: int
+    unpredicted: tuple[PlanShape, ...] = ()
 
     @property
     def group(self) -> GroupSnapshot:
@@ -148,17 +150,22 @@ def find_plans(
     kept = [(shape, costs) for shape, costs in tried if not task.limits.exceeded(costs)]
     front = sorted(unbeaten(kept), key=lambda one: one[1].rank(task.objective))
     closest = None if front else min(tried, key=lambda one: _distance(task, one[1]))
+    plans = [trial.found(*one, base.what_if, is_needed=True) for one in front[:1]]
+    with contextlib.suppress(TimedOutError):
+        for one in front[1:]:
+            plans.append(trial.found(*one, base.what_if))  # noqa: PERF401  (those before the end of the time count)
     what_ifs, not_played = _what_ifs(trial, [shape for shape, _ in front or tried])
     return FoundPlans(
         task=task,
         base=base,
-        plans=tuple(trial.found(shape, costs, base.what_if) for shape, costs in front),
-        closest=None if closest is None else trial.found(*closest, base.what_if),
+        plans=tuple(plans),
+        closest=None if closest is None else trial.found(*closest, base.what_if, is_needed=True),
         closest_exceeds=() if closest is None else task.limits.exceeded(closest[1]),
         what_ifs=what_ifs,
         not_played=not_played,
         tried=len(tried) + len(refused),
         ways=len(shapes),
+        unpredicted=tuple(shape for shape, _ in front[len(plans) :]),
     )
 
 
@@ -187,13 +194,24 @@ class _Trial:
         consumed = sum(count(member.owned) for member in simulation.group.members)
         return PlanCosts.of(drawn, consumed)
 
-    def found(self, shape: PlanShape, costs: PlanCosts, what_if: WhatIf) -> FoundPlan:
-        plan = self._plan(shape, what_if)
-        prediction = simulate(self.task.group, plan, draws=self.draws, seed=self.seed, executor=self.executor)
+    def found(self, shape: PlanShape, costs: PlanCosts, what_if: WhatIf, *, is_needed: bool = False) -> FoundPlan:
+        """is_needed: one draw is played even if the time is over. Raises TimedOutError for other plans."""
+        plan, group = self._plan(shape, what_if), self.task.group
+        try:
+            prediction = simulate(
+                group, plan, draws=self.draws, seed=self.seed, executor=self.executor,
+                is_out_of_time=self.is_out_of_time,
+            )  # fmt: skip
+        except TimedOutError:
+            if not is_needed:
+                raise
+            prediction = simulate(group, plan, draws=1, seed=self.seed)
         return FoundPlan(shape=shape, costs=costs, prediction=prediction)
 
     def death(self, what_if: WhatIf) -> DeathCosts:
         """Raises KgmError."""
+        if self.is_out_of_time():
+            raise TimedOutError("the time limit has passed before it was simulated that a member dies")
         snapshot, base = self.task.group.snapshot, self.base
         member = richest(snapshot, base.bounce)
         now_ms, then_ms = (

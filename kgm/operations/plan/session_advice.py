@@ -16,12 +16,12 @@ from kgm.model.assignment import Partitions, count
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup
-from kgm.simulation.bounce import CONSUMER_INTERVAL_MS, SEED, Simulation
 from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
 from kgm.simulation.plan.client_library import usual_heartbeat_interval_ms
 from kgm.simulation.plan.played_settings import MAX_SESSION
 from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
+from kgm.simulation.simulation import CONSUMER_INTERVAL_MS, SEED, Simulation
 from kgm.text.durations import parse_duration
 from kgm.text.wording import many
 

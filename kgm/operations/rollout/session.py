@@ -34,7 +34,8 @@ from kgm.operations.rollout.targets import check_commands
 from kgm.operations.rollout.template import CommandTarget
 from kgm.operations.rollout.tools import RolloutTools
 from kgm.operations.watch.timekeeper import Timekeeper
-from kgm.simulation.bounce import DRAWS, SEED
+from kgm.simulation.bounce import DRAWS
+from kgm.simulation.simulation import SEED
 
 #: The time limit of one poll in ms: a broker that needs longer counts as unreachable for the moment.
 POLL_MS = 5_000

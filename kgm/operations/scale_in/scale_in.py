@@ -12,8 +12,9 @@ from kgm.operations.bounce.prediction import predict_bounce
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.kubernetes.ordinals import braced
 from kgm.operations.scale_in.replica_numbers import Replica, first_number, replicas_of
-from kgm.simulation.bounce import DRAWS, SEED
+from kgm.simulation.bounce import DRAWS
 from kgm.simulation.report.prediction import Prediction
+from kgm.simulation.simulation import SEED
 from kgm.text.braces import as_list
 from kgm.text.names import in_order, natural
 from kgm.text.shell import shell_line

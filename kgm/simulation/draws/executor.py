@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from kgm.model.errors import TimedOutError
-from kgm.simulation.draws.task import DrawTask, Playable
-from kgm.simulation.play.draw import Draw
+from kgm.simulation.draws.task import Playable
 
+T = TypeVar("T")
+R = TypeVar("R")
 #: Processes are started when draws that are left will take so long, or when so much was played here already. Each
 #: costs about 0.3 s of CPU.
 _WORTH_S = 1.0
@@ -31,23 +32,22 @@ _START = "import sys; sys.path[:] = {path!r}; from kgm.simulation.draws.worker i
 
 
 class DrawExecutor(Protocol):
-    """Plays draws of simulations."""
+    """Plays draws of simulations, and the groups of a fleet."""
 
     def play(
-        self, simulation: Playable, tasks: Sequence[DrawTask], is_out_of_time: Callable[[], bool]
-    ) -> Iterator[Draw]:
-        """The draws of these tasks, in order, each as soon as it is there. Raises what a play raises, and TimedOutError
-        when the time is over."""
+        self, playable: Playable[T, R], tasks: Sequence[T], is_out_of_time: Callable[[], bool]
+    ) -> Iterator[R]:  # fmt: skip
+        """What comes of these tasks, in order, each as soon as it is there. Raises what a play raises, and
+        TimedOutError when the time is over."""
 
 
 class _Here:
     """Plays everything in this process."""
 
     def play(
-        self, simulation: Playable, tasks: Sequence[DrawTask], is_out_of_time: Callable[[], bool]  # noqa: ARG002
-    ) -> Iterator[Draw]:  # fmt: skip
-        for task in tasks:
-            yield simulation.runner_of(task).play()
+        self, playable: Playable[T, R], tasks: Sequence[T], is_out_of_time: Callable[[], bool]  # noqa: ARG002
+    ) -> Iterator[R]:  # fmt: skip
+        yield from map(playable.play_task, tasks)
 
 
 HERE: DrawExecutor = _Here()
@@ -56,17 +56,17 @@ HERE: DrawExecutor = _Here()
 @dataclass(slots=True)
 class _Process:
     """A started process. playing: the place of its task in the current round; None while it has nothing to do. knows:
-    the simulation that it was sent last."""
+    what it was sent last that plays tasks."""
 
     popen: subprocess.Popen[bytes]
     connection: Connection
     playing: int | None = None
-    knows: Playable | None = None
+    knows: Playable[Any, Any] | None = None
 
-    def give(self, simulation: Playable, place: int, task: DrawTask) -> None:
-        if self.knows is not simulation:
-            self.connection.send(simulation)
-            self.knows = simulation
+    def give(self, playable: Playable[T, R], place: int, task: T) -> None:
+        if self.knows is not playable:
+            self.connection.send(playable)
+            self.knows = playable
         self.connection.send((place, task))
         self.playing = place
 
@@ -77,13 +77,13 @@ class _Process:
 
 
 @dataclass(slots=True)
-class _Round:
-    """The tasks of one call, and the draws that are not handed over yet, by place. None: to be played here."""
+class _Round(Generic[T, R]):
+    """The tasks of one call, and what came of them and is not handed over yet, by place. None: to be played here."""
 
-    simulation: Playable
-    tasks: Sequence[DrawTask]
+    playable: Playable[T, R]
+    tasks: Sequence[T]
     next_task: int
-    draws: dict[int, Draw | None] = field(default_factory=dict)
+    played: dict[int, tuple[R] | None] = field(default_factory=dict)
 
 
 class ParallelDrawExecutor:
@@ -123,19 +123,19 @@ class ParallelDrawExecutor:
         return tuple(process.popen.pid for process in self._processes)
 
     def play(
-        self, simulation: Playable, tasks: Sequence[DrawTask], is_out_of_time: Callable[[], bool]
-    ) -> Iterator[Draw]:
+        self, playable: Playable[T, R], tasks: Sequence[T], is_out_of_time: Callable[[], bool]
+    ) -> Iterator[R]:  # fmt: skip
         """See `DrawExecutor`. A caller that stops before the end ends the processes that are at work."""
         done = 0
         while done < len(tasks):
             if self._is_worth_it(len(tasks) - done):
-                for draw in self._in_processes(simulation, tasks, done, is_out_of_time):
+                for draw in self._in_processes(playable, tasks, done, is_out_of_time):
                     done += 1
                     self._on_draw(done, len(tasks))
                     yield draw
                 return
             started_s = time.monotonic()
-            draw = simulation.runner_of(tasks[done]).play()
+            draw = playable.play_task(tasks[done])
             self._last_s = time.monotonic() - started_s
             self._played_s += self._last_s
             done += 1
@@ -149,21 +149,21 @@ class ParallelDrawExecutor:
         return bool(self._processes) or is_much
 
     def _in_processes(
-        self, simulation: Playable, tasks: Sequence[DrawTask], first: int, is_out_of_time: Callable[[], bool]
-    ) -> Iterator[Draw]:
-        at_work = _Round(simulation, tasks, first)
+        self, playable: Playable[T, R], tasks: Sequence[T], first: int, is_out_of_time: Callable[[], bool]
+    ) -> Iterator[R]:  # fmt: skip
+        at_work = _Round(playable, tasks, first)
         try:
             for place in range(first, len(tasks)):
-                while place not in at_work.draws:
+                while place not in at_work.played:
                     if is_out_of_time():
                         raise TimedOutError("the time limit has passed", hint="allow more with --timeout")
                     self._go_on(at_work)
-                draw = at_work.draws.pop(place)
-                yield simulation.runner_of(tasks[place]).play() if draw is None else draw
+                played = at_work.played.pop(place)
+                yield playable.play_task(tasks[place]) if played is None else played[0]
         finally:
             self._end_busy()
 
-    def _go_on(self, at_work: _Round) -> None:
+    def _go_on(self, at_work: _Round[T, R]) -> None:
         """Give every process something to do, and wait for one of them."""
         left = len(at_work.tasks) - at_work.next_task
         idle = [process for process in self._processes if process.playing is None]
@@ -174,7 +174,7 @@ class ParallelDrawExecutor:
         for process in idle[:left]:
             place, at_work.next_task = at_work.next_task, at_work.next_task + 1
             try:
-                process.give(at_work.simulation, place, at_work.tasks[place])
+                process.give(at_work.playable, place, at_work.tasks[place])
             except OSError:
                 self._gone(process, at_work, place)
         busy = {process.connection: process for process in self._processes if process.playing is not None}
@@ -182,18 +182,18 @@ class ParallelDrawExecutor:
             process = busy[connection]  # type: ignore[index]
             assert process.playing is not None
             try:
-                place, draw = process.connection.recv()
+                place, played = process.connection.recv()
             except (EOFError, OSError):
                 self._gone(process, at_work, process.playing)
             else:
                 process.playing = None
-                at_work.draws[place] = draw
+                at_work.played[place] = played
 
-    def _gone(self, process: _Process, at_work: _Round, place: int) -> None:
+    def _gone(self, process: _Process, at_work: _Round[T, R], place: int) -> None:
         """A process has ended by itself, or was killed: its draw is played here."""
         self._processes.remove(process)
         process.end()
-        at_work.draws[place] = None
+        at_work.played[place] = None
 
     def _end_busy(self) -> None:
         for process in [process for process in self._processes if process.playing is not None]:

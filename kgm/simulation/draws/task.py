@@ -1,9 +1,8 @@
-"""Which draw of a simulation is played. The same task gives the same draw in every process."""
+"""Which draw of a simulation is played, and what plays it. The same task gives the same draw in every process."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from kgm.simulation.play.plan_runner import PlanRunner
 from kgm.simulation.play.timing import DrawTiming
 
 
@@ -19,10 +18,14 @@ class DrawTask:
     keeps_holdings: bool = False
 
 
-class Playable(Protocol):
-    """A simulation: plain values that can be pickled."""
+T_contra = TypeVar("T_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
 
-    def runner_of(self, task: DrawTask) -> PlanRunner: ...
 
-    def in_process(self, parent_pid: int) -> "Playable":
+class Playable(Protocol[T_contra, R_co]):
+    """What plays tasks: a simulation its draws, or a fleet its groups. It can be pickled."""
+
+    def play_task(self, task: T_contra, /) -> R_co: ...
+
+    def in_process(self, parent_pid: int) -> "Playable[T_contra, R_co]":
         """The same, for a process that has this parent and ends when it does."""

@@ -1,5 +1,5 @@
 """A process that plays draws for another one, which sends a simulation and then numbered tasks of it, and gets the
-draws. It ends when the other process closes the connection, kills it, or is gone."""
+draws; or a fleet and then groups. It ends when the other process closes the connection, kills it, or is gone."""
 
 import os
 import signal
@@ -8,25 +8,24 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
-from kgm.simulation.draws.task import DrawTask, Playable
+from kgm.simulation.draws.task import Playable
 
 
 def main(file: int, parent_pid: int) -> None:
     """file: the file number of the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends this process
-    simulation: Playable | None = None
+    playable: Playable[Any, Any] | None = None
     with suppress(EOFError, OSError), Connection(file) as connection:
         while True:
             message: Any = connection.recv()
             if not isinstance(message, tuple):
-                simulation = message.in_process(parent_pid)
+                playable = message.in_process(parent_pid)
                 continue
             number, task = message
-            assert isinstance(task, DrawTask)
-            assert simulation is not None
+            assert playable is not None
             try:
-                answer = simulation.runner_of(task).play()
-            except Exception:  # noqa: BLE001  (the parent plays the draw itself, and so meets the same error)
+                answer = (playable.play_task(task),)
+            except Exception:  # noqa: BLE001  (the parent plays it itself, and so meets the same error)
                 answer = None
             if os.getppid() != parent_pid:
                 return

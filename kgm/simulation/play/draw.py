@@ -6,9 +6,15 @@ from typing import Any
 
 from kgm.model.assignment import Partitions
 from kgm.simulation.play.holdings import Holding
+from kgm.text.wording import many
 
 #: What happens when a dynamic member is closed that has no partitions in a cooperative group, with librdkafka.
 SILENT_CLOSE = "shuts down without leaving the group: librdkafka does not leave when it has no partitions to give up"
+
+
+def stable_with(members: int) -> str:
+    """What happens at the end, in words."""
+    return f"the group is stable with {many(members, 'member')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from kgm.simulation.play.bulk import BULK_FROM, HEARTBEATS_FROM, BulkPlayer, bul
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.client_profiles import PROFILES
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
-from kgm.simulation.play.draw import SILENT_CLOSE, Draw
+from kgm.simulation.play.draw import SILENT_CLOSE, Draw, stable_with
 from kgm.simulation.play.leader import STICKY
 from kgm.simulation.play.scripted_member import ScriptedMember
 from kgm.simulation.play.seed_records import seed_records
@@ -451,7 +451,7 @@ class PlanRunner:
         dynamic = {member.member_id for member in view.members if member.group_instance_id is None} if view else set()
         holdings = world.ledger.holdings
         if became_stable and final:
-            world.note("stable", f"the group is stable with {many(len(final), 'member')}")
+            world.note("stable", stable_with(len(final)))
         elif became_stable:
             world.note("empty", "the group is empty")
         return Draw(

@@ -1,6 +1,7 @@
 """What a reader has to know before trusting a prediction, in words."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from kgm.assignors import has_assignor, is_cooperative
 from kgm.coordinator.contract.settings import BrokerSettings
@@ -20,17 +21,20 @@ _MOST_IDS = 5
 INITIAL_DELAY = "group.initial.rebalance.delay.ms"
 
 
+class Caveats(NamedTuple):
+    """The most important first: what is open, and what depends on timing; then what follows from what was assumed. What
+    was assumed of the group itself belongs in between."""
+
+    open: tuple[str, ...]
+    assumed: tuple[str, ...]
+
+
 def caveats(
     group: StartingGroup, plan: Plan, settings: BrokerSettings, draws: Sequence[Draw], *, is_certain: bool
-) -> tuple[str, ...]:
-    """The most important first: what is open, what depends on timing, then what was assumed. is_certain: whether all
-    members are back so early that no other member notices."""
-    texts = [
-        *_not_kafka(group, settings, draws),
-        *_open(group, draws),
-        *_timing(group, plan, draws, is_certain=is_certain),
-        *group.caveats,
-    ]
+) -> Caveats:
+    """is_certain: whether all members are back so early that no other member notices."""
+    timing = _timing(group, plan, draws, is_certain=is_certain)
+    texts: list[str] = []
     if group.protocol is GroupProtocol.CONSUMER or plan.migrate:
         texts += _refused(group, plan, settings, draws)
         if not settings.behavior.has_compared_consumer_groups:
@@ -54,7 +58,7 @@ def caveats(
         )
     if not group.has_offsets and any(draw.was_empty for draw in draws):
         texts.append(_may_be_deleted(group, settings))
-    return tuple(texts)
+    return Caveats((*_not_kafka(group, settings, draws), *_open(group, draws), *timing), tuple(texts))
 
 
 def _may_be_deleted(group: StartingGroup, settings: BrokerSettings) -> str:
@@ -92,9 +96,9 @@ def assumes_topics(snapshot: GroupSnapshot, group: StartingGroup) -> bool:
     return not is_read or not group.topics.keys() <= {topic.name for topic in snapshot.topics}
 
 
-def version_caveats(snapshot: GroupSnapshot, plan: Plan, others: Sequence[Draw]) -> tuple[str, ...]:
-    """Which version of Kafka is assumed, where that is not known. others: draws with other versions that the broker may
-    have, none if they change nothing."""
+def version_caveats(snapshot: GroupSnapshot, plan: Plan, *, depends_on_version: bool) -> tuple[str, ...]:
+    """Which version of Kafka is assumed, where that is not known. depends_on_version: whether another version that the
+    broker may have does something else."""
     reference = f"Kafka {REFERENCE.major}.{REFERENCE.minor} (--kafka-version)"
     if is_foreign(snapshot, plan):
         text = f"the broker is not a release of Apache Kafka that kgm knows: it is simulated as {reference}"
@@ -102,7 +106,7 @@ def version_caveats(snapshot: GroupSnapshot, plan: Plan, others: Sequence[Draw])
     if plan.kafka_version is None and snapshot.coordinator is not None:
         text = f"the broker's version is not known: it is assumed to behave as {reference}"
         return (text,)
-    if not others:
+    if not depends_on_version:
         return ()
     text = (
         f"the broker may also be Kafka {' or '.join(map(str, plan.other_versions))}, whose coordinator does something "

@@ -10,7 +10,6 @@ from kgm.model.client_library import FRANZ_GO, KAFKA_GO, KAFKAJS, LIBRDKAFKA, PL
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
-from kgm.simulation.play.draw import Draw
 from kgm.simulation.report.prediction import Range, Ranges, TimeRange
 from kgm.simulation.report.self_check import unexplained
 from kgm.text.wording import many, some
@@ -66,9 +65,11 @@ class LibraryDoubts:
         return replace(stopped, max=stopped.max * _SLOWER) if self.is_slow else stopped
 
 
-def library_doubts(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, draws: Sequence[Draw]) -> LibraryDoubts:
-    """What of these draws depends on libraries that kgm does not play, and on whether it knows the assignor."""
-    has_rebalances = any(draw.rebalances or draw.generations for draw in draws)
+def library_doubts(
+    snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, *, has_rebalances: bool
+) -> LibraryDoubts:  # fmt: skip
+    """What of the draws depends on libraries that kgm does not play, and on whether it knows the assignor.
+    has_rebalances: whether any of them has a rebalance or another generation."""
     unsure = [member for member in group.members if not is_played(member.client)]
     named = [member for member in unsure if member.identity in plan.named]
     is_classic = group.protocol is GroupProtocol.CLASSIC

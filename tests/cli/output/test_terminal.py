@@ -149,7 +149,7 @@ def test_progress_is_shown_after_a_moment_and_wiped(monkeypatch):
     assert hidden(seen.replace("\r\x1b[K", "")) == []
 
 
-def test_progress_that_takes_long_and_has_an_end_has_a_bar(monkeypatch):
+def test_progress_that_takes_long_and_has_an_end_has_a_bar_and_a_rate(monkeypatch):
     monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
     monkeypatch.setattr(progress, "BAR_AFTER_S", 0.0)
     monkeypatch.setattr(sys, "stderr", Terminal())
@@ -161,7 +161,7 @@ def test_progress_that_takes_long_and_has_an_end_has_a_bar(monkeypatch):
     drawn = re.sub(r"\x1b\[[0-9;]*m", "", sys.stderr.getvalue())
     (bar, text) = next(each for each in drawn.split("\r\x1b[K") if "3 of 6" in each).split(" ", 1)
     assert (len(bar), len(set(bar[:11]))) == (24, 1), drawn
-    assert text.startswith("simulating 3 of 6 ... ")
+    assert re.fullmatch(r"simulating 3 of 6, [\d.e+]+/s, \d+s left \.\.\. \d+s", text), text
 
 
 @pytest.mark.parametrize(("stream", "term"), [(io.StringIO, "xterm"), (Terminal, "dumb")])

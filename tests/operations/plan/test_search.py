@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.model.errors import NotFoundError
+from kgm.model.errors import NotFoundError, TimedOutError
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.prediction import simulate
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.plan.costs import Objective, PlanLimits
 from kgm.operations.plan.search import PlanTask, find_plans
 from kgm.operations.plan.shapes import shapes_of
-from kgm.simulation.bounce import Simulation
 from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling, Stop
+from kgm.simulation.simulation import Simulation
 from kgm.text.names import in_order, natural
 from tests.simulation.groups import ids, made_up
 
@@ -137,6 +137,24 @@ def test_members_that_are_away_for_longer_than_their_session_are_removed_first()
     waits = simulate(BounceGroup(snapshot=group), waiting, draws=DRAWS).typical
     assert 3 * best.costs.stopped_partition_ms < waits.stopped_partition_ms
     assert best.costs.rebalances == waits.rebalances
+
+
+def test_when_the_time_is_over_the_best_way_is_predicted_and_the_others_are_named():
+    """The time ends before the last way is tried."""
+    is_over = False
+
+    def on_shape(done: int, of: int) -> None:
+        nonlocal is_over
+        is_over = done == of - 1
+
+    group = task(made_up(3, 7, DYNAMIC), pauses_ms=(0,))
+    found = find_plans(group, budget_ms=10**9, draws=DRAWS, on_shape=on_shape, is_out_of_time=lambda: is_over)
+    (best,) = found.plans
+    assert (best.prediction.draws, found.tried) == (1, found.ways - 1)
+    assert found.unpredicted
+    assert best.shape not in found.unpredicted
+    assert found.what_ifs == ()
+    assert {type(error) for error in found.not_played.values()} == {TimedOutError}
 
 
 @pytest.mark.parametrize("stop", Stop)

@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 
 from kgm.model.errors import RefusedError, TimedOutError
-from kgm.simulation.bounce import Simulation, simulate
+from kgm.simulation.bounce import simulate
 from kgm.simulation.draws.executor import HERE, ParallelDrawExecutor, cores
 from kgm.simulation.draws.task import DrawTask
 from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling
 from kgm.simulation.play.timing import EXTREME_TIMINGS
+from kgm.simulation.simulation import Simulation
 from tests.simulation.groups import ids, made_up
 
 TASKS = [DrawTask(number=number) for number in range(6)]
@@ -120,7 +121,7 @@ def test_processes_end_with_an_interrupt(slow):
 
 _PARENT = """
 import sys
-from kgm.simulation.bounce import Simulation
+from kgm.simulation.simulation import Simulation
 from kgm.simulation.draws.executor import ParallelDrawExecutor
 from kgm.simulation.draws.task import DrawTask
 from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling

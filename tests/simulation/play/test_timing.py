@@ -7,7 +7,7 @@ from statistics import median_low, quantiles
 import pytest
 
 from kgm.model.client_library import stated_library
-from kgm.simulation.bounce import Simulation, simulate
+from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, WhatIf
 from kgm.simulation.play.timing import (
     NOTICED,
@@ -18,6 +18,7 @@ from kgm.simulation.play.timing import (
     RejoinsBeforeItStops,
     SlowestLast,
 )
+from kgm.simulation.simulation import Simulation
 from tests.simulation.groups import DYNAMIC, ids, made_up
 
 NO_DELAY = {"group.initial.rebalance.delay.ms": "0"}

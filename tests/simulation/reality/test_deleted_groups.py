@@ -15,8 +15,9 @@ from kgm.operations.bounce.group import live_group
 from kgm.protocol.struct import Message
 from kgm.records.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
-from kgm.simulation.bounce import Simulation, simulate
+from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan, WhatIf
+from kgm.simulation.simulation import Simulation
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.members import Member, RdMembers
 from tests.selection import sized

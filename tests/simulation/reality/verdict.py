@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kgm.simulation.bounce import Simulation, simulate
+from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.report.prediction import Prediction, Range
+from kgm.simulation.simulation import Simulation
 from tests.simulation.reality.case import Case, Outcome
 
 #: How often an exact prediction is played to see by how much its times differ.

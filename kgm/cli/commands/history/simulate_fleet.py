@@ -17,7 +17,7 @@ from kgm.cli.options.words import split_words
 from kgm.cli.output.history.rows_json import cluster_json, cost_json, window_json
 from kgm.cli.output.history.words import short
 from kgm.cli.output.progress import progress
-from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.cli.output.report import Cell, Column, Report, Table, emit, emit_item
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.operations.bounce.request import BounceRequest
 from kgm.text.wording import many, typed
@@ -69,8 +69,9 @@ def simulate_fleet(
     drain: all members on --host and in --rack restart together; groups without such members are left out. MOVED counts
     the partitions whose owner at the end is another one than at the start; HANDOVERS counts each time that a partition
     passes from one member to another. Uses Spark with --master or for many groups, otherwise this process. A group that
-    cannot be simulated is listed with the reason."""
-    from kgm.operations.history.fleet_costs import groups_to_simulate
+    cannot be simulated is listed with the reason. With -o ndjson, each group is printed as soon as it is simulated, not
+    ranked, unless there is a --limit or Spark is used."""
+    from kgm.operations.history.fleet_costs import groups_to_simulate, uses_spark
     from kgm.simulation.fleet import FleetPlan
 
     name = maybe_group(group, group_option)
@@ -91,7 +92,10 @@ def simulate_fleet(
     if target is not None:
         _require_members(target, groups)
     warn_of(history.tables.origin.damages)
-    costs = _costs(groups, plan, options, common)
+    streams = common.output == "ndjson" and limit is None and not uses_spark(groups, options.spark_options())
+    costs = _costs(groups, plan, options, common, streams=streams)
+    if streams:
+        return
     shown = costs if limit is None else costs[:limit]
     items = [cost_json(cost) for cost in shown]
     plan_json = {
@@ -129,16 +133,20 @@ def _require_members(target: DrainTarget, groups: Sequence[FinalGroup]) -> None:
 
 
 def _costs(
-    groups: Sequence[FinalGroup], plan: FleetPlan, options: HistoryOptions, common: RunOptions
+    groups: Sequence[FinalGroup], plan: FleetPlan, options: HistoryOptions, common: RunOptions, *, streams: bool
 ) -> list[FleetCost]:
+    """streams: whether the costs of each group are written as soon as they are known."""
     from kgm.operations.history.fleet_costs import fleet_costs
     from kgm.simulation.draws.executor import ParallelDrawExecutor
 
     with progress(common, "simulating") as line, ParallelDrawExecutor() as executor:
-        return fleet_costs(
-            groups, plan, spark=options.spark_options(), on_group=lambda done: line.count(done, len(groups)),
-            executor=executor,
-        )  # fmt: skip
+
+        def count(done: int, costs: Sequence[FleetCost]) -> None:
+            line.count(done, len(groups))
+            for cost in costs if streams else ():
+                emit_item(cost_json(cost))
+
+        return fleet_costs(groups, plan, spark=options.spark_options(), on_group=count, executor=executor)
 
 
 def _table(costs: Sequence[FleetCost], count: int, history: History) -> Table:

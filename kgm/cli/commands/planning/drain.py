@@ -24,8 +24,10 @@ from kgm.model.errors import ConditionNotMet, UsageError
 from kgm.operations.bounce.request import BounceRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kgm.operations.drain.fleet import DrainedFleet
-    from kgm.operations.drain.forecast import Drain, DrainForecast, DrainGates
+    from kgm.operations.drain.forecast import Drain, DrainedGroup, DrainForecast, DrainGates, UnpredictedGroup
     from kgm.operations.drain.target import DrainTarget
 
 Where = dict[str, str | None] | None
@@ -91,7 +93,8 @@ def drain(
     simulated as kgm simulate-bounce does it. The groups with the highest cost come first: those whose partitions have
     no owner left, then by STOPPED, the total time of partitions without a consumer. A group is `empty` when no member
     is left, and `thin` when at most half of the members that can have partitions are left. A group that cannot be
-    simulated or described is listed with the reason. Changes nothing.
+    simulated or described, or is not reached before --timeout, is listed with the reason. With -o ndjson, each group is
+    printed as soon as it is predicted, not ranked. Changes nothing.
 
     Repeating an option selects more members; different options narrow the selection: --host A --host B --client-id
     'app-*' selects the members on A or B whose client id matches. Exits 3 if no group has such a member, and 7 if a
@@ -156,8 +159,21 @@ def _forecast(
     with progress(common, "simulating groups") as line, ParallelDrawExecutor() as executor:
         return forecast(
             fleet, planned, gates=gates, draws=draws, seed=seed, keeps_holdings=keeps_holdings,
-            timeout_ms=common.given_timeout_ms, on_group=line.count, executor=executor,
+            timeout_ms=common.given_timeout_ms, on_group=line.count, on_result=_streamed(common), executor=executor,
         )  # fmt: skip
+
+
+def _streamed(common: RunOptions) -> Callable[[DrainedGroup | UnpredictedGroup], None]:
+    """Writes each group as soon as it is predicted, with -o ndjson."""
+    if common.output != "ndjson":
+        return lambda _result: None
+    from kgm.cli.output.drain_report import item_json
+    from kgm.cli.output.report import emit_item
+
+    def write(result: DrainedGroup | UnpredictedGroup) -> None:
+        emit_item(item_json(result))
+
+    return write
 
 
 def _show(foreseen: DrainForecast, where: Where, report_file: str | None, common: RunOptions) -> None:
@@ -171,7 +187,8 @@ def _show(foreseen: DrainForecast, where: Where, report_file: str | None, common
         from kgm.cli.output.pages.drain_page import drain_page
 
         page.write(report_file, drain_page(foreseen, where))
-    emit(report(foreseen, where), common)
+    if common.output != "ndjson":
+        emit(report(foreseen, where), common)
     if foreseen.failed_gates:
         for error in (*foreseen.failed_gates, *foreseen.errors):
             print_error(error)

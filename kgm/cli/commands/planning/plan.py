@@ -153,29 +153,34 @@ def plan(
         group=bounce_group, request=request, objective=objective, max_unavailable=max_unavailable, pauses_ms=pauses_ms,
         limits=PlanLimits(duration_ms=longest_ms, consumed_percent=percent),
     )  # fmt: skip
-    found = _searched(task, budget_ms, draws, seed, common)
+    found, is_late = _searched(task, budget_ms, draws, seed, common)
     _show(
         PlanOutput(
             found=found, where=where, draws=draws, seed=seed, budget_ms=budget_ms, failure=_failure(found),
             rollout=lambda one: _rollout(
                 one, found, request, _commands(one, command, stop_command, assume_stopped=assume_stopped)
             ),
-            advice=None if not times_ms else _advice(bounce_group, found, seed),
+            advice=None if not times_ms or is_late else _advice(bounce_group, found, seed), is_out_of_time=is_late,
         ),
         common,
     )  # fmt: skip
 
 
-def _searched(task: PlanTask, budget_ms: int, draws: int, seed: int, common: RunOptions) -> FoundPlans:
+def _searched(
+    task: PlanTask, budget_ms: int, draws: int, seed: int, common: RunOptions
+) -> tuple[FoundPlans, bool]:  # fmt: skip
+    """What was found, and whether --timeout has passed."""
     from kgm.cli.output.progress import progress
     from kgm.operations.plan.search import find_plans
     from kgm.simulation.draws.executor import ParallelDrawExecutor
 
+    is_out_of_time = _time_limit(common)
     with progress(common, "trying plans") as line, ParallelDrawExecutor() as executor:
-        return find_plans(
-            task, budget_ms=budget_ms, draws=draws, seed=seed, is_out_of_time=_time_limit(common),
+        found = find_plans(
+            task, budget_ms=budget_ms, draws=draws, seed=seed, is_out_of_time=is_out_of_time,
             on_shape=line.count, executor=executor,
         )  # fmt: skip
+    return found, is_out_of_time()
 
 
 def _time_limit(common: RunOptions) -> Callable[[], bool]:

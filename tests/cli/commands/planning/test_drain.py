@@ -55,6 +55,16 @@ def test_groups_are_ranked_and_nothing_is_dropped(kgm):
     assert set(third["final_assignment"]) == {"member-2", "member-3"}
 
 
+def test_in_ndjson_groups_come_as_they_are_predicted(kgm):
+    """In the order of the file, and each as in the ranked JSON."""
+    _, ranked, _ = kgm("--host", "10.0.0.1", "-o", "json")
+    code, out, err = kgm("--host", "10.0.0.1", "-o", "ndjson")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert (code, err, [line["group_id"] for line in lines]) == (0, "", ["third", "all", "busy"])
+    data = json.loads(ranked)["data"]
+    assert [*reversed(lines[:2]), lines[2]] == [*data["groups"], *data["not_predicted"]]
+
+
 def test_a_group_has_what_simulate_bounce_says_of_the_same_plan(kgm, tmp_path, capsys):
     _, out, _ = kgm("--host", "10.0.0.1", "--restart-time", "60s", "-g", "third", "-o", "json")
     (drained,) = json.loads(out)["data"]["groups"]

@@ -45,7 +45,7 @@ def test_plans_have_their_flags_their_scenario_and_the_line_that_carries_them_ou
     data = data_of(out)
     assert (code, err) == (0, "")
     assert data["search"] == {
-        "tried": 3, "ways": 3, "complete": True, "draws": 3, "seed": 1, "budget_ms": 30_000
+        "tried": 3, "ways": 3, "complete": True, "draws": 3, "seed": 1, "budget_ms": 30_000, "not_predicted": []
     }  # fmt: skip
     assert data["plans"]
     for plan in data["plans"]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from kgm.coordinator.contract.outcome import session_key
-from kgm.simulation.bounce import Simulation
 from kgm.simulation.plan.bounce_plan import MemberOrder, Plan, Rolling, Stop
 from kgm.simulation.play.bulk.rounds import Rounds
 from kgm.simulation.play.plan_runner import PlanRunner
 from kgm.simulation.play.timing import EXTREME_TIMINGS, DrawTiming
+from kgm.simulation.simulation import Simulation
 from tests.simulation.groups import ids
 
 NEVER = 10**9

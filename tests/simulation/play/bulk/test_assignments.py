@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from kgm.assignors.client import librdkafka_alike
 from kgm.model.client_library import JAVA, LIBRDKAFKA
 from kgm.model.snapshot import TopicSnapshot
-from kgm.simulation.bounce import Simulation
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.plan.synthetic_group import synthetic_group
 from kgm.simulation.play.bulk.arrays import NOBODY
@@ -23,6 +22,7 @@ from kgm.simulation.play.bulk.assignments import (
     are_alike,
     rows_of,
 )
+from kgm.simulation.simulation import Simulation
 from tests.selection import sized
 from tests.simulation.groups import DYNAMIC
 

@@ -15,7 +15,6 @@ from kgm.coordinator.groups.consumer_member import MemberState
 from kgm.model.broker_version import BrokerVersion
 from kgm.model.client_library import stated_library
 from kgm.model.snapshot import TopicSnapshot
-from kgm.simulation.bounce import Simulation
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
 from kgm.simulation.plan.synthetic_group import synthetic_group
 from kgm.simulation.play import plan_runner, timing
@@ -25,6 +24,7 @@ from kgm.simulation.play.bulk.unaffected_members import UnaffectedMembers
 from kgm.simulation.play.plan_runner import PlanRunner
 from kgm.simulation.play.timing import EXTREME_TIMINGS, DrawTiming
 from kgm.simulation.play.world import World
+from kgm.simulation.simulation import Simulation
 from tests.selection import sized
 from tests.simulation.groups import DYNAMIC, STATIC, ids
 from tests.simulation.play.bulk.both_ways import NEVER, assert_equal, play, with_a_plan

@@ -53,7 +53,8 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
             None,
         ),
         "search": {
-            "tried": "int", "ways": "int", "complete": "bool", "draws": "int", "seed": "int", "budget_ms": "int"
+            "tried": "int", "ways": "int", "complete": "bool", "draws": "int", "seed": "int", "budget_ms": "int",
+            "not_predicted": ["str"],
         },
     }
 }  # fmt: skip

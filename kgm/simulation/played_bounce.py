@@ -1,0 +1,208 @@
+"""Everything that is played for one prediction, and what all of it says together."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from kgm.coordinator.contract.behavior import behavior_of
+from kgm.model.errors import TimedOutError, UsageError
+from kgm.model.snapshot import GroupSnapshot
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
+from kgm.simulation.plan.starting_group import StartingGroup
+from kgm.simulation.play.draw import SILENT_CLOSE, Draw
+from kgm.simulation.report.caveats import Caveats, caveats, session_caveats
+from kgm.simulation.report.certainty import keeps_all_when_closed
+from kgm.simulation.report.prediction import Ranges, TimeRange
+from kgm.simulation.report.ranges import ranges_of, stopped_range_ms, typical_of
+from kgm.simulation.simulation import FEWEST_DRAWS, Simulation
+
+#: The default of group.min.session.timeout.ms.
+SHORTEST_SESSION_MS = 6_000
+_COOPERATIVE = "cooperative-sticky"
+#: How often franz-go tries again to join after UNRELEASED_INSTANCE_ID, about.
+_FRANZ_GO_RETRY_MS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayedBounce:
+    """What came of all draws.
+
+    typical: the draw that is nearest to the median, and number is its own. ranges, stopped_range_ms, draws: over all of
+    them. rebalances: of the first draw. are_alike: whether nothing but times differs between them. has_rebalances:
+    whether any of them has a rebalance or another generation. is_certain: whether nothing but times can differ.
+    is_open, is_left_to_chance: why even draws that are alike prove nothing. depends_on_version: whether another version
+    that the broker may have does something else. caveats: without those of the group. session_caveats: of a session
+    timeout that had to be assumed. depends_on_ids: whether member ids were drawn, or members do something for which the
+    caveats name them."""
+
+    typical: Draw
+    number: int
+    ranges: Ranges
+    stopped_range_ms: TimeRange
+    draws: int
+    rebalances: int
+    are_alike: bool
+    has_rebalances: bool
+    is_certain: bool
+    is_open: bool
+    is_left_to_chance: bool
+    depends_on_version: bool
+    caveats: Caveats
+    session_caveats: tuple[str, ...]
+    depends_on_ids: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BounceToPlay:
+    """draws: how often to play what is left to chance, at most. assumed_sessions: the member ids of a classic group
+    whose session timeout is not known. versions: the same with each other version that the broker may have, as far as
+    its coordinator behaves differently."""
+
+    simulation: Simulation
+    draws: int
+    assumed_sessions: frozenset[str]
+    versions: tuple[Simulation, ...]
+
+    @classmethod
+    def of(cls, snapshot: GroupSnapshot, plan: Plan, simulation: Simulation, draws: int) -> "BounceToPlay":
+        """simulation: of this group and this plan."""
+        unknown = {one.member_id for one in snapshot.members if snapshot.session_of(one) is None}
+        is_assumed = simulation.plan.bounce and simulation.plan.what_if.session_timeout_ms is None
+        is_classic = simulation.group.protocol is GroupProtocol.CLASSIC
+        return cls(
+            simulation=simulation,
+            draws=draws,
+            assumed_sessions=frozenset(unknown) if is_assumed and is_classic else frozenset(),
+            versions=tuple(_with_other_versions(snapshot, plan, simulation)),
+        )
+
+    def play(self) -> PlayedBounce:
+        """Raises TimedOutError if the time is not enough for one draw."""
+        simulation = self.simulation
+        group = simulation.group
+        drawn = simulation.play(self.draws)
+        extreme = simulation.play_extreme(len(drawn))
+        extreme += simulation.play_rare(drawn, extreme)
+        shorter = _with_shorter_session(simulation, self.assumed_sessions, drawn)
+        led = _led_by_each(simulation, drawn)
+        deleted = _when_deleted(simulation, (*drawn, *extreme))
+        others = _of_other_versions(self.versions, drawn)
+        extremes = (*extreme, *shorter, *led, *deleted, *others, *_of_other_clients(simulation, drawn))
+        every = (*drawn, *extremes)
+        is_certain = simulation.is_certain(drawn[0])
+        number = typical_of(drawn)
+        return PlayedBounce(
+            typical=drawn[number],
+            number=number,
+            ranges=ranges_of(drawn, extremes),
+            stopped_range_ms=stopped_range_ms(drawn, extremes),
+            draws=len(every),
+            rebalances=drawn[0].rebalances,
+            are_alike=all(draw.without_times == drawn[0].without_times for draw in every),
+            has_rebalances=any(draw.rebalances or draw.generations for draw in every),
+            is_certain=is_certain,
+            is_open=any(draw.has_random_ids or draw.follows_map_order or not draw.became_stable for draw in every),
+            is_left_to_chance=_is_left_to_chance(simulation, drawn),
+            depends_on_version=bool(others),
+            caveats=caveats(group, simulation.plan, simulation.settings, (*drawn, *extreme), is_certain=is_certain),
+            session_caveats=session_caveats(shorter, SHORTEST_SESSION_MS),
+            depends_on_ids=any(map(_depends_on_ids, every)),
+        )
+
+
+def _depends_on_ids(draw: Draw) -> bool:
+    events = (event.event == "refused" or event.detail == SILENT_CLOSE for event in draw.timeline)
+    return draw.has_random_ids or any(events)
+
+
+def _with_other_versions(snapshot: GroupSnapshot, plan: Plan, simulation: Simulation) -> list[Simulation]:
+    """A version that cannot have the group, or carry out the plan, is none of them."""
+    behaviors = {behavior_of(version): version for version in reversed(simulation.plan.other_versions)}
+    behaviors.pop(simulation.settings.behavior, None)
+    others = []
+    for version in behaviors.values():
+        with contextlib.suppress(UsageError):
+            other = Simulation.of(snapshot, replace(plan, kafka_version=version, other_versions=()), simulation.seed)
+            others.append(simulation.like(other))
+    return others
+
+
+def _with_shorter_session(
+    simulation: Simulation, assumed: frozenset[str], drawn: Sequence[Draw]
+) -> Sequence[Draw]:  # fmt: skip
+    """A few draws with the shortest session timeout that a broker allows by default, where that of members had to be
+    assumed (no Kafka API returns it). No draws if they come to the same as `drawn`."""
+    if not assumed:
+        return ()
+    members = tuple(
+        replace(member, session_timeout_ms=SHORTEST_SESSION_MS) if member.member_id in assumed else member
+        for member in simulation.group.members
+    )
+    other = replace(simulation, group=replace(simulation.group, members=members))
+    return _other_than(drawn, lambda: other.play(FEWEST_DRAWS))
+
+
+def _led_by_each(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
+    """A draw led by each library, if members of both may lead (no Kafka API returns who does), however rare one of them
+    is. No draws if they come to the same as `drawn`."""
+    has_no_leader = simulation.group.protocol is GroupProtocol.CONSUMER
+    if has_no_leader or len(simulation.assigners) == 1 or not any(draw.rebalances for draw in drawn):
+        return ()
+    return _other_than(drawn, simulation.play_led)
+
+
+def _when_deleted(simulation: Simulation, played: Sequence[Draw]) -> Sequence[Draw]:
+    """A draw in which the broker deletes the group while it is empty, if it may be empty, and may have no committed
+    offsets: brokers look for such groups every ten minutes. No draw if one of `played` came to the same."""
+    if simulation.group.has_offsets or not any(draw.was_empty for draw in played):
+        return ()
+    return _other_than(played, simulation.play_deleted)
+
+
+def _of_other_versions(versions: Sequence[Simulation], drawn: Sequence[Draw]) -> Sequence[Draw]:
+    """As many draws with each other version. No draws if they come to the same as `drawn`."""
+    others: list[Draw] = []
+    for other in versions:
+        with contextlib.suppress(TimedOutError):
+            others += other.play(max(FEWEST_DRAWS, len(drawn)))
+    return _other_than(drawn, lambda: others)
+
+
+def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
+    """As many draws with the other libraries that members may run on, where several are left; in which a closed member
+    of a consumer group keeps what it has until its session ends, if it may be of franz-go; and with a cooperative
+    assignor in place of one that kgm does not know. No draws if they come to the same as `drawn`."""
+    group = simulation.group
+    others: list[Draw] = []
+    libraries = group.other_libraries
+    for library in libraries:
+        others += _played_with(simulation, group.as_of(library), len(drawn) // len(libraries))
+    if group.unknown_assignor is not None:
+        others += _played_with(simulation, replace(group, assignor=_COOPERATIVE), len(drawn))
+    if keeps_all_when_closed(group, simulation.plan):
+        retry_ms = simulation.plan.retry_every_ms or _FRANZ_GO_RETRY_MS
+        plan = replace(simulation.plan, stop=Stop.CRASH, retry_every_ms=retry_ms)
+        others += _played_with(replace(simulation, plan=plan), group, len(drawn))
+    return _other_than(drawn, lambda: others)
+
+
+def _played_with(simulation: Simulation, group: StartingGroup, draws: int) -> Sequence[Draw]:
+    with contextlib.suppress(TimedOutError):
+        return replace(simulation, group=group).play(max(FEWEST_DRAWS, draws))
+    return ()
+
+
+def _other_than(drawn: Sequence[Draw], play: Callable[[], Sequence[Draw]]) -> Sequence[Draw]:
+    """What is played, unless all of it came to what `drawn` did. No draws if the time is over."""
+    try:
+        played = play()
+    except TimedOutError:
+        return ()
+    seen = {draw.without_times for draw in drawn}
+    return () if all(draw.without_times in seen for draw in played) else played
+
+
+def _is_left_to_chance(simulation: Simulation, drawn: Sequence[Draw]) -> bool:
+    """Whether heartbeats may be due just where they make a difference, and draws of that would cost too much."""
+    has_rebalances = any(draw.rebalances for draw in drawn)
+    return has_rebalances and simulation.may_be_noticed_in_between and not simulation.is_small
