@@ -1,4 +1,4 @@
-"""Parquet files wherever they are: opened, read as tables or datasets, several at once where each is a round trip."""
+"""Parquet files wherever they are: opened, read as tables, several at once where each is a round trip."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,18 +9,20 @@ import pyarrow.parquet as pq
 
 from kgm.history.places.file_systems import opened, store_errors
 from kgm.history.places.remote_path import Place, RemotePath, at_once
-from kgm.model.errors import KgmError
+from kgm.model.errors import KgmError, UsageError
 
 Result = TypeVar("Result")
 #: The compression of every file of a store.
 CODEC = "zstd"
 
 
-def parquet_file(path: Place) -> pq.ParquetFile:
-    """To be used in a `with`."""
+def parquet_file(path: Place, **options: Any) -> pq.ParquetFile:
+    """To be used in a `with`. Raises UsageError for what is no file."""
     if isinstance(path, RemotePath):
-        return pq.ParquetFile(path.open(), pre_buffer=True)
-    return pq.ParquetFile(path)
+        return pq.ParquetFile(path.open(), pre_buffer=True, **options)
+    if not path.is_file():
+        raise UsageError(f"{path} is not a regular file")
+    return pq.ParquetFile(path, **options)
 
 
 def read_table(path: Place, **options: Any) -> pa.Table:
@@ -59,18 +61,6 @@ def each_file(files: Sequence[Place], function: Callable[[Place], Result]) -> li
     if len(files) < 2 or not isinstance(files[0], RemotePath):
         return list(map(function, files))
     return at_once(function, files)
-
-
-def dataset(files: Sequence[Place]) -> Any:
-    """A dataset of Parquet files that are in one place."""
-    import pyarrow.dataset as ds
-
-    if not isinstance(files[0], RemotePath):
-        return ds.dataset([str(file) for file in files], format="parquet")
-
-    system, base = opened(files[0].root)
-    return ds.dataset([f"{base}/{file.key}" for file in files if isinstance(file, RemotePath)], format="parquet",
-                      filesystem=system)  # fmt: skip
 
 
 @contextmanager
