@@ -41,6 +41,9 @@ class Limits:
     """Ids, subscriptions and assignments that all groups keep for their members, whether these are connected or not."""
     committed_offsets_max_bytes: int = 128 * MIB
     """Offsets that all groups have committed, also in open transactions, with their metadata."""
+    open_transactions_max_bytes: int = 64 * MIB
+    """What open transactions keep compaction of `__consumer_offsets` in memory from. When it is more, the transaction
+    that has been open for longest ends as if its time was up."""
     max_transactional_ids: int = 1_000
     max_transaction_partitions: int = 100_000
     """Partitions of all transactions together."""
