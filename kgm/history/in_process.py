@@ -10,7 +10,7 @@ from kgm.history.causes.session_timeouts import SessionLookup, no_session
 from kgm.history.derive import derive
 from kgm.history.folders import Reading, folders, raw_table
 from kgm.history.places.parquet import failures_of
-from kgm.history.places.remote_path import Place, check_is_directory
+from kgm.history.places.remote_path import Place, check_is_directory, check_is_file
 from kgm.history.raw_files import partition_numbers, raw_of_files
 from kgm.history.schema import RAW
 from kgm.history.store.sink_files import counted_files
@@ -89,6 +89,8 @@ def _files_of(path: Place) -> Sequence[Place]:
     files = counted_files(path)
     if not files:
         raise UsageError(f"directory {path} holds no Parquet files")
+    for file in files:
+        check_is_file(file)
     return files
 
 

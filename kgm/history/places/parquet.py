@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgm.history.places.file_systems import opened, store_errors
-from kgm.history.places.remote_path import Place, RemotePath, at_once
-from kgm.model.errors import KgmError, UsageError
+from kgm.history.places.remote_path import Place, RemotePath, at_once, check_is_file
+from kgm.model.errors import KgmError
 
 Result = TypeVar("Result")
 #: The compression of every file of a store.
@@ -17,11 +17,10 @@ CODEC = "zstd"
 
 
 def parquet_file(path: Place, **options: Any) -> pq.ParquetFile:
-    """To be used in a `with`. Raises UsageError for what is no file."""
+    """To be used in a `with`. Raises what `check_is_file` does."""
     if isinstance(path, RemotePath):
         return pq.ParquetFile(path.open(), pre_buffer=True, **options)
-    if not path.is_file():
-        raise UsageError(f"{path} is not a regular file")
+    check_is_file(path)
     return pq.ParquetFile(path, **options)
 
 
