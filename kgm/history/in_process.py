@@ -1,7 +1,7 @@
 """A source that is small enough, read and derived in this process: no Spark, nothing written."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from kgm.history.causes.session_timeouts import SessionLookup, no_session
 from kgm.history.derive import derive
 from kgm.history.folders import Reading, folders, raw_table
-from kgm.history.places.parquet import failures_of
+from kgm.history.places.parquet import damage_as_usage_error, failures_of
 from kgm.history.places.remote_path import Place, check_is_directory, check_is_file
 from kgm.history.raw_files import partition_numbers, raw_of_files
 from kgm.history.schema import RAW
@@ -41,7 +41,7 @@ def derive_records(records: Iterable[tuple[int, bytes, bytes | None]]) -> Tables
 
 def read_partitions(kind: str, path: Place, *, reading: Reading) -> Iterator[pa.Table]:
     """The raw records of one partition after the other, however many there are in all."""
-    with failures_of(path), _damage_as_usage_error(path):
+    with failures_of(path), _damage(path):
         yield from _partitions(kind, path, reading)
 
 
@@ -57,21 +57,15 @@ def _partitions(kind: str, path: Place, reading: Reading) -> Iterator[pa.Table]:
 
 def read_source(kind: str, path: Place, *, most_bytes: int, reading: Reading) -> pa.Table:
     """The raw records, by partition and offset."""
-    with failures_of(path), _damage_as_usage_error(path):
+    with failures_of(path), _damage(path):
         return _whole(kind, path, most_bytes, reading)
 
 
-@contextmanager
-def _damage_as_usage_error(path: Place) -> Iterator[None]:
-    """For files that are not Parquet, are damaged, or have columns of other types."""
-    try:
-        yield
-    except pa.ArrowException as error:
-        raise UsageError(
-            f"{path} does not hold raw records that can be read",
-            facts=(str(error).splitlines()[0] if str(error) else type(error).__name__,),
-            hint="a built store has them in bronze/raw; --store DIR asks the store itself",
-        ) from error
+def _damage(path: Place) -> AbstractContextManager[None]:
+    return damage_as_usage_error(
+        path, "does not hold raw records that can be read",
+        "a built store has them in bronze/raw; --store DIR asks the store itself",
+    )  # fmt: skip
 
 
 def _whole(kind: str, path: Place, most_bytes: int, reading: Reading) -> pa.Table:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from kgm.history.places.file_systems import opened, store_errors
 from kgm.history.places.remote_path import Place, RemotePath, at_once, check_is_file
-from kgm.model.errors import KgmError
+from kgm.model.errors import KgmError, UsageError
 
 Result = TypeVar("Result")
 #: The compression of every file of a store.
@@ -63,10 +63,25 @@ def each_file(files: Sequence[Place], function: Callable[[Place], Result]) -> li
 
 
 @contextmanager
-def failures_of(path: Place) -> Iterator[None]:
-    """Around whatever reads a store: failures as KgmError where a URI names it, also of a file that is gone."""
-    if not isinstance(path, RemotePath):
+def damage_as_usage_error(path: Place, said: str = "cannot be read", hint: str | None = None) -> Iterator[None]:
+    """For files that are not Parquet, are damaged, or have columns of other types."""
+    try:
         yield
+    except (pa.ArrowException, OSError) as error:
+        # Of the system or the store, and not of what is in the file.
+        if isinstance(error, OSError) and (error.errno is not None or isinstance(path, RemotePath)):
+            raise
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UsageError(f"{path} {said}", facts=(reason,), hint=hint) from error
+
+
+@contextmanager
+def failures_of(path: Place) -> Iterator[None]:
+    """Around whatever reads a store: failures as KgmError where a URI names it, also of a file that is gone, and
+    UsageError for files that are damaged."""
+    if not isinstance(path, RemotePath):
+        with damage_as_usage_error(path):
+            yield
         return
 
     try:
