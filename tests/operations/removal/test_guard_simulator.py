@@ -299,6 +299,11 @@ def play_all(seeds: range) -> list[str]:
     return failures
 
 
+def test_a_watch_whose_rest_is_too_short_for_the_clock_ends():
+    """The rounded time of its polls was 5e-14 ms short of the end."""
+    assert play(319_180_155)[0] == "suspended"
+
+
 def test_no_live_process_is_stopped_and_no_removal_of_one_ends_in_0():
     failures = play_all(QUICK_SEEDS)
     assert failures == [], "\n".join(failures)
