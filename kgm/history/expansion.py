@@ -41,6 +41,11 @@ class Expansion:
         """So many bytes of input more are about to be read."""
         self._size += size_bytes
 
+    def expect(self, records: int, size_bytes: int) -> None:
+        """So many records are about to be counted, and what they are read from has so many bytes when it is not
+        compressed. Raises RefusedError if that is too much."""
+        self._check(records, size_bytes)
+
     def count(self, batch: pa.RecordBatch) -> None:
         """Records by `schema.RAW` of the input. Raises RefusedError once they are more than the input may hold."""
         self._records += len(batch)
@@ -53,17 +58,18 @@ class Expansion:
         self._group_keys.update(pc.unique(told.column("key")).to_pylist())
         self._check()
 
-    def _check(self) -> None:
+    def _check(self, more_records: int = 0, more_bytes: int = 0) -> None:
+        records, size_bytes = self._records + more_records, self._bytes + more_bytes
         taken = (
-            _RECORD * self._records + _BYTE * self._bytes + _GROUP_BYTE * self._group_bytes
+            _RECORD * records + _BYTE * size_bytes + _GROUP_BYTE * self._group_bytes
             + _GROUP_KEY * len(self._group_keys)
         )  # fmt: skip
         allowed = _LEAST_BYTES + _BYTES_PER_BYTE * max(self._size - _FIRST_BYTES, 0)
         is_much = self._most_bytes is not None and self._bytes > self._most_bytes
         if taken > allowed or is_much:
             raise RefusedError(
-                f"{self._what} holds more than one process can read: {self._records:,} records or more, of "
-                f"{self._bytes:,} bytes, in {self._size:,} bytes",
+                f"{self._what} holds more than one process can read: {records:,} records or more, of "
+                f"{size_bytes:,} bytes, in {self._size:,} bytes",
                 facts=("they are compressed, or repeat themselves far more than logs do",),
                 hint="build it once, on Spark: kgm history build; then use --store DIR",
             )

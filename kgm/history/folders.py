@@ -14,7 +14,7 @@ import pyarrow as pa
 from kgm.history.decode.raw import segment_records
 from kgm.history.expansion import Expansion
 from kgm.history.gzipped_segment import unpack
-from kgm.history.places.remote_path import Place, check_is_directory, inside
+from kgm.history.places.remote_path import Place, check_is_directory, check_is_file, inside
 from kgm.history.schema import RAW
 from kgm.model.errors import DecodeError, UsageError
 from kgm.records.segment import LOG, SWAP, BadBatch, base_offset_of, is_torn_tail
@@ -90,6 +90,7 @@ def _segments(directory: Place) -> tuple[Place, ...]:
         name = path.name.removesuffix(GZIPPED)
         base = base_offset_of(name.removesuffix(SWAP), LOG)
         if base is not None and (base not in by_offset or name.endswith(SWAP)):
+            check_is_file(path)
             by_offset[base] = path
     return tuple(by_offset[base] for base in sorted(by_offset))
 

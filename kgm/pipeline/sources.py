@@ -10,8 +10,8 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
-from kgm.history.in_process import raw_of_files
 from kgm.history.places.remote_path import RemotePath
+from kgm.history.raw_files import raw_of_files
 from kgm.history.schema import RAW, chosen_columns
 from kgm.history.store.sink_files import counted_files
 from kgm.model.errors import UsageError

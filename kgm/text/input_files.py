@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import errno
 import os
+import pathlib
+import shlex
 import stat
+from collections.abc import Collection
 from typing import BinaryIO, Final
+
+from kgm.model.errors import RefusedError
 
 #: Snapshots, cases and lists, in bytes. A group of 200,000 partitions has 40 MB.
 MOST_BYTES: Final = 256 << 20
@@ -43,6 +48,31 @@ def _check(file: int, path: str) -> None:
     if not path.startswith(_INHERITED):
         raise OSError(errno.EINVAL, "it is a FIFO", path)
     os.set_blocking(file, True)
+
+
+def who_else_writes(status: os.stat_result, *, but: Collection[int]) -> str | None:
+    """Who may have written a file besides the users `but`, as the end of a sentence; None for nobody."""
+    if status.st_uid not in but:
+        return f"it is owned by another user (uid {status.st_uid})"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        others = "its group" if status.st_mode & stat.S_IWGRP else "everyone"
+        return f"{others} may write it (mode {stat.S_IMODE(status.st_mode):04o})"
+    return None
+
+
+def refuse_foreign(path: str, what: str) -> None:
+    """Before something is done that a file says. what: that it says. Raises RefusedError if another user than this one
+    and root may have written it; what is not a regular file has passed through the operator's hands."""
+    try:
+        status = pathlib.Path(path).stat()
+    except OSError:
+        return  # reading it fails, with an error of its own
+    why = who_else_writes(status, but=(os.geteuid(), 0))
+    if stat.S_ISREG(status.st_mode) and why is not None:
+        raise RefusedError(
+            f"nothing was done: {path} says {what}, and {why}",
+            hint=f'look at it, then make it yours: chown "$USER" {shlex.quote(path)}; chmod go-w {shlex.quote(path)}',
+        )
 
 
 def read_input(path: str, most_bytes: int = MOST_BYTES) -> bytes:

@@ -7,9 +7,12 @@ import sys
 from itertools import islice
 
 import cramjam
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kgm.history.folders import Reading, folders, raw_table
+from kgm.history.in_process import derive_source
 from kgm.model.errors import DecodeError, RefusedError
 from kgm.records.batch import BEHIND_LENGTH, HEADER, MAX_PACKED_RECORDS, RawRecord, encode_batch, parse_batch
 from kgm.records.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
@@ -93,9 +96,9 @@ def write(tmp_path, pairs, **more):
     return folder
 
 
-def history_of(folder, command="rebalances"):
+def history_of(folder, command="rebalances", kind="segments"):
     """(exit code, peak of memory in KiB) of a process that reads it."""
-    words = ["history", command, "--source", f"segments:{folder.parent}"]
+    words = ["history", command, "--source", f"{kind}:{folder.parent if kind == 'segments' else folder}"]
     done = subprocess.run(
         [sys.executable, "-c", CHILD, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
     )
@@ -161,3 +164,67 @@ def test_a_compressed_batch_has_no_more_records_than_one_that_is_not():
     batch = parse_batch(zipped([(b"", b"")] * (MAX_PACKED_RECORDS + 1)))
     with pytest.raises(DecodeError, match=f"{MAX_PACKED_RECORDS + 1} records, more than {MAX_PACKED_RECORDS}"):
         _ = batch.records
+
+
+KEY, _ = next(iter(commits(1)))
+
+
+def same(value, count):
+    """So many values that are one in a file."""
+    return pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([value]))
+
+
+def write_parquet(folder, keys, values, **options):
+    """Records of one partition, as a dump has them."""
+    count = len(keys)
+    columns = {"partition": pa.array([0] * count, pa.int32()), "offset": pa.array(range(count), pa.int64()),
+               "timestamp": pa.array([1] * count, pa.int64()), "key": keys, "value": values}  # fmt: skip
+    pq.write_table(pa.table(columns), folder / "a.parquet", compression="zstd", **options)
+    assert (folder / "a.parquet").stat().st_size <= 1 << 20
+    return folder
+
+
+def pairs_in_parquet(folder, pairs):
+    keys, values = zip(*pairs, strict=True)
+    return write_parquet(folder, pa.array(keys), pa.array(values))
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[] if kind == "all" else pytest.mark.long) for kind in HEAVY]
+)
+def test_what_is_accepted_of_a_small_parquet_file_fits_into_memory(kind, tmp_path):
+    code, peak_kib = history_of(pairs_in_parquet(tmp_path, HEAVY[kind]()), kind="parquet")
+    assert code == 0
+    assert peak_kib < MOST_KIB
+
+
+#: Of each way in which Parquet writes what repeats once.
+REPEATED = {
+    "dictionary": lambda folder: write_parquet(folder, same(KEY, 100_000), same(bytes(900_000), 100_000)),
+    "runs": lambda folder: write_parquet(folder, same(KEY, 500_000), same(b"x", 500_000)),
+    "compressed": lambda folder: write_parquet(folder, pa.array([KEY]), pa.array([bytes(80 << 20)]), use_dictionary=False),
+    "shared beginnings": lambda folder: write_parquet(
+        folder, pa.array([KEY] * 5_000), pa.array([bytes(200_000) + b"%d" % at for at in range(5_000)]), use_dictionary=False,
+        column_encoding={"key": "PLAIN", "value": "DELTA_BYTE_ARRAY"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["rebalances", pytest.param("verify", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=[] if way == "dictionary" else pytest.mark.long) for way in REPEATED]
+)
+def test_gigabytes_in_a_small_parquet_file_are_refused_before_they_are_there(way, command, tmp_path):
+    code, peak_kib = history_of(REPEATED[way](tmp_path), command, "parquet")
+    assert code == 6
+    assert peak_kib < MOST_KIB
+
+
+@pytest.mark.parametrize("way", ["dictionary", "runs"])
+def test_a_delta_table_is_read_as_its_files_are(way, tmp_path):
+    REPEATED[way](tmp_path)
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    (log / f"{0:020}.json").write_text('{"add": {"path": "a.parquet"}}\n')
+    with pytest.raises(RefusedError, match="holds more than one process reads"):
+        derive_source("delta", tmp_path, most_bytes=1 << 30)

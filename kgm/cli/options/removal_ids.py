@@ -28,9 +28,11 @@ def reason(text: str | None) -> str:
 
 def read_ids(name: str) -> tuple[str, ...]:
     """The ids in a file, one per line. Raises MissingFileError if it does not exist, UsageError for one that cannot be
-    read or is without ids."""
-    from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
+    read or is without ids, RefusedError for one that others may write."""
+    from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input, refuse_foreign
 
+    if name != "-":
+        refuse_foreign(name, "who is removed")
     try:
         text = sys.stdin.read() if name == "-" else read_input(name, MOST_SETTINGS_BYTES).decode("utf-8")
     except FileNotFoundError as error:

@@ -1,26 +1,27 @@
-"""Parquet files wherever they are: opened, read as tables or datasets, several at once where each is a round trip."""
+"""Parquet files wherever they are: opened, read as tables, several at once where each is a round trip."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgm.history.places.file_systems import opened, store_errors
-from kgm.history.places.remote_path import UNFINISHED, Place, RemotePath, at_once
-from kgm.model.errors import KgmError
+from kgm.history.places.remote_path import UNFINISHED, Place, RemotePath, at_once, check_is_file
+from kgm.model.errors import KgmError, UsageError
 
 Result = TypeVar("Result")
 #: The compression of every file of a store.
 CODEC = "zstd"
 
 
-def parquet_file(path: Place) -> pq.ParquetFile:
-    """To be used in a `with`."""
+def parquet_file(path: Place, **options: Any) -> pq.ParquetFile:
+    """To be used in a `with`. Raises what `check_is_file` does."""
     if isinstance(path, RemotePath):
-        return pq.ParquetFile(path.open(), pre_buffer=True)
-    return pq.ParquetFile(path)
+        return pq.ParquetFile(path.open(), pre_buffer=True, **options)
+    check_is_file(path)
+    return pq.ParquetFile(path, **options)
 
 
 def read_table(path: Place, **options: Any) -> pa.Table:
@@ -65,23 +66,25 @@ def each_file(files: Sequence[Place], function: Callable[[Place], Result]) -> li
     return at_once(function, files)
 
 
-def dataset(files: Sequence[Place]) -> Any:
-    """A dataset of Parquet files that are in one place."""
-    import pyarrow.dataset as ds
-
-    if not isinstance(files[0], RemotePath):
-        return ds.dataset([str(file) for file in files], format="parquet")
-
-    system, base = opened(files[0].root)
-    return ds.dataset([f"{base}/{file.key}" for file in files if isinstance(file, RemotePath)], format="parquet",
-                      filesystem=system)  # fmt: skip
+@contextmanager
+def damage_as_usage_error(path: Place, said: str = "cannot be read", hint: str | None = None) -> Iterator[None]:
+    """For files that are not Parquet, are damaged, or have columns of other types."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        # Of the system or the store, and not of what is in the file.
+        if isinstance(error, OSError) and (error.errno is not None or isinstance(path, RemotePath)):
+            raise
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UsageError(f"{path} {said}", facts=(reason,), hint=hint) from error
 
 
 @contextmanager
 def failures_of(path: Place) -> Iterator[None]:
-    """Around whatever reads a store: failures as KgmError where a URI names it, and wherever a file is gone."""
+    """Around whatever reads a store: failures as KgmError where a URI names it, and wherever a file is gone;
+    UsageError for files that are damaged."""
     try:
-        with store_errors(path) if isinstance(path, RemotePath) else nullcontext():
+        with store_errors(path) if isinstance(path, RemotePath) else damage_as_usage_error(path):
             yield
     except FileNotFoundError as error:
         raise KgmError(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 from kgm.model.errors import MissingFileError, UsageError
+from kgm.text.input_files import read_input
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -293,6 +294,25 @@ def _inner(base: str, key: str) -> str:
 
 def _stat(info: fs.FileInfo) -> RemoteStat:
     return RemoteStat(st_size=info.size or 0, st_mtime_ns=info.mtime_ns or 0)
+
+
+def check_is_file(path: Place) -> None:
+    """Raises UsageError for a directory, and for what has no end or never begins: a device, a FIFO."""
+    if isinstance(path, Path) and not path.is_file():
+        raise UsageError(f"{path} is not a regular file" if path.exists() else f"{path} does not exist")
+
+
+def text_of(path: Place) -> str:
+    """What is in a file of a log or a manifest. Raises FileNotFoundError and NotADirectoryError, UsageError for what
+    cannot be read, and UnicodeDecodeError."""
+    if isinstance(path, RemotePath):
+        return path.read_text()
+    try:
+        return read_input(str(path)).decode()
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def check_is_directory(path: Place) -> None:

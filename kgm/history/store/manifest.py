@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgm.history.places.remote_path import Place
+from kgm.history.places.remote_path import Place, text_of
 from kgm.history.places.small_files import listed
 from kgm.history.schema import VERSION
 from kgm.model.errors import MissingFileError, UsageError
@@ -59,7 +59,7 @@ def read_manifest(directory: Place) -> Manifest:
         return newest[1]
     file = directory / MANIFEST
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(text_of(file))
     except NotADirectoryError:
         raise UsageError(f"{directory} is not a directory") from None
     except FileNotFoundError:
@@ -67,7 +67,7 @@ def read_manifest(directory: Place) -> Manifest:
             f"{directory} holds no built history: there is no {BUILDS}/*.json",
             hint=f"build it: kgm history build --source segments:DIR --out {directory}",
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"file {file} is not valid JSON: {error}") from error
     return _checked(content, file, directory)
 

@@ -5,13 +5,14 @@ in such a directory sees rows twice, or half a file (Spark: FileStreamSinkLog, C
 transaction log protocol, https://github.com/delta-io/delta/blob/master/PROTOCOL.md)."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, overload
 from urllib.parse import unquote, urlsplit
 
 from kgm.history.places.parquet import read_table
-from kgm.history.places.remote_path import Place, RemotePath, RemoteStat, below, by_name
+from kgm.history.places.remote_path import Place, RemotePath, RemoteStat, below, by_name, text_of
 from kgm.history.store import commit_log
 from kgm.model.errors import UsageError
 
@@ -35,7 +36,8 @@ def counted_files(directory: Place) -> Sequence[Place]:
     if (directory / _DELTA_LOG).is_dir():
         return delta_files(directory)
     if (directory / _SINK_LOG).is_dir():
-        return _of_sink(directory)
+        with _readable(directory / _SINK_LOG):
+            return _of_sink(directory)
     return sorted(
         path
         for path in directory.rglob("*.parquet")
@@ -55,6 +57,15 @@ def _known(path: Place, size: int) -> Place:
     return RemotePath(path.root, path.key, RemoteStat(st_size=size, st_mtime_ns=0))
 
 
+@contextmanager
+def _readable(log: Place) -> Iterator[None]:
+    """Around whatever reads a log that others wrote."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise UsageError(f"the log in {log} cannot be read: {type(error).__name__}: {error}") from error
+
+
 def _of_sink(directory: Place) -> list[Place]:
     """From the newest compacted batch on. Each line after the version is a file that was added or deleted."""
     batches: dict[int, Place] = {}
@@ -65,7 +76,7 @@ def _of_sink(directory: Place) -> list[Place]:
     start = max((number for number, path in batches.items() if path.name.endswith(_COMPACT)), default=-1)
     counted: set[Place] = set()
     for number in sorted(number for number in batches if number >= start):
-        version, *lines = batches[number].read_text(encoding="utf-8").splitlines()
+        version, *lines = text_of(batches[number]).splitlines()
         if version != "v1":
             raise UsageError(f"file {batches[number]} has an unknown version: {version!r}")
         for line in filter(None, lines):
@@ -97,18 +108,22 @@ def delta_files(directory: Place) -> list[Place]:
 
 def delta_adds(directory: Place) -> dict[str, dict[str, Any]]:
     """The same by name, with the actions that added them. From the last checkpoint and the commits after it."""
-    log = directory / _DELTA_LOG
+    with _readable(directory / _DELTA_LOG):
+        return _delta_adds(directory, directory / _DELTA_LOG)
+
+
+def _delta_adds(directory: Place, log: Place) -> dict[str, dict[str, Any]]:
     files: dict[str, dict[str, Any]] = {}
     start = -1
     last = log / "_last_checkpoint"
     if last.is_file():
-        start = int(json.loads(last.read_text(encoding="utf-8"))["version"])
+        start = int(json.loads(text_of(last))["version"])
         for part in by_name(log.glob(f"{start:0{_DELTA_DIGITS}d}.checkpoint*.parquet")):
             for row in read_table(part).to_pylist():
                 _apply(row, files, directory)
     commits = by_name(path for path in log.glob("*.json") if path.stem.isdecimal() and int(path.stem) > start)
     for commit in commits:
-        for line in filter(None, commit.read_text(encoding="utf-8").splitlines()):
+        for line in filter(None, text_of(commit).splitlines()):
             _apply(json.loads(line), files, directory)
     return files
 

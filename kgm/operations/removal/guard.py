@@ -46,6 +46,8 @@ LONGEST_WINDOW_MS: Final = 30_000
 #: For a member that has read all records and gets no new ones, watching longer shows nothing more.
 _IDLE_MS: Final = 1_200
 _POLL_S: Final = 0.4
+#: A rest of the time that is too short to move a clock must not be slept again and again.
+_SHORTEST_SLEEP_S: Final = 0.001
 #: The budget of one poll of offsets and log, in ms.
 _REQUEST_MS: Final = 5_000
 ASSUME_STOPPED: Final = "--assume-stopped"
@@ -150,7 +152,7 @@ class GuardWatch:
             self._poll()
             if self._is_over():
                 break
-            self._cluster.deadline.sleep(min(_POLL_S, self._remaining_s()))
+            self._cluster.deadline.sleep(max(_SHORTEST_SLEEP_S, min(_POLL_S, self._remaining_s())))
         try:
             self._describe_again()
         except KgmError as error:

@@ -35,6 +35,7 @@ from typing import Any, Final, Self
 from kgm.model.errors import PartialError, RefusedError, UsageError
 from kgm.operations.removal.audit_log import timestamp
 from kgm.text.files import flush_folder, write_all
+from kgm.text.input_files import who_else_writes
 
 VERSION: Final = 1
 _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -173,11 +174,9 @@ def _refuse_foreign(path: pathlib.Path, file: int) -> None:
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode):
         raise _not_taken_up(path, "it is not a regular file")
-    if status.st_uid != os.geteuid():
-        raise _not_taken_up(path, f"it is owned by another user (uid {status.st_uid})")
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        others = "its group" if status.st_mode & stat.S_IWGRP else "everyone"
-        raise _not_taken_up(path, f"{others} may write it (mode {stat.S_IMODE(status.st_mode):04o})")
+    why = who_else_writes(status, but=(os.geteuid(),))
+    if why is not None:
+        raise _not_taken_up(path, why)
 
 
 def _not_taken_up(path: pathlib.Path, why: str) -> RefusedError:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from kgm.model.client_settings import (
     MSK_HANDLERS,
     NOT_DONE,
+    TOKEN_COMMAND,
     USED,
     environment_name,
     is_known,
@@ -22,6 +23,7 @@ from kgm.model.client_settings import (
     is_secret,
 )
 from kgm.operations.settings.profiles import PROFILE_OPTIONS, read_profile
+from kgm.text.input_files import refuse_foreign
 from kgm.text.names import closest
 
 _BOOTSTRAP = "bootstrap.servers"
@@ -114,6 +116,7 @@ def load_settings(
         options = _settings(chosen.options, origin)
         layers.append(_settings(chosen.settings, origin))
         warnings += _warnings_of_mode(file, layers[0].values())
+        _refuse_foreign_command(str(file), chosen.settings)
     path = properties_file
     if path is None and "command_config" in options:
         path = str(file.parent / pathlib.Path(options["command_config"].value).expanduser())
@@ -155,6 +158,7 @@ def _from_properties(path: str, environment: Mapping[str, str], warnings: list[s
     numbered = read_numbered_properties(path)
     properties = {key: value for key, (value, _) in numbered.items()}
     warnings += _warnings_of_mode(pathlib.Path(path), _settings(properties, path).values())
+    _refuse_foreign_command(path, properties)
     if "config.providers" in properties:
         from kgm.operations.settings.config_providers import resolve_placeholders
 
@@ -220,6 +224,12 @@ def _warnings_of_lines(unnamed: Iterable[Setting]) -> Iterator[str]:
                 f"lines {lines[0]} to {lines[-1]} ({origin}): {_UNKNOWN} these settings; a value that continues on the "
                 "next line needs a backslash at the end of each line"
             )
+
+
+def _refuse_foreign_command(path: str, settings: Mapping[str, str]) -> None:
+    """Raises RefusedError for a file that others may write and that names a program to run."""
+    if TOKEN_COMMAND in settings:
+        refuse_foreign(path, f"which command kgm runs ({TOKEN_COMMAND})")
 
 
 def _warnings_of_mode(path: pathlib.Path, settings: Iterable[Setting]) -> list[str]:

@@ -120,6 +120,9 @@ class EmbeddedCluster:
         records to flush, on which a reply may depend."""
         if self.shards.has_changed:
             replies = (*replies, *self.records.wake(self.shards.take_changed()))
+            longest = self.shards.longest_open(self.limits.open_transactions_max_bytes)
+            if longest is not None:
+                self.transactions.expire(longest)
         if self.is_dirty:
             self.pending.hold(replies)
             return ()

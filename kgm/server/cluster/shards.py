@@ -251,6 +251,17 @@ class Shards:
         changed, self._agenda.changed = self._agenda.changed, set()
         return {(OFFSETS_TOPIC, partition) for partition in changed}
 
+    def longest_open(self, limit: int) -> int | None:
+        """The producer id of the transaction that has been open for longest in the partition of which open
+        transactions hold most, if they hold more than `limit` bytes in all; None otherwise."""
+        held = [shard for shard in self._shards.values() if shard.log.held_bytes]
+        if sum(shard.log.held_bytes for shard in held) <= limit:
+            return None
+        if sum(shard.log.measure_held() for shard in held) <= limit:
+            return None
+        opened = max(held, key=lambda shard: shard.log.held_bytes).log.records.transactions.open
+        return min(opened, key=opened.__getitem__, default=None)
+
     @property
     def is_dirty(self) -> bool:
         """Whether there are records to flush."""

@@ -217,6 +217,13 @@ class Transactions:
     def _watch(self, row: Transaction) -> None:
         heapq.heappush(self._alarms, (Millis(row.started_ms + row.timeout_ms), row.transactional_id))
 
+    def expire(self, producer_id: int) -> None:
+        """The time of the open transaction of a producer id is up; it is aborted by the next `advance`."""
+        for row in self._by_id.values():
+            if row.producer_id == producer_id and row.state is TransactionState.ONGOING and row.timeout_ms:
+                row.timeout_ms = 0
+                self._watch(row)
+
     def advance(self, now: Millis) -> None:
         """Abort transactions that exceed their timeout, and fence their producers. Raises OSError."""
         while self._alarms and self._alarms[0][0] <= now:

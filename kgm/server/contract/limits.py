@@ -19,6 +19,9 @@ class Limits:
     """The longest frame. A client that announces a longer one is disconnected before memory is allocated for it."""
     queued_max_request_bytes: int = 64 * MIB
     """Bytes of incomplete requests on all connections. The connection with the most is closed when there are more."""
+    queued_max_response_bytes: int = 64 * MIB
+    """Bytes of responses that clients have not read, on all connections. The connection with the most is closed when
+    there are more."""
     max_connections: int = 1_000
     max_connections_per_ip: int = 2**31 - 1
     """By default as many as there may be at all: the clients of a rehearsal often share an address."""
@@ -41,6 +44,9 @@ class Limits:
     """Ids, subscriptions and assignments that all groups keep for their members, whether these are connected or not."""
     committed_offsets_max_bytes: int = 128 * MIB
     """Offsets that all groups have committed, also in open transactions, with their metadata."""
+    open_transactions_max_bytes: int = 64 * MIB
+    """What open transactions keep compaction of `__consumer_offsets` in memory from. When it is more, the transaction
+    that has been open for longest ends as if its time was up."""
     max_transactional_ids: int = 1_000
     max_transaction_partitions: int = 100_000
     """Partitions of all transactions together."""

@@ -22,6 +22,9 @@ class ShardLog(Protocol):
 
     leader_epoch: int
     """Of the partition's leader; written into every batch."""
+    held_bytes: int
+    """What open transactions keep compaction from, in memory: at most so many bytes of batches. Only `measure_held`
+    notices that one has ended while others were open."""
 
     @property
     def is_durable(self) -> bool:
@@ -36,6 +39,9 @@ class ShardLog(Protocol):
 
     def append_marker(self, producer: Producer, *, commit: bool, now: Millis) -> None:
         """End the producer's transaction in this partition."""
+
+    def measure_held(self) -> int:
+        """`held_bytes` as it is."""
 
     def flush(self) -> None:
         """Return when everything that was appended would survive a power failure."""
@@ -71,7 +77,7 @@ class MemoryShardLog:
         self._compaction_bytes = compaction_bytes
         self.leader_epoch = 0
         self.records = PartitionLog()
-        self._dirty_bytes = 0
+        self._dirty_bytes = self.held_bytes = 0
 
     def append(self, records: Sequence[Record], *, now: Millis, producer: Producer | None) -> None:
         if records:
@@ -97,10 +103,15 @@ class MemoryShardLog:
     def _add(self, data: bytes, now: Millis) -> None:
         self.records.add([parse_batch(data)])
         self._dirty_bytes += len(data)
+        self.held_bytes = self.held_bytes + len(data) if self.records.transactions.open else 0
         if self._dirty_bytes >= self._compaction_bytes and 2 * self._dirty_bytes >= self.records.size:
             left, end = compacted(self.records.batches, self.records.transactions, now_ms=now, delete_retention_ms=0)
             self.records.replace_below(end, [parse_batch(batch) for batch in left])
             self._dirty_bytes = 0
+
+    def measure_held(self) -> int:
+        self.held_bytes = self.records.size_from(self.records.stable_offset)
+        return self.held_bytes
 
     def flush(self) -> None:
         """There is nothing to flush."""

@@ -151,6 +151,13 @@ class PartitionLog:
         self.transactions.forget_below(self.start_offset)
         return len(gone.data)
 
+    def size_from(self, offset: int) -> int:
+        """Bytes of the batches from an offset on."""
+        return sum(
+            len(batch.data)
+            for batch in self.batches[bisect_left(self.batches, offset, key=lambda one: one.last_offset) :]
+        )
+
     def replace_below(self, offset: int, batches: list[Batch]) -> None:
         """Replace the batches below an offset by what compaction has left of them."""
         at = bisect_left(self.batches, offset, key=lambda batch: batch.last_offset)

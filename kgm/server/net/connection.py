@@ -115,6 +115,11 @@ class ClientConnection:
         return len(self._buffer)
 
     @property
+    def unsent_bytes(self) -> int:
+        """Bytes of responses that its socket has not taken yet."""
+        return len(self._unsent)
+
+    @property
     def can_serve(self) -> bool:
         """Whether a request may be served."""
         return self.ticket is None and self._is_writable and not self._is_closing
@@ -150,6 +155,7 @@ class ClientConnection:
         accepted.close()
         self._drop_buffer()
         self._unwritten.clear()
+        self._driver.unsent_bytes -= len(self._unsent)
         self._unsent.clear()
         self._forget(self)
         self._driver.connections.pop(self, None)
@@ -171,12 +177,14 @@ class ClientConnection:
         """The socket has room."""
         assert self._socket is not None
         try:
-            del self._unsent[: self._socket.send(self._unsent)]
+            sent = self._socket.send(self._unsent)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
             self.abort()
             return
+        del self._unsent[:sent]
+        self._driver.unsent_bytes -= sent
         if self._is_closing and not self._unsent:
             self.abort()
             return
@@ -289,9 +297,11 @@ class ClientConnection:
             if sent == len(data):
                 return
         self._unsent += data[sent:]
+        self._driver.unsent_bytes += len(data) - sent
         if len(self._unsent) > _MOST_UNSENT:
             self._is_writable = False
         self._want()
+        self._driver.bound_unsent()
 
     def _end(self) -> None:
         """Send what was written, and close. Nothing is read or served any more."""

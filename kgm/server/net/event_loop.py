@@ -66,6 +66,10 @@ class DrivenConnection(Protocol):
     def buffered_bytes(self) -> int:
         """Bytes that were received and not served yet."""
 
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes of responses that its socket has not taken yet."""
+
     def deliver(self, event: ConnectionEvent) -> None:
         """The event of its request."""
 
@@ -86,7 +90,7 @@ class ClusterDriver:
         self.limits = cluster.limits
         self.connections: dict[DrivenConnection, None] = {}  # in the order in which they came
         self.turns = Turns(cluster.limits.turn_max_ms / 1000, begin=self._begin_turn)
-        self.buffered_bytes = 0
+        self.buffered_bytes = self.unsent_bytes = 0
         self.now = clock.now
         self.turn_began_s = time.monotonic()
         self.observers: list[Callable[[], None]] = []
@@ -131,7 +135,7 @@ class ClusterDriver:
     def admit(self, connection: DrivenConnection) -> bool:
         """Whether a new connection may stay. Where there is no room, the oldest one that has not sent a request yet
         makes way, or that which has been idle for longest: connections that ask for nothing must not keep out those
-        that do. One that waits for a response stays."""
+        that do. One that waits for a response stays, unless all do: then it is that which has waited for longest."""
         most, most_per_ip = self.limits.max_connections, self.limits.max_connections_per_ip
         if most_per_ip < most:
             alike = sum(other.address == connection.address for other in self.connections)
@@ -141,11 +145,10 @@ class ClusterDriver:
         if len(self.connections) >= most:
             idle = [other for other in self.connections if other.ticket is None]
             leaves = next((other for other in self.connections if not other.has_sent_request), None)
-            if leaves is None and not idle:
-                self.warn("connections", f"connection refused: there are {most} already")
-                return False
-            why = "has sent no request" if leaves is not None else "has been idle for longest"
-            leaves = leaves or min(idle, key=lambda other: other.last_active_s)
+            why = "has sent no request"
+            if leaves is None:
+                leaves = min(idle or self.connections, key=lambda other: other.last_active_s)
+                why = "has been idle for longest" if idle else "has waited for longest"
             self.warn("connections", f"there are {most} connections: one that {why} is closed")
             self.connections.pop(leaves)
             leaves.abort()
@@ -192,6 +195,13 @@ class ClusterDriver:
         if self.buffered_bytes > self.limits.queued_max_request_bytes:
             largest = max(self.connections, key=lambda connection: connection.buffered_bytes)
             largest.close("too many bytes of incomplete requests are buffered")
+
+    def bound_unsent(self) -> None:
+        """Close the connection that leaves the most unread if there is too much on all of them."""
+        if self.unsent_bytes > self.limits.queued_max_response_bytes:
+            largest = max(self.connections, key=lambda connection: connection.unsent_bytes)
+            self.warn("unread", f"connection from {largest.address} closed: it does not read its responses")
+            largest.abort()
 
     def warn(self, kind: str, text: str) -> None:
         """Report something to the operator, a bounded number of times for each kind."""

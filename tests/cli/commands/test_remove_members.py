@@ -159,6 +159,8 @@ def test_a_file_that_is_not_there_is_not_found(proxy, tmp_path):  # noqa: F811
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe\x00")
     assert run(["remove-members", "g", "-b", proxy.bootstrap, "--yes", "--from-file", str(binary)]) == 2
+    binary.chmod(0o666)
+    assert run(["remove-members", "g", "-b", proxy.bootstrap, "--yes", "--from-file", str(binary)]) == 6
 
 
 def test_no_group_is_a_usage_error(proxy):  # noqa: F811

@@ -64,6 +64,25 @@ ONCE = sorted({name: (command, name) for command, name in reversed(ALL) if name 
 ONCE += [one for one in ALL if one[1] == "--from-file"]
 
 
+#: What the values of all other options and arguments are: none is the name of a file. A new word has to be put somewhere.
+NO_PATH = {
+    "ADDRESS", "BROKER.KEY=VALUE", "CMD", "COLUMN", "CONDITION", "DURATION", "FORMAT", "GLOB", "GROUP", "GROUP...", "HOST",
+    "HOST:PORT", "HOST:PORT[,...]", "HOW", "ID[,ID...]", "K", "KEY=VALUE", "KIND", "LABELS", "N", "NAME", "NAME:PARTITIONS",
+    "ORDER", "PERCENT", "RACK", "SEVERITY", "SHELL", "TIME", "TOPIC", "TYPE", "URL", "VERSION", "WHAT", "WHEN",
+    "[COMMAND]...", "[GROUP=]TIME", "[GROUP]", "[GROUP]...", "text",
+}  # fmt: skip
+
+
+def test_no_new_path_is_forgotten():
+    for words, leaf in leaves().items():
+        for param in leaf.params:
+            said = param.metavar or param.type.name
+            is_side = words == ("diff",) and param.param_type_name == "argument"
+            if getattr(param, "is_flag", False) or said in NO_PATH or is_side:
+                continue
+            assert any(word in said for word in IS_PATH), f"{words} {param.opts[0]} {said}: is it a path?"
+
+
 def test_the_paths_are_found():
     assert {("list", "--command-config"), ("diff", "a"), ("watch", "--baseline"), ("serve", "--data-dir")} <= set(ALL)
     assert len(ALL) > 50

@@ -118,6 +118,21 @@ def test_a_request_ends_in_time(listener, mocker):
         assert connection.recv(1000) == b""
 
 
+def test_one_that_does_not_read_ends_in_time_and_locks_nobody_out(listener, mocker):
+    """The answer is larger than what the kernel takes."""
+    mocker.patch.object(module, "choose_encoder", return_value=(lambda _: bytes(30 << 20), "text/plain"))
+    clock = mocker.patch.object(module.time, "monotonic", wraps=time.monotonic)
+    slow = [raw(listener, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n") for _ in range(MOST_CONNECTIONS + 4)]
+    try:
+        assert get(listener, "/")[0] == 200
+        until(lambda: threads() <= MOST_CONNECTIONS, "more threads than connections are allowed")
+        clock.side_effect = lambda: time.perf_counter() + 1e9
+        until(lambda: threads() == 0, "a thread waits for who does not read")
+    finally:
+        for one in slow:
+            one.close()
+
+
 def test_a_request_has_a_size(listener):
     line = b"X: " + b"x" * 1000 + b"\r\n"
     with raw(listener, b"GET /metrics HTTP/1.1\r\n") as connection:

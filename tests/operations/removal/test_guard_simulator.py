@@ -2,7 +2,7 @@
 
 Members behave as real clients do (heartbeats, automatic commits, handlers that take their time), on the embedded
 coordinator and a clock that is set by hand. Random are also the timestamps of the records, how far the coordinator's clock
-is off, the flags, and how long the operator thinks. A failing seed is printed; `play(seed)` repeats it.
+is off, the flags, and how long the operator thinks. A failing seed is printed; `play(seed)` repeats it. `--seed` draws others.
 
 A consumer that is paused with `pause()` is live and looks like a dead one (docs/guard.md): its verdict may be `stopped`, but
 the removal does not end in 0."""
@@ -26,11 +26,13 @@ from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceR
 from kgm.server.cluster.topics import topic_id
 from tests.kafka.heartbeat_group import HeartbeatGroup
 from tests.operations.removal.in_process import TOPIC, ClassicMember, DirectWire, World, form_classic
+from tests.selection import first_seed, is_usual_seed
 from tests.server.wire_client import batch
 
 ALICE = HumanOperator(name="alice", uid=1000, host="ops-1")
 GROUP = "g"
-QUICK_SEEDS, LONG_SEEDS = range(24), range(24, 1_000)
+FIRST = first_seed()
+QUICK_SEEDS, LONG_SEEDS = range(FIRST, FIRST + 24), range(FIRST + 24, FIRST + 1_000)
 HEARTBEAT_S = 3.0
 #: How long a handler takes at least and at most. Of a slow member that shows in the log: five of the intervals that it
 #: causes are longer. An idle one that gets a record after all takes less than the shortest silence that counts (10 s).
@@ -292,8 +294,14 @@ def play_all(seeds: range) -> list[str]:
         ("consumer", 0),
         ("consumer", 6),
     ]
-    failures += [f"no seed led to {one}" for one in wanted if not seen[one]]
+    if len(seeds) > len(QUICK_SEEDS) or is_usual_seed():
+        failures += [f"no seed led to {one}" for one in wanted if not seen[one]]
     return failures
+
+
+def test_a_watch_whose_rest_is_too_short_for_the_clock_ends():
+    """The rounded time of its polls was 5e-14 ms short of the end."""
+    assert play(319_180_155)[0] == "suspended"
 
 
 def test_no_live_process_is_stopped_and_no_removal_of_one_ends_in_0():

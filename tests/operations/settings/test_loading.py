@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from kgm.model.errors import MissingFileError, UsageError
+from kgm.model.errors import MissingFileError, RefusedError, UsageError
 from kgm.operations.settings.loading import ClientSettings, Setting, load_settings
 from tests.kafka.secured import CANARY
 
@@ -115,3 +117,35 @@ def test_settings_are_a_mapping():
     settings = ClientSettings({"a": Setting(key="a", value=CANARY, origin="-X")})
     assert (len(settings), list(settings), settings["a"], settings.origin("a")) == (1, ["a"], CANARY, "-X")
     assert repr(settings) == "ClientSettings(['a'])"
+
+
+@pytest.mark.parametrize(("mode", "is_mine", "why"), [
+    (0o600, True, None), (0o644, True, None), (0o664, True, "its group may write it"), (0o602, True, "everyone may write it"),
+    (0o600, False, "owned by another user"),
+])  # fmt: skip
+@pytest.mark.parametrize("where", ["profile", "properties"])
+def test_a_command_from_a_file_that_others_write_is_not_run(home, tmp_path, mocker, where, mode, is_mine, why):
+    """Whoever may write it would run programs as the operator."""
+    if where == "profile":
+        path = home('[profiles.a]\n"kgm.oauthbearer.token.command" = "echo x"\n', mode)
+        options = {"profile": "a"}
+    else:
+        path = tmp_path / "c.properties"
+        path.write_text("kgm.oauthbearer.token.command=echo x\n")
+        path.chmod(mode)
+        options = {"properties_file": str(path)}
+    if not is_mine:
+        os.chown(path, os.geteuid(), -1)
+        real = os.stat
+
+        def foreign(name, **how):
+            found = list(real(name, **how))
+            found[4] = os.geteuid() + 1 if str(name) == str(path) else found[4]
+            return os.stat_result(found)
+
+        mocker.patch("kgm.text.input_files.os.stat", foreign)
+    if why is None:
+        load_settings(**options)
+        return
+    with pytest.raises(RefusedError, match=f"which command kgm runs .*, and .*{why}"):
+        load_settings(**options)

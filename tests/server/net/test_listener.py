@@ -223,20 +223,45 @@ def test_idle_connections_are_closed_and_waiting_ones_are_not(start):
         assert waiting.receive()[1].error_code == 0
 
 
-def test_more_connections_than_allowed_are_refused(start, warnings):
+def test_a_thousand_long_polls_lock_nobody_out(start, warnings):
+    """The one that has waited for longest makes way."""
     server = start(Limits(max_connections=3))
-    clients = [WireClient(server.port) for _ in range(3)]
-    for client in clients:
-        client.send(fetch(wait_ms=60_000))
-    until(lambda: server._server.driver.requests == 3, "the requests have not arrived", PATIENCE_S)
-    with WireClient(server.port) as refused:
-        assert refused.is_closed()
-    assert warnings == ["connection refused: there are 3 already"]
-    clients.pop().close()
-    until(lambda: server.connections == 2, "the place is not free", PATIENCE_S)
-    assert is_alive(server)
-    for client in clients:
-        client.close()
+    with contextlib.ExitStack() as opened:
+        clients = []
+        for number in range(3):
+            clients.append(opened.enter_context(WireClient(server.port)))
+            clients[-1].send(fetch(wait_ms=60_000))
+            until(lambda number=number: server._server.driver.requests == number + 1, "it has not arrived", PATIENCE_S)
+        assert is_alive(server)
+        assert clients[0].is_closed()
+        assert warnings == ["there are 3 connections: one that has waited for longest is closed"]
+        until(lambda: server.connections == 2, "the place is not free", PATIENCE_S)
+        for number in range(20):
+            last = opened.enter_context(WireClient(server.port))
+            last.ask(api_versions())
+            last.send(fetch(wait_ms=60_000))
+            until(lambda number=number: server._server.driver.requests == 6 + 3 * number, "it has not come", PATIENCE_S)
+            assert is_alive(server)
+        last.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            last.socket.recv(1)
+
+
+def test_what_all_clients_together_leave_unread_is_bounded(start, warnings):
+    server = start(Limits(queued_max_response_bytes=2 << 20))
+    driver = server._server.driver
+    with contextlib.ExitStack() as opened:
+        first = opened.enter_context(WireClient(server.port))
+        first.ask(produce(batch(size=900_000)))
+        for _ in range(8):
+            client = opened.enter_context(WireClient(server.port, receive_buffer=4096))
+            client.send(*[fetch(wait_ms=0)] * 8)  # more than the kernel takes
+        until(lambda: warnings, "nobody is closed", PATIENCE_S)
+        assert is_alive(server)
+        assert "does not read its responses" in warnings[0]
+        assert driver.unsent_bytes <= 2 << 20
+    until(lambda: server.connections == 0, "they are still there", PATIENCE_S)
+    assert driver.unsent_bytes == 0
 
 
 # -- hostile bytes
