@@ -45,7 +45,7 @@ def predicted_again(path):
     with path.open("rb") as file:
         for library, one in read_all(file):
             again = replace(one, prediction=simulate(one.before, one.plan_carried_out))
-            tell(library, again)
+            tell(again)
             yield library, again
 
 
@@ -58,7 +58,7 @@ def read_all(file):
 
 
 def played(arguments):
-    with broker_of("4.3.0") as kafka, LibraryMembers(kafka.bootstrap) as members:
+    with broker_of("4.3.0", logs_groups=True) as kafka, LibraryMembers(kafka.bootstrap) as members:
         kafka.create_topics({f"{name}-{count}": count for name in ("orders", "pay") for count in PARTITIONS})
         todo = [
             (name, some_scene(random.Random(f"{arguments.seed}/{name}/{number}"), name))
@@ -77,14 +77,22 @@ def played(arguments):
                 except (NotFormedError, KgmError) as error:
                     print(f"not played, {library}: {error}", flush=True)
                     continue
+                if outcome.misses:
+                    print(broker_says(kafka, outcome.before.group_id), flush=True)
                 if arguments.keep:
                     with arguments.keep.open("ab") as file:
                         pickle.dump((library, outcome), file)
-                tell(library, outcome)
+                tell(outcome)
                 yield library, outcome
 
 
-def tell(library, outcome):
+def broker_says(kafka, group_id):
+    """What the coordinator has logged of a group, the last of it."""
+    lines = (kafka.folder / "broker-1.log").read_text(errors="replace").splitlines()
+    return "\n".join([line[:300] for line in lines if f"{group_id} " in line][-14:])
+
+
+def tell(outcome):
     verdict = "held" if not outcome.misses else "EXACT AND WRONG" if outcome.prediction.exact else "outside"
     spans = " ".join(
         f"{name[:4]} {getattr(outcome, name)} of {least}-{most}"

@@ -54,7 +54,8 @@ class ClientTraits:
     defaults. client_ids: how default client ids begin. member_ids: forms of the ids of
     KIP-848, none if it has no such consumers. silent_leaders: assignors with which a static leader that restarts, and
     is told to keep the assignment, causes no rebalance. has_static_members: whether it knows group instance ids
-    (KIP-345). leaves_when_static: whether a static member that is closed leaves.
+    (KIP-345). leaves_when_static: whether a static member that is closed leaves. varying: assignors that give something
+    else from process to process where there are several topics.
     differences: what it does otherwise, for people."""
 
     name: str
@@ -68,6 +69,7 @@ class ClientTraits:
     silent_leaders: tuple[str, ...] = ()
     has_static_members: bool = True
     leaves_when_static: bool = False
+    varying: tuple[str, ...] = ()
     differences: tuple[str, ...] = ()
 
 
@@ -123,8 +125,10 @@ _TABLE: Final = (
     ClientTraits(
         name=SARAMA,
         subscriptions=(
-            SubscriptionForm(versions=(1,), assignors=STATELESS, user_data=(NULL,)),
-            SubscriptionForm(versions=(1,), assignors=STICKY_ONLY, user_data=(NULL, STICKY)),
+            # By the broker's version that it is told (Config.Version): 1 from 2.4 on, 2 from 3.2 on.
+            SubscriptionForm(versions=(0, 1, 2), assignors=STATELESS, user_data=(NULL,)),
+            SubscriptionForm(versions=(0, 1, 2), assignors=STICKY_ONLY, user_data=(NULL, STICKY)),
+            SubscriptionForm(versions=(1, 2), assignors=COOPERATIVE, user_data=(NULL,)),
         ),
         assignments=((0, NULL), (0, STICKY)),
         session_timeout_ms=10_000,
@@ -147,7 +151,9 @@ _TABLE: Final = (
         differences=(
             "its range assignor gives member i the partitions from i*P/M to (i+1)*P/M",
             "its roundrobin assignor begins again with each topic",
-            "it leaves 3 to 5 s after it was stopped, so that stop and return may share one rebalance",
+            "without records it leaves up to 10 s after it was stopped, and joins a rebalance as late, so that stop and "
+            "return may share one",
+            "a Java consumer that leads a group with it ends: it cannot read its subscription",
         ),
     ),
     ClientTraits(
@@ -160,7 +166,7 @@ _TABLE: Final = (
         protocols={"RoundRobinAssigner": "roundrobin"},
         has_static_members=False,
         differences=(
-            "it sends heartbeats between fetches only, up to 5 s late",
+            "it sends heartbeats between fetches only, up to 5 s late, and leaves as late",
             "its assignor gives the topics of the leader to all members",
         ),
     ),
@@ -175,6 +181,7 @@ _TABLE: Final = (
         leaves_when_static=True,
         differences=(
             "static members leave when they are closed: a restart is two rebalances",
+            "a Java consumer that leads a group with it ends: it cannot read its subscription",
             "its roundrobin takes members in the broker's order, and gives the topics of the leader to all of them",
         ),
     ),
@@ -206,6 +213,7 @@ _TABLE: Final = (
         rebalance_timeout_ms=10_000,
         client_ids=("aiokafka-",),
         silent_leaders=("range", "roundrobin"),
+        varying=("sticky",),
         differences=(
             "its assignors take static members by their member ids",
             "its sticky assignor depends on the order of topics in the subscriptions",

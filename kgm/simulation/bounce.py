@@ -144,7 +144,7 @@ def simulate(
             *((_ONE_DRAW,) if len(every) == 1 and not exact else ()),
         ),
         ranges=None if exact or has_one_draw else of_framework.widened(doubts.widened(ranges_of(drawn, extremes))),
-        stopped_partition_range_ms=doubts.widened_times(stopped_range_ms(drawn, extremes)),
+        stopped_partition_range_ms=stopped_range_ms(drawn, extremes),
         protocol=group.protocol.value,
     )
 

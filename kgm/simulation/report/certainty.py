@@ -6,33 +6,27 @@ from dataclasses import dataclass, replace
 
 from kgm.assignors import has_assignor
 from kgm.clients.table import CLIENTS, LIBRARIES
-from kgm.model.client_library import FRANZ_GO, KAFKA_GO, KAFKAJS, LIBRDKAFKA, PLAYED, ClientLibrary
+from kgm.model.client_library import FRANZ_GO, LIBRDKAFKA, PLAYED, ClientLibrary
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.draw import Draw
-from kgm.simulation.report.prediction import Range, Ranges, TimeRange
+from kgm.simulation.report.prediction import Ranges
 from kgm.simulation.report.self_check import unexplained
 from kgm.text.wording import many, some
 
-#: Those whose members stop and return within one rebalance, and stay without partitions for a longer time: kafka-go
-#: leaves some 3 to 5 s after it was stopped, and kafkajs sends heartbeats between fetches only.
-_SLOW = frozenset((KAFKA_GO, KAFKAJS))
-#: How many times longer than Java's members theirs were seen without partitions (kafka-go: 3 to 9 times).
-_SLOWER = 9
 _STATELESS = ("range", "roundrobin")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryDoubts:
-    """depends: whether the answer depends on a library that kgm does not play. misfit: why the assignor is not the one
-    that kgm knows; None if it is, or if nothing needs an assignment. is_slow, rejoins: what the libraries may do
-    otherwise. total: how many partitions may move; freed: how many must."""
+    """depends: whether the answer depends on a library that kgm does not surely know. misfit: why the assignor is not
+    the one that kgm knows; None if it is, or if nothing needs an assignment. rejoins: whether they may rebalance once
+    more. total: how many partitions may move; freed: how many must."""
 
     depends: bool = False
     misfit: str | None = None
     moves_are_open: bool = False
-    is_slow: bool = False
     rejoins: bool = False
     total: int = 0
     freed: int = 0
@@ -44,10 +38,7 @@ class LibraryDoubts:
 
     def widened(self, ranges: Ranges) -> Ranges:
         """The ranges with what is known of the libraries."""
-        generations, rebalances, stopped = ranges.generations, ranges.rebalances, ranges.stopped_partition_ms
-        if self.is_slow:
-            generations, rebalances = _from_half(generations), _from_half(rebalances)
-            stopped = replace(stopped, max=stopped.max * _SLOWER)
+        generations, rebalances = ranges.generations, ranges.rebalances
         if self.rejoins:
             generations = replace(generations, max=generations.max + 1)
             rebalances = replace(rebalances, max=rebalances.max + 1)
@@ -57,13 +48,8 @@ class LibraryDoubts:
             most = self.total * rebalances.max
             handovers = replace(handovers, min=min(handovers.min, self.freed), max=max(handovers.max, most))
         return replace(
-            ranges, generations=generations, rebalances=rebalances, moved_partitions=moved, handovers=handovers,
-            stopped_partition_ms=stopped,
-        )  # fmt: skip
-
-    def widened_times(self, stopped: TimeRange) -> TimeRange:
-        """The same for the time without a consumer."""
-        return replace(stopped, max=stopped.max * _SLOWER) if self.is_slow else stopped
+            ranges, generations=generations, rebalances=rebalances, moved_partitions=moved, handovers=handovers
+        )
 
 
 def library_doubts(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, draws: Sequence[Draw]) -> LibraryDoubts:
@@ -81,25 +67,39 @@ def library_doubts(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, dr
     knows_assignor = (
         group.unknown_assignor is None and misfit is None and not _assigns_otherwise(snapshot, group, unsure)
     )
-    libraries = {name for member in unsure for name in member.client.candidates}
     texts = [misfit] if misfit else []
     if group.unknown_assignor is not None and has_rebalances:
         texts.append(
             f"kgm does not know the assignor {group.unknown_assignor}: the numbers of rebalances hold for it, whether "
             "it is cooperative or not; who gets what, and so what moves, is not known (--assignor)"
         )
+    writer = snapshot.leader_library
+    disguised = is_classic and has_rebalances and _is_disguised(snapshot)
+    if disguised and writer is not None:
+        texts.append(
+            f"no member seems to be of the library that wrote the assignments ({writer.text}): one of "
+            "them may be of another library than its subscription looks like"
+        )
     if depends:
         texts += _caveats(unsure, group.assignor if is_classic else None)
     return LibraryDoubts(
-        depends=depends,
+        depends=depends or disguised,
         misfit=misfit,
         moves_are_open=is_classic and (has_rebalances or rejoins) and not knows_assignor,
-        is_slow=is_classic and depends and bool(libraries & _SLOW),
         rejoins=rejoins,
         total=sum(group.topics.values()),
         freed=_freed(group, plan),
         caveats=tuple(texts),
     )
+
+
+def _is_disguised(snapshot: GroupSnapshot) -> bool:
+    """Whether the assignments are what no member's library writes: a leader that has been replaced may have written
+    them, or a member only looks like another library."""
+    leader = snapshot.leader_library
+    clients = [member.client_library for member in snapshot.members if member.client_library is not None]
+    names = {name for client in clients for name in client.candidates}
+    return leader is not None and bool(leader.candidates and names) and not names & {*leader.candidates}
 
 
 def is_played(client: ClientLibrary) -> bool:
@@ -161,6 +161,8 @@ def _misfit(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan) -> str | 
 def _assigns_otherwise(snapshot: GroupSnapshot, group: StartingGroup, unsure: Sequence[StartingMember]) -> bool:
     """Whether kgm does not have the assignor of one of those that may lead the group."""
     names = {name for member in unsure for name in member.client.candidates or (None,)}
+    if len(group.topics) > 1 and any(group.assignor in CLIENTS[name].varying for name in names & CLIENTS.keys()):
+        return True
     if len(unsure) == len(group.members) and snapshot.leader_library is not None and snapshot.leader_library.name:
         names = {snapshot.leader_library.name}
     return any(name != LIBRDKAFKA and not has_assignor(name, group.assignor) for name in names)
@@ -192,7 +194,3 @@ def _caveats(unsure: Sequence[StartingMember], assignor: str | None) -> list[str
         how = f"played as Java consumers with {client.name}'s {assignor}" if own else "played as Java consumers"
         texts.append(f"{many(len(members), 'member')} use {client.name}, and are {how}: {who}{differs}")
     return texts
-
-
-def _from_half(counted: Range) -> Range:
-    return replace(counted, min=(counted.min + 1) // 2)
