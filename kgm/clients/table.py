@@ -151,8 +151,7 @@ _TABLE: Final = (
         differences=(
             "its range assignor gives member i the partitions from i*P/M to (i+1)*P/M",
             "its roundrobin assignor begins again with each topic",
-            "without records it leaves up to 10 s after it was stopped, and joins a rebalance as late, so that stop and "
-            "return may share one",
+            "without records it stops, and joins a rebalance, up to 10 s late: stop and return may share one",
             "a Java consumer that leads a group with it ends: it cannot read its subscription",
         ),
     ),

@@ -16,8 +16,11 @@ _BEFORE = """\
 
 The assignments of a classic group are computed by one of its members, the leader, and libraries differ: in what they
 send, in what their assignors of the same name give, and in what a static member does when it is closed. kgm plays the
-consumers of **Java** and **librdkafka** as they are. Members of other libraries are played as Java's, with the assignors
-of their own library; a prediction is exact only where the answer does not depend on how they behave.
+consumers of **Java** and **librdkafka** as they are. It plays those of the other libraries as far as it knows them, each
+with its own assignors; a prediction is exact only where the answer does not depend on how they behave.
+
+`python bench/scenes.py` draws scenes of all of them at random, and holds predictions against what a real broker and real
+clients then do.
 
 ## Which library a member runs on
 

@@ -105,7 +105,14 @@ _OTHERS = (
     # consumergroup.go and reader.go: the end of a generation waits for the readers of all partitions, each in a fetch of
     # up to MaxWait (10 s). Closed while idle, twelve processes left after 4 to 10 s.
     _like_java(
-        Library.KAFKA_GO, 1, 0, 0, 0, fetch_ms=10_000.0, joins_after_fetches=True, lost_ms=5_000.0,
+        Library.KAFKA_GO,
+        1,
+        0,
+        0,
+        0,
+        fetch_ms=10_000.0,
+        joins_after_fetches=True,
+        lost_ms=5_000.0,
         beats_while_syncing=False,
     ),
     # runner.js: heartbeats follow fetches of up to maxWaitTimeInMs (5 s). Closed while idle: left after 3 to 6 s.

@@ -191,6 +191,7 @@ def _caveats(unsure: Sequence[StartingMember], assignor: str | None) -> list[str
             continue
         differs = "".join(f"; {each}" for each in CLIENTS[client.name].differences) if client.name in CLIENTS else ""
         own = assignor is not None and has_assignor(client.name, assignor)
-        how = f"played as Java consumers with {client.name}'s {assignor}" if own else "played as Java consumers"
-        texts.append(f"{many(len(members), 'member')} use {client.name}, and are {how}: {who}{differs}")
+        how = "far as kgm knows it" if client.name in CLIENTS else "Java consumers"
+        with_it = f" with its {assignor}" if own else ""
+        texts.append(f"{many(len(members), 'member')} use {client.name}, played as {how}{with_it}: {who}{differs}")
     return texts

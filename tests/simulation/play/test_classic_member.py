@@ -379,8 +379,6 @@ def test_a_calm_member_heartbeats_only_to_save_its_session_and_hands_in_its_last
 def test_librdkafka_rounds_intervals_up_to_half_seconds():
     group = replace(starting_group_of(made_up(), WhatIf()))
     world = World(group, BrokerSettings(), "s", heartbeat_interval_ms=700)
-    periods = {
-        library: ScriptedClassicMember(world, group.members[0], PROFILES[library]).period_ms for library in BOTH
-    }
+    periods = {library: ScriptedClassicMember(world, group.members[0], PROFILES[library]).period_ms for library in BOTH}
     assert 700 <= periods[Library.JAVA] <= 711
     assert 1_000 <= periods[Library.LIBRDKAFKA] <= 1_011

@@ -69,7 +69,9 @@ class Scene:
         kinds = "static" if all(self.static) else "mixed" if any(self.static) else "dynamic"
         libraries = "+".join(dict.fromkeys(self.libraries))
         partitions = "+".join(str(count) for _, count in self.topics)
-        return f"{libraries} {kinds} {self.assignor} {len(self.static)}x{partitions}: {self.action} {self.restart_ms} ms"
+        return (
+            f"{libraries} {kinds} {self.assignor} {len(self.static)}x{partitions}: {self.action} {self.restart_ms} ms"
+        )
 
     @property
     def quiet_s(self) -> float:

@@ -39,8 +39,9 @@ def test_what_kgm_plays_stays_exact(library):
 def test_a_rebalance_of_another_library_is_never_exact_and_names_it(library):
     gone = played(of_library(library), scale_in=("member-1",))
     assert not gone.exact
-    own = f" with {library}'s range" if library in OWN_RANGE else ""
-    assert said(gone, f"use {library}, and are played as Java consumers{own}: member-1, member-2, member-3")
+    own = " with its range" if library in OWN_RANGE else ""
+    how = "Java consumers" if library == "mine" else f"far as kgm knows it{own}"
+    assert said(gone, f"{library}, played as {how}: member-1, member-2, member-3")
     # The partitions of the member that has gone move in any case.
     assert gone.ranges.moved_partitions.min >= 4
     assert gone.ranges.moved_partitions.max == (6 if library in OWN_RANGE else 12)
