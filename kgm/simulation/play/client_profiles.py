@@ -102,8 +102,8 @@ _OTHERS = (
     # consumer_group.go, with Config.Version 3.2 or newer: no JoinGroup 9, so that a static leader that returns is told
     # to follow.
     _like_java(Library.SARAMA, 8, 5, 4, 5),
-    # consumergroup.go and reader.go: the end of a generation waits for the readers of all partitions, each in a fetch of
-    # up to MaxWait (10 s). Closed while idle, twelve processes left after 4 to 10 s.
+    # consumergroup.go and reader.go: the end of a generation waits for the readers of all partitions, each of them in a
+    # fetch of up to MaxWait (10 s). Closed while idle, six processes left after 4 to 10 s.
     _like_java(
         Library.KAFKA_GO,
         1,
@@ -115,7 +115,7 @@ _OTHERS = (
         lost_ms=5_000.0,
         beats_while_syncing=False,
     ),
-    # runner.js: heartbeats follow fetches of up to maxWaitTimeInMs (5 s). Closed while idle: left after 3 to 6 s.
+    # runner.js: heartbeats follow fetches of up to maxWaitTimeInMs (5 s). Closed while idle, six left after 3 to 7 s.
     _like_java(Library.KAFKAJS, 5, 3, 3, 3, fetch_ms=5_000.0, beats_after_fetches=True),
     # consumer.js: static members leave too (`kgm.clients.table`).
     _like_java(Library.PLATFORMATIC, 9, 5, 4, 5),
