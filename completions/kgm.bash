@@ -181,11 +181,11 @@ _kgm() {
         --rebalance-timeout) _kgm_value '' "$cur"; return ;;
         --heartbeat-interval) _kgm_value '' "$cur"; return ;;
         --assignor) _kgm_value words "$cur" 'range roundrobin sticky cooperative-sticky consumer-uniform consumer-range'; return ;;
-        --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
         --as) _kgm_value '' "$cur"; return ;;
         --protocol) _kgm_value words "$cur" 'classic consumer'; return ;;
         --set) _kgm_value '' "$cur"; return ;;
         --kafka-version) _kgm_value '' "$cur"; return ;;
+        --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
         --fail-if-moves) _kgm_value '' "$cur"; return ;;
         --fail-if-rebalances) _kgm_value '' "$cur"; return ;;
         --report) _kgm_value 'file' "$cur"; return ;;
@@ -200,7 +200,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --retry-every --migrate --remove-first --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --library --as --protocol --set --kafka-version --compare --fail-if-moves --fail-if-rebalances --report --draws --budget --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --retry-every --migrate --remove-first --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --as --protocol --set --kafka-version --library --compare --fail-if-moves --fail-if-rebalances --report --draws --budget --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'drain')
@@ -239,17 +239,17 @@ _kgm() {
         -m|--member-ids) _kgm_value 'member-ids,' "$cur"; return ;;
         --match) _kgm_value '' "$cur"; return ;;
         --restart-time) _kgm_value '' "$cur"; return ;;
+        --stop) _kgm_value words "$cur" 'clean crash'; return ;;
+        --unit) _kgm_value words "$cur" 'auto member host instance'; return ;;
+        --session-timeout) _kgm_value '' "$cur"; return ;;
+        --heartbeat-interval) _kgm_value '' "$cur"; return ;;
         --restart-times) _kgm_value '' "$cur"; return ;;
         --history) _kgm_value 'folder' "$cur"; return ;;
-        --stop) _kgm_value words "$cur" 'clean crash'; return ;;
         --minimise|--minimize) _kgm_value '' "$cur"; return ;;
         --max-duration) _kgm_value '' "$cur"; return ;;
         --max-unavailable) _kgm_value '' "$cur"; return ;;
-        --unit) _kgm_value words "$cur" 'auto member host instance'; return ;;
         --keep-consuming) _kgm_value '' "$cur"; return ;;
         --pause) _kgm_value '' "$cur"; return ;;
-        --session-timeout) _kgm_value '' "$cur"; return ;;
-        --heartbeat-interval) _kgm_value '' "$cur"; return ;;
         --exec) _kgm_value '' "$cur"; return ;;
         --exec-stop) _kgm_value '' "$cur"; return ;;
         --budget) _kgm_value '' "$cur"; return ;;
@@ -264,7 +264,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match --all --restart-time --restart-times --history --stop --minimise --minimize --max-duration --max-unavailable --unit --keep-consuming --pause --session-timeout --heartbeat-interval --exec --exec-stop --assume-stopped --budget --library --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match --all --restart-time --stop --unit --session-timeout --heartbeat-interval --restart-times --history --minimise --minimize --max-duration --max-unavailable --keep-consuming --pause --exec --exec-stop --assume-stopped --budget --library --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'rollout')
@@ -311,7 +311,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell --allow-any-value -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --remove-first --scale-in --remove --assume-stopped --session-timeout --rebalance-timeout --heartbeat-interval --set --kafka-version --fail-if-moves --fail-if-rebalances --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run -y --yes --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell --allow-any-value -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --remove-first --scale-in --remove --session-timeout --rebalance-timeout --heartbeat-interval --set --kafka-version --assume-stopped --fail-if-moves --fail-if-rebalances --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run -y --yes --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'scale-in')
@@ -740,9 +740,9 @@ _kgm() {
         --host) _kgm_value '' "$cur"; return ;;
         --rack) _kgm_value '' "$cur"; return ;;
         --restart-time) _kgm_value '' "$cur"; return ;;
+        --set) _kgm_value '' "$cur"; return ;;
         --draws) _kgm_value '' "$cur"; return ;;
         --seed) _kgm_value '' "$cur"; return ;;
-        --set) _kgm_value '' "$cur"; return ;;
         --limit) _kgm_value '' "$cur"; return ;;
         --source) _kgm_value '' "$cur"; return ;;
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
@@ -761,7 +761,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --scenario --host --rack --restart-time --draws --seed --set --limit --source --store --out --since --until --broker-log --session-timeout --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --scenario --host --rack --restart-time --set --draws --seed --limit --source --store --out --since --until --broker-log --session-timeout --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'config')

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from kgm.cli import invocation
+from kgm.cli.options.group_names import named_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.notices import Notices
@@ -87,7 +88,7 @@ def remove_members(
     from kgm.text.durations import parse_duration
 
     request = RemovalRequest(
-        group_id=ids.group(group, group_option),
+        group_id=named_group(group, group_option, hint="kgm remove-members GROUP --instance-ids ID"),
         instance_ids=ids.listed(instance_ids, "--instance-ids"),
         member_ids=ids.listed(member_ids, "--member-ids"),
         identities=() if from_file is None else ids.read_ids(from_file),

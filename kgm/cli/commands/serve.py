@@ -9,9 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from kgm.cli.options.broker_settings import KafkaVersion, parse_settings, parse_version
+from kgm.cli.options.broker_settings import parse_settings
 from kgm.cli.options.listen_address import address_text, is_loopback, parse_listen
+from kgm.cli.options.plan_options import plan_option
 from kgm.cli.output.streams import write_stderr, write_stdout
+from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.model.errors import UsageError
 from kgm.text.sanitize import clean
 
@@ -49,7 +51,7 @@ def serve(
             "--set", metavar="BROKER.KEY=VALUE", help="Broker setting of Kafka, or one that only kgm has; repeatable."
         ),
     ] = None,
-    kafka_version: KafkaVersion = None,
+    kafka_version: Annotated[str | None, plan_option("kafka_version")] = None,
     data_dir: Annotated[
         str | None,
         typer.Option(
@@ -81,7 +83,7 @@ def serve(
     host, port = parse_listen(listen)
     topics = parse_topics(topic or ())
     overrides = parse_settings(settings or ())
-    version = parse_version(kafka_version)
+    version = None if kafka_version is None else BrokerVersion.parse(kafka_version)
 
     from kgm.server import ServerOptions, serve_forever, settings_from_overrides
 

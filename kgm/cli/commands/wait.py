@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgm.cli.options.group_names import named_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Column, Report, Table, cluster_json, emit
@@ -61,7 +62,7 @@ def wait(
     from kgm.operations.watch.timekeeper import SystemTimekeeper
     from kgm.operations.watch.wait import WaitLimits, wait_for
 
-    name = _name(group, group_option)
+    name = named_group(group, group_option, hint="kgm wait GROUP --for stable")
     wanted = [parse_condition(text) for text in conditions or ()]
     if not wanted:
         raise UsageError("no condition is given", hint=f"kgm wait {typed(name)} --for stable")
@@ -80,15 +81,6 @@ def wait(
     if result.error is not None:
         print_error(result.error)
         raise typer.Exit(result.error.exit_code)
-
-
-def _name(positional: str | None, option: str | None) -> str:
-    if positional is not None and option is not None and positional != option:
-        raise UsageError(f"two groups are given: {positional} and {option}")
-    name = positional if positional is not None else option
-    if not name:
-        raise UsageError("no group is given", hint="kgm wait GROUP --for stable")
-    return name
 
 
 def _emit(result: WaitResult, where: dict[str, str | None], options: RunOptions) -> None:

@@ -1,37 +1,13 @@
-"""`--set BROKER.KEY=VALUE` and `--kafka-version` of `serve` and `simulate-bounce`."""
+"""`--set BROKER.KEY=VALUE` of `serve`, `simulate-bounce` and others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
-
-import typer
 
 from kgm.model.errors import UsageError
 from kgm.text.braces import expand_list
 
-if TYPE_CHECKING:
-    from kgm.coordinator.contract.broker_version import BrokerVersion
-
 _PREFIX = "broker."
-
-KafkaVersion = Annotated[
-    str | None,
-    typer.Option(
-        "--kafka-version",
-        metavar="VERSION",
-        help="Behave as the brokers of this version: 2.8, 3.9, 3.9+new (with the new coordinator), 4.3.",
-    ),
-]
-
-
-def parse_version(text: str | None) -> BrokerVersion | None:
-    """None if no version is given. Raises UsageError for one that kgm does not know."""
-    if text is None:
-        return None
-    from kgm.coordinator.contract.broker_version import BrokerVersion
-
-    return BrokerVersion.parse(text)
 
 
 def parse_settings(items: Iterable[str]) -> dict[str, str]:

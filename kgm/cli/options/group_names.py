@@ -9,7 +9,7 @@ from kgm.model.errors import UsageError
 
 #: Parameters of commands that name groups, or select them.
 _NAMES = ("group", "groups", "group_option")
-_PATTERNS = ("match",)
+_PATTERNS = ("match", "patterns")
 
 
 def check_group_names(values: Mapping[str, Any]) -> None:
@@ -29,3 +29,18 @@ def check_group_name(text: str) -> None:
     if not text.strip():
         hint = "is a variable of the shell not set? A group whose id is blank is named by a pattern: --match '[ ]'"
         raise UsageError("the name of a group is empty", hint=hint)
+
+
+def maybe_group(group: str | None, option: str | None) -> str | None:
+    """The group that is named as an argument or by -g, if one is. Raises UsageError for two."""
+    if group is not None and option is not None and group != option:
+        raise UsageError(f"two groups are given: {group} and {option}")
+    return group if group is not None else option
+
+
+def named_group(group: str | None, option: str | None, *, hint: str) -> str:
+    """The group that is named as an argument or by -g. Raises UsageError unless there is one."""
+    named = maybe_group(group, option)
+    if named is None:
+        raise UsageError("no group is given", hint=hint)
+    return named

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import pathlib
 import re
 import shlex
@@ -17,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgm.cli.options.group_names import check_group_name, check_group_names
+from kgm.cli.options.group_names import named_group
 from kgm.cli.options.run_options import RunOptions
-from kgm.cli.options.shared_options import widened, with_signature
+from kgm.cli.options.shared_options import with_options
 from kgm.history.places.remote_path import Place, place
 from kgm.model.errors import RefusedError, UsageError
 from kgm.text.durations import parse_duration
@@ -191,34 +190,14 @@ class HistoryOptions:
 
 
 def history_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options; the command takes `options: HistoryOptions` by keyword."""
-    signature = widened(command, "options", {name: (annotation, None) for name, annotation in _OPTIONS.items()})
-
-    @functools.wraps(command)
-    def run(**values: Any) -> None:
-        taken = {name: values.pop(name) for name in _OPTIONS}
-        check_group_names(values)
-        command(**values, options=_checked(**taken))
-
-    return with_signature(run, signature)
+    """Add the options; the command takes one `HistoryOptions` by keyword."""
+    added = {name: (annotation, None) for name, annotation in _OPTIONS.items()}
+    return with_options(command, HistoryOptions, added, lambda taken: _checked(**taken))
 
 
 def one_group(group: str | None, option: str | None) -> str:
     """The group that is named. Raises UsageError."""
-    named = maybe_group(group, option)
-    if named is None:
-        raise UsageError("no group is given", hint="name one; `kgm history churn` lists the groups that rebalance most")
-    return named
-
-
-def maybe_group(group: str | None, option: str | None) -> str | None:
-    """The group that is named, if one is. Raises UsageError."""
-    for text in (group, option):
-        if text is not None:
-            check_group_name(text)
-    if group is not None and option is not None and group != option:
-        raise UsageError(f"two groups are given: {group} and {option}")
-    return group if group is not None else option
+    return named_group(group, option, hint="name one; `kgm history churn` lists the groups that rebalance most")
 
 
 def _checked(

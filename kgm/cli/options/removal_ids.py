@@ -7,17 +7,6 @@ import sys
 from kgm.model.errors import MissingFileError, UsageError
 
 
-def group(positional: str | None, option: str | None) -> str:
-    if positional is not None and option is not None and positional != option:
-        raise UsageError(
-            f"two groups are given, {positional} and {option}; kgm removes members from one group at a time"
-        )
-    group = positional if positional is not None else option
-    if group is None or not group.strip():
-        raise UsageError("no group is given", hint="kgm remove-members GROUP --instance-ids ID")
-    return group
-
-
 def listed(values: list[str] | None, option: str) -> tuple[str, ...]:
     from kgm.text.braces import expand_list
 

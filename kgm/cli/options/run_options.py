@@ -30,6 +30,12 @@ class RunOptions(OutputOptions):
     #: Where the options came from, by name.
     origins: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def given_timeout_ms(self) -> int | None:
+        """The time limit of a simulation: there is none without --timeout, because the same seed is to give the same
+        prediction everywhere."""
+        return self.timeout_ms if self.origins.get("timeout") == "flag" else None
+
     def bootstrap_for(self, *, reads_only: bool) -> str:
         """The bootstrap list. What is exported for other tools is good enough to read, not to change anything.
 

@@ -99,49 +99,51 @@ def takes_value(word: str) -> bool | None:
 
 def output_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the output options."""
-    return _with_options(command, _OUTPUT)
+    return _with_run_options(command, _OUTPUT)
 
 
 def output_options_with(output: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the output options, with this default of `-o`."""
-    return functools.partial(_with_options, added={**_OUTPUT, "output": (Output, output)})
+    return functools.partial(_with_run_options, added={**_OUTPUT, "output": (Output, output)})
 
 
 def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the cluster options and the output options."""
-    return _with_options(command, {**_CLUSTER, **_OUTPUT})
+    return _with_run_options(command, {**_CLUSTER, **_OUTPUT})
 
 
-def _with_options(command: Callable[..., None], added: Mapping[str, tuple[Any, Any]]) -> Callable[..., None]:
-    """The command with options in place of the parameter that is annotated `RunOptions`. added: {name: (annotation,
-    default)}."""
-    (taker,) = (name for name, each in command.__annotations__.items() if each in (RunOptions, "RunOptions"))
+def _with_run_options(command: Callable[..., None], added: Mapping[str, tuple[Any, Any]]) -> Callable[..., None]:
+    return with_options(command, RunOptions, added, lambda taken: run_options(taken, _sources(added)))
+
+
+def with_options(
+    command: Callable[..., None], kind: type, added: Mapping[str, tuple[Any, Any]],
+    checked: Callable[[dict[str, Any]], Any],
+) -> Callable[..., None]:  # fmt: skip
+    """The command with options in place of its parameter that is annotated with `kind`, which gets what `checked` makes
+    of their values. added: {name: (annotation, default)}."""
+    (taker,) = (name for name, each in command.__annotations__.items() if each in (kind, kind.__name__))
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
         taken = {name: values.pop(name) for name in added}
         check_group_names(values)
-        command(**values, **{taker: run_options(taken, _sources(added))})
+        command(**values, **{taker: checked(taken)})
 
-    return with_signature(run, widened(command, taker, added))
-
-
-def widened(command: Callable[..., None], taker: str, added: Mapping[str, tuple[Any, Any]]) -> inspect.Signature:
-    """The signature of a command, all by keyword, with {name: (annotation, default)} in place of `taker`."""
-    signature = inspect.signature(command, eval_str=True)
-    own = [each for name, each in signature.parameters.items() if name != taker]
-    more = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, (annotation, default) in added.items()
-    ]
-    return signature.replace(parameters=[each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *more)])
-
-
-def with_signature(command: Callable[..., None], signature: inspect.Signature) -> Callable[..., None]:
-    """The command, with the signature in both places where typer looks for it."""
-    command.__signature__ = signature  # type: ignore[attr-defined]
-    command.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
-    return command
+    parameters: list[inspect.Parameter] = []
+    for name, each in inspect.signature(command, eval_str=True).parameters.items():
+        parameters += (
+            [each.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+            if name != taker
+            else [
+                inspect.Parameter(one, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+                for one, (annotation, default) in added.items()
+            ]
+        )
+    # typer looks in both places
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
 
 
 def _sources(names: Iterable[str]) -> dict[str, str]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kgm.model.errors import MissingFileError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.model.snapshot_json import snapshot_from_json
+
+if TYPE_CHECKING:
+    from kgm.cli.options.run_options import RunOptions
+    from kgm.operations.bounce.group import BounceGroup
 
 _HINT = "kgm describe GROUP -o json > SNAPSHOT"
 
@@ -47,3 +51,23 @@ def _read_json(path: str) -> Any:
         raise UsageError(f"file {path} is not a snapshot: its JSON is nested too deeply", hint=_HINT) from None
     except ValueError as error:
         raise UsageError(f"file {path} is not JSON: {error}", hint=_HINT) from error
+
+
+def described_group(
+    group_id: str | None, from_file: str | None, library: str | None, common: RunOptions
+) -> tuple[BounceGroup, dict[str, str | None] | None]:  # fmt: skip
+    """A live group, or that of a file, with the client library that the operator names; and the `cluster` of the
+    envelope if it is live."""
+    from kgm.operations.bounce.group import live_group, of_library, recorded_group
+
+    if from_file is not None:
+        return of_library(recorded_group(read_snapshots(from_file), group_id, path=from_file), library), None
+    if group_id is None:
+        raise UsageError("no group is given", hint="name a group, or give --from-file SNAPSHOT")
+    from kgm.cli.output.failures import warn_of_unknown_offsets
+    from kgm.cli.output.report import cluster_json
+
+    with common.cluster(reads_only=True) as connected:
+        live = of_library(live_group(connected, group_id), library)
+        warn_of_unknown_offsets(connected)
+        return live, cluster_json(connected)

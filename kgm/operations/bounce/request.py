@@ -1,16 +1,21 @@
 """What an operator asks for, and the plan that this means for a group."""
 
+from __future__ import annotations
+
 import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 
 from kgm.model.assignment import count
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot
-from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.units import UnitKind, units_in, units_of_group, with_whole_units
 from kgm.simulation.plan.bounce_plan import MemberOrder, Plan, PlanOptions, WhatIf, with_versions_of, without
 from kgm.text.names import NaturalKey, in_order, natural
+
+if TYPE_CHECKING:
+    from kgm.operations.bounce.group import BounceGroup  # has a client, which a command line does not need yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,8 @@ import typer
 from kgm.cli.commands.history import following
 from kgm.cli.commands.history.damages import warn_of
 from kgm.cli.commands.history.following import Follow
-from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options, maybe_group
+from kgm.cli.options.group_names import maybe_group
+from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import cluster_json, rebalance_json, window_json

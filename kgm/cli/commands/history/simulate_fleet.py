@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgm.cli.commands.history.damages import warn_of
-from kgm.cli.options.broker_settings import parse_settings
-from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options, maybe_group
+from kgm.cli.options.group_names import maybe_group
+from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options
+from kgm.cli.options.plan_options import Draws, Seed, plan_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.options.words import split_words
 from kgm.cli.output.history.rows_json import cluster_json, cost_json, window_json
 from kgm.cli.output.history.words import short
 from kgm.cli.output.progress import progress
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import NotFoundError, UsageError
-from kgm.text.durations import parse_duration
+from kgm.operations.bounce.request import BounceRequest
 from kgm.text.wording import many, typed
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ _SCHEMA = "kgm.history-simulate-fleet/v1"
 
 @cluster_options
 @history_options
+@plan_options("restart_time_ms", "settings")
 def simulate_fleet(
     *,
     group: Group = None,
@@ -52,14 +55,9 @@ def simulate_fleet(
     rack: Annotated[
         list[str] | None, typer.Option("--rack", metavar="RACK", help="Drain: members in this rack; repeatable.")
     ] = None,
-    restart_time: Annotated[
-        str, typer.Option("--restart-time", metavar="DURATION", help="From a member's stop to its start.")
-    ] = "10s",
-    draws: Annotated[int, typer.Option("--draws", metavar="N", help="How often to simulate what is random.")] = 5,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same result.")] = 1,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="BROKER.KEY=VALUE", help="A broker setting; repeatable.")
-    ] = None,
+    request: BounceRequest,
+    draws: Draws = 5,
+    seed: Seed = 1,
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Only the N most expensive.")] = None,
     options: HistoryOptions,
     common: RunOptions,
@@ -81,11 +79,11 @@ def simulate_fleet(
     target = _target(host, rack)
     default = ("rolling",) if target is None else ("drain",)
     plan = FleetPlan(
-        scenarios=_words(scenario) or default,
-        restart_time_ms=parse_duration(restart_time, "--restart-time"),
+        scenarios=tuple(dict.fromkeys(split_words(scenario))) or default,
+        restart_time_ms=request.restart_time_ms,
         draws=draws,
         seed=seed,
-        settings=parse_settings(settings or ()),
+        settings=request.settings,
         target=target,
     )
     history = options.open(common)
@@ -128,10 +126,6 @@ def _require_members(target: DrainTarget, groups: Sequence[FinalGroup]) -> None:
         f"no member of {many(len(groups), 'group')} matches {unmatched or '--host and --rack together'}",
         hint="kgm history timeline GROUP shows the hosts of its members",
     )
-
-
-def _words(values: Sequence[str] | None) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(word.strip() for value in values or () for word in value.split(",") if word.strip()))
 
 
 def _costs(

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kgm.cli.commands.history.damages import warn_of
-from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options, maybe_group
+from kgm.cli.options.group_names import maybe_group
+from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import alarm_json, at, cluster_json, window_json

@@ -7,22 +7,31 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.options.plan_words import Draws, FromFile, Library, StopHow
+from kgm.cli.options.plan_options import (
+    Draws,
+    FromFile,
+    Library,
+    ReportFile,
+    Seed,
+    duration_of,
+    plan_option,
+    plan_options,
+)
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.model.errors import ConditionNotMet, UsageError
-from kgm.text.durations import parse_duration
+from kgm.operations.bounce.request import BounceRequest
 
 if TYPE_CHECKING:
     from kgm.operations.drain.fleet import DrainedFleet
     from kgm.operations.drain.forecast import Drain, DrainForecast, DrainGates
     from kgm.operations.drain.target import DrainTarget
-    from kgm.simulation.plan.bounce_plan import Stop
 
 Where = dict[str, str | None] | None
 
 
 @cluster_options
+@plan_options("stop")
 def drain(
     groups: Annotated[
         list[str] | None, typer.Argument(metavar="[GROUP]...", help="Only these groups; all by default.")
@@ -44,11 +53,8 @@ def drain(
         typer.Option("--match", metavar="GLOB", help="Members whose instance id (or member id) matches; repeatable."),
     ] = None,
     for_good: Annotated[bool, typer.Option("--for-good", help="They stay away (the default).")] = False,
-    restart_time: Annotated[
-        str | None,
-        typer.Option("--restart-time", metavar="DURATION", help="They start again, this long after their stop."),
-    ] = None,
-    stop: StopHow = "clean",
+    restart_time: Annotated[str | None, plan_option("restart_time_ms")] = None,
+    request: BounceRequest,
     session_timeout: Annotated[
         str | None,
         typer.Option("--session-timeout", metavar="DURATION", help="Of classic groups whose own cannot be read (45s)."),
@@ -67,13 +73,10 @@ def drain(
             help="Exit 8 if the partitions of a group may be stopped for longer, added up.",
         ),
     ] = None,
-    report_file: Annotated[
-        str | None,
-        typer.Option("--report", metavar="FILE.html", help="Also write a page for a change ticket; one HTML file."),
-    ] = None,
+    report_file: ReportFile = None,
     library: Library = None,
     draws: Draws = 20,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same forecast.")] = 1,
+    seed: Seed = 1,
     common: RunOptions,
 ) -> None:  # fmt: skip
     """Forecast what a drain of hosts does to every group: rebalances, handovers, time without a consumer.
@@ -102,10 +105,10 @@ def drain(
         identities=tuple(match or ()),
     )  # fmt: skip
     planned = Drain(
-        target=target, stop=_stop(stop), restart_time_ms=_duration(restart_time, "--restart-time"),
-        session_timeout_ms=_duration(session_timeout, "--session-timeout"),
+        target=target, stop=request.stop, restart_time_ms=duration_of(restart_time, "--restart-time"),
+        session_timeout_ms=duration_of(session_timeout, "--session-timeout"),
     )  # fmt: skip
-    gates = DrainGates(handovers=fail_if_moves, stopped_ms=_duration(fail_if_stopped, "--fail-if-stopped"))
+    gates = DrainGates(handovers=fail_if_moves, stopped_ms=duration_of(fail_if_stopped, "--fail-if-stopped"))
     names = list(dict.fromkeys([*(groups or ()), *(group or ())]))
     fleet, where = _fleet(target, names, from_file, common)
     fleet = replace(fleet, affected=tuple(of_library(one, library) for one in fleet.affected))
@@ -113,19 +116,6 @@ def drain(
         fleet, planned, gates, draws=draws, seed=seed, keeps_holdings=report_file is not None, common=common
     )
     _show(foreseen, where, report_file, common)
-
-
-def _stop(text: str) -> Stop:
-    from kgm.simulation.plan.bounce_plan import Stop
-
-    try:
-        return Stop(text)
-    except ValueError:
-        raise UsageError(f"--stop: {text!r} is not one of {', '.join(each.value for each in Stop)}") from None
-
-
-def _duration(text: str | None, option: str) -> int | None:
-    return None if text is None else parse_duration(text, option)
 
 
 def _fleet(
@@ -158,12 +148,10 @@ def _forecast(
     from kgm.operations.drain.forecast import forecast
     from kgm.simulation.draws.executor import ParallelDrawExecutor
 
-    # Without --timeout there is no limit: the same seed is to give the same forecast everywhere.
-    timeout_ms = common.timeout_ms if common.origins.get("timeout") == "flag" else None
     with progress(common, "simulating groups") as line, ParallelDrawExecutor() as executor:
         return forecast(
             fleet, planned, gates=gates, draws=draws, seed=seed, keeps_holdings=keeps_holdings,
-            timeout_ms=timeout_ms, on_group=line.count, executor=executor,
+            timeout_ms=common.given_timeout_ms, on_group=line.count, executor=executor,
         )  # fmt: skip
 
 

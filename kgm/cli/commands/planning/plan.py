@@ -11,57 +11,53 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgm.cli.invocation import cluster_words
-from kgm.cli.options.plan_words import (
+from kgm.cli.options.group_names import maybe_group
+from kgm.cli.options.plan_options import (
     Draws,
     FromFile,
     GroupOption,
-    HeartbeatInterval,
     Library,
-    RestartTime,
-    StopHow,
-    Unit,
-    member_ids_of,
-    unit_of,
+    Seed,
+    choice_of,
+    duration_of,
+    plan_options,
+    words_of,
 )
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.options.snapshots import described_group
 from kgm.model.errors import ConditionNotMet, UsageError
-from kgm.text.durations import parse_duration, typed_duration
+from kgm.operations.bounce.request import BounceRequest
+from kgm.text.durations import parse_duration
 from kgm.text.shell import shell_line
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
     from kgm.cli.output.plan_report import PlanOutput
     from kgm.operations.bounce.group import BounceGroup
-    from kgm.operations.bounce.request import BounceRequest
     from kgm.operations.plan.costs import Objective
     from kgm.operations.plan.search import FoundPlan, FoundPlans, PlanTask
     from kgm.operations.plan.session_advice import SessionAdvice
-    from kgm.simulation.plan.bounce_plan import Stop
-
-Where = dict[str, str | None] | None
 
 
 @cluster_options
+@plan_options(
+    "instance_ids",
+    "member_ids",
+    "patterns",
+    "everyone",
+    "restart_time_ms",
+    "stop",
+    "unit",
+    "session_timeout_ms",
+    "heartbeat_interval_ms",
+)
 def plan(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A live group, which is only read.")] = None,
     *,
     group_option: GroupOption = None,
     from_file: FromFile = None,
-    instance_ids: Annotated[
-        list[str] | None,
-        typer.Option("--instance-ids", "-i", metavar="ID[,ID...]", help="Members that restart, by group instance id."),
-    ] = None,
-    member_ids: Annotated[
-        list[str] | None,
-        typer.Option("--member-ids", "-m", metavar="ID[,ID...]", help="Members that restart, by member id."),
-    ] = None,
-    match: Annotated[
-        list[str] | None,
-        typer.Option("--match", metavar="GLOB", help="Members that restart: ids that match; repeatable."),
-    ] = None,
-    everyone: Annotated[bool, typer.Option("--all", help="All members restart (the default).")] = False,
-    restart_time: RestartTime = "10s",
+    request: BounceRequest,
     restart_times: Annotated[
         str | None,
         typer.Option(
@@ -75,7 +71,6 @@ def plan(
             "--history", metavar="DIR", help="As --restart-times, with the restarts of the group in a built history."
         ),
     ] = None,
-    stop: StopHow = "clean",
     minimise: Annotated[
         str,
         typer.Option(
@@ -90,7 +85,6 @@ def plan(
         int | None,
         typer.Option("--max-unavailable", metavar="N", help="The most processes that may be away at the same time."),
     ] = None,
-    unit: Unit = "auto",
     keep_consuming: Annotated[
         str | None,
         typer.Option("--keep-consuming", metavar="PERCENT", help="Partitions that must have a consumer at any time."),
@@ -99,10 +93,6 @@ def plan(
         list[str] | None,
         typer.Option("--pause", metavar="DURATION", help="Pauses between batches to try; repeatable (0s, 30s, 60s)."),
     ] = None,
-    session_timeout: Annotated[
-        str | None, typer.Option("--session-timeout", metavar="DURATION", help="Of the members, if it cannot be read.")
-    ] = None,
-    heartbeat_interval: HeartbeatInterval = None,
     command: Annotated[
         str, typer.Option("--exec", metavar="CMD", help="The command of the kgm rollout lines that are printed.")
     ] = "CMD",
@@ -117,10 +107,12 @@ def plan(
     ] = "30s",
     library: Library = None,
     draws: Draws = 20,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same plans.")] = 1,
+    seed: Seed = 1,
     common: RunOptions,
 ) -> None:  # fmt: skip
     """Search for the cheapest way to restart members: all together, or in batches of some size, order and pause.
+
+    All members restart, unless some are named.
 
     Each way is simulated as kgm simulate-bounce does it. Where a member stays in the group when it stops (static, or
     killed), each is also tried with --remove-first: its partitions then do not wait for its session to end. The plans
@@ -140,30 +132,22 @@ def plan(
     session timeout is shown with which the plan moves nothing in 99 of 100 runs, and for how long partitions are
     stopped with it if a member really dies."""
     from kgm.cli.output.plan_report import PlanOutput
-    from kgm.operations.bounce.request import BounceRequest
     from kgm.operations.plan.costs import PlanLimits
     from kgm.operations.plan.search import PlanTask
     from kgm.operations.plan.session_advice import restart_times_of
-    from kgm.simulation.plan.bounce_plan import WhatIf
 
     _refuse_low({"--draws": draws, "--max-unavailable": max_unavailable})
     objective, budget_ms = _objective(minimise), parse_duration(budget, "--budget")
-    longest_ms, percent, pauses_ms = _duration(max_duration, "--max-duration"), _percent(keep_consuming), _pauses(pause)
-    how, times_ms = _stop(stop), _restart_times(restart_times, history)
-    bounce_group, where = _group(_name(group, group_option, from_file), from_file, library, common)
+    longest_ms, percent = duration_of(max_duration, "--max-duration"), _percent(keep_consuming)
+    pauses_ms, times_ms = _pauses(pause), _restart_times(restart_times, history)
+    bounce_group, where = described_group(maybe_group(group, group_option), from_file, library, common)
     if history is not None:
         times_ms = restart_times_of(history, bounce_group.snapshot.group_id)
-    request = BounceRequest(
-        instance_ids=member_ids_of(instance_ids, "--instance-ids"),
-        member_ids=member_ids_of(member_ids, "--member-ids"),
-        patterns=tuple(match or ()),
-        everyone=everyone or not (instance_ids or member_ids or match),
-        restart_time_ms=max(times_ms, default=parse_duration(restart_time, "--restart-time")),
+    request = replace(
+        request,
+        everyone=request.everyone or not (request.instance_ids or request.member_ids or request.patterns),
+        restart_time_ms=max(times_ms, default=request.restart_time_ms),
         restart_times_ms=times_ms,
-        unit=unit_of(unit),
-        stop=how,
-        heartbeat_interval_ms=_duration(heartbeat_interval, "--heartbeat-interval"),
-        what_if=WhatIf(session_timeout_ms=_duration(session_timeout, "--session-timeout")),
     )
     task = PlanTask(
         group=bounce_group, request=request, objective=objective, max_unavailable=max_unavailable, pauses_ms=pauses_ms,
@@ -195,11 +179,8 @@ def _searched(task: PlanTask, budget_ms: int, draws: int, seed: int, common: Run
 
 
 def _time_limit(common: RunOptions) -> Callable[[], bool]:
-    """Without --timeout there is none: the same seed is to give the same plans everywhere."""
-    started_s = time.monotonic()
-    if common.origins.get("timeout") != "flag":
-        return lambda: False
-    return lambda: (time.monotonic() - started_s) * 1000 >= common.timeout_ms
+    started_s, limit_ms = time.monotonic(), common.given_timeout_ms
+    return lambda: limit_ms is not None and (time.monotonic() - started_s) * 1000 >= limit_ms
 
 
 def _advice(group: BounceGroup, found: FoundPlans, seed: int) -> SessionAdvice | None:
@@ -249,51 +230,7 @@ def _rollout(one: FoundPlan, found: FoundPlans, request: BounceRequest, commands
     """The command that carries a plan out."""
     group_id = found.group.group_id
     words = ["kgm", "rollout", *([f"--group={group_id}"] if group_id.startswith("-") else [group_id])]
-    words += ["--all"] if request.everyone else []
-    for option, ids in (("--instance-ids", request.instance_ids), ("--member-ids", request.member_ids)):
-        words += [f"{option}={','.join(ids)}"] if ids else []
-    words += [f"--match={pattern}" for pattern in request.patterns]
-    words += [*one.shape.words, "--restart-time", typed_duration(request.restart_time_ms)]
-    words += ["--unit", request.unit.value] if request.unit.value != "auto" else []
-    words += ["--stop", request.stop.value] if request.stop.value != "clean" else []
-    for option, value_ms in (
-        ("--session-timeout", request.what_if.session_timeout_ms),
-        ("--heartbeat-interval", request.heartbeat_interval_ms),
-    ):
-        words += [] if value_ms is None else [option, typed_duration(value_ms)]
-    return shell_line([*words, *commands, *cluster_words()])
-
-
-# -- the group
-
-
-def _name(group: str | None, option: str | None, from_file: str | None) -> str | None:
-    if group is not None and option is not None and group != option:
-        raise UsageError(f"two groups are given: {group} and {option}")
-    name = group if group is not None else option
-    if name is None and from_file is None:
-        raise UsageError("no group is given", hint="name a group, or give --from-file SNAPSHOT")
-    return name
-
-
-def _group(
-    group_id: str | None, from_file: str | None, library: str | None, common: RunOptions
-) -> tuple[BounceGroup, Where]:  # fmt: skip
-    """The group, and the `cluster` of the envelope if it is live."""
-    from kgm.operations.bounce.group import live_group, of_library, recorded_group
-
-    if from_file is not None:
-        from kgm.cli.options.snapshots import read_snapshots
-
-        return of_library(recorded_group(read_snapshots(from_file), group_id, path=from_file), library), None
-    assert group_id is not None
-    from kgm.cli.output.failures import warn_of_unknown_offsets
-    from kgm.cli.output.report import cluster_json
-
-    with common.cluster(reads_only=True) as connected:
-        live = of_library(live_group(connected, group_id), library)
-        warn_of_unknown_offsets(connected)
-        return live, cluster_json(connected)
+    return shell_line([*words, *words_of(request), *one.shape.words, *commands, *cluster_words()])
 
 
 # -- words into values
@@ -308,20 +245,7 @@ def _refuse_low(numbers: dict[str, int | None]) -> None:
 def _objective(text: str) -> Objective:
     from kgm.operations.plan.costs import Objective
 
-    try:
-        return Objective("handovers" if text == "moves" else text)
-    except ValueError:
-        known = ", ".join(each.value for each in Objective)
-        raise UsageError(f"--minimise: {text!r} is not one of {known}, moves") from None
-
-
-def _stop(text: str) -> Stop:
-    from kgm.simulation.plan.bounce_plan import Stop
-
-    try:
-        return Stop(text)
-    except ValueError:
-        raise UsageError(f"--stop: {text!r} is not one of {', '.join(each.value for each in Stop)}") from None
+    return choice_of(Objective, "handovers" if text == "moves" else text, "--minimise")
 
 
 def _percent(text: str | None) -> int | None:
@@ -332,10 +256,6 @@ def _percent(text: str | None) -> int | None:
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= 3 and int(digits) <= 100):
         raise UsageError(f"--keep-consuming: {text!r} is not a percentage", hint="--keep-consuming 90%")
     return int(digits)
-
-
-def _duration(text: str | None, option: str) -> int | None:
-    return None if text is None else parse_duration(text, option)
 
 
 def _pauses(texts: list[str] | None) -> tuple[int, ...]:

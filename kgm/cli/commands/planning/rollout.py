@@ -6,47 +6,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.options.broker_settings import KafkaVersion, parse_settings, parse_version
-from kgm.cli.options.plan_words import (
+from kgm.cli.options.group_names import named_group
+from kgm.cli.options.plan_options import (
+    STEP_OPTIONS,
     Draws,
-    Everyone,
     GroupOption,
-    HeartbeatInterval,
-    InstanceIds,
-    Match,
-    MaxUnavailable,
-    MemberIds,
-    Remove,
-    RestartTime,
-    RollingFlag,
-    ScaleIn,
     Seed,
-    StopHow,
-    Together,
-    Unit,
     choice_of,
     duration_of,
-    members_of,
-    rolling_of,
-    unit_of,
+    plan_options,
 )
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.model.errors import UsageError
+from kgm.operations.bounce.request import BounceRequest
 
 if TYPE_CHECKING:
-    from kgm.cli.options.plan_words import MembersOfPlan
-    from kgm.operations.bounce.request import BounceRequest
     from kgm.operations.kubernetes.pods import Kubectl
     from kgm.operations.rollout.session import ResumeChanges, RolloutCommands
     from kgm.operations.rollout.spec import RolloutLimits
-    from kgm.simulation.plan.bounce_plan import Rolling, WhatIf
 
 _SHORTEST_INTERVAL_MS = 100
 _RUN = "run "
 
 
 @cluster_options
+@plan_options(*STEP_OPTIONS)
 def rollout(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="The group.")] = None,
     *,
@@ -70,49 +55,11 @@ def rollout(
                      help="Fill in values with other characters than A-Z a-z 0-9 . _ : @ - too. Clients choose their "
                      "ids: only for commands that take their arguments as they are."),
     ] = False,
-    instance_ids: InstanceIds = None,
-    member_ids: MemberIds = None,
-    match: Match = None,
-    everyone: Everyone = False,
-    together: Together = False,
-    rolling: RollingFlag = False,
-    max_unavailable: MaxUnavailable = None,
-    unit: Unit = "auto",
-    pause: Annotated[
-        str | None, typer.Option("--pause", metavar="DURATION", help="Wait before the next batch (0s).")
-    ] = None,
-    order: Annotated[
-        str | None,
-        typer.Option(
-            "--order", metavar="ORDER", help="id | host | client-id | partitions | leader-last: who bounces first."
-        ),
-    ] = None,
-    restart_time: RestartTime = "10s",
-    stop: StopHow = "clean",
-    remove_first: Annotated[
-        bool,
-        typer.Option("--remove-first",
-                     help="Members that bounce are stopped, removed by one LeaveGroup for each batch, and started."),
-    ] = False,
-    scale_in: ScaleIn = None,
-    remove: Remove = None,
+    request: BounceRequest,
     assume_stopped: Annotated[
         bool, typer.Option("--assume-stopped", help="--exec-stop ends with 0 only if the process has stopped: remove "
                            "members that nothing else shows to be alive or stopped.")
     ] = False,
-    session_timeout: Annotated[
-        str | None,
-        typer.Option("--session-timeout", metavar="DURATION", help="Of the members, where kgm cannot read it."),
-    ] = None,
-    rebalance_timeout: Annotated[
-        str | None,
-        typer.Option("--rebalance-timeout", metavar="DURATION", help="Of the members, where kgm cannot read it."),
-    ] = None,
-    heartbeat_interval: HeartbeatInterval = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="BROKER.KEY=VALUE", help="A broker setting; repeatable.")
-    ] = None,
-    kafka_version: KafkaVersion = None,
     fail_if_moves: Annotated[
         int | None, typer.Option("--fail-if-moves", metavar="N", help="Refuse if there may be more than N handovers.")
     ] = None,
@@ -208,22 +155,13 @@ def rollout(
             accept_unseen=accept_unseen, assume_stopped=assume_stopped,
         )  # fmt: skip
         rollout_run.resume(resume, options, changes, has_audit=not no_audit, yes=yes)
-    group_id = _group_id(group, group_option)
+    group_id = named_group(group, group_option, hint="kgm rollout GROUP --all --exec CMD")
     limits = _limits(
         settle, step_timeout, command_timeout, interval, most_lag=max_lag, accept_unseen=accept_unseen
     )  # fmt: skip
-    members = members_of(instance_ids, member_ids, match, everyone=everyone, scale_in=scale_in, remove=remove)
-    batches = rolling_of(
-        members, rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause, order=order
-    )
-    request = _request(
-        members, batches, order=order, unit=unit, restart_time=restart_time, stop=stop, remove_first=remove_first,
-        what_if=_timeouts(session_timeout, rebalance_timeout), settings=settings, kafka_version=kafka_version,
-        heartbeat_interval=heartbeat_interval,
-    )  # fmt: skip
     cluster_of_pods = Kubectl.of(kubectl, namespace=namespace, selector=selector) if kubernetes else None
     commands = _commands(
-        command, stop_command, on_failure, None if remove_first else cluster_of_pods, is_shell=shell,
+        command, stop_command, on_failure, None if request.remove_first else cluster_of_pods, is_shell=shell,
         allows_any_value=allow_any_value,
     )  # fmt: skip
     rollout_run.start(
@@ -231,38 +169,6 @@ def rollout(
         cluster_of_pods=cluster_of_pods, journal=journal, dry_run=dry_run, yes=yes, has_audit=not no_audit,
         assume_stopped=assume_stopped, draws=draws, seed=seed, printer=RolloutPrinter(options, group_id),
     )  # fmt: skip
-
-
-def _group_id(group: str | None, option: str | None) -> str:
-    if group is not None and option is not None and group != option:
-        raise UsageError(f"two groups are given: {group} and {option}")
-    group_id = group if group is not None else option
-    if group_id is None or not group_id.strip():
-        raise UsageError("no group is given", hint="kgm rollout GROUP --all --exec CMD")
-    return group_id
-
-
-def _request(
-    members: MembersOfPlan, rolling: Rolling | None, *, order: str | None, unit: str, restart_time: str,
-    stop: str, remove_first: bool, what_if: WhatIf, settings: list[str] | None, kafka_version: str | None,
-    heartbeat_interval: str | None,
-) -> BounceRequest:  # fmt: skip
-    from kgm.operations.bounce.request import BounceRequest
-    from kgm.simulation.plan.bounce_plan import MemberOrder, Stop
-
-    return BounceRequest(
-        **members,
-        remove_first=remove_first,
-        rolling=rolling,
-        order=choice_of(MemberOrder, order, "--order") or MemberOrder.NAMED,
-        unit=unit_of(unit),
-        restart_time_ms=duration_of(restart_time, "--restart-time") or 0,
-        stop=choice_of(Stop, stop, "--stop") or Stop.CLEAN,
-        what_if=what_if,
-        settings=parse_settings(settings or ()),
-        kafka_version=parse_version(kafka_version),
-        heartbeat_interval_ms=duration_of(heartbeat_interval, "--heartbeat-interval"),
-    )
 
 
 def _changes(
@@ -298,15 +204,6 @@ def _limits(
         interval_ms=max(duration_of(interval, "--interval") or 0, _SHORTEST_INTERVAL_MS),
         most_lag=most_lag,
         accept_unseen=accept_unseen,
-    )
-
-
-def _timeouts(session_timeout: str | None, rebalance_timeout: str | None) -> WhatIf:
-    from kgm.simulation.plan.bounce_plan import WhatIf
-
-    return WhatIf(
-        session_timeout_ms=duration_of(session_timeout, "--session-timeout"),
-        rebalance_timeout_ms=duration_of(rebalance_timeout, "--rebalance-timeout"),
     )
 
 
@@ -366,7 +263,7 @@ def _commands(
         command=command,
         stop_command=stop_command,
         is_shell=is_shell,
-        on_failure=choice_of(OnFailure, on_failure, "--on-failure") or OnFailure.PAUSE,
+        on_failure=choice_of(OnFailure, on_failure, "--on-failure"),
         failure_command=failure_command,
         allows_any_value=allows_any_value,
     )

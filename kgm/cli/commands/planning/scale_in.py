@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.options.plan_words import Draws, GroupOption, Seed
+from kgm.cli.options.group_names import named_group
+from kgm.cli.options.plan_options import Draws, GroupOption, Seed
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
@@ -73,12 +74,10 @@ def scale_in(
     from kgm.operations.kubernetes.pods import Kubectl
     from kgm.operations.scale_in.scale_in import plan_scale_in
 
-    if group is not None and group_option is not None and group != group_option:
-        raise UsageError(f"two groups are given: {group} and {group_option}")
-    group_id = group if group is not None else group_option
-    if group_id is None or to is None:
-        missing = "no group is given" if group_id is None else "--to is missing: how many replicas stay"
-        raise UsageError(missing, hint="kgm scale-in GROUP --to 6")
+    usage = "kgm scale-in GROUP --to 6"
+    group_id = named_group(group, group_option, hint=usage)
+    if to is None:
+        raise UsageError("--to is missing: how many replicas stay", hint=usage)
     command = Kubectl.of(kubectl, namespace=namespace, selector=selector)
     with options.cluster(reads_only=True) as connected:
         live = live_group(connected, group_id)

@@ -1,0 +1,258 @@
+"""The parameters of a planned bounce on the command line, the same in every command that takes them.
+
+A field of `BounceRequest` says what a parameter is, its type and its default. Its row in `PLAN_OPTIONS` says how it is
+typed. `@plan_options` adds the options to a command, which gets one `BounceRequest`."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Annotated, Any, Final, TypeVar
+
+import typer
+
+from kgm.cli.options.broker_settings import parse_settings
+from kgm.cli.options.shared_options import with_options
+from kgm.coordinator.contract.broker_version import BrokerVersion
+from kgm.model.errors import UsageError
+from kgm.operations.bounce.request import BounceRequest
+from kgm.operations.bounce.units import UnitKind
+from kgm.simulation.plan.bounce_plan import GroupProtocol, MemberOrder, Membership, Rolling, Stop, WhatIf
+from kgm.text.braces import as_list, expand_list
+from kgm.text.durations import parse_duration, typed_duration
+
+E = TypeVar("E", bound=enum.Enum)
+
+
+def member_ids_of(texts: Iterable[str], option: str) -> tuple[str, ...]:
+    """Ids in the order given, each once. Raises UsageError."""
+    return tuple(dict.fromkeys(name for text in texts for name in expand_list(text, option)))
+
+
+def choice_of(kind: type[E], text: str, option: str) -> E:
+    """Raises UsageError."""
+    try:
+        return kind(text)
+    except ValueError:
+        raise UsageError(f"{option}: {text!r} is not one of {', '.join(each.value for each in kind)}") from None
+
+
+def duration_of(text: str | None, option: str) -> int | None:
+    return None if text is None else parse_duration(text, option)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How values of one type are typed. annotation: what typer takes. read: raises UsageError that names the option.
+    show: the inverse of `read`, one word for each time that the option is given."""
+
+    metavar: str | None
+    annotation: Any
+    read: Callable[[Any, str], Any] = lambda given, _: given
+    show: Callable[[Any], list[str]] = lambda value: [str(value)]
+
+
+def _choice(kind: type[enum.Enum], metavar: str) -> _Kind:
+    return _Kind(metavar, str, lambda text, option: choice_of(kind, text, option), lambda value: [value.value])
+
+
+_FLAG: Final = _Kind(None, bool)
+_COUNT: Final = _Kind("N", int)
+_NAME: Final = _Kind("NAME", str)
+_IDS: Final = _Kind("ID[,ID...]", list[str], member_ids_of, lambda ids: [as_list(ids)])
+_GLOBS: Final = _Kind("GLOB", list[str], lambda globs, _: tuple(globs), list)
+_DURATION: Final = _Kind("DURATION", str, parse_duration, lambda ms: [typed_duration(ms)])
+_SETTINGS: Final = _Kind(
+    "BROKER.KEY=VALUE", list[str], lambda items, _: parse_settings(items),
+    lambda settings: [f"{key}={value}" for key, value in settings.items()],
+)  # fmt: skip
+_VERSION: Final = _Kind("VERSION", str, lambda text, _: BrokerVersion.parse(text))
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOption:
+    """names: the long one first. has_default: whether its default is that of the field; otherwise what happens without
+    the option depends on others."""
+
+    kind: _Kind
+    names: tuple[str, ...]
+    help: str
+    has_default: bool = True
+
+
+def _row(kind: _Kind, *names: str, help: str, has_default: bool = True) -> PlanOption:  # noqa: A002  (as typer has it)
+    return PlanOption(kind, names, help, has_default)
+
+
+#: By field of `BounceRequest`, `WhatIf` or `Rolling`; `together` and `rolling` say whether there is a `Rolling`.
+PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
+    "instance_ids": _row(_IDS, "--instance-ids", "-i", help="Members that bounce, by group instance id."),
+    "member_ids": _row(_IDS, "--member-ids", "-m", help="Members that bounce, by member id."),
+    "patterns": _row(_GLOBS, "--match", help="Members that bounce: ids that match; repeatable."),
+    "everyone": _row(_FLAG, "--all", help="All members bounce."),
+    "together": _row(_FLAG, "--together", help="All at once."),
+    "rolling": _row(_FLAG, "--rolling", help="In batches, one after another (the default)."),
+    "max_unavailable": _row(_COUNT, "--max-unavailable", help="Processes in a batch (1).", has_default=False),
+    "unit": _row(
+        _choice(UnitKind, "WHAT"), "--unit",
+        help="auto | member | host | instance: which members are one process and restart together. auto: the threads "
+        "of Kafka Streams; instance: ids that differ in the number at their end only.",
+    ),
+    "pause_ms": _row(
+        _DURATION, "--pause", help="Wait before the next batch, once the group is stable again (0s).",
+        has_default=False,
+    ),
+    "order": _row(
+        _choice(MemberOrder, "ORDER"), "--order", has_default=False,
+        help="id | host | client-id | partitions | leader-last: who bounces first. Default: ids as named; --all and"
+        " --match by id, which is random for dynamic members.",
+    ),
+    "restart_time_ms": _row(_DURATION, "--restart-time", help="Time from the stop of a member to its start."),
+    "stop": _row(_choice(Stop, "HOW"), "--stop", help="clean | crash: how members stop."),
+    "retry_every_ms": _row(
+        _DURATION, "--retry-every", help="Time until a process that a consumer group has refused is started again "
+        "(never).",
+    ),
+    "migrate": _row(_FLAG, "--migrate", help="Members of a classic group return with the consumer protocol."),
+    "remove_first": _row(
+        _FLAG, "--remove-first",
+        help="Members that bounce are removed by one LeaveGroup request for each batch once they have stopped.",
+    ),
+    "scale_in": _row(_IDS, "--scale-in", help="Members that stop and stay away."),
+    "scale_out": _row(_COUNT, "--scale-out", help="How many new members join."),
+    "scale_out_every_ms": _row(_DURATION, "--scale-out-every", help="Time from one new member to the next (0s)."),
+    "target_size": _row(
+        _COUNT, "--target-size",
+        help="Also: what if new members waited until there are N, and others were spares. Not in Apache Kafka.",
+    ),
+    "pre_registered": _row(
+        _IDS, "--pre-registered", help="Also: what if these instance ids waited for each other. Not in Apache Kafka."
+    ),
+    "remove": _row(_IDS, "--remove", help="Members that stop and are then removed by one LeaveGroup request."),
+    "session_timeout_ms": _row(
+        _DURATION, "--session-timeout", help="Session timeout of the members, in place of the one that kgm reads."
+    ),
+    "rebalance_timeout_ms": _row(
+        _DURATION, "--rebalance-timeout", help="Rebalance timeout of the members, in place of the one that kgm reads."
+    ),
+    "heartbeat_interval_ms": _row(
+        _DURATION, "--heartbeat-interval", help="Heartbeat interval of the clients; mostly 3s."
+    ),
+    "assignor": _row(_NAME, "--assignor", help="What if the group used this assignor."),
+    "membership": _row(_choice(Membership, "KIND"), "--as", help="What if all members were static | dynamic."),
+    "protocol": _row(
+        _choice(GroupProtocol, "KIND"), "--protocol", help="What if the group used classic | consumer."
+    ),
+    "settings": _row(_SETTINGS, "--set", help="A broker setting; repeatable."),
+    "kafka_version": _row(
+        _VERSION, "--kafka-version",
+        help="Behave as the brokers of this version: 2.8, 3.9, 3.9+new (with the new coordinator), 4.3.",
+    ),
+}  # fmt: skip
+#: The options of a bounce that can be carried out, without what-ifs.
+STEP_OPTIONS: Final = (
+    "instance_ids", "member_ids", "patterns", "everyone", "together", "rolling", "max_unavailable", "unit", "pause_ms",
+    "order", "restart_time_ms", "stop", "remove_first", "scale_in", "remove", "session_timeout_ms",
+    "rebalance_timeout_ms", "heartbeat_interval_ms", "settings", "kafka_version",
+)  # fmt: skip
+_DEFAULTS: Final = {
+    each.name: each.default_factory() if each.default_factory is not MISSING else each.default
+    for kind in (Rolling, WhatIf, BounceRequest)
+    for each in fields(kind)
+}
+
+# -- options that mean the same in several commands, but are no parameters of a bounce
+
+GroupOption = Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")]
+FromFile = Annotated[
+    str | None, typer.Option("--from-file", metavar="SNAPSHOT", help="Output of `kgm describe -o json`; - is stdin.")
+]
+Library = Annotated[
+    str | None,
+    typer.Option(
+        "--library", metavar="NAME", help="The client library of all members, where you know it better than kgm does."
+    ),
+]
+Draws = Annotated[
+    int,
+    typer.Option(
+        "--draws", metavar="N", help="How often to simulate what is left to chance; draws of what is rare come on top."
+    ),
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same prediction.")]
+ReportFile = Annotated[
+    str | None,
+    typer.Option("--report", metavar="FILE.html", help="Also write a page for a change ticket; one HTML file."),
+]
+
+
+def plan_option(name: str) -> Any:
+    """The option of one parameter, for a command that does something of its own with the word or with its default."""
+    row = PLAN_OPTIONS[name]
+    return typer.Option(*row.names, metavar=row.kind.metavar, help=row.help)
+
+
+def plan_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the options of these parameters; the command takes a `BounceRequest` by keyword."""
+    added = {name: (_annotation(name), _default(name)) for name in names}
+    return lambda command: with_options(command, BounceRequest, added, request_of)
+
+
+def _annotation(name: str) -> Any:
+    annotation = PLAN_OPTIONS[name].kind.annotation
+    is_optional = annotation is not bool and _default(name) is None
+    return Annotated[annotation | None if is_optional else annotation, plan_option(name)]
+
+
+def _default(name: str) -> Any:
+    """What typer shows as the default, and the command gets without the option."""
+    row = PLAN_OPTIONS[name]
+    if row.kind is _FLAG:
+        return False
+    value = _DEFAULTS[name]
+    return row.kind.show(value)[0] if row.has_default and value is not None and value not in ((), {}) else None
+
+
+def request_of(words: Mapping[str, Any]) -> BounceRequest:
+    """What words mean; `words` by parameter, as typer has read them. Batches of one process, one after another, unless
+    the operator says otherwise or nobody bounces; a command without `together` has its own say about batches.
+
+    Raises UsageError for a word that is not valid, and for words that exclude each other."""
+    given = {
+        name: PLAN_OPTIONS[name].kind.read(word, PLAN_OPTIONS[name].names[0])
+        for name, word in words.items()
+        if word is not None
+    }
+    is_rolling, is_together = given.pop("rolling", False), given.pop("together", False)
+    if is_rolling and is_together:
+        raise UsageError("--rolling and --together exclude each other")
+    bounces = any(given.get(name) for name in ("everyone", "instance_ids", "member_ids", "patterns"))
+    batches, what_if = _taken(given, Rolling), _taken(given, WhatIf)
+    is_ordered = bool(batches) or "order" in given
+    if is_together and is_ordered:
+        raise UsageError("--max-unavailable, --pause and --order exclude --together")
+    is_rolling = "together" in words and not is_together and (is_rolling or is_ordered or bounces)
+    return BounceRequest(**given, rolling=Rolling(**batches) if is_rolling else None, what_if=WhatIf(**what_if))
+
+
+def _taken(given: dict[str, Any], kind: type[Rolling | WhatIf]) -> dict[str, Any]:
+    return {each.name: given.pop(each.name) for each in fields(kind) if each.name in given}
+
+
+def words_of(request: BounceRequest) -> list[str]:
+    """The options that mean this request, of a command that takes them. Batches are told apart: `PlanShape.words`."""
+    words: list[str] = []
+    for name, row in PLAN_OPTIONS.items():
+        if name in ("rolling", "together", "max_unavailable", "pause_ms", "order"):
+            continue
+        value = getattr(request, name) if hasattr(request, name) else getattr(request.what_if, name)
+        if value == _DEFAULTS[name]:
+            continue
+        option = row.names[0]
+        if row.kind is _FLAG:
+            words.append(option)
+            continue
+        for word in row.kind.show(value):
+            words += [f"{option}={word}"] if word.startswith("-") else [option, word]
+    return words
