@@ -55,7 +55,8 @@ class ClientTraits:
     KIP-848, none if it has no such consumers. silent_leaders: assignors with which a static leader that restarts, and
     is told to keep the assignment, causes no rebalance. has_static_members: whether it knows group instance ids
     (KIP-345). leaves_when_static: whether a static member that is closed leaves. varying: assignors that give something
-    else from process to process where there are several topics.
+    else from process to process where there are several topics. more_rounds: how many rounds more than with Java's a
+    rebalance with an assignor was seen to take, at most.
     differences: what it does otherwise, for people."""
 
     name: str
@@ -70,6 +71,7 @@ class ClientTraits:
     has_static_members: bool = True
     leaves_when_static: bool = False
     varying: tuple[str, ...] = ()
+    more_rounds: Mapping[str, int] = field(default_factory=dict)
     differences: tuple[str, ...] = ()
 
 
@@ -152,7 +154,7 @@ _TABLE: Final = (
             "its range assignor gives member i the partitions from i*P/M to (i+1)*P/M",
             "its roundrobin assignor begins again with each topic",
             "without records it stops, and joins a rebalance, up to 10 s late: stop and return may share one",
-            "a Java consumer that leads a group with it ends: it cannot read its subscription",
+            "a Java or kafka-python consumer that leads a group with it ends: it cannot read its subscription",
         ),
     ),
     ClientTraits(
@@ -180,7 +182,7 @@ _TABLE: Final = (
         leaves_when_static=True,
         differences=(
             "static members leave when they are closed: a restart is two rebalances",
-            "a Java consumer that leads a group with it ends: it cannot read its subscription",
+            "a Java or kafka-python consumer that leads a group with it ends: it cannot read its subscription",
             "its roundrobin takes members in the broker's order, and gives the topics of the leader to all of them",
         ),
     ),
@@ -195,7 +197,9 @@ _TABLE: Final = (
         session_timeout_ms=45_000,
         rebalance_timeout_ms=300_000,
         client_ids=("kafka-python-",),
+        more_rounds={"cooperative-sticky": 2},
         differences=(
+            "its cooperative assignor may take two rounds more than Java's",
             "its roundrobin assignor fails where subscriptions differ, so that nothing is assigned",
             "range and roundrobin leave members out where static and dynamic ones are listed in turn",
         ),

@@ -21,13 +21,13 @@ _STATELESS = ("range", "roundrobin")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryDoubts:
     """depends: whether the answer depends on a library that kgm does not surely know. misfit: why the assignor is not
-    the one that kgm knows; None if it is, or if nothing needs an assignment. rejoins: whether they may rebalance once
-    more. total: how many partitions may move; freed: how many must."""
+    the one that kgm knows; None if it is, or if nothing needs an assignment. rejoins: how many rounds more
+    they may take. total: how many partitions may move; freed: how many must."""
 
     depends: bool = False
     misfit: str | None = None
     moves_are_open: bool = False
-    rejoins: bool = False
+    rejoins: int = 0
     total: int = 0
     freed: int = 0
     caveats: tuple[str, ...] = ()
@@ -40,8 +40,8 @@ class LibraryDoubts:
         """The ranges with what is known of the libraries."""
         generations, rebalances = ranges.generations, ranges.rebalances
         if self.rejoins:
-            generations = replace(generations, max=generations.max + 1)
-            rebalances = replace(rebalances, max=rebalances.max + 1)
+            generations = replace(generations, max=generations.max + self.rejoins)
+            rebalances = replace(rebalances, max=rebalances.max + self.rejoins)
         moved, handovers = ranges.moved_partitions, ranges.handovers
         if self.moves_are_open and rebalances.max:
             moved = replace(moved, min=min(moved.min, self.freed), max=max(moved.max, self.total))
@@ -62,7 +62,7 @@ def library_doubts(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, dr
         depends = bool(unsure) and not _is_settled(snapshot, group, plan, named, has_rebalances=has_rebalances)
     else:
         depends = plan.stop is Stop.CLEAN and any(_closes_otherwise(member, plan) for member in named)
-    rejoins = is_classic and depends and group.assignor not in _STATELESS and _may_rejoin(named)
+    rejoins = _more_rounds(group, unsure, named, has_rebalances=has_rebalances) if is_classic and depends else 0
     misfit = _misfit(snapshot, group, plan) if has_rebalances or rejoins else None
     knows_assignor = (
         group.unknown_assignor is None and misfit is None and not _assigns_otherwise(snapshot, group, unsure)
@@ -85,7 +85,7 @@ def library_doubts(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, dr
     return LibraryDoubts(
         depends=depends or disguised,
         misfit=misfit,
-        moves_are_open=is_classic and (has_rebalances or rejoins) and not knows_assignor,
+        moves_are_open=is_classic and (has_rebalances or rejoins > 0) and not knows_assignor,
         rejoins=rejoins,
         total=sum(group.topics.values()),
         freed=_freed(group, plan),
@@ -147,9 +147,15 @@ def _restarts_silently(member: StartingMember, group: StartingGroup, plan: Plan,
     return is_follower or (bool(traits) and all(group.assignor in one.silent_leaders for one in traits))
 
 
-def _may_rejoin(named: Sequence[StartingMember]) -> bool:
-    """Whether a static leader may compute the assignment again when it returns, and rejoin."""
-    return any(member.group_instance_id is not None and FRANZ_GO in member.client.candidates for member in named)
+def _more_rounds(
+    group: StartingGroup, unsure: Sequence[StartingMember], named: Sequence[StartingMember], *, has_rebalances: bool
+) -> int:
+    """How many rounds more than Java's these libraries may take: where a static leader of franz-go returns, it may
+    compute the assignment again, and rejoin."""
+    names = {name for member in unsure for name in member.client.candidates if name in CLIENTS}
+    seen = [CLIENTS[name].more_rounds.get(group.assignor, 0) for name in names] if has_rebalances else []
+    returns = any(member.group_instance_id is not None and FRANZ_GO in member.client.candidates for member in named)
+    return max([*seen, 1 if returns and group.assignor not in _STATELESS else 0])
 
 
 def _misfit(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan) -> str | None:

@@ -42,8 +42,7 @@ _NEVER_STATIC: Final = ("kafka-go", "kafkajs")
 _SLOW: Final = ("kafka-go", "kafkajs")
 ACTIONS: Final = ("one", "leader", "rolling", "two", "late", "quick crash", "out", "in", "remove")
 PARTITIONS: Final = (5, 12, 13)
-SESSION_MS, HEARTBEAT_MS, REBALANCE_MS = 6_000, 1_000, 20_000
-_LATE_MS = 9_000
+HEARTBEAT_MS, REBALANCE_MS = 1_000, 20_000
 _PATIENCE_S = 90.0
 _LOOK_S = 0.3
 COUNTS: Final = ("generations", "rebalances", "moved_partitions")
@@ -74,6 +73,11 @@ class Scene:
         )
 
     @property
+    def session_ms(self) -> int:
+        """Longer than the longest fetch of the slow ones, which send no heartbeats meanwhile."""
+        return 15_000 if any(name in _SLOW for name in self.libraries) else 6_000
+
+    @property
     def quiet_s(self) -> float:
         """How long nothing changes in a group at rest."""
         return 8.0 if any(name in _SLOW for name in self.libraries) else 2.5
@@ -84,24 +88,25 @@ def some_scene(chance: random.Random, library: str) -> Scene:
     assignor = chance.choice(ASSIGNORS[library])
     number = chance.randint(2, 4)
     libraries = [library] * number
-    # Java leaders cannot read the subscriptions of kafka-go and platformatic, and end.
-    unreadable = ("kafka-go", "platformatic")
-    apart = unreadable if library == "java" else ("java",) if library in unreadable else ()
+    # Those that cannot read the subscriptions of the others, and end where they lead.
+    unreadable, ending = ("kafka-go", "platformatic"), ("java", "kafka-python")
+    apart = unreadable if library in ending else ending if library in unreadable else ()
     others = [name for name in ASSIGNORS if name not in (library, *apart) and assignor in ASSIGNORS[name]]
     if others and assignor in ("range", "roundrobin") and chance.random() < 0.2:
         libraries[chance.randrange(1, number)] = chance.choice(others)
     kind = chance.choice(("static", "static", "dynamic", "mixed"))
     static = [kind == "static" or (kind == "mixed" and chance.random() < 0.5) for _ in libraries]
     action = chance.choice(ACTIONS)
-    return Scene(
+    scene = Scene(
         libraries=tuple(libraries),
         static=tuple(one and name not in _NEVER_STATIC for one, name in zip(static, libraries, strict=True)),
         assignor=assignor,
         topics=tuple((name, chance.choice(PARTITIONS)) for name in ("orders", "pay")[: chance.randint(1, 2)]),
         action=action,
-        restart_ms=_LATE_MS if action == "late" else chance.choice((0, 1_000, 1_500)),
+        restart_ms=chance.choice((0, 1_000, 1_500)),
         tells_heartbeat=chance.random() < 0.5,
     )
+    return replace(scene, restart_ms=scene.session_ms + 3_000) if action == "late" else scene
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +207,7 @@ class _Group:
             process = self.members.start(
                 scene.libraries[at], group=self.group_id, topics=[f"{name}-{count}" for name, count in scene.topics],
                 instance_id=f"seat-{position}" if scene.static[at] else None, client_id=self._client_id(position),
-                assignor=scene.assignor, session_ms=SESSION_MS, heartbeat_ms=HEARTBEAT_MS, rebalance_ms=REBALANCE_MS,
+                assignor=scene.assignor, session_ms=scene.session_ms, heartbeat_ms=HEARTBEAT_MS, rebalance_ms=REBALANCE_MS,
             )  # fmt: skip
             self.alive[position] = process
             if position in self._away_since_s:
