@@ -21,6 +21,7 @@ from kgm.model.client_library import (
     PLATFORMATIC,
     SARAMA,
 )
+from kgm.model.errors import UsageError
 
 #: Kinds of user data, see `recognition.kind_of_user_data`.
 NULL, EMPTY, GENERATION, NOTHING = "null", "empty", "generation", "no partitions"
@@ -226,6 +227,15 @@ _TABLE: Final = (
 #: Each library by name, the most usual first.
 CLIENTS: Final = {traits.name: traits for traits in _TABLE}
 LIBRARIES: Final = tuple(CLIENTS)
+
+
+def known_library(name: str) -> str:
+    """The name of a library, as an operator has typed it. Raises UsageError for one that kgm does not know."""
+    if name not in CLIENTS:
+        raise UsageError(f"client library {name!r} is not known", hint=f"known: {', '.join(CLIENTS)}")
+    return name
+
+
 #: Assignors by another library's name for them.
 SAME_ASSIGNOR: Final = {theirs: usual for traits in _TABLE for theirs, usual in traits.protocols.items()}
 #: Assignors that forms of subscriptions name.

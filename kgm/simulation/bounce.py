@@ -19,7 +19,7 @@ from kgm.simulation.draws.task import DrawTask
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop, with_versions_of
 from kgm.simulation.plan.client_library import usual_heartbeat_interval_ms
 from kgm.simulation.plan.played_settings import broker_settings_of
-from kgm.simulation.plan.starting_group import StartingGroup, starting_group_of
+from kgm.simulation.plan.starting_group import StartingGroup, starting_group_of, with_stated_library
 from kgm.simulation.play.bulk import BULK_FROM
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.play.draw import Draw
@@ -95,6 +95,7 @@ def simulate(
     BUDGET_MS, and at least three. executor: plays the draws; that makes no difference to the prediction.
     Raises NotFoundError for a member or group that does not exist, RefusedError for a group that cannot be simulated,
     UsageError for a plan that does not fit the group, TimedOutError if the time is not enough for one draw."""
+    snapshot = with_stated_library(snapshot, plan.what_if.library)
     simulation = replace(
         Simulation.of(snapshot, plan, seed), is_out_of_time=is_out_of_time, budget_ms=budget_ms, executor=executor
     )

@@ -54,7 +54,8 @@ The assignors are held against the libraries themselves (`tests/assignors/librar
    it: then it is another one of that name, and what a rebalance moves is not known. Nor for an assignor that kgm does not
    know: the numbers of rebalances are told, with ranges for who gets what.
 
-`--library NAME` of `kgm simulate-bounce`, `kgm plan` and `kgm drain` states what you know.
+`--library NAME` and `--assignor NAME` of `kgm simulate-bounce`, `kgm plan`, `kgm drain`, `kgm rollout` and
+`kgm remove-members` state what you know.
 
 ## What each library sends and does
 """

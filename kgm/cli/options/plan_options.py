@@ -14,6 +14,7 @@ import typer
 
 from kgm.cli.options.broker_settings import parse_settings
 from kgm.cli.options.shared_options import with_options
+from kgm.clients.table import known_library
 from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.model.errors import UsageError
 from kgm.operations.bounce.request import BounceRequest
@@ -60,6 +61,7 @@ def _choice(kind: type[enum.Enum], metavar: str) -> _Kind:
 _FLAG: Final = _Kind(None, bool)
 _COUNT: Final = _Kind("N", int)
 _NAME: Final = _Kind("NAME", str)
+_LIBRARY: Final = _Kind("NAME", str, lambda text, _: known_library(text))
 _IDS: Final = _Kind("ID[,ID...]", list[str], member_ids_of, lambda ids: [as_list(ids)])
 _GLOBS: Final = _Kind("GLOB", list[str], lambda globs, _: tuple(globs), list)
 _DURATION: Final = _Kind("DURATION", str, parse_duration, lambda ms: [typed_duration(ms)])
@@ -140,6 +142,9 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
         _DURATION, "--heartbeat-interval", help="Heartbeat interval of the clients; mostly 3s."
     ),
     "assignor": _row(_NAME, "--assignor", help="What if the group used this assignor."),
+    "library": _row(
+        _LIBRARY, "--library", help="The client library of all members, where you know it better than kgm does."
+    ),
     "membership": _row(_choice(Membership, "KIND"), "--as", help="What if all members were static | dynamic."),
     "protocol": _row(
         _choice(GroupProtocol, "KIND"), "--protocol", help="What if the group used classic | consumer."
@@ -154,7 +159,7 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
 STEP_OPTIONS: Final = (
     "instance_ids", "member_ids", "patterns", "everyone", "together", "rolling", "max_unavailable", "unit", "pause_ms",
     "order", "restart_time_ms", "stop", "remove_first", "scale_in", "remove", "session_timeout_ms",
-    "rebalance_timeout_ms", "heartbeat_interval_ms", "settings", "kafka_version",
+    "rebalance_timeout_ms", "heartbeat_interval_ms", "assignor", "library", "settings", "kafka_version",
 )  # fmt: skip
 _DEFAULTS: Final = {
     each.name: each.default_factory() if each.default_factory is not MISSING else each.default
@@ -167,12 +172,6 @@ _DEFAULTS: Final = {
 GroupOption = Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")]
 FromFile = Annotated[
     str | None, typer.Option("--from-file", metavar="SNAPSHOT", help="Output of `kgm describe -o json`; - is stdin.")
-]
-Library = Annotated[
-    str | None,
-    typer.Option(
-        "--library", metavar="NAME", help="The client library of all members, where you know it better than kgm does."
-    ),
 ]
 Draws = Annotated[
     int,

@@ -167,7 +167,9 @@ def _misfit(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan) -> str | 
 def _assigns_otherwise(snapshot: GroupSnapshot, group: StartingGroup, unsure: Sequence[StartingMember]) -> bool:
     """Whether kgm does not have the assignor of one of those that may lead the group."""
     names = {name for member in unsure for name in member.client.candidates or (None,)}
-    if len(group.topics) > 1 and any(group.assignor in CLIENTS[name].varying for name in names & CLIENTS.keys()):
+    if len(group.topics) > 1 and any(
+        name in CLIENTS and group.assignor in CLIENTS[name].varying for name in names if name is not None
+    ):
         return True
     if len(unsure) == len(group.members) and snapshot.leader_library is not None and snapshot.leader_library.name:
         names = {snapshot.leader_library.name}

@@ -39,6 +39,7 @@ MEANINGS = {
     "rebalance_timeout_ms": (["--rebalance-timeout", "5m"], {"what_if": WhatIf(rebalance_timeout_ms=300_000)}),
     "heartbeat_interval_ms": (["--heartbeat-interval", "3s"], {"heartbeat_interval_ms": 3_000}),
     "assignor": (["--assignor", "range"], {"what_if": WhatIf(assignor="range")}),
+    "library": (["--library", "sarama"], {"what_if": WhatIf(library="sarama")}),
     "membership": (["--as", "dynamic"], {"what_if": WhatIf(membership=Membership.DYNAMIC)}),
     "protocol": (["--protocol", "consumer"], {"what_if": WhatIf(protocol=GroupProtocol.CONSUMER)}),
     "settings": (["--set", "broker.group.max.size=3"], {"settings": {"group.max.size": "3"}}),
