@@ -200,11 +200,11 @@ _TABLE: Final = (
         client_ids=("kafka-python-",),
         more_rounds={"range": 1, "roundrobin": 1, "sticky": 1, "cooperative-sticky": 2},
         differences=(
+            "a static leader that restarts may rejoin (one more rebalance)",
             "a leader whose metadata changes assigns again: one round more, with its cooperative assignor up to two",
             "its roundrobin assignor fails where subscriptions differ, so that nothing is assigned",
             "range and roundrobin leave members out where static and dynamic ones are listed in turn",
         ),
-        silent_leaders=("range", "roundrobin", "sticky", "cooperative-sticky"),
     ),
     ClientTraits(
         name=AIOKAFKA,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from kgm.assignors import has_assignor
 from kgm.clients.table import CLIENTS, LIBRARIES
-from kgm.model.client_library import FRANZ_GO, LIBRDKAFKA, PLAYED, ClientLibrary
+from kgm.model.client_library import FRANZ_GO, KAFKA_PYTHON, LIBRDKAFKA, PLAYED, ClientLibrary
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
@@ -16,6 +16,8 @@ from kgm.simulation.report.self_check import unexplained
 from kgm.text.wording import many, some
 
 _STATELESS = ("range", "roundrobin")
+#: Those whose static leader was seen to rejoin after a restart, where the assignor is none of its `silent_leaders`.
+_REJOINING = (FRANZ_GO, KAFKA_PYTHON)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,12 +152,12 @@ def _restarts_silently(member: StartingMember, group: StartingGroup, plan: Plan,
 def _more_rounds(
     group: StartingGroup, unsure: Sequence[StartingMember], named: Sequence[StartingMember], *, has_rebalances: bool
 ) -> int:
-    """How many rounds more than Java's these libraries may take: where a static leader of franz-go returns, it may
-    compute the assignment again, and rejoin."""
+    """How many rounds more than Java's these libraries may take; one where a static leader returns that may rejoin."""
     names = {name for member in unsure for name in member.client.candidates if name in CLIENTS}
     seen = [CLIENTS[name].more_rounds.get(group.assignor, 0) for name in names] if has_rebalances else []
-    returns = any(member.group_instance_id is not None and FRANZ_GO in member.client.candidates for member in named)
-    return max([*seen, 1 if returns and group.assignor not in _STATELESS else 0])
+    returning = {name for one in named if one.group_instance_id is not None for name in one.client.candidates}
+    rejoin = any(name in returning and group.assignor not in CLIENTS[name].silent_leaders for name in _REJOINING)
+    return max([*seen, int(rejoin)])
 
 
 def _misfit(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan) -> str | None:
