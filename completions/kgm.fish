@@ -237,6 +237,7 @@ complete -c kgm -n '__kgm_at simulate-bounce' -l session-timeout -x -d 'Session 
 complete -c kgm -n '__kgm_at simulate-bounce' -l rebalance-timeout -x -d 'Rebalance timeout of the members, in place of the one that kgm reads.'
 complete -c kgm -n '__kgm_at simulate-bounce' -l heartbeat-interval -x -d 'Heartbeat interval of the clients; usually 3s.'
 complete -c kgm -n '__kgm_at simulate-bounce' -l assignor -x -a 'range roundrobin sticky cooperative-sticky consumer-uniform consumer-range' -d 'What if the group used this assignor.'
+complete -c kgm -n '__kgm_at simulate-bounce' -l library -x -a 'java librdkafka' -d 'The client library of all members, where you know it better than kgm does.'
 complete -c kgm -n '__kgm_at simulate-bounce' -l as -x -d 'What if all members were static | dynamic.'
 complete -c kgm -n '__kgm_at simulate-bounce' -l protocol -x -a 'classic consumer' -d 'What if the group used classic | consumer.'
 complete -c kgm -n '__kgm_at simulate-bounce' -l set -x -d 'A broker setting; repeatable.'

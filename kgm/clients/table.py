@@ -21,6 +21,7 @@ from kgm.model.client_library import (
     PLATFORMATIC,
     SARAMA,
 )
+from kgm.model.errors import UsageError
 
 #: Kinds of user data, see `recognition.kind_of_user_data`.
 NULL, EMPTY, GENERATION, NOTHING = "null", "empty", "generation", "no partitions"
@@ -54,7 +55,9 @@ class ClientTraits:
     defaults. client_ids: how default client ids begin. member_ids: forms of the ids of
     KIP-848, none if it has no such consumers. silent_leaders: assignors with which a static leader that restarts, and
     is told to keep the assignment, causes no rebalance. has_static_members: whether it knows group instance ids
-    (KIP-345). leaves_when_static: whether a static member that is closed leaves.
+    (KIP-345). leaves_when_static: whether a static member that is closed leaves. varying: assignors that give something
+    else from process to process where there are several topics. more_rounds: how many rounds more than with Java's a
+    rebalance with an assignor was seen to take, at most.
     differences: what it does otherwise, for people."""
 
     name: str
@@ -68,6 +71,8 @@ class ClientTraits:
     silent_leaders: tuple[str, ...] = ()
     has_static_members: bool = True
     leaves_when_static: bool = False
+    varying: tuple[str, ...] = ()
+    more_rounds: Mapping[str, int] = field(default_factory=dict)
     differences: tuple[str, ...] = ()
 
 
@@ -124,10 +129,10 @@ _TABLE: Final = (
     ClientTraits(
         name=SARAMA,
         subscriptions=(
-            # It writes version 2 if it is set to Kafka 3.2 or later (by default 2.8).
-            SubscriptionForm(versions=(1, 2), assignors=STATELESS, user_data=(NULL,)),
-            SubscriptionForm(versions=(1, 2), assignors=STICKY_ONLY, user_data=(NULL, STICKY)),
-            SubscriptionForm(versions=(1, 2), assignors=COOPERATIVE, user_data=(GENERATION,)),
+            # By the broker's version that it is told (Config.Version): 1 from 2.4 on, 2 from 3.2 on.
+            SubscriptionForm(versions=(0, 1, 2), assignors=STATELESS, user_data=(NULL,)),
+            SubscriptionForm(versions=(0, 1, 2), assignors=STICKY_ONLY, user_data=(NULL, STICKY)),
+            SubscriptionForm(versions=(1, 2), assignors=COOPERATIVE, user_data=(NULL, GENERATION)),
         ),
         assignments=((0, NULL), (0, STICKY)),
         session_timeout_ms=10_000,
@@ -150,7 +155,8 @@ _TABLE: Final = (
         differences=(
             "its range assignor gives member i the partitions from i*P/M to (i+1)*P/M",
             "its roundrobin assignor begins again with each topic",
-            "it leaves 3 to 5 s after it was stopped, so stop and return may share one rebalance",
+            "without records it stops, and joins a rebalance, up to 10 s late: stop and return may share one",
+            "a Java or kafka-python consumer that leads a group with it ends: it cannot read its subscription",
         ),
     ),
     ClientTraits(
@@ -163,7 +169,7 @@ _TABLE: Final = (
         protocols={"RoundRobinAssigner": "roundrobin"},
         has_static_members=False,
         differences=(
-            "it sends heartbeats between fetches only, up to 5 s late",
+            "it sends heartbeats between fetches only, up to 5 s late, and leaves as late",
             "its assignor gives the topics of the leader to all members",
         ),
     ),
@@ -178,6 +184,7 @@ _TABLE: Final = (
         leaves_when_static=True,
         differences=(
             "static members leave when they are closed: a restart is two rebalances",
+            "a Java or kafka-python consumer that leads a group with it ends: it cannot read its subscription",
             "its roundrobin takes members in the broker's order, and gives the topics of the leader to all of them",
         ),
     ),
@@ -192,11 +199,13 @@ _TABLE: Final = (
         session_timeout_ms=45_000,
         rebalance_timeout_ms=300_000,
         client_ids=("kafka-python-",),
+        more_rounds={"range": 1, "roundrobin": 1, "sticky": 1, "cooperative-sticky": 2},
         differences=(
+            "a static leader that restarts may rejoin (one more rebalance)",
+            "a leader whose metadata changes assigns again: one round more, with its cooperative assignor up to two",
             "its roundrobin assignor fails where subscriptions differ, so that nothing is assigned",
             "range and roundrobin leave members out when static and dynamic ones alternate in the list",
         ),
-        silent_leaders=("range", "roundrobin", "sticky", "cooperative-sticky"),
     ),
     ClientTraits(
         name=AIOKAFKA,
@@ -209,6 +218,7 @@ _TABLE: Final = (
         rebalance_timeout_ms=10_000,
         client_ids=("aiokafka-",),
         silent_leaders=("range", "roundrobin"),
+        varying=("sticky",),
         differences=(
             "its assignors take static members by their member ids",
             "its sticky assignor depends on the order of topics in the subscriptions",
@@ -218,6 +228,15 @@ _TABLE: Final = (
 #: Each library by name, the most usual first.
 CLIENTS: Final = {traits.name: traits for traits in _TABLE}
 LIBRARIES: Final = tuple(CLIENTS)
+
+
+def known_library(name: str) -> str:
+    """The name of a library, as an operator has typed it. Raises UsageError for one that kgm does not know."""
+    if name not in CLIENTS:
+        raise UsageError(f"client library {name!r} is not known", hint=f"known: {', '.join(CLIENTS)}")
+    return name
+
+
 #: Assignors by another library's name for them.
 SAME_ASSIGNOR: Final = {theirs: usual for traits in _TABLE for theirs, usual in traits.protocols.items()}
 #: Assignors that forms of subscriptions name.

@@ -57,7 +57,7 @@ def raw_of_files(
         expansion.count(raw)
         batches.append(raw)
     rows = pa.Table.from_batches(batches, RAW).sort_by([("partition", "ascending"), ("offset", "ascending")])
-    return each_once(rows) if isinstance(directory, RemotePath) else rows
+    return each_once(rows)
 
 
 def partition_numbers(files: Sequence[Place], directory: Place) -> list[int]:

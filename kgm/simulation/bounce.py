@@ -6,6 +6,7 @@ from dataclasses import replace
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
+from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.simulation.played_bounce import BounceToPlay
 from kgm.simulation.report.caveats import assumes_topics, is_foreign, version_caveats
 from kgm.simulation.report.certainty import library_doubts
@@ -33,6 +34,7 @@ def simulate(
     make no difference to the prediction.
     Raises NotFoundError for a member or group that does not exist, RefusedError for a group that cannot be simulated,
     UsageError for a plan that does not fit the group, TimedOutError if the time is not enough for one draw."""
+    snapshot = with_stated_library(snapshot, plan.what_if.library)
     simulation = replace(
         Simulation.of(snapshot, plan, seed), is_out_of_time=is_out_of_time, budget_ms=budget_ms, executor=executor
     )
@@ -71,7 +73,7 @@ def simulate(
             *((_ONE_DRAW,) if played.draws == 1 and not exact else ()),
         ),
         ranges=None if exact or has_one_draw else of_framework.widened(doubts.widened(played.ranges)),
-        stopped_partition_range_ms=doubts.widened_times(played.stopped_range_ms),
+        stopped_partition_range_ms=played.stopped_range_ms,
         protocol=group.protocol.value,
     )
 

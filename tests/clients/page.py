@@ -16,8 +16,11 @@ _BEFORE = """\
 
 The assignments of a classic group are computed by one of its members, the leader, and libraries differ: in what they
 send, in what their assignors of the same name return, and in what a static member does when it is closed. kgm simulates
-the consumers of **Java** and **librdkafka** as they are. Members of other libraries are simulated as Java's, with the assignors
-of their own library; a prediction is exact only where the answer does not depend on how they behave.
+the consumers of **Java** and **librdkafka** as they are. It simulates those of the other libraries as far as it knows
+them, each with its own assignors; a prediction is exact only where the answer does not depend on how they behave.
+
+`python bench/scenes.py` draws scenes of all of them at random, and compares predictions with what a real broker and real
+clients then do.
 
 ## Which library a member runs on
 
@@ -52,7 +55,8 @@ The assignors are compared with the libraries themselves (`tests/assignors/libra
    it: then it is another one of that name, and what a rebalance moves is not known. Nor for an assignor that kgm does not
    know: the numbers of rebalances are shown, with ranges for who gets what.
 
-`--library NAME` of `kgm simulate-bounce`, `kgm plan` and `kgm drain` states the library that you know.
+`--library NAME` and `--assignor NAME` of `kgm simulate-bounce`, `kgm plan`, `kgm drain`, `kgm rollout` and
+`kgm remove-members` state what you know.
 
 ## What each library sends and does
 """

@@ -59,7 +59,8 @@ def test_without_its_default_client_id_a_library_is_recognised_or_among_the_cand
     for one in verdict.members:
         if one.name is None:
             assert group["library"] in one.candidates
-            assert set(one.candidates) <= ALIKE or set(one.candidates) == {"java", "franz-go"}
+            # sarama's sticky assignor without owned partitions sends what several others do.
+            assert {*one.candidates} - {"sarama"} <= ALIKE or {*one.candidates} <= {"java", "franz-go", "sarama"}
         else:
             assert one.name == group["library"]
 
@@ -120,11 +121,11 @@ def test_the_leader_of_a_mixed_group_says_nothing_of_the_others():
 
 
 def test_java_of_older_versions():
-    """From 2.4 on: version 1, and the cooperative assignor without user data. Version 2 may be sarama's too, which is set
-    to a version of Kafka: the leader's assignments tell."""
+    """From 2.4 on: version 1, and the cooperative assignor without user data. sarama writes versions 1 and 2 too: the
+    leader's assignments tell."""
     older = encode_subscription(Subscription(topics=("t",), version=1))
     assert recognise("g", "range", [java(data=older)]).members[0].candidates == ("java", "sarama")
-    assert recognise("g", "cooperative-sticky", [java(data=older)]).members[0].name == "java"
+    assert recognise("g", "cooperative-sticky", [java(data=older)]).members[0].candidates == ("java", "sarama")
     second = encode_subscription(Subscription(topics=("t",), version=2, generation_id=4))
     assert recognise("g", "range", [java(data=second)]).members[0].candidates == ("java", "sarama")
     cooperative = encode_subscription(Subscription(topics=("t",), version=2, user_data=b"\0\0\0\x04", generation_id=4))

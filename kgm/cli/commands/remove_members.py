@@ -12,6 +12,7 @@ import typer
 
 from kgm.cli import invocation
 from kgm.cli.options.group_names import named_group
+from kgm.cli.options.plan_options import plan_option
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import listed_ids
@@ -71,6 +72,8 @@ def remove_members(
         typer.Option("--guard-window", metavar="DURATION",
                      help="How long to look for signs of life, up to the session timeout. Default: 6s, 30s at most."),
     ] = None,
+    assignor: Annotated[str | None, plan_option("assignor")] = None,
+    library: Annotated[str | None, plan_option("library")] = None,
     no_audit: Annotated[
         bool, typer.Option("--no-audit", help="Remove even if the audit log cannot be written; write nothing there.")
     ] = False,
@@ -99,6 +102,8 @@ def remove_members(
         allow_live=allow_live,
         assume_stopped=assume_stopped,
         ignore_missing=ignore_missing,
+        assignor=assignor,
+        library=library,
         guard_window_ms=None if guard_window is None else parse_duration(guard_window, "--guard-window"),
     )
     if not dry_run and not yes and not sys.stdin.isatty():

@@ -14,7 +14,6 @@ from kgm.cli.options.plan_options import (
     Draws,
     FromFile,
     GroupOption,
-    Library,
     ReportFile,
     Seed,
     duration_of,
@@ -46,7 +45,6 @@ def simulate_bounce(
         typer.Option("--topic", metavar="NAME:PARTITIONS", help="A topic of the synthetic group; repeatable."),
     ] = None,
     request: BounceRequest,
-    library: Library = None,
     compare: Annotated[
         bool,
         typer.Option(
@@ -93,21 +91,19 @@ def simulate_bounce(
     With --target-size or --pre-registered, a second scenario, `standby`, shows the plan on a broker that makes new
     members wait until all planned ones have joined. Apache Kafka cannot do this; `kgm serve` can. Gates apply to the
     first scenario, which is Apache Kafka."""
-    from kgm.operations.bounce.group import made_up_group, of_library
+    from kgm.operations.bounce.group import made_up_group
     from kgm.operations.bounce.prediction import Gates, predict_bounce
 
     where = None
     group_id = _one_source(group, group_option, from_file, members, topic)
     if members is None:
-        bounce_group, where = described_group(group_id, from_file, library, common)
+        bounce_group, where = described_group(group_id, from_file, common)
     else:
         what_if = request.what_if
-        bounce_group = of_library(
-            made_up_group(
-                members, [_topic(text) for text in topic or ()],
-                membership=what_if.membership, assignor=what_if.assignor, protocol=what_if.protocol,
-            ),
-            library,
+        bounce_group = made_up_group(
+            members, [_topic(text) for text in topic or ()],
+            membership=what_if.membership, assignor=what_if.assignor, protocol=what_if.protocol,
+            library=what_if.library,
         )  # fmt: skip
     played = partial(
         predict_bounce, bounce_group, request, compares=compare, draws=draws, seed=seed,

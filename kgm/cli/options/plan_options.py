@@ -15,6 +15,7 @@ import typer
 from kgm.cli.options.broker_settings import parse_settings
 from kgm.cli.options.shared_options import with_options
 from kgm.cli.options.words import listed_ids
+from kgm.clients.table import known_library
 from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import UsageError
 from kgm.operations.bounce.request import BounceRequest
@@ -56,6 +57,7 @@ def _choice(kind: type[enum.Enum], metavar: str) -> _Kind:
 _FLAG: Final = _Kind(None, bool)
 _COUNT: Final = _Kind("N", int)
 _NAME: Final = _Kind("NAME", str)
+_LIBRARY: Final = _Kind("NAME", str, lambda text, _: known_library(text))
 _IDS: Final = _Kind(
     "ID[,ID...]", list[str], lambda texts, option: tuple(dict.fromkeys(listed_ids(texts, option))),
     lambda ids: [as_list(ids)],
@@ -138,6 +140,9 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
         _DURATION, "--heartbeat-interval", help="Heartbeat interval of the clients; usually 3s."
     ),
     "assignor": _row(_NAME, "--assignor", help="What if the group used this assignor."),
+    "library": _row(
+        _LIBRARY, "--library", help="The client library of all members, if kgm does not recognize it."
+    ),
     "membership": _row(_choice(Membership, "KIND"), "--as", help="What if all members were static | dynamic."),
     "protocol": _row(
         _choice(GroupProtocol, "KIND"), "--protocol", help="What if the group used classic | consumer."
@@ -152,7 +157,7 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
 STEP_OPTIONS: Final = (
     "instance_ids", "member_ids", "patterns", "everyone", "together", "rolling", "max_unavailable", "unit", "pause_ms",
     "order", "restart_time_ms", "stop", "remove_first", "scale_in", "remove", "session_timeout_ms",
-    "rebalance_timeout_ms", "heartbeat_interval_ms", "settings", "kafka_version",
+    "rebalance_timeout_ms", "heartbeat_interval_ms", "assignor", "library", "settings", "kafka_version",
 )  # fmt: skip
 _DEFAULTS: Final = {
     each.name: each.default_factory() if each.default_factory is not MISSING else each.default
@@ -165,10 +170,6 @@ _DEFAULTS: Final = {
 GroupOption = Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")]
 FromFile = Annotated[
     str | None, typer.Option("--from-file", metavar="SNAPSHOT", help="Output of `kgm describe -o json`; - is stdin.")
-]
-Library = Annotated[
-    str | None,
-    typer.Option("--library", metavar="NAME", help="The client library of all members, if kgm does not recognize it."),
 ]
 Draws = Annotated[
     int,

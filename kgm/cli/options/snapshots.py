@@ -54,20 +54,19 @@ def _read_json(path: str) -> Any:
 
 
 def described_group(
-    group_id: str | None, from_file: str | None, library: str | None, common: RunOptions
+    group_id: str | None, from_file: str | None, common: RunOptions
 ) -> tuple[BounceGroup, dict[str, str | None] | None]:  # fmt: skip
-    """A live group, or that of a file, with the client library that the operator names; and the `cluster` of the
-    envelope if it is live."""
-    from kgm.operations.bounce.group import live_group, of_library, recorded_group
+    """A live group, or that of a file; and the `cluster` of the envelope if it is live."""
+    from kgm.operations.bounce.group import live_group, recorded_group
 
     if from_file is not None:
-        return of_library(recorded_group(read_snapshots(from_file), group_id, path=from_file), library), None
+        return recorded_group(read_snapshots(from_file), group_id, path=from_file), None
     if group_id is None:
         raise UsageError("no group is given", hint="name a group, or give --from-file SNAPSHOT")
     from kgm.cli.output.failures import warn_of_unknown_offsets
     from kgm.cli.output.report import cluster_json
 
     with common.cluster(reads_only=True) as connected:
-        live = of_library(live_group(connected, group_id), library)
+        live = live_group(connected, group_id)
         warn_of_unknown_offsets(connected)
         return live, cluster_json(connected)

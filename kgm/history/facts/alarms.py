@@ -11,6 +11,7 @@ from kgm.history.causes.verdict import Cause, Confidence, seconds
 from kgm.history.reconstruct.classic_snapshots import ChangeKind, MemberChange
 from kgm.history.row_tables import RowCollector
 from kgm.history.rows import AlarmRow, GroupRecord
+from kgm.model.takeovers import ran_together
 
 
 class AlarmKind(StrEnum):
@@ -33,8 +34,8 @@ _IDS_SHOWN = 8
 
 @dataclass(slots=True, kw_only=True)
 class AlarmState:
-    """raised: rows, by alarm and identity. times: when each identity was replaced or expired, and the member id since
-    then. strangers: static members that expired and have not come back, by identity, with the time."""
+    """raised: rows, by alarm and identity. times: when each identity was replaced or expired, and the member id, or the
+    host, since then. strangers: static members that expired and have not come back, by identity, with the time."""
 
     raised: dict[str, AlarmRow] = field(default_factory=dict)
     times: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
@@ -48,11 +49,13 @@ class Alarms:
         self.rows, self.state = rows, state
 
     def replaced(self, record: GroupRecord, change: MemberChange) -> None:
-        """Another process took over a group instance id without a rebalance."""
+        """Another process took over a group instance id without a rebalance; several that ran at the same time are
+        an alarm."""
         member = change.member.record
         window = 2 * member.session_timeout
         seen = self._within(f"r{change.identity}", record.timestamp, window, member.member_id)
-        if len(seen) >= _DUPLICATE_COUNT:
+        hosts = self._within(f"h{change.identity}", record.timestamp, window, member.client_host)
+        if len(seen) >= _DUPLICATE_COUNT and ran_together(hosts):
             count = f"{len(seen)} processes took over the group instance id within {seconds(window)}"
             line = f"{count}, each fencing the one before"
             self._raise(

@@ -58,18 +58,6 @@ class BounceGroup:
     caveats: tuple[str, ...] = ()
 
 
-def of_library(group: BounceGroup, library: str | None) -> BounceGroup:
-    """The group with the client library that an operator names; the same for None. Raises UsageError for one that kgm
-    does not know."""
-    if library is None:
-        return group
-    text = f"all members, and the leader, are assumed to use {library} (--library)"
-    snapshot = with_stated_library(group.snapshot, library)
-    if group.is_made_up:
-        snapshot = newly_assigned(snapshot)
-    return replace(group, snapshot=snapshot, caveats=(*group.caveats, text))
-
-
 def live_group(cluster: AdminClient, group_id: str) -> BounceGroup:
     """A group of a cluster, which is only read. Its session timeout comes from the coordinator's log, if that may be
     read.
@@ -161,9 +149,13 @@ def made_up_group(
     membership: Membership | None = None,
     assignor: str | None = None,
     protocol: GroupProtocol | None = None,
+    library: str | None = None,
 ) -> BounceGroup:
-    """A Stable group that does not exist; see `synthetic_group`, which also says what it raises."""
+    """A Stable group that does not exist, assigned by this client library; see `synthetic_group`, which also says what
+    it raises."""
     snapshot = synthetic_group(
         members, topics, membership or Membership.STATIC, assignor, protocol or GroupProtocol.CLASSIC
     )
+    if library is not None:
+        snapshot = newly_assigned(with_stated_library(snapshot, library))
     return BounceGroup(snapshot=snapshot, is_made_up=True)

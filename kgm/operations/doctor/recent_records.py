@@ -10,6 +10,7 @@ from typing import Final
 from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.model.changes import by_identity
 from kgm.model.snapshot import MemberSnapshot
+from kgm.model.takeovers import ran_together
 from kgm.operations.doctor.findings import Finding, Severity
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.text.durations import show_duration
@@ -51,11 +52,13 @@ class _GoneMember:
 
 
 def duplicate_instance_ids(facts: GroupFacts) -> Iterator[Finding]:
-    """One instance id that is taken over again and again without a rebalance: processes with it fence each other."""
+    """One instance id that is taken over again and again without a rebalance, by processes that ran at the same time:
+    they fence each other. Restarts of one process are none."""
     for name, takeovers in sorted(_takeovers(facts).items()):
         latest_ms = takeovers[-1].at_ms
         recent = [one for one in takeovers if latest_ms - one.at_ms <= _DUPLICATE_WINDOW_MS]
-        if len(recent) < _DUPLICATE_COUNT or facts.now_ms - latest_ms > _RECENT_MS:
+        is_duplicate = len(recent) >= _DUPLICATE_COUNT and ran_together([(one.at_ms, one.host) for one in recent])
+        if not is_duplicate or facts.now_ms - latest_ms > _RECENT_MS:
             continue
         hosts = sorted({one.host for one in recent if one.host})
         span = show_duration(max(1, -(-(latest_ms - recent[0].at_ms) // 1000)) * 1000)  # whole seconds, rounded up

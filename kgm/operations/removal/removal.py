@@ -13,9 +13,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from kgm.assignors import is_known
 from kgm.client import fresh_describe
 from kgm.client.admin_client import AdminClient
-from kgm.model.errors import KgmError, NotFoundError, PartialError, RefusedError
+from kgm.model.errors import KgmError, NotFoundError, PartialError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.removal import consequences, guard
 from kgm.operations.removal.audit_log import AuditTrail
@@ -39,6 +40,7 @@ from kgm.operations.removal.send import REASON_VERSION, LeaveGroupSender
 from kgm.operations.removal.verification import second_look
 from kgm.operations.removal.verification.later_descriptions import LaterDescriptions
 from kgm.operations.removal.verification.second_look import StaleVerdictError
+from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.text.wording import group_command
 
 #: Shows progress: called with the name of a phase, entered while it lasts.
@@ -155,18 +157,28 @@ def prepare(
     warnings = [f"{name} is given more than once; it is removed once" for name in plan.repeated]
     refusal = watch = None
     if group is not None and plan.present:
+        stated = _as_stated(group, request)
         watch = _watch_of(cluster, group, plan, request, clock)
         with phase("looking for signs of life"):
             report = watch.run()
         cluster.renew()
         plan = plan.without(report.left)
         refusal = guard.decide(request, plan, report)
-        moves = preview_moves(group, plan.member_ids, undescribed_topics=cluster.offsets.undescribed_topics)
+        moves = preview_moves(stated, plan.member_ids, undescribed_topics=cluster.offsets.undescribed_topics)
         warnings += _warnings(cluster, group, plan, report)
     return PreparedRemoval(
         request=request, plan=plan, guard=report, moves=moves, warnings=tuple(warnings),
         errors=tuple(errors), refusal=refusal, watch=watch,
     )  # fmt: skip
+
+
+def _as_stated(group: GroupSnapshot, request: RemovalRequest) -> GroupSnapshot:
+    """The group with what the operator knows of it. Raises UsageError for a library or an assignor that kgm does not
+    know."""
+    if request.assignor is not None and not is_known(request.assignor):
+        raise UsageError(f"--assignor: kgm does not know {request.assignor!r}")
+    named = group if request.assignor is None else replace(group, assignor=request.assignor)
+    return with_stated_library(named, request.library)
 
 
 def _describe(cluster: AdminClient, request: RemovalRequest) -> tuple[GroupSnapshot | None, list[KgmError]]:

@@ -18,6 +18,7 @@ class RemovalRequest:
     allow_live: members whose verdict is `alive` may be removed, and any member that has the instance id when the
     request arrives. assume_stopped: the operator vouches for members whose verdict is `unknown`.
     guard_window_ms: how long to watch for signs of life; None for the default of `guard`.
+    assignor, library: for the preview of moves, what the operator knows of the group; None: what kgm sees.
 
     Raises UsageError when nothing is named: an empty list never means all members."""
 
@@ -31,6 +32,8 @@ class RemovalRequest:
     assume_stopped: bool = False
     ignore_missing: bool = False
     guard_window_ms: int | None = None
+    assignor: str | None = None
+    library: str | None = None
 
     def __post_init__(self) -> None:
         if not self.group_id.strip():

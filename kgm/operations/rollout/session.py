@@ -8,8 +8,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from kgm.assignors import is_known
 from kgm.client.admin_client import AdminClient
 from kgm.client.poller import GroupPoller
+from kgm.clients.table import SAME_ASSIGNOR
 from kgm.model.errors import RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup
@@ -125,8 +127,14 @@ def plan_rollout(
 
     Raises what `predict_bounce` raises, RefusedError if the prediction exceeds a gate or a command is not safe, and
     UsageError for a plan without a command."""
-    if request.migrate or request.what_if.changes_assignment:
+    what_if, present = request.what_if, group.snapshot.assignor
+    if request.migrate or replace(what_if, assignor=None).changes_assignment:
         raise UsageError("kgm rollout restarts members as they are configured: it takes no what-ifs")
+    if what_if.assignor is not None and present is not None and is_known(SAME_ASSIGNOR.get(present, present)):
+        raise UsageError(
+            f"kgm rollout restarts members as they are configured, with {present}",
+            hint="--assignor is for an assignor that kgm does not know, and names one that assigns alike",
+        )
     predicted = predict_bounce(group, request, gates=gates, draws=draws, seed=seed)
     plan, prediction = predicted.plan, predicted.predictions[0]
     spec = RolloutSpec(
@@ -149,6 +157,8 @@ def plan_rollout(
         session_timeout_ms=plan.what_if.session_timeout_ms,
         rebalance_timeout_ms=plan.what_if.rebalance_timeout_ms,
         heartbeat_interval_ms=plan.heartbeat_interval_ms,
+        assignor=plan.what_if.assignor,
+        library=plan.what_if.library,
         settings=request.settings,
         kafka_version=request.kafka_version,
         draws=draws,

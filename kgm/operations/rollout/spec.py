@@ -100,6 +100,8 @@ class RolloutSpec:
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
     heartbeat_interval_ms: int | None = None
+    assignor: str | None = None
+    library: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     kafka_version: BrokerVersion | None = None
     draws: int = 200
@@ -148,7 +150,12 @@ class RolloutSpec:
             restart_time_ms=self.restart_time_ms,
             stop=self.stop,
             retry_every_ms=self.retry_every_ms,
-            what_if=WhatIf(session_timeout_ms=self.session_timeout_ms, rebalance_timeout_ms=self.rebalance_timeout_ms),
+            what_if=WhatIf(
+                session_timeout_ms=self.session_timeout_ms,
+                rebalance_timeout_ms=self.rebalance_timeout_ms,
+                assignor=self.assignor,
+                library=self.library,
+            ),
             heartbeat_interval_ms=self.heartbeat_interval_ms,
             settings=self.settings,
             kafka_version=self.kafka_version,

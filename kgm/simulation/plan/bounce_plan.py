@@ -61,13 +61,15 @@ class Rolling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """What is supposed to be different from what was described. None: nothing."""
+    """What is supposed to be different from what was described. None: nothing. library: the client library of all
+    members, and of the leader, which an operator may know better than kgm can see."""
 
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
     assignor: str | None = None
     membership: Membership | None = None
     protocol: GroupProtocol | None = None
+    library: str | None = None
     freed: bool = False
     """Whether an operator removes a killed member just before its process starts again."""
     standby: bool = False

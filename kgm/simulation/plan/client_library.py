@@ -2,7 +2,7 @@
 
 import enum
 
-from kgm.model.client_library import PLAYED, ClientLibrary
+from kgm.model.client_library import ClientLibrary
 
 #: Kafka's default for `heartbeat.interval.ms`.
 HEARTBEAT_INTERVAL_MS = 3_000
@@ -13,13 +13,22 @@ class Library(enum.Enum):
 
     JAVA = "java"
     LIBRDKAFKA = "librdkafka"
+    FRANZ_GO = "franz-go"
+    SARAMA = "sarama"
+    KAFKA_GO = "kafka-go"
+    KAFKAJS = "kafkajs"
+    PLATFORMATIC = "platformatic"
+    KAFKA_PYTHON = "kafka-python"
+    AIOKAFKA = "aiokafka"
+
+
+_BY_NAME = {library.value: library for library in Library}
 
 
 def played_as(library: ClientLibrary | None) -> Library | None:
-    """The library whose consumers kgm plays in place of this one's. None if it plays those of another, for want of its
-    own: Java's, which most libraries follow."""
-    name = None if library is None else library.name
-    return Library(name) if name in PLAYED else None
+    """The library whose consumers kgm plays for it. None if it is not known, or is none of those that kgm knows: then
+    it plays Java's, which most libraries follow."""
+    return None if library is None or library.name is None else _BY_NAME.get(library.name)
 
 
 def usual_heartbeat_interval_ms(session_timeout_ms: int) -> int:

@@ -8,7 +8,7 @@ from kgm.assignors.contract import refuse_too_many_partitions
 from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.unsupported_groups import refuse_unsupported
 from kgm.clients.recognition import recognise_by_ids
-from kgm.clients.table import CLIENTS, SAME_ASSIGNOR
+from kgm.clients.table import CLIENTS, SAME_ASSIGNOR, known_library
 from kgm.coordinator.contract.topic_image import Topic, TopicImage, topic_id
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.java.timeline_hash_map import timeline_capacity
@@ -167,9 +167,11 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
     other = what_if.assignor not in (None, STREAMS_ASSIGNOR) or what_if.protocol is GroupProtocol.CONSUMER
     if snapshot.assignor == STREAMS_ASSIGNOR and other:
         refuse_unsupported(snapshot)  # these members are assigned tasks, and another assignor would assign partitions
-    snapshot = snapshot.in_listed_order()
+    snapshot = with_stated_library(snapshot.in_listed_order(), what_if.library)
     protocol = what_if.protocol or GroupProtocol(snapshot.type)
     caveats: list[str] = []
+    if what_if.library is not None:
+        caveats.append(f"all members, and the leader, are taken to use {what_if.library} (--library)")
     session_ms, rebalance_ms = _usual_timeouts(snapshot)
     seen_ms = [snapshot.session_of(member) for member in snapshot.members]
     sessions_ms = _timeouts(what_if.session_timeout_ms, seen_ms, session_ms, "session", caveats)
@@ -361,12 +363,12 @@ def _leaves_when_static(client: ClientLibrary) -> bool:
     return client.name in CLIENTS and CLIENTS[client.name].leaves_when_static
 
 
-def with_stated_library(snapshot: GroupSnapshot, library: str) -> GroupSnapshot:
-    """The group with a client library that an operator names, for all members and for the leader. Raises UsageError for
-    one that kgm does not know."""
-    if library not in CLIENTS:
-        raise UsageError(f"client library {library!r} is not known", hint=f"known: {', '.join(CLIENTS)}")
-    stated = stated_library(library, "the operator")
+def with_stated_library(snapshot: GroupSnapshot, library: str | None) -> GroupSnapshot:
+    """The group with a client library that an operator names, for all members and for the leader; the same for None.
+    Raises UsageError for one that kgm does not know."""
+    if library is None:
+        return snapshot
+    stated = stated_library(known_library(library), "the operator")
     return replace(
         snapshot,
         members=tuple(replace(member, client_library=stated) for member in snapshot.members),

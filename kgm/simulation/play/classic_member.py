@@ -101,8 +101,8 @@ class ScriptedClassicMember(ScriptedMember):
         world.send(self, request, version, self._on_join)
 
     def _subscription(self) -> bytes:
-        eager, is_java = not self.keeps_while_joining, self.profile.library is Library.JAVA
-        generation = self.generation if is_java else self.remembered_generation
+        eager = not self.keeps_while_joining
+        generation = self.generation if self.profile.library is not Library.LIBRDKAFKA else self.remembered_generation
         if eager and not self.profile.sends_generation_when_eager:
             generation = NO_GENERATION
         claims = self.claims if self.assignor == STICKY else None
@@ -127,9 +127,9 @@ class ScriptedClassicMember(ScriptedMember):
                 self.generation = NO_GENERATION
                 self._join_soon(0, at_once=True)
             case ErrorCode.UNKNOWN_MEMBER_ID:
-                if self.profile.library is Library.JAVA:
+                if self.profile.library is not Library.LIBRDKAFKA:
                     self._lose_membership(forget_id=True)
-                    self._join_soon(0, at_once=True)
+                    self._join_soon(self.profile.lost_ms, at_once=True)
                 else:
                     self.member_id = ""
                     self._join_soon(0)
@@ -191,18 +191,18 @@ class ScriptedClassicMember(ScriptedMember):
         world.send(self, request, self.profile.sync_version, self._on_sync)
 
     def _on_sync(self, response: SyncGroupResponse) -> None:
-        is_java = self.profile.library is Library.JAVA
+        is_prompt = self.profile.library is not Library.LIBRDKAFKA
         match response.error_code:
             case ErrorCode.NONE:
                 self._assigned(self.world.cache.decode_assignment(response.assignment))
             case ErrorCode.REBALANCE_IN_PROGRESS:
-                self._join_soon(0, at_once=is_java)
+                self._join_soon(0, at_once=is_prompt)
             case ErrorCode.UNKNOWN_MEMBER_ID:
                 self._lose_membership(forget_id=True)
-                self._join_soon(0, at_once=is_java)
+                self._join_soon(self.profile.lost_ms, at_once=is_prompt)
             case ErrorCode.ILLEGAL_GENERATION:
                 self._lose_membership(forget_id=False)
-                self._join_soon(0, at_once=is_java)
+                self._join_soon(0, at_once=is_prompt)
             case ErrorCode.FENCED_INSTANCE_ID:
                 self._fenced()
             case code:
@@ -281,12 +281,16 @@ class ScriptedClassicMember(ScriptedMember):
         if response.error_code == ErrorCode.NONE or is_busy:
             return
         react = self.takes_ms(self.profile.react)
+        if self.profile.joins_after_fetches:
+            react += self.fetch_ends_ms()
+            self._stop_heartbeats()
+            self._release()
         match response.error_code:
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 self._join_soon(react, at_once=not self.keeps_while_joining)
             case ErrorCode.UNKNOWN_MEMBER_ID:
                 self._lose_membership(forget_id=True)
-                self._join_soon(react, at_once=True)
+                self._join_soon(react + self.profile.lost_ms, at_once=True)
             case ErrorCode.ILLEGAL_GENERATION:
                 self._lose_membership(forget_id=False)
                 self._join_soon(react, at_once=True)

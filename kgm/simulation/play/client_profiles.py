@@ -1,9 +1,12 @@
-"""How Java and librdkafka consumers behave, as far as a group notices.
+"""How the consumers of each client library behave, as far as a group notices.
 
-Read in librdkafka 2.16 (rdkafka_cgrp.c) and in Kafka 4.3.0 (AbstractCoordinator, ConsumerCoordinator). The spans of
-time were measured with both on one machine (`play.timing` has those that do not depend on the library)."""
+Read in Kafka 4.3.0 (AbstractCoordinator, ConsumerCoordinator), librdkafka 2.16 (rdkafka_cgrp.c) and the sources of the
+other libraries, each of which names where. The spans of time were measured on one machine (`play.timing` has those that
+do not depend on the library). `kgm.clients.table` has what is known of a library without playing it: default timeouts,
+and whether static members leave when they are closed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from kgm.simulation.plan.client_library import Library
 
@@ -23,7 +26,11 @@ class ClientProfile:
     otherwise at once with the first assignment, and their rhythm is not changed by later rebalances.
     sends_generation_when_eager: subscriptions carry a generation with eager assignors too.
     leaves_after_last_revocation: a cooperative member that is closed leaves when it has given up its partitions, and so
-    not at all if it has none."""
+    not at all if it has none.
+    fetch_ms: how long its fetches of partitions without records last; it is not closed before they have ended.
+    joins_after_fetches: nor does it join a rebalance before that, and has no heartbeats meanwhile. beats_after_fetches:
+    it sends heartbeats between two fetches only. lost_ms: how long a member that the group has removed waits before it
+    joins as a new one."""
 
     library: Library
     join_version: int
@@ -39,6 +46,10 @@ class ClientProfile:
     beats_while_syncing: bool
     sends_generation_when_eager: bool
     leaves_after_last_revocation: bool
+    fetch_ms: float = 0.0
+    joins_after_fetches: bool = False
+    beats_after_fetches: bool = False
+    lost_ms: float = 0.0
 
 
 JAVA = ClientProfile(
@@ -75,6 +86,44 @@ LIBRDKAFKA = ClientProfile(
     leaves_after_last_revocation=True,
 )
 
-PROFILES = {Library.JAVA: JAVA, Library.LIBRDKAFKA: LIBRDKAFKA}
+
+def _like_java(library: Library, join: int, sync: int, heartbeat: int, leave: int, **different: Any) -> ClientProfile:
+    """A library that differs from Java in versions of requests, and in this."""
+    return replace(
+        JAVA, library=library, join_version=join, sync_version=sync, heartbeat_version=heartbeat, leave_version=leave,
+        **different,
+    )  # fmt: skip
+
+
+_OTHERS = (
+    # consumer_group.go: session and manage; it rejoins as soon as a heartbeat says so. Where it leads, is told to keep
+    # the assignment and would have assigned otherwise, it rejoins (`report.certainty`).
+    _like_java(Library.FRANZ_GO, 9, 5, 4, 5),
+    # consumer_group.go, with Config.Version 3.2 or newer: no JoinGroup 9, so that a static leader that returns is told
+    # to follow.
+    _like_java(Library.SARAMA, 8, 5, 4, 5),
+    # consumergroup.go and reader.go: the end of a generation waits for the readers of all partitions, each of them in a
+    # fetch of up to MaxWait (10 s). Closed while idle, six processes left after 4 to 10 s.
+    _like_java(
+        Library.KAFKA_GO,
+        1,
+        0,
+        0,
+        0,
+        fetch_ms=10_000.0,
+        joins_after_fetches=True,
+        lost_ms=5_000.0,
+        beats_while_syncing=False,
+    ),
+    # runner.js: heartbeats follow fetches of up to maxWaitTimeInMs (5 s). Closed while idle, six left after 3 to 7 s.
+    _like_java(Library.KAFKAJS, 5, 3, 3, 3, fetch_ms=5_000.0, beats_after_fetches=True),
+    # consumer.js: static members leave too (`kgm.clients.table`).
+    _like_java(Library.PLATFORMATIC, 9, 5, 4, 5),
+    # coordinator/base.py
+    _like_java(Library.KAFKA_PYTHON, 7, 5, 4, 5),
+    # protocol/group.py
+    _like_java(Library.AIOKAFKA, 5, 3, 1, 1),
+)
+PROFILES = {profile.library: profile for profile in (JAVA, LIBRDKAFKA, *_OTHERS)}
 #: The longest start of a process, unless starts are slow in the draw (`DrawTiming.start_ms`).
 LONGEST_START_MS = max(profile.start[1] for profile in PROFILES.values())

@@ -203,8 +203,15 @@ class PlanRunner:
     def _bounce_one(self, member: ScriptedMember, *, restart_time_ms: int) -> None:
         """Stop a process, and start it again some time after it has ended: one that leaves the group ends when the
         broker has answered."""
+        wait_ms = member.begin_to_stop(self.plan.stop)
+        if wait_ms:
+            self._schedule(wait_ms, partial(self._end_one, restart_time_ms=restart_time_ms), member)
+        else:
+            self._end_one(member, restart_time_ms=restart_time_ms)
+
+    def _end_one(self, member: ScriptedMember, *, restart_time_ms: int) -> None:
         life = member.life
-        self._stop(member)
+        self._end(member)
         self._scheduled += 1
 
         def restart_later() -> None:
@@ -227,6 +234,13 @@ class PlanRunner:
         action(*arguments)
 
     def _stop(self, member: ScriptedMember) -> None:
+        wait_ms = member.begin_to_stop(self.plan.stop)
+        if wait_ms:
+            self._schedule(wait_ms, self._end, member)
+        else:
+            self._end(member)
+
+    def _end(self, member: ScriptedMember) -> None:
         how = self.plan.stop
         if self.bulk is not None:
             self.bulk.release(member)

@@ -112,6 +112,21 @@ class ScriptedMember(abc.ABC):
         delay_ms = self.world.timing.start_ms(self.profile, may_be_slow=may_be_slow)
         self.next_action = self.world.clock.after(delay_ms, self._begin)
 
+    def fetch_ends_ms(self) -> float:
+        """How long the fetches go on that it has sent: they are all of about the same age."""
+        is_fetching = self.profile.fetch_ms and any(self.owned.values()) and not self.world.timing.has_records
+        return self.profile.fetch_ms * self.chance.random() if is_fetching else 0.0
+
+    def begin_to_stop(self, how: Stop) -> float:
+        """Stop consuming, some ms before it stops otherwise, too: a clean stop waits for fetches. 0 for at once."""
+        wait_ms = self.fetch_ends_ms() if how is Stop.CLEAN and self.phase is LifecyclePhase.STABLE else 0.0
+        if wait_ms:
+            self._hand_in_last_beat()
+            self._stop_heartbeats()
+            self._cancel_next_action()
+            self._release()
+        return wait_ms
+
     def stop(self, how: Stop) -> None:
         """End the process."""
         self._hand_in_last_beat()

@@ -60,6 +60,8 @@ class DrawTiming:
     pace = 1.0
     #: How late the timers of the broker fire, if not as usual.
     _timers_late: Span | None = None
+    #: Whether fetches are answered at once, because there are always records.
+    has_records = False
     #: Whether the heartbeats of all members are due just when a rebalance begins. Nobody knows when they are.
     notices_at_once = False
 
@@ -119,6 +121,7 @@ class AllAtOnce(UsualTiming):
     all heartbeats are due at the same time."""
 
     pace = 0.3
+    has_records = True
     _timers_late = (TIMER_LATE_MS[1], TIMER_LATE_MS[1])
 
     def phase(self) -> float:
@@ -196,15 +199,15 @@ class SlowestLast(AllAtOnce):
 
 
 class OneLibraryLast(UsualTiming):
-    """Processes with one of the libraries start as quickly, those with the other as slowly as they can."""
+    """Java processes start as quickly, those with other libraries as slowly as they can, or the reverse."""
 
     def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
         super().__init__(chance, heartbeat_interval_ms, session_timeout_ms)
-        self._last = chance.choice(list(Library))
+        self._java_is_last = chance.choice((True, False))
 
     def _usual_start_ms(self, profile: ClientProfile) -> float:
         least, most = profile.start
-        return most if profile.library is self._last else least
+        return most if (profile.library is Library.JAVA) is self._java_is_last else least
 
 
 class RejoinsBeforeItStops(AllAtOnce):
@@ -240,6 +243,8 @@ def _some_interval_ms(chance: random.Random, session_timeout_ms: int) -> int:
 
 def heartbeat_period_ms(profile: ClientProfile, interval_ms: int, chance: RandomStream) -> float:
     """The time between two heartbeats of one process."""
+    if profile.beats_after_fetches:
+        return max(float(interval_ms), profile.fetch_ms) + HEARTBEAT_LATE_MS * promptly(chance.random())
     ticks = -(-interval_ms // profile.heartbeat_tick_ms)
     return ticks * profile.heartbeat_tick_ms + HEARTBEAT_LATE_MS * promptly(chance.random())
 

@@ -6,33 +6,29 @@ from dataclasses import dataclass, replace
 
 from kgm.assignors import has_assignor
 from kgm.clients.table import CLIENTS, LIBRARIES
-from kgm.model.client_library import FRANZ_GO, KAFKA_GO, KAFKAJS, LIBRDKAFKA, PLAYED, ClientLibrary
+from kgm.model.client_library import FRANZ_GO, KAFKA_PYTHON, LIBRDKAFKA, PLAYED, ClientLibrary
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
-from kgm.simulation.report.prediction import Range, Ranges, TimeRange
+from kgm.simulation.report.prediction import Ranges
 from kgm.simulation.report.self_check import unexplained
 from kgm.text.wording import many, some
 
-#: Those whose members stop and return within one rebalance, and stay without partitions for a longer time: kafka-go
-#: leaves some 3 to 5 s after it was stopped, and kafkajs sends heartbeats between fetches only.
-_SLOW = frozenset((KAFKA_GO, KAFKAJS))
-#: How many times longer than Java's members theirs were seen without partitions (kafka-go: 3 to 9 times).
-_SLOWER = 9
 _STATELESS = ("range", "roundrobin")
+#: Those whose static leader was seen to rejoin after a restart, where the assignor is none of its `silent_leaders`.
+_REJOINING = (FRANZ_GO, KAFKA_PYTHON)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryDoubts:
-    """depends: whether the answer depends on a library that kgm does not play. misfit: why the assignor is not the one
-    that kgm knows; None if it is, or if nothing needs an assignment. is_slow, rejoins: what the libraries may do
-    otherwise. total: how many partitions may move; freed: how many must."""
+    """depends: whether the answer depends on a library that kgm does not surely know. misfit: why the assignor is not
+    the one that kgm knows; None if it is, or if nothing needs an assignment. rejoins: how many rounds more
+    they may take. total: how many partitions may move; freed: how many must."""
 
     depends: bool = False
     misfit: str | None = None
     moves_are_open: bool = False
-    is_slow: bool = False
-    rejoins: bool = False
+    rejoins: int = 0
     total: int = 0
     freed: int = 0
     caveats: tuple[str, ...] = ()
@@ -43,26 +39,18 @@ class LibraryDoubts:
 
     def widened(self, ranges: Ranges) -> Ranges:
         """The ranges with what is known of the libraries."""
-        generations, rebalances, stopped = ranges.generations, ranges.rebalances, ranges.stopped_partition_ms
-        if self.is_slow:
-            generations, rebalances = _from_half(generations), _from_half(rebalances)
-            stopped = replace(stopped, max=stopped.max * _SLOWER)
+        generations, rebalances = ranges.generations, ranges.rebalances
         if self.rejoins:
-            generations = replace(generations, max=generations.max + 1)
-            rebalances = replace(rebalances, max=rebalances.max + 1)
+            generations = replace(generations, max=generations.max + self.rejoins)
+            rebalances = replace(rebalances, max=rebalances.max + self.rejoins)
         moved, handovers = ranges.moved_partitions, ranges.handovers
         if self.moves_are_open and rebalances.max:
             moved = replace(moved, min=min(moved.min, self.freed), max=max(moved.max, self.total))
             most = self.total * rebalances.max
             handovers = replace(handovers, min=min(handovers.min, self.freed), max=max(handovers.max, most))
         return replace(
-            ranges, generations=generations, rebalances=rebalances, moved_partitions=moved, handovers=handovers,
-            stopped_partition_ms=stopped,
-        )  # fmt: skip
-
-    def widened_times(self, stopped: TimeRange) -> TimeRange:
-        """The same for the time without a consumer."""
-        return replace(stopped, max=stopped.max * _SLOWER) if self.is_slow else stopped
+            ranges, generations=generations, rebalances=rebalances, moved_partitions=moved, handovers=handovers
+        )
 
 
 def library_doubts(
@@ -77,30 +65,44 @@ def library_doubts(
         depends = bool(unsure) and not _is_settled(snapshot, group, plan, named, has_rebalances=has_rebalances)
     else:
         depends = plan.stop is Stop.CLEAN and any(_closes_otherwise(member, plan) for member in named)
-    rejoins = is_classic and depends and group.assignor not in _STATELESS and _may_rejoin(named)
+    rejoins = _more_rounds(group, unsure, named, has_rebalances=has_rebalances) if is_classic and depends else 0
     misfit = _misfit(snapshot, group, plan) if has_rebalances or rejoins else None
     knows_assignor = (
         group.unknown_assignor is None and misfit is None and not _assigns_otherwise(snapshot, group, unsure)
     )
-    libraries = {name for member in unsure for name in member.client.candidates}
     texts = [misfit] if misfit else []
     if group.unknown_assignor is not None and has_rebalances:
         texts.append(
             f"kgm does not know the assignor {group.unknown_assignor}: the numbers of rebalances hold for it, whether "
             "it is cooperative or not; who gets what, and so what moves, is not known (--assignor)"
         )
+    writer = snapshot.leader_library
+    disguised = is_classic and has_rebalances and _is_disguised(snapshot)
+    if disguised and writer is not None:
+        texts.append(
+            f"no member seems to be of the library that wrote the assignments ({writer.text}): one of "
+            "them may be of another library than its subscription looks like"
+        )
     if depends:
         texts += _caveats(unsure, group.assignor if is_classic else None)
     return LibraryDoubts(
-        depends=depends,
+        depends=depends or disguised,
         misfit=misfit,
-        moves_are_open=is_classic and (has_rebalances or rejoins) and not knows_assignor,
-        is_slow=is_classic and depends and bool(libraries & _SLOW),
+        moves_are_open=is_classic and (has_rebalances or rejoins > 0) and not knows_assignor,
         rejoins=rejoins,
         total=sum(group.topics.values()),
         freed=_freed(group, plan),
         caveats=tuple(texts),
     )
+
+
+def _is_disguised(snapshot: GroupSnapshot) -> bool:
+    """Whether the assignments are what no member's library writes: a leader that has been replaced may have written
+    them, or a member only looks like another library."""
+    leader = snapshot.leader_library
+    clients = [member.client_library for member in snapshot.members if member.client_library is not None]
+    names = {name for client in clients for name in client.candidates}
+    return leader is not None and bool(leader.candidates and names) and not names & {*leader.candidates}
 
 
 def is_played(client: ClientLibrary) -> bool:
@@ -148,9 +150,15 @@ def _restarts_silently(member: StartingMember, group: StartingGroup, plan: Plan,
     return is_follower or (bool(traits) and all(group.assignor in one.silent_leaders for one in traits))
 
 
-def _may_rejoin(named: Sequence[StartingMember]) -> bool:
-    """Whether a static leader may compute the assignment again when it returns, and rejoin."""
-    return any(member.group_instance_id is not None and FRANZ_GO in member.client.candidates for member in named)
+def _more_rounds(
+    group: StartingGroup, unsure: Sequence[StartingMember], named: Sequence[StartingMember], *, has_rebalances: bool
+) -> int:
+    """How many rounds more than Java's these libraries may take; one where a static leader returns that may rejoin."""
+    names = {name for member in unsure for name in member.client.candidates if name in CLIENTS}
+    seen = [CLIENTS[name].more_rounds.get(group.assignor, 0) for name in names] if has_rebalances else []
+    returning = {name for one in named if one.group_instance_id is not None for name in one.client.candidates}
+    rejoin = any(name in returning and group.assignor not in CLIENTS[name].silent_leaders for name in _REJOINING)
+    return max([*seen, int(rejoin)])
 
 
 def _misfit(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan) -> str | None:
@@ -162,6 +170,10 @@ def _misfit(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan) -> str | 
 def _assigns_otherwise(snapshot: GroupSnapshot, group: StartingGroup, unsure: Sequence[StartingMember]) -> bool:
     """Whether kgm does not have the assignor of one of those that may lead the group."""
     names = {name for member in unsure for name in member.client.candidates or (None,)}
+    if len(group.topics) > 1 and any(
+        name in CLIENTS and group.assignor in CLIENTS[name].varying for name in names if name is not None
+    ):
+        return True
     if len(unsure) == len(group.members) and snapshot.leader_library is not None and snapshot.leader_library.name:
         names = {snapshot.leader_library.name}
     return any(name != LIBRDKAFKA and not has_assignor(name, group.assignor) for name in names)
@@ -190,10 +202,7 @@ def _caveats(unsure: Sequence[StartingMember], assignor: str | None) -> list[str
             continue
         differs = "".join(f"; {each}" for each in CLIENTS[client.name].differences) if client.name in CLIENTS else ""
         own = assignor is not None and has_assignor(client.name, assignor)
-        how = f"simulated as Java consumers with {client.name}'s {assignor}" if own else "simulated as Java consumers"
-        texts.append(f"{many(len(members), 'member')} use {client.name}, and are {how}: {who}{differs}")
+        how = "as far as kgm knows it" if client.name in CLIENTS else "as Java consumers"
+        with_it = f" with its {assignor}" if own else ""
+        texts.append(f"{many(len(members), 'member')} use {client.name}, simulated {how}{with_it}: {who}{differs}")
     return texts
-
-
-def _from_half(counted: Range) -> Range:
-    return replace(counted, min=(counted.min + 1) // 2)

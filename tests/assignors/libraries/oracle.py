@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from tests.assignors.groups import Case
@@ -37,7 +38,12 @@ class LibraryOracle:
 
     def __init__(self, library: str, *, hash_seed: int = 0) -> None:
         self._temp = tempfile.TemporaryDirectory(prefix="kgm-oracle-")
-        command = _go() if library in _MODULES else _node() if library in _PACKAGES else _python(hash_seed)
+        if library in _MODULES:
+            command = [str(go_program(FOLDER / "go"))]
+        elif library in _PACKAGES:
+            command = [needs("node"), str(FOLDER / "node" / "oracle.mjs"), str(node_packages())]
+        else:
+            command = [*python_packages(hash_seed), str(FOLDER / "python" / "oracle.py")]
         self._child = Child(command, log=pathlib.Path(self._temp.name) / "log", pipe_stdout=True)
 
     def ask(self, case: Case) -> dict[str, Any]:
@@ -55,11 +61,13 @@ class LibraryOracle:
         self._temp.cleanup()
 
 
-def _go() -> list[str]:
+@cache
+def go_program(sources: pathlib.Path) -> pathlib.Path:
+    """The program of these sources, built with the libraries in Go."""
     go = needs("go")
 
     def build(folder: pathlib.Path) -> None:
-        for path in (FOLDER / "go").iterdir():
+        for path in sources.iterdir():
             shutil.copy(path, folder)
         run = _running(folder, GOFLAGS="-mod=mod")
         run([go, "mod", "init", "oracle"])
@@ -67,21 +75,26 @@ def _go() -> list[str]:
         run([go, "mod", "tidy"])
         run([go, "build", "-o", "oracle", "."])
 
-    return [str(_made("go", _MODULES, build) / "oracle")]
+    code = b"".join(path.read_bytes() for path in sorted(sources.iterdir()))
+    return _made("go", _MODULES, build, code) / "oracle"
 
 
-def _node() -> list[str]:
-    node, npm = needs("node"), needs("npm")
+@cache
+def node_packages() -> pathlib.Path:
+    """The folder that has the libraries in its node_modules."""
+    npm = needs("npm")
 
     def install(folder: pathlib.Path) -> None:
         (folder / "package.json").write_text('{"private": true}')
         packages = [f"{package}@{VERSIONS[name]}" for name, package in _PACKAGES.items()]
         _running(folder)([npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", *packages])
 
-    return [node, str(FOLDER / "node" / "oracle.mjs"), str(_made("node", _PACKAGES, install))]
+    return _made("node", _PACKAGES, install)
 
 
-def _python(hash_seed: int) -> list[str]:
+@cache
+def python_packages(hash_seed: int | None = None) -> list[str]:
+    """The command of a Python that has the libraries; hash_seed: of its hashes, None for one of its own."""
     names = ("kafka-python", "aiokafka")
 
     def install(folder: pathlib.Path) -> None:
@@ -89,13 +102,14 @@ def _python(hash_seed: int) -> list[str]:
         _running(folder)([sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), *packages])
 
     folder = _made(f"python{sys.version_info.major}.{sys.version_info.minor}", names, install)
-    environment = [f"PYTHONPATH={folder}", f"PYTHONHASHSEED={hash_seed}"]
-    return [needs("env"), *environment, sys.executable, str(FOLDER / "python" / "oracle.py")]
+    hashes = [] if hash_seed is None else [f"PYTHONHASHSEED={hash_seed}"]
+    return [needs("env"), f"PYTHONPATH={folder}", *hashes, sys.executable]
 
 
-def _made(kind: str, names: Sequence[str] | dict[str, str], make: Callable[[pathlib.Path], None]) -> pathlib.Path:
+def _made(
+    kind: str, names: Sequence[str] | dict[str, str], make: Callable[[pathlib.Path], None], sources: bytes = b""
+) -> pathlib.Path:
     """A folder of the cache that is made once for these versions, and for these sources of what is built there."""
-    sources = b"".join(path.read_bytes() for path in sorted((FOLDER / "go").iterdir())) if kind == "go" else b""
     mark = hashlib.sha256(json.dumps([VERSIONS[name] for name in names]).encode() + sources).hexdigest()[:12]
     folder = cache_dir() / f"assignors-{kind}-{mark}"
     with locked(folder.name):

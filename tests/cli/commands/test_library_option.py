@@ -1,11 +1,13 @@
 """`kgm simulate-bounce --library`: what the operator knows of the clients; and old snapshots, whose library is a name."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from tests.cli.runner import kgm
 from tests.clients.recorded_groups import described
+from tests.simulation.groups import made_up
 
 
 def scenario(*arguments):
@@ -21,6 +23,8 @@ def snapshot(tmp_path):
 
     def write(group, *library):
         data = group.to_json()
+        if library:
+            data.pop("leader_library")
         for member in data["members"]:
             if library:
                 member["client_library"] = library[0]
@@ -72,3 +76,25 @@ def test_drain_and_plan_take_it_too(snapshot):
             assert rebalances in {one["rebalances"] for one in scenarios}
             assert not library or not any(one["exact"] for one in scenarios if one["rebalances"])
         assert kgm(*arguments, "--library", "nobody").code == 2
+
+
+def test_the_rollout_lines_of_a_plan_state_it(snapshot):
+    path = snapshot(described("platformatic", "roundrobin", client_id="app"))
+    run = kgm("plan", "--from-file", path, "--library", "platformatic", "--draws", "5", "-o", "json")
+    assert run.code == 0, run
+    assert " --library platformatic " in run.out
+
+
+def test_the_assignor_that_is_stated_gives_the_owners(snapshot):
+    """One that kgm does not know leaves all moves open; stated to be range, six of twelve move as range moves them."""
+    group = made_up(3, 12)
+    path = snapshot(replace(group, assignor="mine"))
+    arguments = ("drain", "--from-file", path, "--match", "member-1", "--for-good", "--draws", "5", "-o", "json")
+    moved = []
+    for stated in ((), ("--assignor", "range")):
+        run = kgm(*arguments, *stated)
+        assert run.code == 0, run
+        (found,) = json.loads(run.out)["data"]["groups"]
+        ranges = found["ranges"]
+        moved.append(found["moved_partitions"] if ranges is None else ranges["moved_partitions"]["max"])
+    assert moved == [12, 6]

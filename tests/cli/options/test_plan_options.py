@@ -40,6 +40,7 @@ MEANINGS = {
     "rebalance_timeout_ms": (["--rebalance-timeout", "5m"], {"what_if": WhatIf(rebalance_timeout_ms=300_000)}),
     "heartbeat_interval_ms": (["--heartbeat-interval", "3s"], {"heartbeat_interval_ms": 3_000}),
     "assignor": (["--assignor", "range"], {"what_if": WhatIf(assignor="range")}),
+    "library": (["--library", "sarama"], {"what_if": WhatIf(library="sarama")}),
     "membership": (["--as", "dynamic"], {"what_if": WhatIf(membership=Membership.DYNAMIC)}),
     "protocol": (["--protocol", "consumer"], {"what_if": WhatIf(protocol=GroupProtocol.CONSUMER)}),
     "settings": (["--set", "broker.group.max.size=3"], {"settings": {"group.max.size": "3"}}),
@@ -101,7 +102,7 @@ def test_each_option_has_one_definition(commands):
             seen.add(field)
     assert seen == PLAN_OPTIONS.keys() == MEANINGS.keys()
     assert {*taken(commands["simulate-bounce"])} == PLAN_OPTIONS.keys()
-    assert {*taken(commands["drain"])} == {"restart_time_ms", "stop"}
+    assert {*taken(commands["drain"])} == {"restart_time_ms", "stop", "assignor", "library"}
     assert {*taken(commands["simulate-fleet"])} == {"restart_time_ms", "settings"}
     assert {*taken(commands["plan"])} > {"instance_ids", "everyone", "unit", "session_timeout_ms"}
 

@@ -241,6 +241,10 @@ def test_one_instance_id_and_several_processes():
     quick = [record(40_000 - i * 10, 3, member("seat-1", start=i)) for i in range(4)]
     assert found(recorded=quick)[0].evidence[0] == "3 takeovers within 1s"
     assert found(recorded=past[:3]) == []  # two restarts are two restarts
+    one_host = [record(40_000 - i * 20_000, 3, member("seat-1", start=i)) for i in range(4)]
+    assert found(recorded=one_host) == []  # and so are three
+    moving = [record(40_000 - i * 10_000, 3, member("seat-1", start=i, client_host=f"10.0.0.{i}")) for i in range(4)]
+    assert found(recorded=moving) == []  # each in a new pod
     assert found(recorded=[replace(each, at_ms=each.at_ms - 2 * HOUR) for each in past]) == []
 
 

@@ -39,14 +39,15 @@ def test_what_kgm_plays_stays_exact(library):
 def test_a_rebalance_of_another_library_is_never_exact_and_names_it(library):
     gone = played(of_library(library), scale_in=("member-1",))
     assert not gone.exact
-    own = f" with {library}'s range" if library in OWN_RANGE else ""
-    assert said(gone, f"use {library}, and are simulated as Java consumers{own}: member-1, member-2, member-3")
+    own = " with its range" if library in OWN_RANGE else ""
+    how = "as Java consumers" if library == "mine" else f"as far as kgm knows it{own}"
+    assert said(gone, f"use {library}, simulated {how}: member-1, member-2, member-3")
     # The partitions of the member that has gone move in any case.
     assert gone.ranges.moved_partitions.min >= 4
     assert gone.ranges.moved_partitions.max == (6 if library in OWN_RANGE else 12)
 
 
-@pytest.mark.parametrize("library", ["sarama", "franz-go", "kafka-python", "aiokafka"])
+@pytest.mark.parametrize("library", ["sarama", "franz-go", "aiokafka"])
 def test_a_static_restart_with_range_does_not_depend_on_the_library(library):
     back = played(described(library), bounce=ALL, rolling=Rolling())
     assert (back.exact, back.typical.rebalances, back.typical.moved_partitions) == (True, 0, 0)
@@ -152,6 +153,16 @@ def test_the_static_leader_of_franz_go_may_rejoin():
     back = played(group, bounce=("member-1",))
     assert (back.exact, back.typical.rebalances, back.ranges.rebalances.max) == (False, 0, 1)
     assert played(of_library("franz-go"), bounce=("member-1",)).exact
+
+
+def test_the_static_leader_of_kafka_python_may_rejoin():
+    """Seen on Kafka 4.3.0 with range: one more generation after the restart of the leader, and nothing moved."""
+    back = played(described("kafka-python"), bounce=ALL, rolling=Rolling())
+    assert (back.exact, back.typical.rebalances, back.ranges.rebalances.max) == (False, 0, 1)
+    follower = replace(described("kafka-python"), leader=described("kafka-python").members[1].member_id)
+    (one, other) = follower.members
+    assert played(follower, bounce=(one.identity,)).exact
+    assert not played(follower, bounce=(other.identity,)).exact
 
 
 def test_stop_and_return_of_kafka_go_may_share_a_rebalance():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +9,6 @@ import typer
 from kgm.cli.options.plan_options import (
     Draws,
     FromFile,
-    Library,
     ReportFile,
     Seed,
     duration_of,
@@ -34,7 +32,7 @@ Where = dict[str, str | None] | None
 
 
 @cluster_options
-@plan_options("stop")
+@plan_options("stop", "assignor", "library")
 def drain(
     groups: Annotated[
         list[str] | None, typer.Argument(metavar="[GROUP]...", help="Only these groups; all by default.")
@@ -82,7 +80,6 @@ def drain(
         ),
     ] = None,
     report_file: ReportFile = None,
-    library: Library = None,
     draws: Draws = 20,
     seed: Seed = 1,
     common: RunOptions,
@@ -100,7 +97,6 @@ def drain(
     'app-*' selects the members on A or B whose client id matches. Exits 3 if no group has such a member, and 7 if a
     group cannot be described or one of the values matches no member. A group that cannot be predicted fails both gates
     (exit 8)."""
-    from kgm.operations.bounce.group import of_library
     from kgm.operations.drain.forecast import Drain, DrainGates
     from kgm.operations.drain.target import DrainTarget, with_addresses
 
@@ -114,12 +110,11 @@ def drain(
     )  # fmt: skip
     planned = Drain(
         target=target, stop=request.stop, restart_time_ms=duration_of(restart_time, "--restart-time"),
-        session_timeout_ms=duration_of(session_timeout, "--session-timeout"),
+        session_timeout_ms=duration_of(session_timeout, "--session-timeout"), what_if=request.what_if,
     )  # fmt: skip
     gates = DrainGates(handovers=fail_if_moves, stopped_ms=duration_of(fail_if_stopped, "--fail-if-stopped"))
     names = list(dict.fromkeys([*(groups or ()), *(group or ())]))
     fleet, where = _fleet(target, names, from_file, common)
-    fleet = replace(fleet, affected=tuple(of_library(one, library) for one in fleet.affected))
     foreseen = _forecast(
         fleet, planned, gates, draws=draws, seed=seed, keeps_holdings=report_file is not None, common=common
     )

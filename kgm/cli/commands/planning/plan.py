@@ -16,7 +16,6 @@ from kgm.cli.options.plan_options import (
     Draws,
     FromFile,
     GroupOption,
-    Library,
     Seed,
     choice_of,
     duration_of,
@@ -51,6 +50,8 @@ if TYPE_CHECKING:
     "unit",
     "session_timeout_ms",
     "heartbeat_interval_ms",
+    "assignor",
+    "library",
 )
 def plan(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A live group; kgm only reads it.")] = None,
@@ -105,7 +106,6 @@ def plan(
     budget: Annotated[
         str, typer.Option("--budget", metavar="DURATION", help="CPU-time budget for the search.")
     ] = "30s",
-    library: Library = None,
     draws: Draws = 20,
     seed: Seed = 1,
     common: RunOptions,
@@ -140,7 +140,7 @@ def plan(
     objective, budget_ms = _objective(minimise), parse_duration(budget, "--budget")
     longest_ms, percent = duration_of(max_duration, "--max-duration"), _percent(keep_consuming)
     pauses_ms, times_ms = _pauses(pause), _restart_times(restart_times, history)
-    bounce_group, where = described_group(maybe_group(group, group_option), from_file, library, common)
+    bounce_group, where = described_group(maybe_group(group, group_option), from_file, common)
     if history is not None:
         times_ms = restart_times_of(history, bounce_group.snapshot.group_id)
     request = replace(
