@@ -100,6 +100,15 @@ def assign_eagerly(configured: Iterable[Work], members: Iterable[str]) -> dict[s
     return {name: tuple(share) for name, share in shares.items()}
 
 
+def as_joined(work: Iterable[Work]) -> tuple[Work, ...]:
+    """What a worker runs in the order in which it says so, which is that in which it has to give up: by connector,
+    those that it runs itself first (ConnectProtocol.Assignment.asMap)."""
+    every = [*work]
+    own = [name for name, number in every if number == CONNECTOR]
+    names = dict.fromkeys([*(own[place] for place in map_order(own)), *(name for name, _ in every)])
+    return tuple(one for name in names for one in every if one[0] == name)
+
+
 def _with_delay(
     state: LeaderState, lost: frozenset[Work], upcoming: dict[str, list[Work]], *, now_ms: int, max_delay_ms: int
 ) -> tuple[LeaderState, frozenset[Work]]:

@@ -12,6 +12,8 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.java.scala_map import scala_map_capacity
 from kgm.model.errors import NotFoundError, TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot
+from kgm.simulation.connect.bounce import simulate_connect
+from kgm.simulation.connect.group import is_connect
 from kgm.simulation.draws import budget
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.draws.shuffle import shuffled
@@ -95,6 +97,8 @@ def simulate(
     BUDGET_MS, and at least three. executor: plays the draws; that makes no difference to the prediction.
     Raises NotFoundError for a member or group that does not exist, RefusedError for a group that cannot be simulated,
     UsageError for a plan that does not fit the group, TimedOutError if the time is not enough for one draw."""
+    if is_connect(snapshot):
+        return simulate_connect(snapshot, plan, name=name, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
     simulation = replace(
         Simulation.of(snapshot, plan, seed), is_out_of_time=is_out_of_time, budget_ms=budget_ms, executor=executor
     )

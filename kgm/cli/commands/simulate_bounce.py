@@ -144,7 +144,12 @@ def simulate_bounce(
         str | None, typer.Option("--protocol", metavar="KIND", help="What if the group used classic | consumer.")
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="BROKER.KEY=VALUE", help="A broker setting; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="BROKER.KEY=VALUE",
+            help="A broker setting, or scheduled.rebalance.max.delay.ms of Connect workers; repeatable.",
+        ),
     ] = None,
     kafka_version: KafkaVersion = None,
     compare: Annotated[

@@ -45,9 +45,9 @@ def wait(
 ) -> None:
     """Wait until a group is stable, is empty, has N members, or has a lag of at most N records.
 
-    stable: the state is Stable, and no member is reconciling or away. settled: so is a Kafka Streams application that
-    has no rebalance ahead; of other groups nothing tells that, and waiting ends with 8 at once. empty: it has had no
-    members for a second.
+    stable: the state is Stable, and no member is reconciling or away. settled: so is a Kafka Streams application, or a
+    group of Connect workers, that has no rebalance ahead; of other groups nothing tells that, and waiting ends with 8
+    at once. empty: it has had no members for a second.
     members=N, members>=N, members<=N. lag<=N: over all partitions; not met while the lag of one of them is unknown.
     lag-time<=60s: the first record that is not committed is at most that old in each partition, by its timestamp.
     Several --for must hold in the same poll, and during all of --settle.

@@ -190,7 +190,7 @@ def _next_rebalance(snapshot: GroupSnapshot) -> str | None:
         is_at_once = snapshot.next_rebalance_at == _AT_ONCE
         when = "at once" if is_at_once else f"at {snapshot.next_rebalance_at}"
         return f"not settled: a member starts the next rebalance {when}"
-    if snapshot.is_settled is False:
+    if snapshot.is_settled is False and not snapshot.rebalance_delay_ms:
         return "not settled: a member starts another rebalance"
     return "settled: no rebalance is scheduled" if snapshot.is_settled else None
 

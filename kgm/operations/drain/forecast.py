@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kgm.model.assignment import count
 from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, TimedOutError
-from kgm.model.snapshot import GroupSnapshot
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.prediction import Gates, predict_bounce
 from kgm.operations.bounce.request import BounceRequest
@@ -78,9 +78,9 @@ class DrainedGroup:
 
     @property
     def partitions_taken(self) -> int:
-        """How many partitions the members own that are taken away."""
+        """How many partitions the members own that are taken away; of Connect workers, how many tasks they run."""
         taken = set(self.taken)
-        return sum(count(member.assignment) for member in self.group.members if member.identity in taken)
+        return sum(_share(member) for member in self.group.members if member.identity in taken)
 
     @property
     def unowned_partitions(self) -> int:
@@ -90,7 +90,7 @@ class DrainedGroup:
     @property
     def most_partitions_before(self) -> int:
         """The most that one member owns."""
-        return max((count(member.assignment) for member in self.group.members), default=0)
+        return max(map(_share, self.group.members), default=0)
 
     @property
     def most_partitions_after(self) -> int:
@@ -230,6 +230,12 @@ def _drained(
         taken=drain.target.taken_from(group.snapshot.members),
         prediction=predicted.predictions[0],
     )
+
+
+def _share(member: MemberSnapshot) -> int:
+    work = member.work
+    is_worker = work is not None and work.connectors is not None
+    return len(work.active_tasks or ()) if work is not None and is_worker else count(member.assignment)
 
 
 def _cost(one: DrainedGroup) -> tuple[object, ...]:

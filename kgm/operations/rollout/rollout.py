@@ -234,7 +234,7 @@ class Rollout:
             )
         found = [] if latest.state == STABLE else [f"it is {latest.state}"]
         if latest.is_settled is False:
-            found.append("the Kafka Streams application is not settled: it is about to rebalance by itself")
+            found.append("the group is not settled: it is about to rebalance by itself")
         found += [f"{one.identity} is {one.status}" for one in latest.members if one.status in (AWAY, RECONCILING)]
         changed = changed_since(self._progress.left, latest)
         if self._progress.was_stopped and changed:
