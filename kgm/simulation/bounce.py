@@ -94,9 +94,9 @@ def simulate(
     draws: how often to play what is left to chance, at most. The same seed gives the same prediction. keeps_holdings:
     record `holdings` in the typical draw. is_out_of_time: asked now and then, and if so there are fewer draws.
     budget_ms: what the random draws may cost (`draws.budget`), and then even one draw may be all of them; None:
-    BUDGET_MS, and at least three. executor: plays the draws; that makes no difference to the prediction.
-    Raises NotFoundError for a member or group that does not exist, RefusedError for a group that cannot be simulated,
-    UsageError for a plan that does not fit the group, TimedOutError if the time is not enough for one draw."""
+    BUDGET_MS, and at least three. executor: plays the draws, which makes no difference. Raises NotFoundError for a
+    member or group that does not exist, RefusedError for a group that cannot be simulated, UsageError for a plan that
+    does not fit the group, TimedOutError if the time is not enough for one draw."""
     if is_connect(snapshot):
         return simulate_connect(snapshot, plan, name=name, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
     simulation = replace(
@@ -124,10 +124,8 @@ def simulate(
         # Without a rebalance nobody asks how many partitions there are.
         and not (assumes_topics(snapshot, simulation.group) and every[0].rebalances)
     )
-    # What libraries do otherwise is a range of its own.
-    has_one_draw = len(every) == 1 and doubts.is_exact and of_framework.is_exact
-    number = typical_of(drawn)
-    typical = drawn[number]
+    has_one_draw = len(every) == 1 and doubts.is_exact and of_framework.is_exact  # doubts have a range of their own
+    typical = drawn[number := typical_of(drawn)]
     if keeps_holdings:
         task = DrawTask(number=number, keeps_holdings=True)
         typical = replace(simulation, is_out_of_time=_never).runner_of(task).play()
