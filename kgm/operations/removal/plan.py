@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import fnmatch
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from kgm.client.admin_client import AdminClient
@@ -13,6 +13,7 @@ from kgm.model.errors import ErrorCode, RefusedError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal.request import RemovalRequest
 from kgm.text.names import closest, natural
+from kgm.text.wording import group_command
 
 #: LeaveGroup with instance ids and several members (KIP-345, Kafka 2.4).
 BATCH_VERSION = 3
@@ -105,11 +106,12 @@ def resolve(request: RemovalRequest, group: GroupSnapshot | None) -> RemovalPlan
         is_member_id = name not in by_instance and name in by_id
         kind, member = (IdKind.MEMBER, by_id[name]) if is_member_id else (IdKind.INSTANCE, by_instance.get(name))
         targets.append(Target(kind=kind, id=name, member=member))
-    for pattern in request.patterns:
-        for one in sorted(members, key=lambda one: natural(one.identity)):
-            if fnmatch.fnmatchcase(one.identity, pattern):
-                kind = IdKind.MEMBER if one.group_instance_id is None else IdKind.INSTANCE
-                targets.append(Target(kind=kind, id=one.identity, member=one))
+    threads = [threads_of(name, members) for name in request.processes]
+    matching = [[one for one in members if fnmatch.fnmatchcase(one.identity, glob)] for glob in request.patterns]
+    for some in (*threads, *matching):
+        for one in sorted(some, key=lambda one: natural(one.identity)):
+            kind = IdKind.MEMBER if one.group_instance_id is None else IdKind.INSTANCE
+            targets.append(Target(kind=kind, id=one.identity, member=one))
     distinct: dict[tuple[str, str], Target] = {}
     repeated: list[str] = []
     for target in targets:
@@ -130,11 +132,26 @@ def resolve(request: RemovalRequest, group: GroupSnapshot | None) -> RemovalPlan
     )  # fmt: skip
 
 
+def threads_of(process: str, members: Iterable[MemberSnapshot]) -> list[MemberSnapshot]:
+    """The members that are threads of a process of Kafka Streams, which is named by its id or by one of its threads."""
+    of_streams = [one for one in members if one.work is not None and one.work.process_id is not None]
+    wanted = {one.work.process_id for one in of_streams if one.work and process in (one.identity, one.work.process_id)}
+    return [one for one in of_streams if one.work and one.work.process_id in wanted]
+
+
 def check_supported(cluster: AdminClient, plan: RemovalPlan) -> None:
     """Refuse what the broker or the group's type cannot do, before anything is sent. Raises RefusedError, KgmError."""
     group = plan.group
     if group is None:
         return
+    if group.type == "streams":
+        raise RefusedError(
+            f"members of streams group {group.group_id!r} cannot be removed: it has no static members, and LeaveGroup "
+            "is not for such groups (KIP-1071)",
+            facts=("a process that is closed leaves at once; one that has crashed is removed when its session ends",),
+            hint=f"stop the process, then {group_command('wait', group.group_id, '--for', 'stable')}",
+            group_id=group.group_id,
+        )
     if group.type not in ("classic", "consumer"):
         raise RefusedError(
             f"members of {group.type} group {group.group_id!r} cannot be removed by LeaveGroup",
