@@ -140,6 +140,7 @@ _kgm() {
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
         -i|--instance-ids) _kgm_value 'instance-ids,' "$cur"; return ;;
         -m|--member-ids) _kgm_value 'member-ids,' "$cur"; return ;;
+        --unit) _kgm_value '' "$cur"; return ;;
         --from-file) _kgm_value 'file' "$cur"; return ;;
         --match) _kgm_value '' "$cur"; return ;;
         --reason) _kgm_value '' "$cur"; return ;;
@@ -152,7 +153,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group -i --instance-ids -m --member-ids --from-file --match --reason --dry-run -y --yes --allow-live --assume-stopped --ignore-missing --guard-window --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group -i --instance-ids -m --member-ids --unit --from-file --match --reason --dry-run -y --yes --allow-live --assume-stopped --ignore-missing --guard-window --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'simulate-bounce')

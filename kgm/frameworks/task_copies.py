@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kgm.frameworks.streams import in_order
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.text.wording import many, some
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,22 @@ def freed_tasks(group: GroupSnapshot, going: Collection[str]) -> FreedTasks:
         standbys={task: tuple(sorted(copies[task])) for task in freed if task in copies},
         alone=tuple(task for task in freed if task not in copies),
     )
+
+
+def task_texts(freed: FreedTasks) -> list[str]:
+    """In words: what is freed, who has copies, and what nobody else has."""
+    if not freed.tasks:
+        return []
+    texts = [f"{many(len(freed.tasks), 'active task')} to be assigned again: {some(freed.tasks)}"]
+    if freed.standbys:
+        held = some(f"{task} ({', '.join(names)})" for task, names in freed.standbys.items())
+        texts.append(f"standbys, which are assigned first where they have caught up: {held}")
+    if freed.alone:
+        texts.append(
+            f"nobody else has a copy of {some(freed.alone)}: whoever gets one that has state restores it from its "
+            "changelog, and does not process meanwhile"
+        )
+    return texts
 
 
 def _process(member: MemberSnapshot) -> str:

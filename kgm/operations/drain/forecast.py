@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kgm.frameworks.task_copies import freed_tasks
 from kgm.model.assignment import count
 from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, TimedOutError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
@@ -100,11 +101,13 @@ class DrainedGroup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnpredictedGroup:
     """A group about which nothing can be said, and why. taken: the members that are taken away from it; None if it is
-    not known whether there are any, because the group cannot be described."""
+    not known whether there are any, because the group cannot be described. alone: tasks of a Kafka Streams application
+    that run there and of which nobody else has a copy."""
 
     group_id: str
     taken: tuple[str, ...] | None
     reason: KgmError
+    alone: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,9 +152,9 @@ class DrainGates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainForecast:
-    """groups: the most expensive first. unpredicted: those that have members there and cannot be simulated, and those
-    that cannot be described. errors: what could not be read or does not exist. examined: how many groups were
-    described."""
+    """groups: the most expensive first. unpredicted: those that have members there and cannot be simulated, those first
+    that lose most tasks without a copy, and those that cannot be described. errors: what could not be read or does not
+    exist. examined: how many groups were described."""
 
     drain: Drain
     groups: tuple[DrainedGroup, ...]
@@ -197,7 +200,11 @@ def forecast(
             )
         except KgmError as error:
             taken = drain.target.taken_from(group.snapshot.members)
-            unpredicted.append(UnpredictedGroup(group_id=group.snapshot.group_id, taken=taken, reason=error))
+            alone = freed_tasks(group.snapshot, taken).alone
+            unpredicted.append(
+                UnpredictedGroup(group_id=group.snapshot.group_id, taken=taken, reason=error, alone=alone)
+            )
+    unpredicted.sort(key=lambda one: -len(one.alone))
     unpredicted += [
         UnpredictedGroup(group_id=group_id, taken=None, reason=error) for group_id, error in fleet.unread.items()
     ]

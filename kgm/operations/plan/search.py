@@ -12,7 +12,7 @@ from kgm.model.assignment import count
 from kgm.model.errors import KgmError, RefusedError, TimedOutError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup
-from kgm.operations.bounce.prediction import simulate
+from kgm.operations.bounce.prediction import simulate, tasks_told
 from kgm.operations.bounce.request import BounceRequest, plan_for
 from kgm.operations.plan.costs import Objective, PlanCosts, PlanLimits, unbeaten
 from kgm.operations.plan.session_advice import (
@@ -138,7 +138,8 @@ def find_plans(
         if tried and (trial.cost >= affordable(budget_ms) or is_out_of_time()):
             break
         try:
-            tried.append((shape, trial.costs_of(shape, base.what_if)))
+            with tasks_told(task.group.snapshot, base):
+                tried.append((shape, trial.costs_of(shape, base.what_if)))
         except RefusedError as error:
             refused.append(error)
         except TimedOutError:

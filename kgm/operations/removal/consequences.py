@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kgm.frameworks.task_copies import freed_tasks
+from kgm.frameworks.task_copies import freed_tasks, task_texts
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.operations.removal.guard import GuardReport
 from kgm.operations.removal.liveness import LivenessVerdict
-from kgm.text.wording import many, some
 
 #: Broker settings: which groups with members may change their protocol, and how many members a classic group may have.
 MIGRATION_POLICY, CLASSIC_MAX_SIZE = "group.consumer.migration.policy", "group.max.size"
@@ -84,19 +83,7 @@ def stall_warnings(group: GroupSnapshot, removed_member_ids: Iterable[str], guar
 
 def task_warnings(group: GroupSnapshot, going: Sequence[str]) -> list[str]:
     """Which tasks of a Kafka Streams application the removal frees, and who has copies of them."""
-    freed = freed_tasks(group, going)
-    if not freed.tasks or group.assignor != STREAMS_ASSIGNOR:
-        return []
-    warnings = [f"{many(len(freed.tasks), 'active task')} to be assigned again: {some(freed.tasks)}"]
-    if freed.standbys:
-        held = some(f"{task} ({', '.join(names)})" for task, names in freed.standbys.items())
-        warnings.append(f"standbys, which are assigned first where they have caught up: {held}")
-    if freed.alone:
-        warnings.append(
-            f"nobody else has a copy of {some(freed.alone)}: whoever gets one that has state restores it from its "
-            "changelog, and does not process meanwhile"
-        )
-    return warnings
+    return task_texts(freed_tasks(group, going)) if group.assignor == STREAMS_ASSIGNOR else []
 
 
 def _bound(members: Sequence[MemberSnapshot], guard: GuardReport) -> str:
