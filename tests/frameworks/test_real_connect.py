@@ -3,6 +3,7 @@
 import contextlib
 import json
 import tempfile
+import threading
 import urllib.error
 import urllib.request
 import uuid
@@ -209,3 +210,43 @@ def test_restarts_beyond_the_delay_and_of_the_leader(workers):
 
     workers.start("w-3")
     check_prediction(workers, before, Plan(scale_out=1))
+
+
+def restart_when_asked(workers, names, folder, is_over):
+    """The host of the workers: a file is the wish that one of them restarts, named as its member id."""
+    while not is_over.wait(0.1):
+        for wish in folder.iterdir():
+            name = names[wish.name]
+            workers.stop(name)
+            workers.start(name)
+            wish.unlink()
+
+
+@pytest.mark.long
+def test_a_rollout_waits_until_nothing_is_held_back(workers, tmp_path):
+    before = settled(workers)
+    names = {one.member_id: workers.name_of(one) for one in before.members}
+    words = ["rollout", workers.group, "--all", "--order", "leader-last", "--exec", f"touch {tmp_path}/{{member_id}}"]
+    words += [
+        "--yes",
+        "--settle",
+        "1s",
+        "--restart-time",
+        "3s",
+        "--set",
+        f"scheduled.rebalance.max.delay.ms={DELAY_MS}",
+    ]
+    is_over = threading.Event()
+    host = threading.Thread(target=restart_when_asked, args=(workers, names, tmp_path, is_over))
+    host.start()
+    try:
+        run = kgm(*words, "-o", "ndjson", "-b", workers.bootstrap, timeout_s=400)
+    finally:
+        is_over.set()
+        host.join()
+    assert run.code == 0, run
+    commands = [line["command"][-1] for line in map(json.loads, run.out.splitlines()) if line["command"]]
+    assert [command.rpartition("/")[2] for command in commands][-1] == before.leader
+    after = settled(workers)
+    assert {one.member_id for one in after.members}.isdisjoint(names)
+    assert len(after.members) == len(before.members)

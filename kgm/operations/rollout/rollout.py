@@ -32,6 +32,7 @@ from kgm.operations.rollout.template import CommandTemplate
 from kgm.operations.rollout.tools import RolloutTools
 from kgm.operations.watch.events import EventKind
 from kgm.operations.watch.watched_group import AWAY, RECONCILING, STABLE
+from kgm.simulation.connect.group import delays_of, is_connect
 from kgm.text.durations import show_duration
 from kgm.text.wording import group_command, many
 
@@ -266,7 +267,8 @@ class Rollout:
         return latest is not None and latest.state in states
 
     def _timeout_ms(self, before: GroupSnapshot) -> int:
-        return self._spec.step_timeout_ms(
+        held_back_ms = delays_of(self._spec.settings)[0] if is_connect(before) else 0
+        return held_back_ms + self._spec.step_timeout_ms(
             self._spec.session_timeout_ms or (before.session_range_ms or (0, _SESSION_TIMEOUT_MS))[1],
             self._spec.rebalance_timeout_ms or before.rebalance_timeout_ms or _REBALANCE_TIMEOUT_MS,
         )

@@ -34,7 +34,7 @@ def simulate_connect(
 ) -> Prediction:
     """As `kgm.simulation.bounce.simulate`. Never exact: which worker gets which task depends on random member ids."""
     drawn = draws_of(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
-    group, delays_ms = connect_group_of(snapshot, plan), delays_of(plan)
+    group, delays_ms = connect_group_of(snapshot, plan), delays_of(plan.settings)
     others = [_play(group, plan, delay_ms, f"{seed}/{delay_ms}/{number}")
               for delay_ms in delays_ms[1:] for number in range(_OTHER_DRAWS)]  # fmt: skip
     return Prediction(
@@ -54,7 +54,7 @@ def draws_of(
     is_out_of_time: Callable[[], bool] = lambda: False,
 ) -> Sequence[Draw]:  # fmt: skip
     """The plan played so often, with the usual delay. At least once."""
-    group, delays_ms = connect_group_of(snapshot, plan), delays_of(plan)
+    group, delays_ms = connect_group_of(snapshot, plan), delays_of(plan.settings)
     BrokerSettings.from_overrides({key: value for key, value in plan.settings.items() if key != MAX_DELAY})
     drawn = [_play(group, plan, delays_ms[0], f"{seed}/0")]
     for number in range(1, min(draws, _MOST_DRAWS)):
@@ -70,7 +70,7 @@ def _play(group: ConnectGroup, plan: Plan, delay_ms: int, name: str) -> Draw:
 
 def _caveats(group: ConnectGroup, snapshot: GroupSnapshot, plan: Plan, drawn: Sequence[Draw]) -> list[str]:
     """The most important first."""
-    delay_ms = delays_of(plan)[0]
+    delay_ms = delays_of(plan.settings)[0]
     texts = [_what_stops(group, plan, delay_ms)] if not group.is_eager else []
     if MAX_DELAY not in plan.settings and not group.is_eager:
         texts.append(

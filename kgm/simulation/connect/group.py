@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -84,9 +84,9 @@ def connect_group_of(snapshot: GroupSnapshot, plan: Plan) -> ConnectGroup:
     )
 
 
-def delays_of(plan: Plan) -> tuple[int, ...]:
+def delays_of(settings: Mapping[str, str]) -> tuple[int, ...]:
     """The delays that the leader may have in ms, the usual one first. Raises UsageError."""
-    text = plan.settings.get(MAX_DELAY)
+    text = settings.get(MAX_DELAY)
     if text is None:
         return DEFAULT_DELAY_MS, 0
     if not text.isdecimal():
