@@ -15,6 +15,8 @@ from kgm.frameworks.bounded_reader import BoundedReader
 #: The number that stands for the connector itself among the numbers of its tasks.
 CONNECTOR: Final = -1
 _EAGER: Final = 0
+_SINK_GROUP: Final = "connect-"
+_SINK_CLIENT: Final = "connector-consumer-"
 #: A connector's name and the number of its tasks.
 _LEAST_BYTES: Final = 6
 
@@ -83,6 +85,15 @@ def running(joined: WorkerMetadata, given: WorkerAssignment) -> tuple[Work, ...]
     """What a worker runs after this assignment, by connector and task."""
     kept = set(joined.current) - set(given.revoked) if given.version > _EAGER else set()
     return tuple(sorted(kept | set(given.assigned)))
+
+
+def sink_connector(group_id: str, client_ids: Iterable[str]) -> str | None:
+    """The sink connector whose tasks are the members of a consumer group, by the names that Connect gives both; None of
+    another group (SinkUtils.consumerGroupId, Worker.baseConsumerConfigs)."""
+    name = group_id.removeprefix(_SINK_GROUP)
+    tasks = [client_id.removeprefix(f"{_SINK_CLIENT}{name}-") for client_id in client_ids]
+    is_sink = bool(name) and name != group_id and bool(tasks) and all(map(str.isdecimal, tasks))
+    return name if is_sink else None
 
 
 def is_settled(assignments: Collection[WorkerAssignment | None]) -> bool | None:

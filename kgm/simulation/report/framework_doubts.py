@@ -3,6 +3,7 @@ decides whether its group can migrate."""
 
 from dataclasses import dataclass, replace
 
+from kgm.frameworks.connect import sink_connector
 from kgm.frameworks.streams import in_order
 from kgm.frameworks.task_copies import freed_tasks
 from kgm.model.snapshot import GroupSnapshot
@@ -45,6 +46,13 @@ def framework_doubts(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan) 
     if snapshot.assignor == STREAMS_ASSIGNOR and snapshot.members:
         doubts = _of_streams(snapshot, sum(group.topics.values()))
         return replace(doubts, caveats=(*doubts.caveats, *_alone(snapshot, plan)))
+    sink = sink_connector(snapshot.group_id, [member.client_id for member in snapshot.members])
+    if sink is not None:
+        text = (
+            f"the members are tasks of the sink connector {sink}: they stop and start with workers of Kafka Connect, "
+            "whose leader holds them back for a while when a worker leaves. Predict that with the group of the workers"
+        )
+        return FrameworkDoubts(is_exact=False, caveats=(text,))
     if plan.migrate and group.unknown_assignor is not None and not group.has_user_data:
         text = (
             f"if the assignor {group.unknown_assignor} writes user data into assignments, the broker refuses to "

@@ -61,6 +61,15 @@ def test_tasks_without_another_copy_are_named():
                for text in restarted(streams(is_settled=True), rolling=None).caveats)  # fmt: skip
 
 
+def test_tasks_of_a_sink_connector_are_no_processes():
+    """Seen on real workers: one was back after 30 s, its consumer after 64 s. The names are those that Connect gives."""
+    members = [replace(one, client_id=f"connector-consumer-jdbc-{n}") for n, one in enumerate(made_up(4, 12).members)]
+    sink = restarted(replace(made_up(4, 12), group_id="connect-jdbc", members=tuple(members)))
+    assert (sink.exact, "tasks of the sink connector jdbc" in sink.caveats[0]) == (False, True)
+    assert restarted(replace(made_up(4, 12), group_id="connect-jdbc")).exact
+    assert restarted(replace(made_up(4, 12), members=tuple(members))).exact
+
+
 def test_streams_cannot_migrate_to_the_consumer_protocol():
     """Kafka Streams: StreamsConfig has the group protocols classic and streams."""
     with pytest.raises(
