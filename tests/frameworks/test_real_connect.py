@@ -157,8 +157,25 @@ def leader_and_other(group):
     return leader, next(one for one in group.members if one.member_id != group.leader)
 
 
-def test_a_worker_that_does_not_lead_restarts(workers):
-    """One story: what it ran stays unassigned for the delay, also when it is back."""
+def restarts_the_leader(workers):
+    """Nothing is held back."""
+    before = settled(workers)
+    leader, other = leader_and_other(before)
+    name = workers.name_of(leader)
+    workers.stop(name)
+    until(lambda: workers.snapshot().leader == other.member_id, "no other leader", 60)
+    workers.start(name)
+    plan = Plan(bounce=(leader.identity,), restart_time_ms=8_000)
+    predicted, after = check_prediction(workers, before, plan)
+    assert predicted.typical.stopped_partition_ms < DELAY_MS
+    return after
+
+
+def test_the_leader_restarts(workers):
+    restarts_the_leader(workers)
+
+
+def test_what_a_worker_ran_that_has_left_stays_unassigned(workers):
     group = settled(workers)
     leader, other = leader_and_other(group)
     name = workers.name_of(other)
@@ -183,14 +200,21 @@ def test_a_worker_that_does_not_lead_restarts(workers):
     lost = {*(other.work.connectors or ()), *other.work.active_tasks}
     assert ({*finding["about"]}, left.unassigned_until in finding["message"]) == (lost, True)
     workers.start(name)
-    predicted, after = check_prediction(workers, group, Plan(bounce=(other.identity,), restart_time_ms=3_000))
-    assert after.leader == leader.member_id
-    assert predicted.typical.stopped_partition_ms >= DELAY_MS * len(other.work.active_tasks)
 
 
 @pytest.mark.long
-def test_restarts_beyond_the_delay_and_of_the_leader(workers):
+def test_restarts_within_and_beyond_the_delay(workers):
     before = settled(workers)
+    leader, other = leader_and_other(before)
+    name = workers.name_of(other)
+    workers.stop(name)
+    workers.start(name)
+    plan = Plan(bounce=(other.identity,), restart_time_ms=3_000)
+    predicted, after = check_prediction(workers, before, plan)
+    assert after.leader == leader.member_id
+    assert predicted.typical.stopped_partition_ms >= DELAY_MS * len(other.work.active_tasks)
+
+    before = after
     _, other = leader_and_other(before)
     name = workers.name_of(other)
     workers.stop(name)
@@ -199,15 +223,7 @@ def test_restarts_beyond_the_delay_and_of_the_leader(workers):
     plan = Plan(bounce=(other.identity,), restart_time_ms=DELAY_MS + 5_000)
     _, before = check_prediction(workers, before, plan)
 
-    leader, other = leader_and_other(before)
-    name = workers.name_of(leader)
-    workers.stop(name)
-    until(lambda: workers.snapshot().leader == other.member_id, "no other leader", 60)
-    workers.start(name)
-    plan = Plan(bounce=(leader.identity,), restart_time_ms=8_000)
-    predicted, before = check_prediction(workers, before, plan)
-    assert predicted.typical.stopped_partition_ms < DELAY_MS
-
+    before = restarts_the_leader(workers)
     workers.start("w-3")
     check_prediction(workers, before, Plan(scale_out=1))
 

@@ -227,6 +227,8 @@ def as_snapshot(group_id: str, value: Any) -> GroupSnapshot:
             snapshot, members=members, leader=workers.leader, is_settled=workers.is_settled,
             rebalance_delay_ms=workers.rebalance_delay_ms,
         )  # fmt: skip
+        ends = last_rebalance.end_of_delay(snapshot, value.current_state_timestamp)
+        snapshot = replace(snapshot, unassigned_until=ends)
     return snapshot.with_member_timeouts(last_rebalance.recorded_timeouts_ms(value))
 
 

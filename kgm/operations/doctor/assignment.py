@@ -15,7 +15,6 @@ from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.simulation.connect.group import is_connect, work_of
 from kgm.text.braces import as_list
 from kgm.text.durations import show_duration
-from kgm.text.timestamps import rfc3339
 from kgm.text.wording import many, partitions_text, some
 
 _STABLE: Final = "Stable"
@@ -51,8 +50,8 @@ def unassigned_tasks(facts: GroupFacts) -> Iterator[Finding]:
     had = missing_work(running) if before is None else {work for one in before.members for work in work_of(one)}
     lost = sorted({*had} - running)
     names = [name if number == CONNECTOR else f"{name}-{number}" for name, number in lost]
-    ends_ms = facts.recorded[-1].at_ms + delay_ms if facts.recorded else None
-    when = f"until {rfc3339(ends_ms)}" if ends_ms is not None else f"for {show_duration(delay_ms)} after a worker left"
+    ends = facts.recorded[-1].group.unassigned_until if facts.recorded else None
+    when = f"until {ends}" if ends is not None else f"for {show_duration(delay_ms)} after a worker left"
     yield facts.finding(
         "unassigned-tasks", Severity.WARNING,
         f"what a Connect worker ran that has left is held back {when}, and REST may go on to say RUNNING",

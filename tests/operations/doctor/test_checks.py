@@ -172,13 +172,16 @@ def test_what_a_connect_worker_ran_that_has_left(records, evidence):
         HEALTHY, protocol_type="connect", assignor="sessioned", topics=(), offsets=(), is_settled=True,
         members=(worker("w-1", "jdbc-1", "jdbc-2"), worker("w-2", "jdbc-0", "jdbc-3")),
     )  # fmt: skip
-    now = replace(before, members=before.members[:1], is_settled=False, rebalance_delay_ms=60_000)
+    ends = "2027-01-15T08:00:59.000Z"
+    now = replace(
+        before, members=before.members[:1], is_settled=False, rebalance_delay_ms=60_000, unassigned_until=ends
+    )
     recorded = [RecordedGroup(at_ms=NOW - ago_ms, group=before) for ago_ms, _ in records]
     recorded += [RecordedGroup(at_ms=NOW - 1_000, group=now)] if records else []
     (one,) = found(now, recorded=recorded)
     assert (one.check, one.severity) == ("unassigned-tasks", "warning")
     assert [*one.evidence[: len(evidence)]] == evidence
-    assert ("until 2027-01-15T08:00:59.000Z" in one.message) == bool(records)
+    assert (f"until {ends}" in one.message) == bool(records)
     assert "unassigned-tasks" not in dict(names(before))
 
 
