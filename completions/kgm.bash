@@ -254,11 +254,11 @@ _kgm() {
         --rebalance-timeout) _kgm_value '' "$cur"; return ;;
         --heartbeat-interval) _kgm_value '' "$cur"; return ;;
         --assignor) _kgm_value words "$cur" 'range roundrobin sticky cooperative-sticky consumer-uniform consumer-range'; return ;;
+        --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
         --as) _kgm_value '' "$cur"; return ;;
         --protocol) _kgm_value words "$cur" 'classic consumer'; return ;;
         --set) _kgm_value '' "$cur"; return ;;
         --kafka-version) _kgm_value '' "$cur"; return ;;
-        --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
         --fail-if-moves) _kgm_value '' "$cur"; return ;;
         --fail-if-rebalances) _kgm_value '' "$cur"; return ;;
         --report) _kgm_value 'file' "$cur"; return ;;
@@ -273,7 +273,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match-members --match --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --retry-every --migrate --remove-first --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --as --protocol --set --kafka-version --library --compare --fail-if-moves --fail-if-rebalances --report --draws --budget --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match-members --match --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --retry-every --migrate --remove-first --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --library --as --protocol --set --kafka-version --compare --fail-if-moves --fail-if-rebalances --report --draws --budget --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'drain')
@@ -286,11 +286,12 @@ _kgm() {
         --match-members|--match) _kgm_value '' "$cur"; return ;;
         --restart-time) _kgm_value '' "$cur"; return ;;
         --stop) _kgm_value words "$cur" 'clean crash'; return ;;
+        --assignor) _kgm_value words "$cur" 'range roundrobin sticky cooperative-sticky consumer-uniform consumer-range'; return ;;
+        --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --fail-if-moves|--fail-if-handovers) _kgm_value '' "$cur"; return ;;
         --fail-if-stopped) _kgm_value '' "$cur"; return ;;
         --report) _kgm_value 'file' "$cur"; return ;;
-        --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
         --draws) _kgm_value '' "$cur"; return ;;
         --seed) _kgm_value '' "$cur"; return ;;
         -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
@@ -301,7 +302,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --host --client-id --rack --match-members --match --for-good --restart-time --stop --session-timeout --fail-if-moves --fail-if-handovers --fail-if-stopped --report --library --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --host --client-id --rack --match-members --match --for-good --restart-time --stop --assignor --library --session-timeout --fail-if-moves --fail-if-handovers --fail-if-stopped --report --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'plan')
@@ -316,6 +317,8 @@ _kgm() {
         --unit) _kgm_value words "$cur" 'auto member host instance'; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --heartbeat-interval) _kgm_value '' "$cur"; return ;;
+        --assignor) _kgm_value words "$cur" 'range roundrobin sticky cooperative-sticky consumer-uniform consumer-range'; return ;;
+        --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
         --restart-times) _kgm_value '' "$cur"; return ;;
         --history) _kgm_value 'folder' "$cur"; return ;;
         --minimise|--minimize) _kgm_value '' "$cur"; return ;;
@@ -326,7 +329,6 @@ _kgm() {
         --exec) _kgm_value '' "$cur"; return ;;
         --exec-stop) _kgm_value '' "$cur"; return ;;
         --budget) _kgm_value '' "$cur"; return ;;
-        --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
         --draws) _kgm_value '' "$cur"; return ;;
         --seed) _kgm_value '' "$cur"; return ;;
         -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
@@ -337,7 +339,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match-members --match --all --restart-time --stop --unit --session-timeout --heartbeat-interval --restart-times --history --minimise --minimize --max-duration --max-unavailable --keep-consuming --pause --exec --exec-stop --assume-stopped --budget --library --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match-members --match --all --restart-time --stop --unit --session-timeout --heartbeat-interval --assignor --library --restart-times --history --minimise --minimize --max-duration --max-unavailable --keep-consuming --pause --exec --exec-stop --assume-stopped --budget --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'assign')
@@ -369,6 +371,8 @@ _kgm() {
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --rebalance-timeout) _kgm_value '' "$cur"; return ;;
         --heartbeat-interval) _kgm_value '' "$cur"; return ;;
+        --assignor) _kgm_value words "$cur" 'range roundrobin sticky cooperative-sticky consumer-uniform consumer-range'; return ;;
+        --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
         --set) _kgm_value '' "$cur"; return ;;
         --kafka-version) _kgm_value '' "$cur"; return ;;
         --fail-if-moves) _kgm_value '' "$cur"; return ;;
@@ -394,7 +398,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell --allow-any-value -i --instance-ids -m --member-ids --match-members --match --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --remove-first --scale-in --remove --session-timeout --rebalance-timeout --heartbeat-interval --set --kafka-version --assume-stopped --fail-if-moves --fail-if-rebalances --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run -y --yes --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell --allow-any-value -i --instance-ids -m --member-ids --match-members --match --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --remove-first --scale-in --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --library --set --kafka-version --assume-stopped --fail-if-moves --fail-if-rebalances --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run -y --yes --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'scale-in')
@@ -424,10 +428,13 @@ _kgm() {
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
         -i|--instance-ids) _kgm_value 'instance-ids,' "$cur"; return ;;
         -m|--member-ids) _kgm_value 'member-ids,' "$cur"; return ;;
+        --unit) _kgm_value '' "$cur"; return ;;
         --from-file) _kgm_value 'file' "$cur"; return ;;
         --match-members|--match) _kgm_value '' "$cur"; return ;;
         --reason) _kgm_value '' "$cur"; return ;;
         --guard-window) _kgm_value '' "$cur"; return ;;
+        --assignor) _kgm_value words "$cur" 'range roundrobin sticky cooperative-sticky consumer-uniform consumer-range'; return ;;
+        --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
         -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
         --command-config) _kgm_value 'file' "$cur"; return ;;
         -X) _kgm_value '' "$cur"; return ;;
@@ -436,7 +443,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group -i --instance-ids -m --member-ids --from-file --match-members --match --reason --dry-run -y --yes --allow-live --assume-stopped --ignore-missing --guard-window --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group -i --instance-ids -m --member-ids --unit --from-file --match-members --match --reason --dry-run -y --yes --allow-live --assume-stopped --ignore-missing --guard-window --assignor --library --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'audit')

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from kgm.frameworks import connect
 from kgm.frameworks.connect import (
     CONNECTOR,
     decode_worker_assignment,
@@ -80,6 +81,7 @@ def connect_group(members: Sequence[tuple[bytes, bytes]]) -> FrameworkGroup:
     leaders = {one.leader for one in known}
     return FrameworkGroup(
         work=tuple(work),
+        is_settled=connect.is_settled(given),
         rebalance_delay_ms=max((one.delay_ms for one in known), default=None),
         leader=leaders.pop() if len(leaders) == 1 else None,
     )

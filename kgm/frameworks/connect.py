@@ -6,6 +6,7 @@ Kafka reads newer versions as these, and so does this module."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,8 @@ from kgm.frameworks.bounded_reader import BoundedReader
 #: The number that stands for the connector itself among the numbers of its tasks.
 CONNECTOR: Final = -1
 _EAGER: Final = 0
+_SINK_GROUP: Final = "connect-"
+_SINK_CLIENT: Final = "connector-consumer-"
 #: A connector's name and the number of its tasks.
 _LEAST_BYTES: Final = 6
 
@@ -82,6 +85,38 @@ def running(joined: WorkerMetadata, given: WorkerAssignment) -> tuple[Work, ...]
     """What a worker runs after this assignment, by connector and task."""
     kept = set(joined.current) - set(given.revoked) if given.version > _EAGER else set()
     return tuple(sorted(kept | set(given.assigned)))
+
+
+def sink_connector(group_id: str, client_ids: Iterable[str]) -> str | None:
+    """The sink connector whose tasks are the members of a consumer group, by the names that Connect gives both; None of
+    another group (SinkUtils.consumerGroupId, Worker.baseConsumerConfigs)."""
+    name = group_id.removeprefix(_SINK_GROUP)
+    tasks = [client_id.removeprefix(f"{_SINK_CLIENT}{name}-") for client_id in client_ids]
+    is_sink = bool(name) and name != group_id and bool(tasks) and all(map(str.isdecimal, tasks))
+    return name if is_sink else None
+
+
+def is_settled(assignments: Collection[WorkerAssignment | None]) -> bool | None:
+    """Whether the group, which is Stable, goes on to be: nothing that was lost is held back, and no worker has to give
+    something up or was given an error, after which it joins again. None where an assignment cannot be read."""
+    known = [one for one in assignments if one is not None]
+    if any(one.delay_ms or one.revoked or one.error_code for one in known):
+        return False
+    return True if len(known) == len(assignments) else None
+
+
+def missing_work(running: Iterable[Work]) -> tuple[Work, ...]:
+    """What must exist although nobody runs it: a connector whose tasks run, and tasks whose number lies between others.
+    The last tasks of a connector may be missing as well, and a connector of which nothing runs: that does not show."""
+    numbers: dict[str, set[int]] = {}
+    for name, number in running:
+        numbers.setdefault(name, set()).add(number)
+    return tuple(
+        (name, number)
+        for name, has in sorted(numbers.items())
+        for number in range(CONNECTOR, max(has))
+        if number not in has
+    )
 
 
 def _version(read: BoundedReader) -> int:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from kgm.history.expansion import Expansion
 from kgm.history.folders import TOPIC
 from kgm.history.places.parquet import each_file, parquet_file
-from kgm.history.places.remote_path import Place, RemotePath
+from kgm.history.places.remote_path import Place
 from kgm.history.schema import RAW
 from kgm.history.store.commit_log import each_once
 from kgm.model.errors import UsageError

@@ -180,10 +180,10 @@ class GroupSnapshot:
     committed offsets, and of which the brokers say that they do not exist. may_lack_offsets: brokers may have left out
     committed offsets, because the login may not see all topics, and no member names those of the group.
     next_rebalance_at: when a member of a Kafka Streams application is to start the next rebalance, as RFC 3339; the
-    year 1970 for at once. is_settled: whether such an application is to have no rebalance that has not begun; None if
-    it does not tell. rebalance_delay_ms: how long from its last rebalance on the leader of a Connect group holds back
-    connectors and tasks that were lost with a worker. unassigned_until: when that is over, as RFC 3339. topology_epoch:
-    of a streams group (KIP-1071)."""
+    year 1970 for at once. is_settled: whether such an application, or a group of Connect workers, is to have no
+    rebalance that has not begun; None if it does not tell. rebalance_delay_ms: how long from its last rebalance on the
+    leader of a Connect group holds back connectors and tasks that were lost with a worker. unassigned_until: when that
+    is over, as RFC 3339. topology_epoch: of a streams group (KIP-1071)."""
 
     group_id: str
     type: str

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from kgm.model.snapshot import GroupSnapshot
+from kgm.simulation.connect.bounce import simulate_connect
+from kgm.simulation.connect.group import is_connect
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.starting_group import with_stated_library
@@ -34,6 +36,8 @@ def simulate(
     make no difference to the prediction.
     Raises NotFoundError for a member or group that does not exist, RefusedError for a group that cannot be simulated,
     UsageError for a plan that does not fit the group, TimedOutError if the time is not enough for one draw."""
+    if is_connect(snapshot):
+        return simulate_connect(snapshot, plan, name=name, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
     snapshot = with_stated_library(snapshot, plan.what_if.library)
     simulation = replace(
         Simulation.of(snapshot, plan, seed), is_out_of_time=is_out_of_time, budget_ms=budget_ms, executor=executor

@@ -3,9 +3,11 @@
 import contextlib
 import json
 import tempfile
+import threading
 import urllib.error
 import urllib.request
 import uuid
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -13,6 +15,8 @@ import pytest
 
 from kgm.client import connect
 from kgm.client.offsets_topic.last_rebalance import with_logged_timeouts
+from kgm.simulation.bounce import simulate
+from kgm.simulation.plan.bounce_plan import Plan
 from tests.cli.runner import kgm
 from tests.frameworks.kafkas_classes import SOURCES
 from tests.kafka.broker import free_ports
@@ -23,11 +27,12 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes]
 DELAY_MS = 60_000
+SET_DELAY = {"scheduled.rebalance.max.delay.ms": str(DELAY_MS)}
 CONNECTORS = {"idle-a": 3, "idle-b": 2}
 
 
 class Workers:
-    """Two workers of one group, in one JVM."""
+    """Workers of one group in one JVM. ports: of those that run, by name."""
 
     def __init__(self, bootstrap, folder):
         self.bootstrap, self.group = bootstrap, f"connect-{uuid.uuid4().hex[:8]}"
@@ -35,12 +40,21 @@ class Workers:
         path = f"{compiled([SOURCES / 'ConnectWorkers.java'], path)}:{path}"
         command = java_command("ConnectWorkers", heap_mb=256, class_path=path)
         self.child = Child(command, log=Path(folder) / "log", pipe_stdout=True)
-        self.ports = dict(zip(("w-1", "w-2"), free_ports(2), strict=True))
+        self.all_ports = dict(zip(("w-1", "w-2", "w-3"), free_ports(3), strict=True))
+        self.ports = {}
 
     def url(self, name):
-        return f"http://127.0.0.1:{self.ports[name]}/"
+        return f"http://127.0.0.1:{self.all_ports[name]}/"
+
+    def name_of(self, member):
+        return next(each for each in self.ports if self.url(each) == member.work.user_endpoint)
+
+    def stop(self, name):
+        del self.ports[name]
+        self.ask({"cmd": "stop", "name": name})
 
     def start(self, name):
+        self.ports[name] = self.all_ports[name]
         topics = {f"{kind}.storage.topic": f"{self.group}-{kind}" for kind in ("config", "offset", "status")}
         copies = {f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")}
         config = {
@@ -48,7 +62,7 @@ class Workers:
             "key.converter": "org.apache.kafka.connect.json.JsonConverter",
             "value.converter": "org.apache.kafka.connect.json.JsonConverter",
             "offset.storage.partitions": "1", "status.storage.partitions": "1", "plugin.discovery": "service_load",
-            "scheduled.rebalance.max.delay.ms": str(DELAY_MS), "heartbeat.interval.ms": "300", **topics, **copies,
+            **SET_DELAY, "heartbeat.interval.ms": "300", **topics, **copies,
         }  # fmt: skip
         self.ask({"cmd": "start", "name": name, "config": config})
 
@@ -58,13 +72,13 @@ class Workers:
             raise RuntimeError(self.child.log_tail())
 
     def rest(self, path, config=None):
-        """The answer of the first worker; None while it cannot give one."""
+        """The answer of one of them; None while it cannot give one."""
         data = None if config is None else json.dumps(config).encode()
         request = urllib.request.Request(
-            self.url("w-1") + path, data=data, method="GET" if data is None else "PUT",
+            self.url(min(self.ports)) + path, data=data, method="GET" if data is None else "PUT",
             headers={"Content-Type": "application/json"},
         )  # fmt: skip
-        with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(request, timeout=30) as answer:
+        with contextlib.suppress(urllib.error.URLError), urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
         return None
 
@@ -91,7 +105,7 @@ def workers(kafka):
     with tempfile.TemporaryDirectory(prefix="kgm-connect-") as folder:
         found = Workers(kafka.bootstrap, folder)
         try:
-            for name in found.ports:
+            for name in ("w-1", "w-2"):
                 found.start(name)
             for name, tasks in CONNECTORS.items():
                 config = {"connector.class": "ConnectWorkers$Idle", "tasks.max": str(tasks)}
@@ -102,8 +116,8 @@ def workers(kafka):
             found.child.stdout.close()
 
 
-def test_workers_connectors_and_tasks_are_those_of_rest(workers):
-    """One story: then the worker that does not lead stops, and what it ran stays unassigned for the delay."""
+def settled(workers):
+    """The group once it is settled, and kgm sees what REST says."""
     seen = {}
 
     def is_as_rest_says():
@@ -111,16 +125,61 @@ def test_workers_connectors_and_tasks_are_those_of_rest(workers):
         seen["group"] = snapshot
         work = {one.work.user_endpoint: one.work for one in snapshot.members if one.work is not None}
         is_even = running is not None and all(tasks for _, tasks in running.values())
-        return is_even and running == {
-            url: (sorted(one.connectors or ()), sorted(one.active_tasks or ())) for url, one in work.items()
-        }
+        return (
+            is_even
+            and snapshot.is_settled
+            and running
+            == {url: (sorted(one.connectors or ()), sorted(one.active_tasks or ())) for url, one in work.items()}
+        )
 
     until(is_as_rest_says, lambda: f"kgm sees {seen['group'].members}, REST {workers.running()}", 120, every_s=0.5)
-    group = seen["group"]
+    return seen["group"]
+
+
+def tasks_by_url(group):
+    return {one.work.user_endpoint: {*one.work.active_tasks} for one in group.members}
+
+
+def check_prediction(workers, before, plan):
+    """What has happened since, when the group is settled, is within what was predicted."""
+    predicted = simulate(before, replace(plan, settings=SET_DELAY), draws=40)
+    after = settled(workers)
+    assert not predicted.exact
+    assert predicted.ranges.rebalances.min <= after.generation - before.generation <= predicted.ranges.rebalances.max
+    now, then = tasks_by_url(after), tasks_by_url(before)
+    moved = sum(len(tasks - now.get(url, set())) for url, tasks in then.items())
+    assert predicted.ranges.moved_partitions.min <= moved <= predicted.ranges.moved_partitions.max
+    return predicted, after
+
+
+def leader_and_other(group):
     (leader,) = [one for one in group.members if one.member_id == group.leader]
-    (other,) = [one for one in group.members if one.member_id != group.leader]
-    name = next(each for each in workers.ports if workers.url(each) == other.work.user_endpoint)
-    workers.ask({"cmd": "stop", "name": name})
+    return leader, next(one for one in group.members if one.member_id != group.leader)
+
+
+def restarts_the_leader(workers):
+    """Nothing is held back."""
+    before = settled(workers)
+    leader, other = leader_and_other(before)
+    name = workers.name_of(leader)
+    workers.stop(name)
+    until(lambda: workers.snapshot().leader == other.member_id, "no other leader", 60)
+    workers.start(name)
+    plan = Plan(bounce=(leader.identity,), restart_time_ms=8_000)
+    predicted, after = check_prediction(workers, before, plan)
+    assert predicted.typical.stopped_partition_ms < DELAY_MS
+    return after
+
+
+def test_the_leader_restarts(workers):
+    restarts_the_leader(workers)
+
+
+def test_what_a_worker_ran_that_has_left_stays_unassigned(workers):
+    group = settled(workers)
+    leader, other = leader_and_other(group)
+    name = workers.name_of(other)
+    workers.stop(name)
 
     def held_back():
         found = workers.snapshot()
@@ -128,7 +187,7 @@ def test_workers_connectors_and_tasks_are_those_of_rest(workers):
 
     left = until(held_back, "no delay", 60, every_s=0.3)
     (member,) = left.members
-    assert (member.member_id, member.work) == (leader.member_id, leader.work)
+    assert (member.member_id, member.work, left.is_settled) == (leader.member_id, leader.work, False)
     assert 0 < left.rebalance_delay_ms <= DELAY_MS
     until_ms = datetime.fromisoformat(left.unassigned_until).timestamp() * 1000
     assert until_ms > left.rebalance_delay_ms  # a time, and not a duration
@@ -136,3 +195,74 @@ def test_workers_connectors_and_tasks_are_those_of_rest(workers):
     assert leader.work.user_endpoint in table
     assert "stays unassigned for" in table
     assert f"until {left.unassigned_until}" in table
+    found = kgm("doctor", workers.group, "--check", "unassigned-tasks", "-o", "json", "-b", workers.bootstrap).out
+    (finding,) = json.loads(found)["data"]["findings"]
+    lost = {*(other.work.connectors or ()), *other.work.active_tasks}
+    assert ({*finding["about"]}, left.unassigned_until in finding["message"]) == (lost, True)
+    workers.start(name)
+
+
+@pytest.mark.long
+def test_restarts_within_and_beyond_the_delay(workers):
+    before = settled(workers)
+    leader, other = leader_and_other(before)
+    name = workers.name_of(other)
+    workers.stop(name)
+    workers.start(name)
+    plan = Plan(bounce=(other.identity,), restart_time_ms=3_000)
+    predicted, after = check_prediction(workers, before, plan)
+    assert after.leader == leader.member_id
+    assert predicted.typical.stopped_partition_ms >= DELAY_MS * len(other.work.active_tasks)
+
+    before = after
+    _, other = leader_and_other(before)
+    name = workers.name_of(other)
+    workers.stop(name)
+    until(lambda: workers.snapshot().is_settled and len(workers.snapshot().members) == 1, "still held back", 60)
+    workers.start(name)
+    plan = Plan(bounce=(other.identity,), restart_time_ms=DELAY_MS + 5_000)
+    _, before = check_prediction(workers, before, plan)
+
+    before = restarts_the_leader(workers)
+    workers.start("w-3")
+    check_prediction(workers, before, Plan(scale_out=1))
+
+
+def restart_when_asked(workers, names, folder, is_over):
+    """The host of the workers: a file is the wish that one of them restarts, named as its member id."""
+    while not is_over.wait(0.1):
+        for wish in folder.iterdir():
+            name = names[wish.name]
+            workers.stop(name)
+            workers.start(name)
+            wish.unlink()
+
+
+@pytest.mark.long
+def test_a_rollout_waits_until_nothing_is_held_back(workers, tmp_path):
+    before = settled(workers)
+    names = {one.member_id: workers.name_of(one) for one in before.members}
+    words = ["rollout", workers.group, "--all", "--order", "leader-last", "--exec", f"touch {tmp_path}/{{member_id}}"]
+    words += [
+        "--yes",
+        "--settle",
+        "1s",
+        "--restart-time",
+        "3s",
+        "--set",
+        f"scheduled.rebalance.max.delay.ms={DELAY_MS}",
+    ]
+    is_over = threading.Event()
+    host = threading.Thread(target=restart_when_asked, args=(workers, names, tmp_path, is_over))
+    host.start()
+    try:
+        run = kgm(*words, "-o", "ndjson", "-b", workers.bootstrap, timeout_s=400)
+    finally:
+        is_over.set()
+        host.join()
+    assert run.code == 0, run
+    commands = [line["command"][-1] for line in map(json.loads, run.out.splitlines()) if line["command"]]
+    assert [command.rpartition("/")[2] for command in commands][-1] == before.leader
+    after = settled(workers)
+    assert {one.member_id for one in after.members}.isdisjoint(names)
+    assert len(after.members) == len(before.members)

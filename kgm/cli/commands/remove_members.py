@@ -48,6 +48,10 @@ def remove_members(
         list[str] | None,
         typer.Option("--member-ids", "-m", metavar="ID[,ID...]", help="Member ids, of dynamic members; repeatable."),
     ] = None,
+    unit: Annotated[
+        list[str] | None,
+        typer.Option("--unit", metavar="PROCESS", help="All threads of a Kafka Streams process, by id or thread."),
+    ] = None,
     from_file: Annotated[
         str | None, typer.Option("--from-file", metavar="FILE", help="One id per line, # for comments; - is stdin.")
     ] = None,
@@ -98,6 +102,7 @@ def remove_members(
         member_ids=listed_ids(member_ids, "--member-ids"),
         identities=() if from_file is None else ids.read_ids(from_file),
         patterns=ids.patterns(match),
+        processes=tuple(unit or ()),
         reason=ids.reason(reason),
         allow_live=allow_live,
         assume_stopped=assume_stopped,

@@ -147,7 +147,10 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
     "protocol": _row(
         _choice(GroupProtocol, "KIND"), "--protocol", help="What if the group used classic | consumer."
     ),
-    "settings": _row(_SETTINGS, "--set", help="A broker setting; repeatable."),
+    "settings": _row(
+        _SETTINGS, "--set",
+        help="A broker setting, or scheduled.rebalance.max.delay.ms of Connect workers; repeatable.",
+    ),
     "kafka_version": _row(
         _VERSION, "--kafka-version",
         help="Behave as the brokers of this version: 2.8, 3.9, 3.9+new (with the new coordinator), 4.3.",

@@ -9,7 +9,7 @@ from kgm.cli.output.report import Cell, Column, Report, Table
 from kgm.operations.drain.forecast import UnpredictedGroup
 from kgm.text.braces import as_list
 from kgm.text.durations import show_duration, typed_duration
-from kgm.text.wording import group_command, many
+from kgm.text.wording import group_command, many, some
 
 if TYPE_CHECKING:
     from kgm.operations.drain.forecast import Drain, DrainedGroup, DrainForecast
@@ -135,7 +135,8 @@ def _row(one: DrainedGroup) -> list[Cell]:
 
 def _row_of_unpredicted(one: UnpredictedGroup) -> list[Cell]:
     taken = None if one.taken is None else len(one.taken)
-    return [one.group_id, None, None, taken, *[None] * 8, one.reason.message]
+    alone = f"; nobody else has a copy of {some(one.alone)}" if one.alone else ""
+    return [one.group_id, None, None, taken, *[None] * 8, f"{one.reason.message}{alone}"]
 
 
 def _notes(foreseen: DrainForecast) -> list[str]:

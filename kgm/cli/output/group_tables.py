@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from kgm.cli.output.report import Cell, Column, Table
+from kgm.frameworks.connect import sink_connector
 from kgm.model.assignment import count
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot
 from kgm.model.work import MemberWork
@@ -178,7 +179,9 @@ def _thread_cells(member: MemberSnapshot) -> list[Cell]:
 def _work_notes(snapshot: GroupSnapshot) -> list[str]:
     """What is still to come, and what cannot be read."""
     unread = sum(member.work is None for member in snapshot.members) if _has_work(snapshot) else 0
+    sink = sink_connector(snapshot.group_id, [member.client_id for member in snapshot.members])
     return [
+        *([f"members are tasks of the sink connector {sink} of Kafka Connect, by their client ids"] if sink else []),
         *([f"what {many(unread, 'member')} run cannot be decoded"] if unread else []),
         *([text] if (text := _next_rebalance(snapshot)) else []),
         *([text] if (text := _held_back(snapshot)) else []),
@@ -190,7 +193,7 @@ def _next_rebalance(snapshot: GroupSnapshot) -> str | None:
         is_at_once = snapshot.next_rebalance_at == _AT_ONCE
         when = "at once" if is_at_once else f"at {snapshot.next_rebalance_at}"
         return f"not settled: a member starts the next rebalance {when}"
-    if snapshot.is_settled is False:
+    if snapshot.is_settled is False and not snapshot.rebalance_delay_ms:
         return "not settled: a member starts another rebalance"
     return "settled: no rebalance is scheduled" if snapshot.is_settled else None
 

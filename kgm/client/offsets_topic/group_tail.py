@@ -6,12 +6,13 @@ a static member is replaced (Kafka: GroupMetadataValue). Reading takes READ on t
 broker does not serve the topic, `unreadable_because` says so."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.failures import is_temporary
+from kgm.client.framework_groups import connect_group
 from kgm.client.offsets_topic import last_rebalance, partition_log
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
@@ -20,6 +21,7 @@ from kgm.java.partitions import partition_for
 from kgm.model.client_library import ClientLibrary
 from kgm.model.errors import DecodeError, KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.model.work import CONNECT_PROTOCOL_TYPE
 from kgm.protocol.subscription import PROTOCOL_TYPE, readable_assignment, readable_subscription
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.record import decode_record
@@ -218,6 +220,15 @@ def as_snapshot(group_id: str, value: Any) -> GroupSnapshot:
         ),
         leader_library=None if verdict is None else verdict.leader,
     )
+    if value.protocol_type == CONNECT_PROTOCOL_TYPE:
+        workers = connect_group([(member.subscription, member.assignment) for member in value.members])
+        members = tuple(replace(one, work=work) for one, work in zip(snapshot.members, workers.work, strict=True))
+        snapshot = replace(
+            snapshot, members=members, leader=workers.leader, is_settled=workers.is_settled,
+            rebalance_delay_ms=workers.rebalance_delay_ms,
+        )  # fmt: skip
+        ends = last_rebalance.end_of_delay(snapshot, value.current_state_timestamp)
+        snapshot = replace(snapshot, unassigned_until=ends)
     return snapshot.with_member_timeouts(last_rebalance.recorded_timeouts_ms(value))
 
 

@@ -63,7 +63,7 @@ def _completed(snapshot: GroupSnapshot, record: tuple[bytes, int] | None) -> Gro
         _with_libraries(snapshot, value).with_member_timeouts(recorded_timeouts_ms(value)),
         generation=value.generation if snapshot.generation is None else snapshot.generation,
         leader=value.leader or None,
-        unassigned_until=_end_of_delay(snapshot, value.current_state_timestamp),
+        unassigned_until=end_of_delay(snapshot, value.current_state_timestamp),
     )
 
 
@@ -72,7 +72,7 @@ def recorded_timeouts_ms(value: GroupMetadataValue) -> dict[str, tuple[int, int]
     return {member.member_id: (member.session_timeout, member.rebalance_timeout) for member in value.members}
 
 
-def _end_of_delay(snapshot: GroupSnapshot, rebalanced_ms: int) -> str | None:
+def end_of_delay(snapshot: GroupSnapshot, rebalanced_ms: int) -> str | None:
     """rebalanced_ms: when the group became Stable, which is when the leader sent the delay; -1 if that is not known."""
     from kgm.text.timestamps import rfc3339
 

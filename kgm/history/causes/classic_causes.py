@@ -13,6 +13,7 @@ a leader that rejoined for new metadata, and an application that asked for a reb
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from kgm.history.causes.framework_causes import framework_verdict
 from kgm.history.causes.verdict import (
     SHOWN,
     Cause,
@@ -262,6 +263,9 @@ def _same_members(context: RebalanceContext) -> Verdict:
     if previous.protocol != snapshot.protocol:
         line = f"the assignor changed from {previous.protocol} to {snapshot.protocol}"
         return Verdict(Cause.ASSIGNOR, Confidence.LIKELY, evidence=(line,))
+    told = framework_verdict(previous, snapshot)
+    if told is not None:
+        return told
     before, after = previous.owners, snapshot.owners
     new = after.keys() - before.keys()
     added = _added_partitions(before, new - context.unassigned)

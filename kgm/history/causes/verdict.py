@@ -33,6 +33,10 @@ class Cause(StrEnum):
     REPLACEMENT = "replacement"
     SUBSCRIPTION = "subscription-change"
     COOPERATIVE = "cooperative-round"
+    #: Kafka Streams: at a time that was set before, its members look whether tasks have caught up where they are to go.
+    PROBING = "probing"
+    #: Connect: the time was over in which what was lost with a worker was held back.
+    DELAY = "delay-ended"
     PARTITIONS = "partition-change"
     ASSIGNOR = "assignor-change"
     #: Consumer protocol: partitions, racks or ids of subscribed topics changed, it is not known which.

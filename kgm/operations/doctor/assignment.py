@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from kgm.clients.table import KNOWN_ASSIGNORS
+from kgm.frameworks.connect import CONNECTOR, missing_work
 from kgm.model.assignment import count, owners
 from kgm.model.changes import owned
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names
 from kgm.operations.doctor.group_facts import GroupFacts
+from kgm.simulation.connect.group import is_connect, work_of
 from kgm.text.braces import as_list
+from kgm.text.durations import show_duration
 from kgm.text.wording import many, partitions_text, some
 
 _STABLE: Final = "Stable"
@@ -34,6 +37,29 @@ def unowned_partitions(facts: GroupFacts) -> Iterator[Finding]:
             f"{many(len(free), 'partition')} of subscribed topics {'has' if len(free) == 1 else 'have'} no consumer",
             f"without an owner: {grouped(free)}", about=partition_names(free), run=("describe", "--offsets"),
         )  # fmt: skip
+
+
+def unassigned_tasks(facts: GroupFacts) -> Iterator[Finding]:
+    """Connectors and tasks that were lost with a Connect worker, and that the leader holds back for a while. Which they
+    are tells the last record from before that; without it, those that are missing between others."""
+    group, delay_ms = facts.group, facts.group.rebalance_delay_ms
+    if not is_connect(group) or not delay_ms:
+        return
+    running = {work for member in group.members for work in work_of(member)}
+    before = next((one.group for one in reversed(facts.recorded) if one.group.is_settled), None)
+    had = missing_work(running) if before is None else {work for one in before.members for work in work_of(one)}
+    lost = sorted({*had} - running)
+    names = [name if number == CONNECTOR else f"{name}-{number}" for name, number in lost]
+    ends = facts.recorded[-1].group.unassigned_until if facts.recorded else None
+    when = f"until {ends}" if ends is not None else f"for {show_duration(delay_ms)} after a worker left"
+    yield facts.finding(
+        "unassigned-tasks", Severity.WARNING,
+        f"what a Connect worker ran that has left is held back {when}, and REST may go on to say RUNNING",
+        f"runs nowhere: {some(names)}" if names else "which connectors and tasks these are does not show",
+        *(["there may be more: this is what is missing between others"] if before is None else []),
+        "the leader waits for the worker to return (scheduled.rebalance.max.delay.ms)",
+        about=names, run=("wait", "--for", "settled", "--timeout", "10m"),
+    )  # fmt: skip
 
 
 def unowned(group: GroupSnapshot) -> set[tuple[str, int]]:
@@ -223,6 +249,6 @@ def _may_migrate(group: GroupSnapshot) -> bool:
 
 
 CHECKS: Final = (
-    unowned_partitions, double_owners, unreadable_members, idle_members, away_members, uneven_shares,
+    unowned_partitions, unassigned_tasks, double_owners, unreadable_members, idle_members, away_members, uneven_shares,
     mixed_subscriptions, missing_topics, protocols,
 )  # fmt: skip

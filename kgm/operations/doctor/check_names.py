@@ -18,7 +18,7 @@ CHECK_NAMES: Final = (
     "mixed-subscriptions", "more-members-than-partitions", "nothing-committed", "odd-state",
     "offsets-expire-soon", "offsets-of-other-topics", "random-instance-id", "rebalancing", "records-lost",
     "session-timeout-advice", "session-too-short", "stalled-owner", "uneven-assignment",
-    "unfinished-migration", "unowned-partitions", "unreadable-members", *ALARM_CHECKS,
+    "unassigned-tasks", "unfinished-migration", "unowned-partitions", "unreadable-members", *ALARM_CHECKS,
 )  # fmt: skip
 
 

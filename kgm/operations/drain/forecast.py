@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from kgm.frameworks.task_copies import freed_tasks
 from kgm.model.assignment import count
 from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, TimedOutError
-from kgm.model.snapshot import GroupSnapshot
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.prediction import Gates, predict_bounce
 from kgm.operations.bounce.request import BounceRequest
@@ -84,9 +85,9 @@ class DrainedGroup:
 
     @property
     def partitions_taken(self) -> int:
-        """How many partitions the members own that are taken away."""
+        """How many partitions the members own that are taken away; of Connect workers, how many tasks they run."""
         taken = set(self.taken)
-        return sum(count(member.assignment) for member in self.group.members if member.identity in taken)
+        return sum(_share(member) for member in self.group.members if member.identity in taken)
 
     @property
     def unowned_partitions(self) -> int:
@@ -96,7 +97,7 @@ class DrainedGroup:
     @property
     def most_partitions_before(self) -> int:
         """The most that one member owns."""
-        return max((count(member.assignment) for member in self.group.members), default=0)
+        return max(map(_share, self.group.members), default=0)
 
     @property
     def most_partitions_after(self) -> int:
@@ -106,11 +107,13 @@ class DrainedGroup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnpredictedGroup:
     """A group about which nothing can be said, and why. taken: the members that are taken away from it; None if it is
-    not known whether there are any, because the group cannot be described."""
+    not known whether there are any, because the group cannot be described. alone: tasks of a Kafka Streams application
+    that run there and of which no other process has a copy."""
 
     group_id: str
     taken: tuple[str, ...] | None
     reason: KgmError
+    alone: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,9 +158,9 @@ class DrainGates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainForecast:
-    """groups: the most expensive first. unpredicted: those that have members there and cannot be simulated, and those
-    that cannot be described. errors: what could not be read or does not exist. examined: how many groups were
-    described."""
+    """groups: the most expensive first. unpredicted: those that have members there and cannot be simulated, those first
+    that lose most tasks without a copy, and those that cannot be described. errors: what could not be read or does not
+    exist. examined: how many groups were described."""
 
     drain: Drain
     groups: tuple[DrainedGroup, ...]
@@ -203,11 +206,13 @@ def forecast(
     for number, (group, found) in enumerate(_found(fleet.affected, how, executor)):
         taken = drain.target.taken_from(group.snapshot.members)
         if isinstance(found, KgmError):
-            add(UnpredictedGroup(group_id=group.snapshot.group_id, taken=taken, reason=found))
+            alone = freed_tasks(group.snapshot, taken).alone
+            add(UnpredictedGroup(group_id=group.snapshot.group_id, taken=taken, reason=found, alone=alone))
         else:
             plan, prediction = found
             add(DrainedGroup(group=group.snapshot, plan=plan, taken=taken, prediction=prediction))
         on_group(number + 1, len(fleet.affected))
+    unpredicted.sort(key=lambda one: -len(one.alone))
     for group_id, error in fleet.unread.items():
         add(UnpredictedGroup(group_id=group_id, taken=None, reason=error))
     return DrainForecast(
@@ -277,6 +282,12 @@ def _found(
     for group in groups:
         if len(group.snapshot.members) > MOST_MEMBERS:
             yield group, how.found(group, executor)
+
+
+def _share(member: MemberSnapshot) -> int:
+    work = member.work
+    is_worker = work is not None and work.connectors is not None
+    return len(work.active_tasks or ()) if work is not None and is_worker else count(member.assignment)
 
 
 def _cost(one: DrainedGroup) -> tuple[object, ...]:

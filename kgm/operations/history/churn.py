@@ -11,7 +11,7 @@ from kgm.operations.history.source import History
 
 _HOUR_MS, _LEAST_MS = 3_600_000, 60_000
 #: Causes that no member has brought about: the second half of a rebalance.
-_WITHOUT_CULPRIT = frozenset({"cooperative-round"})
+_WITHOUT_CULPRIT = frozenset({"cooperative-round", "probing", "delay-ended"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from kgm.model.assignment import count
 from kgm.model.errors import KgmError, RefusedError, TimedOutError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup
-from kgm.operations.bounce.prediction import simulate
+from kgm.operations.bounce.prediction import simulate, tasks_told
 from kgm.operations.bounce.request import BounceRequest, plan_for
 from kgm.operations.plan.costs import Objective, PlanCosts, PlanLimits, unbeaten
 from kgm.operations.plan.session_advice import (
@@ -24,6 +24,8 @@ from kgm.operations.plan.session_advice import (
     stopped_by_death_ms,
 )  # fmt: skip
 from kgm.operations.plan.shapes import PAUSES_MS, PlanShape, shapes_of
+from kgm.simulation.connect.bounce import draws_of
+from kgm.simulation.connect.group import connect_group_of, is_connect
 from kgm.simulation.draws.budget import affordable, cost_of
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Stop, WhatIf
@@ -138,7 +140,8 @@ def find_plans(
         if tried and (trial.cost >= affordable(budget_ms) or is_out_of_time()):
             break
         try:
-            tried.append((shape, trial.costs_of(shape, base.what_if)))
+            with tasks_told(task.group.snapshot, base):
+                tried.append((shape, trial.costs_of(shape, base.what_if)))
         except RefusedError as error:
             refused.append(error)
         except TimedOutError:
@@ -184,6 +187,11 @@ class _Trial:
     def costs_of(self, shape: PlanShape, what_if: WhatIf) -> PlanCosts:
         """Raises KgmError."""
         snapshot = self.task.group.snapshot
+        if is_connect(snapshot):
+            plan = self._plan(shape, what_if)
+            drawn = draws_of(snapshot, plan, draws=self.draws, seed=self.seed, is_out_of_time=self.is_out_of_time)
+            self.cost += cost_of(drawn)
+            return PlanCosts.of(drawn, connect_group_of(snapshot, plan).tasks)
         simulation = replace(
             Simulation.of(snapshot, self._plan(shape, what_if), self.seed),
             is_out_of_time=self.is_out_of_time,
@@ -272,6 +280,8 @@ def _what_ifs(trial: _Trial, shapes: Sequence[PlanShape]) -> tuple[tuple[WhatIfP
 
 def _changes(snapshot: GroupSnapshot, base: Plan) -> list[tuple[str, str, WhatIf]]:
     """(name, what would have to be configured, what-if), as far as the group differs from it."""
+    if is_connect(snapshot):  # its workers can have nothing of this
+        return []
     what_if, classic = base.what_if, snapshot.type == GroupProtocol.CLASSIC.value
     changes = []
     if any(member.group_instance_id is None for member in snapshot.members):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from kgm.frameworks.task_copies import freed_tasks, task_texts
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.operations.removal.guard import GuardReport
 from kgm.operations.removal.liveness import LivenessVerdict
 
@@ -77,6 +79,11 @@ def stall_warnings(group: GroupSnapshot, removed_member_ids: Iterable[str], guar
             f"every member waits for it in the rebalance, {_bound(unknown, guard)}"
         )
     return warnings
+
+
+def task_warnings(group: GroupSnapshot, going: Sequence[str]) -> list[str]:
+    """Which tasks of a Kafka Streams application the removal frees, and who has copies of them."""
+    return task_texts(freed_tasks(group, going)) if group.assignor == STREAMS_ASSIGNOR else []
 
 
 def _bound(members: Sequence[MemberSnapshot], guard: GuardReport) -> str:

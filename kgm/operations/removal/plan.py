@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from kgm.client.admin_client import AdminClient
@@ -12,6 +12,7 @@ from kgm.model.errors import ErrorCode, RefusedError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal.request import RemovalRequest
 from kgm.text.names import closest, natural
+from kgm.text.wording import group_command
 
 #: LeaveGroup with instance ids and several members (KIP-345, Kafka 2.4).
 BATCH_VERSION = 3
@@ -91,11 +92,12 @@ def resolve(request: RemovalRequest, group: GroupSnapshot | None) -> RemovalPlan
     named = [_named(name, is_member_id=False) for name in request.instance_ids]
     named += [_named(name, is_member_id=True) for name in request.member_ids]
     named += [_named(name, is_member_id=name not in by_instance and name in by_id) for name in request.identities]
-    for pattern in request.patterns:
+    threads = [threads_of(name, members) for name in request.processes]
+    matching = [[one for one in members if fnmatch.fnmatchcase(one.identity, glob)] for glob in request.patterns]
+    for some in (*threads, *matching):
         named += [
             _named(one.identity, is_member_id=one.group_instance_id is None)
-            for one in sorted(members, key=lambda one: natural(one.identity))
-            if fnmatch.fnmatchcase(one.identity, pattern)
+            for one in sorted(some, key=lambda one: natural(one.identity))
         ]
     distinct: dict[MemberToRemove | str, Target] = {}
     repeated: list[str] = []
@@ -123,11 +125,26 @@ def _named(name: str, *, is_member_id: bool) -> MemberToRemove:
     return MemberToRemove(member_id=name) if is_member_id else MemberToRemove(group_instance_id=name)
 
 
+def threads_of(process: str, members: Iterable[MemberSnapshot]) -> list[MemberSnapshot]:
+    """The members that are threads of a process of Kafka Streams, which is named by its id or by one of its threads."""
+    of_streams = [one for one in members if one.work is not None and one.work.process_id is not None]
+    wanted = {one.work.process_id for one in of_streams if one.work and process in (one.identity, one.work.process_id)}
+    return [one for one in of_streams if one.work and one.work.process_id in wanted]
+
+
 def check_supported(cluster: AdminClient, plan: RemovalPlan) -> None:
     """Refuse what the broker or the group's type cannot do, before anything is sent. Raises RefusedError, KgmError."""
     group = plan.group
     if group is None:
         return
+    if group.type == "streams":
+        raise RefusedError(
+            f"members of streams group {group.group_id!r} cannot be removed: it has no static members, and LeaveGroup "
+            "is not for such groups (KIP-1071)",
+            facts=("a process that is closed leaves at once; one that has crashed is removed when its session ends",),
+            hint=f"stop the process, then {group_command('wait', group.group_id, '--for', 'stable')}",
+            group_id=group.group_id,
+        )
     if group.type not in ("classic", "consumer"):
         raise RefusedError(
             f"members of {group.type} group {group.group_id!r} cannot be removed by LeaveGroup",

@@ -33,7 +33,7 @@ from kgm.operations.removal.outcome import (
     planned_results,
     results_of_run,
 )
-from kgm.operations.removal.plan import RemovalPlan, Target, check_supported, resolve
+from kgm.operations.removal.plan import RemovalPlan, Target, check_supported, resolve, threads_of
 from kgm.operations.removal.preview import ExpectedMoves, preview_moves
 from kgm.operations.removal.request import RemovalRequest
 from kgm.operations.removal.send import REASON_VERSION, LeaveGroupSender
@@ -147,7 +147,9 @@ def prepare(
     cluster.bind_to_cluster()
     group, errors = _describe(cluster, request)
     plan = resolve(request, group)
-    if not plan.targets and group is not None and not request.ignore_missing:
+    if group is not None and not request.ignore_missing:
+        errors += _without_threads(request.processes, group)
+    if not plan.targets and group is not None and not request.ignore_missing and request.patterns:
         patterns = ", ".join(request.patterns)
         errors.append(
             NotFoundError(f"no member of group {group.group_id!r} matches {patterns}", group_id=group.group_id)
@@ -181,6 +183,20 @@ def _as_stated(group: GroupSnapshot, request: RemovalRequest) -> GroupSnapshot:
     return with_stated_library(named, request.library)
 
 
+def _without_threads(processes: Iterable[str], group: GroupSnapshot) -> list[NotFoundError]:
+    """An error for each process of which no thread is a member, or is known to be."""
+    return [
+        NotFoundError(
+            f"no member of group {group.group_id!r} is known to be a thread of a Kafka Streams process {process!r}",
+            facts=[f"the group is {group.state}; what its members say of themselves shows while it is Stable"],
+            hint=group_command("describe", group.group_id),
+            group_id=group.group_id,
+        )
+        for process in processes
+        if not threads_of(process, group.members)
+    ]
+
+
 def _describe(cluster: AdminClient, request: RemovalRequest) -> tuple[GroupSnapshot | None, list[KgmError]]:
     names = (*request.instance_ids, *request.identities)
     try:
@@ -204,6 +220,7 @@ def _watch_of(
 
 def _warnings(cluster: AdminClient, group: GroupSnapshot, plan: RemovalPlan, report: GuardReport) -> list[str]:
     warnings = consequences.stall_warnings(group, plan.member_ids, report) if plan.present else []
+    warnings += consequences.task_warnings(group, [one.identity for one in plan.members])
     if consequences.becomes_classic(group, plan.member_ids):
         names = [consequences.MIGRATION_POLICY, consequences.CLASSIC_MAX_SIZE]
         settings = cluster.broker_settings(group.group_id, names)

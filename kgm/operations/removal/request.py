@@ -14,7 +14,8 @@ MAX_REASON_CHARACTERS = 255
 class RemovalRequest:
     """Which members of a group to remove, and which verdicts allow it.
 
-    identities: instance ids, or member ids of members. patterns: globs over identities.
+    identities: instance ids, or member ids of members. patterns: globs over identities. processes: process ids of Kafka
+    Streams, or the identity of one thread of a process, each of which stands for all threads.
     allow_live: members whose verdict is `alive` may be removed, and any member that has the instance id when the
     request arrives. assume_stopped: the operator vouches for members whose verdict is `unknown`.
     guard_window_ms: how long to watch for signs of life; None for the default of `guard`.
@@ -27,6 +28,7 @@ class RemovalRequest:
     member_ids: tuple[str, ...] = ()
     identities: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
+    processes: tuple[str, ...] = ()
     reason: str = DEFAULT_REASON
     allow_live: bool = False
     assume_stopped: bool = False
@@ -38,13 +40,14 @@ class RemovalRequest:
     def __post_init__(self) -> None:
         if not self.group_id.strip():
             raise UsageError("no group is given", hint="kgm remove-members GROUP --instance-ids ID")
-        if not (self.instance_ids or self.member_ids or self.identities or self.patterns):
+        named = (*self.instance_ids, *self.member_ids, *self.identities, *self.patterns, *self.processes)
+        if not named:
             hint = (
-                "give --instance-ids, --member-ids, --from-file or --match-members; an empty list never means all "
-                "members"
+                "give --instance-ids, --member-ids, --unit, --from-file or --match-members; an empty list never means "
+                "all members"
             )
             raise UsageError("no members are named", hint=hint)
-        if any(not one.strip() for one in (*self.instance_ids, *self.member_ids, *self.identities, *self.patterns)):
+        if any(not one.strip() for one in named):
             raise UsageError("an empty id or pattern is given", hint="an empty id never means all members")
         check_reason(self.reason)
 

@@ -212,6 +212,8 @@ class GroupObservation:
         ]
         reasons += self._missing_members(latest)
         reasons += self._missing_owners(latest)
+        if latest.rebalance_delay_ms:
+            reasons.append("the leader of the Connect workers holds back what a worker ran that has left")
         if most_lag is not None:
             lag = Condition(text="", subject=Subject.LAG, sign="<=", limit=most_lag).check(latest)
             reasons += [] if lag.met else [f"its lag is not at most {most_lag}: {lag.seen}"]

@@ -32,6 +32,7 @@ from kgm.operations.rollout.template import CommandTemplate
 from kgm.operations.rollout.tools import RolloutTools
 from kgm.operations.watch.events import EventKind
 from kgm.operations.watch.watched_group import AWAY, RECONCILING, STABLE
+from kgm.simulation.connect.group import delays_of, is_connect
 from kgm.text.durations import show_duration
 from kgm.text.wording import group_command, many
 
@@ -234,7 +235,7 @@ class Rollout:
             )
         found = [] if latest.state == STABLE else [f"it is {latest.state}"]
         if latest.is_settled is False:
-            found.append("the Kafka Streams application is not settled: it is about to rebalance by itself")
+            found.append("the group is not settled: it is about to rebalance by itself")
         found += [f"{one.identity} is {one.status}" for one in latest.members if one.status in (AWAY, RECONCILING)]
         changed = changed_since(self._progress.left, latest)
         if self._progress.was_stopped and changed:
@@ -266,7 +267,8 @@ class Rollout:
         return latest is not None and latest.state in states
 
     def _timeout_ms(self, before: GroupSnapshot) -> int:
-        return self._spec.step_timeout_ms(
+        held_back_ms = delays_of(self._spec.settings)[0] if is_connect(before) else 0
+        return held_back_ms + self._spec.step_timeout_ms(
             self._spec.session_timeout_ms or (before.session_range_ms or (0, _SESSION_TIMEOUT_MS))[1],
             self._spec.rebalance_timeout_ms or before.rebalance_timeout_ms or _REBALANCE_TIMEOUT_MS,
         )

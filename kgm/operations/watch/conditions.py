@@ -156,16 +156,19 @@ def _stable(group: GroupSnapshot) -> ConditionState:
 
 
 def _settled(group: GroupSnapshot) -> ConditionState:
-    """Whether a Kafka Streams application is stable and starts no rebalance by itself."""
+    """Whether a Kafka Streams application, or a group of Connect workers, is stable and starts no rebalance by
+    itself."""
     stable = _stable(group)
     if not stable.met:
         return stable
     if group.is_settled is None:
         seen = (
-            "it does not report whether it is settled: only Kafka Streams does, from 2.6 on, with the classic protocol"
+            "it does not report whether it is settled: only Kafka Connect and, from 2.6 on, Kafka Streams do, with the "
+            "classic protocol"
         )
         return ConditionState(met=False, seen=seen, is_final=True)
     if group.is_settled:
         return ConditionState(met=True, seen="settled")
-    when = f", due at {group.next_rebalance_at}" if group.next_rebalance_at else ""
+    due = group.next_rebalance_at or group.unassigned_until
+    when = f", due at {due}" if due else ""
     return ConditionState(met=False, seen=f"not settled: a member starts another rebalance{when}")

@@ -3,6 +3,9 @@ decides whether its group can migrate."""
 
 from dataclasses import dataclass, replace
 
+from kgm.frameworks.connect import sink_connector
+from kgm.frameworks.streams import in_order
+from kgm.frameworks.task_copies import freed_tasks
 from kgm.model.snapshot import GroupSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.simulation.plan.bounce_plan import Plan
@@ -41,7 +44,15 @@ class FrameworkDoubts:
 def framework_doubts(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan) -> FrameworkDoubts:
     """None for a group of consumers whose assignor kgm knows."""
     if snapshot.assignor == STREAMS_ASSIGNOR and snapshot.members:
-        return _of_streams(snapshot, sum(group.topics.values()))
+        doubts = _of_streams(snapshot, sum(group.topics.values()))
+        return replace(doubts, caveats=(*doubts.caveats, *_alone(snapshot, plan)))
+    sink = sink_connector(snapshot.group_id, [member.client_id for member in snapshot.members])
+    if sink is not None:
+        text = (
+            f"the members are tasks of the sink connector {sink}: they stop and start with workers of Kafka Connect, "
+            "whose leader holds them back for a while when a worker leaves. Predict that with the group of the workers"
+        )
+        return FrameworkDoubts(is_exact=False, caveats=(text,))
     if plan.migrate and group.unknown_assignor is not None and not group.has_user_data:
         text = (
             f"if the assignor {group.unknown_assignor} writes user data into assignments, the broker refuses to "
@@ -65,6 +76,18 @@ def _of_streams(snapshot: GroupSnapshot, total: int) -> FrameworkDoubts:
         )
         return FrameworkDoubts(more_rebalances=_OF_AN_ENDPOINT, total=total, is_exact=False, caveats=(text, same))
     return FrameworkDoubts(caveats=(same,))
+
+
+def _alone(snapshot: GroupSnapshot, plan: Plan) -> list[str]:
+    """What it costs if those that are away at the same time do not come back."""
+    alone = in_order({task for batch in plan.batches() for task in freed_tasks(snapshot, batch).alone})
+    if not alone:
+        return []
+    text = (
+        "should a process stay away for longer than its session, nobody else has a copy of some of its tasks, and "
+        f"those with state are restored from their changelogs: {some(alone)}"
+    )
+    return [text]
 
 
 def _why_not_settled(snapshot: GroupSnapshot) -> str:

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.model.errors import ConditionNotMet, NotFoundError, TimedOutError, UsageError
+from kgm.model.errors import ConditionNotMet, NotFoundError, RefusedError, TimedOutError, UsageError
 from kgm.model.snapshot import TopicSnapshot
+from kgm.model.work import MemberWork
 from kgm.operations.bounce.group import BounceGroup, made_up_group
 from kgm.operations.bounce.prediction import Gates, predict_bounce, simulate
 from kgm.operations.bounce.request import BounceRequest
@@ -58,6 +59,22 @@ def test_an_error_in_one_scenario_is_data():
     compared = predict_bounce(own, BounceRequest(instance_ids=("member-1",)), compares=True, draws=2)
     assert names(compared) == ["as-is"]
     assert len(compared.errors) == 4
+
+
+def test_what_is_known_of_a_streams_application_that_rebalances():
+    work = [
+        MemberWork(process_id=f"p{n}", active_tasks=(f"0_{n}",), standby_tasks=("0_1",) * (n == 0)) for n in range(3)
+    ]
+    members = tuple(replace(one, work=each) for one, each in zip(STATIC.snapshot.members, work, strict=True))
+    own = BounceGroup(snapshot=replace(STATIC.snapshot, assignor="stream", members=members))
+    with pytest.raises(RefusedError) as refused:
+        predict_bounce(own, BounceRequest(scale_in=tuple(one.identity for one in members[1:])), draws=2)
+    freed, held, alone = refused.value.facts[-3:]
+    assert (freed, held.endswith(f"0_1 ({members[0].identity})")) == (
+        "2 active tasks to be assigned again: 0_1, 0_2",
+        True,
+    )
+    assert alone.startswith("nobody else has a copy of 0_2:")
 
 
 def test_holdings_are_recorded_on_request():

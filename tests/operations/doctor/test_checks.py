@@ -10,7 +10,7 @@ from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.client.offsets_topic.member_activity import CommitRecord
 from kgm.history.rows import AlarmRow, TimeoutAdviceRow
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
-from kgm.model.work import UserData
+from kgm.model.work import MemberWork, UserData
 from kgm.operations.doctor.diagnosis import run_checks
 from kgm.operations.doctor.findings import Severity
 from kgm.operations.doctor.group_facts import GroupFacts
@@ -152,6 +152,37 @@ def test_protocols():
     assert names(custom, supports_consumer_protocol=True) == []
     half = with_members(member("seat-1", [0, 1]), member("seat-2", [2, 3], protocol="consumer"), type="consumer")
     assert names(half) == [("unfinished-migration", "warning")]
+
+
+def worker(name, *tasks):
+    work = MemberWork(connectors=("jdbc",) if "jdbc-0" in tasks else (), active_tasks=tasks)
+    return MemberSnapshot(member_id=name, client_id=name, status="stable", work=work)
+
+
+@pytest.mark.parametrize(
+    ("records", "evidence"),
+    [
+        ([(5_000, True)], ["runs nowhere: jdbc, jdbc-0, jdbc-3"]),
+        ([], ["runs nowhere: jdbc, jdbc-0", "there may be more: this is what is missing between others"]),
+    ],
+)
+def test_what_a_connect_worker_ran_that_has_left(records, evidence):
+    """The record from before the loss has all of it; without one the last task cannot be missed."""
+    before = replace(
+        HEALTHY, protocol_type="connect", assignor="sessioned", topics=(), offsets=(), is_settled=True,
+        members=(worker("w-1", "jdbc-1", "jdbc-2"), worker("w-2", "jdbc-0", "jdbc-3")),
+    )  # fmt: skip
+    ends = "2027-01-15T08:00:59.000Z"
+    now = replace(
+        before, members=before.members[:1], is_settled=False, rebalance_delay_ms=60_000, unassigned_until=ends
+    )
+    recorded = [RecordedGroup(at_ms=NOW - ago_ms, group=before) for ago_ms, _ in records]
+    recorded += [RecordedGroup(at_ms=NOW - 1_000, group=now)] if records else []
+    (one,) = found(now, recorded=recorded)
+    assert (one.check, one.severity) == ("unassigned-tasks", "warning")
+    assert [*one.evidence[: len(evidence)]] == evidence
+    assert (f"until {ends}" in one.message) == bool(records)
+    assert "unassigned-tasks" not in dict(names(before))
 
 
 def test_states():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kgm.client.poller import PolledGroup
@@ -40,3 +42,13 @@ def test_what_happened_while_nobody_looked_is_counted_by_generations(before, now
     counts = observation.counts()
     assert counts.rebalances == rebalances
     assert (None if counts.rebalances_doubt is None else str(counts.rebalances_doubt)) == doubt
+
+
+def test_a_step_is_not_over_while_lost_work_is_held_back():
+    """A Connect group is Stable then, with all members."""
+    step = RolloutStep(kind=StepKind.BOUNCE, members=())
+    for delay_ms, count in ((None, 0), (0, 0), (40_000, 1)):
+        observation = GroupObservation("g", _Poller(replace(_group(4), rebalance_delay_ms=delay_ms)), VirtualTime())
+        observation.poll()
+        observation.resume(step, _group(4), is_acknowledged=False)
+        assert len(observation.missing()) == count, observation.missing()

@@ -55,6 +55,21 @@ def test_an_endpoint_may_be_another_one_after_the_restart():
     assert "Now: 10.0.0.1:7000" in back.caveats[0]
 
 
+def test_tasks_without_another_copy_are_named():
+    """All members of this group have the task 0_0 in one process, which goes as a whole."""
+    assert any("nobody else has a copy of some of its tasks" in text and text.endswith(": 0_0")
+               for text in restarted(streams(is_settled=True), rolling=None).caveats)  # fmt: skip
+
+
+def test_tasks_of_a_sink_connector_are_no_processes():
+    """Seen on real workers: one was back after 30 s, its consumer after 64 s. The names are those that Connect gives."""
+    members = [replace(one, client_id=f"connector-consumer-jdbc-{n}") for n, one in enumerate(made_up(4, 12).members)]
+    sink = restarted(replace(made_up(4, 12), group_id="connect-jdbc", members=tuple(members)))
+    assert (sink.exact, "tasks of the sink connector jdbc" in sink.caveats[0]) == (False, True)
+    assert restarted(replace(made_up(4, 12), group_id="connect-jdbc")).exact
+    assert restarted(replace(made_up(4, 12), members=tuple(members))).exact
+
+
 def test_streams_cannot_migrate_to_the_consumer_protocol():
     """Kafka Streams: StreamsConfig has the group protocols classic and streams."""
     with pytest.raises(

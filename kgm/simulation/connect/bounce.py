@@ -1,0 +1,113 @@
+"""Predict what a plan does to a group of Connect workers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.frameworks.connect import CONNECTOR
+from kgm.model.snapshot import GroupSnapshot
+from kgm.simulation.connect.group import (
+    DEFAULT_DELAY_MS,
+    MAX_DELAY,
+    ConnectGroup,
+    connect_group_of,
+    delays_of,
+)
+from kgm.simulation.connect.play import ConnectPlay
+from kgm.simulation.plan.bounce_plan import Plan
+from kgm.simulation.play.draw import Draw
+from kgm.simulation.report.prediction import Prediction
+from kgm.simulation.report.ranges import ranges_of, stopped_range_ms, typical_of
+from kgm.text.durations import show_duration
+from kgm.text.wording import many, some
+
+#: Draws differ in times and in who gets what: more than this many say nothing more.
+_MOST_DRAWS = 60
+#: So many draws have another delay than the usual one, if the delay is not known.
+_OTHER_DRAWS = 4
+
+
+def simulate_connect(
+    snapshot: GroupSnapshot, plan: Plan, *, name: str, draws: int, seed: int, is_out_of_time: Callable[[], bool]
+) -> Prediction:
+    """As `kgm.simulation.bounce.simulate`. Never exact: which worker gets which task depends on random member ids."""
+    drawn = draws_of(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
+    group, delays_ms = connect_group_of(snapshot, plan), delays_of(plan.settings)
+    others = [_play(group, plan, delay_ms, f"{seed}/{delay_ms}/{number}")
+              for delay_ms in delays_ms[1:] for number in range(_OTHER_DRAWS)]  # fmt: skip
+    return Prediction(
+        name=name,
+        assignor=snapshot.assignor or "connect",
+        generation_before=snapshot.generation,
+        typical=drawn[typical_of(drawn)],
+        exact=False,
+        caveats=tuple(_caveats(group, snapshot, plan, drawn)),
+        ranges=ranges_of(drawn, others),
+        stopped_partition_range_ms=stopped_range_ms(drawn, others),
+    )
+
+
+def draws_of(
+    snapshot: GroupSnapshot, plan: Plan, *, draws: int, seed: int,
+    is_out_of_time: Callable[[], bool] = lambda: False,
+) -> Sequence[Draw]:  # fmt: skip
+    """The plan played so often, with the usual delay. At least once."""
+    group, delays_ms = connect_group_of(snapshot, plan), delays_of(plan.settings)
+    BrokerSettings.from_overrides({key: value for key, value in plan.settings.items() if key != MAX_DELAY})
+    drawn = [_play(group, plan, delays_ms[0], f"{seed}/0")]
+    for number in range(1, min(draws, _MOST_DRAWS)):
+        if is_out_of_time():
+            break
+        drawn.append(_play(group, plan, delays_ms[0], f"{seed}/{number}"))
+    return drawn
+
+
+def _play(group: ConnectGroup, plan: Plan, delay_ms: int, name: str) -> Draw:
+    return ConnectPlay(group, plan, delay_ms, random.Random(name)).play()  # noqa: S311  (the same each time)
+
+
+def _caveats(group: ConnectGroup, snapshot: GroupSnapshot, plan: Plan, drawn: Sequence[Draw]) -> list[str]:
+    """The most important first."""
+    delay_ms = delays_of(plan.settings)[0]
+    texts = [_what_stops(group, plan, delay_ms)] if not group.is_eager else []
+    if MAX_DELAY not in plan.settings and not group.is_eager:
+        texts.append(
+            f"{MAX_DELAY} of the workers is not known: its default is taken, {show_duration(DEFAULT_DELAY_MS)}; the "
+            f"ranges include 0, and with more it takes longer (--set {MAX_DELAY}=MS)"
+        )
+    if group.delay_ms:
+        until = f" until {snapshot.unassigned_until}" if snapshot.unassigned_until else ""
+        texts.append(
+            f"the group holds work back now{until}, which is lost work of a worker that has left: what it is does not "
+            f"show in full, and here that time begins with the plan (kgm wait {snapshot.group_id} --for settled)"
+        )
+    if len({draw.rebalances for draw in drawn}) > 1:
+        texts.append("the number of rebalances depends on timing, and on who leads when a leader has gone")
+    texts.append(
+        "partitions are tasks here: TOPIC is a connector, PARTITION the number of its task. Connectors themselves move "
+        "too, and are not counted. Tasks of a sink connector are members of the group connect-CONNECTOR, which "
+        "rebalances whenever they stop and start"
+    )
+    texts.append("which worker gets which task depends on random member ids, and on what the leader remembers")
+    return texts
+
+
+def _what_stops(group: ConnectGroup, plan: Plan, delay_ms: int) -> str:
+    """What happens to the tasks of those that stop, the leader and the others apart."""
+    stopping = [one for one in group.workers if one.identity in plan.named]
+    tasks = sum(number != CONNECTOR for one in stopping if one.identity != group.leader for _, number in one.work)
+    texts = []
+    if others := [one.identity for one in stopping if one.identity != group.leader]:
+        held = f"{many(tasks, 'task')} of {some(others)} do not run for {show_duration(delay_ms)} after it has left, "
+        texts.append(
+            f"{held}also if it is back before, while REST goes on to say RUNNING" if delay_ms else
+            f"{many(tasks, 'task')} of {some(others)} go to other workers at once"
+        )  # fmt: skip
+    if any(one.identity == group.leader for one in stopping):
+        texts.append(
+            f"{group.leader} leads: the next leader does not remember what ran there, and gives it to the others at "
+            "once; when a worker returns, tasks are taken from them again"
+        )
+    return "; ".join(texts) or "no worker stops, so nothing is held back"

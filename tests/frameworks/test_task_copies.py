@@ -1,0 +1,62 @@
+"""Which tasks of a Kafka Streams application have a copy left when members go."""
+
+import pytest
+
+from kgm.frameworks.task_copies import freed_tasks
+from kgm.model.errors import RefusedError
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.model.work import MemberWork
+from kgm.operations.removal.consequences import task_warnings
+from kgm.operations.removal.plan import check_supported, resolve, threads_of
+from kgm.operations.removal.request import RemovalRequest
+
+
+def thread(name, process, active=(), standby=()):
+    work = MemberWork(process_id=process, active_tasks=tuple(active), standby_tasks=tuple(standby))
+    return MemberSnapshot(member_id=f"{name}-id", group_instance_id=name, status="stable", work=work)
+
+
+GROUP = GroupSnapshot(
+    group_id="app", type="classic", state="Stable", protocol_type="consumer", assignor="stream",
+    members=(
+        thread("wr-1-1", "p-1", ["0_0", "1_0"], ["1_1"]), thread("wr-1-2", "p-1", ["0_1"], ["1_2"]),
+        thread("wr-2-1", "p-2", ["1_1"], ["1_0"]), thread("wr-2-2", "p-2", ["1_2", "1_10"]),
+    ),
+)  # fmt: skip
+
+
+def test_copies_are_those_of_processes_that_stay():
+    one = freed_tasks(GROUP, ["wr-1-1", "wr-1-2"])
+    assert (one.tasks, one.standbys, one.alone) == (("0_0", "0_1", "1_0"), {"1_0": ("wr-2-1",)}, ("0_0", "0_1"))
+    both = freed_tasks(GROUP, [member.identity for member in GROUP.members])
+    assert (both.standbys, both.alone) == ({}, ("0_0", "0_1", "1_0", "1_1", "1_2", "1_10"))
+    assert not freed_tasks(GROUP, []).tasks
+
+
+@pytest.mark.parametrize("named", ["p-1", "wr-1-2"])
+def test_a_process_is_named_by_its_id_or_by_a_thread(named):
+    plan = resolve(RemovalRequest(group_id="app", processes=(named,)), GROUP)
+    assert [target.id for target in plan.targets] == ["wr-1-1", "wr-1-2"]
+    assert all(target.member is not None for target in plan.targets)
+
+
+def test_a_process_that_is_not_there():
+    assert threads_of("p-9", GROUP.members) == []
+    assert resolve(RemovalRequest(group_id="app", processes=("p-9",)), GROUP).targets == ()
+    consumers = (MemberSnapshot(member_id="m", group_instance_id="p-9"),)
+    assert threads_of("p-9", consumers) == []
+
+
+def test_a_removal_says_which_tasks_it_frees():
+    freed, standbys, alone = task_warnings(GROUP, ["wr-1-1", "wr-1-2"])
+    assert freed == "3 active tasks to be assigned again: 0_0, 0_1, 1_0"
+    assert standbys.endswith("1_0 (wr-2-1)")
+    assert alone.startswith("nobody else has a copy of 0_0, 0_1:")
+
+
+def test_streams_groups_have_no_members_to_remove():
+    group = GroupSnapshot(group_id="app", type="streams", state="Stable")
+    plan = resolve(RemovalRequest(group_id="app", member_ids=("m",)), group)
+    with pytest.raises(RefusedError, match="it has no static members") as refused:
+        check_supported(None, plan)  # type: ignore[arg-type]  # it is not asked
+    assert refused.value.hint == "stop the process, then kgm wait app --for stable"
