@@ -16,10 +16,13 @@ over all of them. If nothing is left to chance, one draw is enough.
 Heartbeats of a calm group change nothing but session deadlines, and are left out as far as that makes no difference;
 this is why an hour of a thousand members takes seconds.
 
-    bounce   `simulate`: a group and a plan become a prediction
-    compare  predictions for several scenarios, side by side
-    fleet    the cost of planned work for each group of a fleet
-    report   what comes out: the prediction as values, its caveats in words
-    play     one draw: the coordinator and scripted clients on a virtual clock
-    plan     what goes in: the plan, and the group before it
+    bounce         `simulate`: a group and a plan become a prediction
+    compare        predictions for several scenarios, side by side
+    fleet          the cost of planned work for each group of a fleet
+    shape          groups that differ in nothing but names are played once
+    played_bounce  everything that is played for one prediction
+    simulation     what is played in each draw
+    report         what comes out: the prediction as values, its caveats in words
+    play           one draw: the coordinator and scripted clients on a virtual clock
+    plan           what goes in: the plan, and the group before it
 """

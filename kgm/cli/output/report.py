@@ -83,10 +83,8 @@ def emit(report: Report, options: OutputOptions) -> bool:
 
 def emit_item(item: Mapping[str, Any]) -> bool:
     """Print an object of ndjson as soon as it is known; see `emit`."""
-    from kgm.cli.output.progress import hide
     from kgm.cli.output.streams import write_stdout
 
-    hide()
     return write_stdout(_json(item) + "\n")
 
 

@@ -144,6 +144,7 @@ def _costs(
         def count(done: int, costs: Sequence[FleetCost]) -> None:
             line.count(done, len(groups))
             for cost in costs if streams else ():
+                line.hide()
                 emit_item(cost_json(cost))
 
         return fleet_costs(groups, plan, spark=options.spark_options(), on_group=count, executor=executor)

@@ -163,9 +163,11 @@ def _streamed(common: RunOptions) -> Callable[[DrainedGroup | UnpredictedGroup],
     if common.output != "ndjson":
         return lambda _result: None
     from kgm.cli.output.drain_report import item_json
+    from kgm.cli.output.progress import hide
     from kgm.cli.output.report import emit_item
 
     def write(result: DrainedGroup | UnpredictedGroup) -> None:
+        hide()
         emit_item(item_json(result))
 
     return write
