@@ -54,3 +54,11 @@ def test_files_of_several_tables(tmp_path):
     pq.write_table(pa.table({**GOOD, "partition": pa.array(["a", "b"])}), tmp_path / "part-1.parquet")
     with pytest.raises(UsageError, match="does not hold raw records"):
         derived(tmp_path)
+
+
+def test_a_column_whose_name_is_no_text(tmp_path):
+    path = tmp_path / "part-0.parquet"
+    pq.write_table(pa.table(GOOD), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"timestamp", b"time\xf0tamp"))
+    with pytest.raises(UsageError, match="does not hold raw records"):
+        derived(tmp_path)

@@ -71,7 +71,7 @@ def damage_as_usage_error(path: Place, said: str = "cannot be read", hint: str |
     """For files that are not Parquet, are damaged, or have columns of other types."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         # Of the system or the store, and not of what is in the file.
         if isinstance(error, OSError) and (error.errno is not None or isinstance(path, RemotePath)):
             raise

@@ -533,7 +533,8 @@ kgm sees; nothing that cannot be seen counts as absence of life.
 
 Only what kgm has seen itself between two of its own polls, and what the coordinator has stamped with its own clock: the
 times of commits in the group's log. The timestamps of records do not count, because their producers choose them: a mirror
-or a replay writes records that look as if they had waited for years. Neither does the mere distance to the end of a
+or a replay writes records that look as if they had waited for years. Nor do those of a broker (LogAppendTime), whose
+clock is not the coordinator's. Neither does the mere distance to the end of a
 partition: the markers of transactions have offsets too, and records of open transactions cannot be read yet.
 
 ## From the verdict to the end
