@@ -64,6 +64,7 @@ PLAN: Final[dict[str, Any]] = {
     "rebalance_timeout_ms": "int?",
     "heartbeat_interval_ms": "int?",
     "assignor": "str?",
+    "library": "str?",
     "as": "=static|dynamic?",
     "kafka_version": "str",
     "other_versions": ["str"],
