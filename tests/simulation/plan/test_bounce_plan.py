@@ -40,7 +40,7 @@ def test_the_plan_as_understood():
         "target_size": None, "pre_registered": [], "units": [], "mode": "rolling", "max_unavailable": 1, "order": "named",
         "pause_ms": 5, "restart_time_ms": 10_000, "restart_times_ms": [], "retry_every_ms": None, "migrate": False, "stop": "crash",
             "remove_first": False, "session_timeout_ms": None,
-        "rebalance_timeout_ms": None, "heartbeat_interval_ms": None, "assignor": None, "protocol": None, "as": None,
+        "rebalance_timeout_ms": None, "heartbeat_interval_ms": None, "assignor": None, "library": None, "protocol": None, "as": None,
         "settings": {"x.y": "1"},
         "kafka_version": "4.3", "other_versions": [],
     }  # fmt: skip

@@ -65,6 +65,7 @@ PLAN: Final[dict[str, Any]] = {
     "heartbeat_interval_ms": "int?",
     "assignor": "str?",
     "protocol": "=classic|consumer?",
+    "library": "str?",
     "as": "=static|dynamic?",
     "kafka_version": "str",
     "other_versions": ["str"],
