@@ -19,7 +19,8 @@ def main() -> None:
         request = {"arguments": sys.argv[2:], "environment": environment, "folder": os.getcwd(), "errors": "strict"}  # noqa: PTH109 (pathlib takes longer to import)
         data = json.dumps(request).encode() + b"\n"
         sent = socket.send_fds(connection, [data], [0, 1, 2])
-        connection.sendall(data[sent:])
+        if sent < len(data):  # sending nothing fails, too, once a quick kgm has ended
+            connection.sendall(data[sent:])
         answers = connection.makefile()
         pid = int(answers.readline())
         for number in FORWARDED:

@@ -100,7 +100,8 @@ def run_forked(
         }  # fmt: skip
         data = json.dumps(request).encode() + b"\n"
         sent = socket.send_fds(connection, [data], [input_, output, error])
-        connection.sendall(data[sent:])
+        if sent < len(data):  # sending nothing fails, too, once a quick kgm has ended
+            connection.sendall(data[sent:])
         for descriptor in (input_, output, error):
             os.close(descriptor)
         answers = connection.makefile()
