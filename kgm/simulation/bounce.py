@@ -123,8 +123,7 @@ def simulate(
     )
     # What libraries do otherwise is a range of its own.
     has_one_draw = len(every) == 1 and doubts.is_exact and of_framework.is_exact
-    number = typical_of(drawn)
-    typical = drawn[number]
+    typical = drawn[number := typical_of(drawn)]
     if keeps_holdings:
         task = DrawTask(number=number, keeps_holdings=True)
         typical = replace(simulation, is_out_of_time=_never).runner_of(task).play()
