@@ -218,7 +218,7 @@ def test_restarts_within_and_beyond_the_delay(workers):
     _, other = leader_and_other(before)
     name = workers.name_of(other)
     workers.stop(name)
-    until(lambda: workers.snapshot().is_settled and len(workers.snapshot().members) == 1, "still held back", 60)
+    until(lambda: workers.snapshot().is_settled and len(workers.snapshot().members) == 1, "still held back", 150)
     workers.start(name)
     plan = Plan(bounce=(other.identity,), restart_time_ms=DELAY_MS + 5_000)
     _, before = check_prediction(workers, before, plan)
