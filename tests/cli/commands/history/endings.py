@@ -5,12 +5,13 @@
 from tests.cli.ending import Ending
 
 _QUESTIONS = {
-    "rebalances": "", "explain": "k8-billing", "timeline": "k8-billing", "movement": "k8-billing", "churn": "",
+    "rebalances": "", "explain": "k8-billing", "timeline": "k8-billing", "movement": "k8-billing", "offsets": "k8-billing",
+    "churn": "",
     "zombies": "", "timeouts": "", "decode": "--partition 0", "verify": "",
     "simulate-fleet": "--match k8-billing --draws 1",
 }  # fmt: skip
 _RAW = ("decode", "verify")
-_NAMED = ("explain", "timeline", "movement")
+_NAMED = ("explain", "timeline", "movement", "offsets")
 
 
 def endings():
