@@ -6,14 +6,17 @@ import uuid
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from kgm.client import connect
+from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.java.partitions import partition_for
 from kgm.protocol.messages.offset_delete_request import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from kgm.server import serve_in_thread
 from tests.cli.runner import kgm
 from tests.server.wire_client import WireClient
 from tests.waiting import until
@@ -128,3 +131,13 @@ def test_a_group_that_an_admin_deletes(kafka):
     committed, gone = told(asked(name, "-b", kafka.bootstrap))
     assert committed[2:7] == ("committed", None, 2, 1, "not-a-member")
     assert gone[2:] == ("group-deleted", 2, None, 0, None, None, "certain")
+
+
+def test_on_the_embedded_server():
+    settings = BrokerSettings(group_initial_rebalance_delay_ms=0)
+    with serve_in_thread(topics={"kept": 3, "gone": 1}, settings=settings) as server:
+        admin = AdminClient({"bootstrap.servers": server.bootstrap, "log_level": 0})
+        member = play(server.bootstrap, admin, "g", "kept", "gone")
+        live = asked("g", "-b", server.bootstrap)
+    assert told(live) == expected("kept", "gone", member, "certain")
+    assert [(one["partition"], one["committed"]) for one in live["offsets"]] == [(0, 1), (1, 4)]
