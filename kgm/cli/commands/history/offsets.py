@@ -14,6 +14,7 @@ from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import at, cluster_json, held_offset_json, offset_change_json, window_json
 from kgm.cli.output.history.words import in_words, short
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.model.errors import UsageError
 from kgm.text.durations import parse_duration
 from kgm.text.wording import many
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from kgm.operations.history.offsets import OffsetHistory
 
 _SCHEMA = "kgm.history-offsets/v1"
+#: offsets.retention.minutes is at least 1.
+_LEAST_RETENTION_MS = 60_000
 
 
 @cluster_options
@@ -55,6 +58,8 @@ def offsets(
     which topics are gone and how many records the logs have no more (DESCRIBE on the topics)."""
     name = one_group(group, group_option)
     retention_ms = None if retention is None else parse_duration(retention, "--retention")
+    if retention_ms is not None and retention_ms < _LEAST_RETENTION_MS:
+        raise UsageError(f"--retention {retention} is less than Kafka allows", hint="--retention 168h")
     from kgm.operations.history.offsets import offset_history
 
     history, view = _opened(options, common, name, retention_ms)

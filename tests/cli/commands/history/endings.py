@@ -28,6 +28,7 @@ def endings():
     for name in _NAMED:
         yield Ending(name, 3, "the group is not in the history", "none-such --store {store}")
     yield Ending("verify", 8, "something cannot be read, with --fail-if-unsound", "--source {bad} --fail-if-unsound")
+    yield Ending("offsets", 2, "the retention is less than Kafka allows", "g --retention 10s --store {store}")
     yield Ending("churn", 2, "the URI has credentials", "--store s3://me:hidden@bucket/history")
     yield Ending("churn", 2, "the scheme is not supported", "--store ftp://host/history")
     yield Ending("build", 2, "no directory is given", "")
