@@ -78,7 +78,7 @@ _kgm() {
             case $word in list|describe|watch|wait|diff|doctor|export|simulate-bounce|drain|plan|assign|rollout|scale-in|remove-members|audit|serve|demo|completion|version|help|history|config) command+="${command:+ }$word" ;; *) break ;; esac
             ;;
         'history')
-            case $word in capture|build|rebalances|explain|timeline|movement|churn|zombies|timeouts|decode|verify|simulate-fleet) command+="${command:+ }$word" ;; *) break ;; esac
+            case $word in capture|build|rebalances|explain|timeline|movement|offsets|churn|zombies|timeouts|decode|verify|simulate-fleet) command+="${command:+ }$word" ;; *) break ;; esac
             ;;
         'config')
             case $word in view|test) command+="${command:+ }$word" ;; *) break ;; esac
@@ -490,7 +490,7 @@ _kgm() {
         ;;
     'history')
         if [[ $cur == -* ]]; then _kgm_words '-h --help' "$cur"; return; fi
-        _kgm_words 'capture build rebalances explain timeline movement churn zombies timeouts decode verify simulate-fleet' "$cur"
+        _kgm_words 'capture build rebalances explain timeline movement offsets churn zombies timeouts decode verify simulate-fleet' "$cur"
         ;;
     'history capture')
         case $prev in
@@ -632,6 +632,32 @@ _kgm() {
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
         if [[ $cur == -* ]]; then _kgm_words '-g --group --source --store --out --since --until --broker-log --session-timeout --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        _kgm_value 'groups' "$cur"
+        ;;
+    'history offsets')
+        case $prev in
+        -g|--group) _kgm_value 'groups' "$cur"; return ;;
+        --topic) _kgm_value '' "$cur"; return ;;
+        --partition) _kgm_value '' "$cur"; return ;;
+        --retention) _kgm_value '' "$cur"; return ;;
+        --source) _kgm_value '' "$cur"; return ;;
+        --store|--out) _kgm_value 'folder' "$cur"; return ;;
+        --since) _kgm_value '' "$cur"; return ;;
+        --until) _kgm_value '' "$cur"; return ;;
+        --broker-log) _kgm_value '' "$cur"; return ;;
+        --session-timeout) _kgm_value '' "$cur"; return ;;
+        --master) _kgm_value '' "$cur"; return ;;
+        --spark-conf) _kgm_value '' "$cur"; return ;;
+        --jars) _kgm_value 'folder' "$cur"; return ;;
+        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
+        --command-config) _kgm_value 'file' "$cur"; return ;;
+        -X) _kgm_value '' "$cur"; return ;;
+        --profile) _kgm_value 'profiles' "$cur"; return ;;
+        --timeout) _kgm_value '' "$cur"; return ;;
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --topic --partition --retention --source --store --out --since --until --broker-log --session-timeout --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'history churn')

@@ -34,8 +34,8 @@ assert CANARY in STORE_PASSWORD
 HISTORY = {
     f"history {name}": ["history", name, "--source", "kafka", *more]
     for name, more in {
-        "rebalances": [], "explain": [GROUP], "timeline": [GROUP], "movement": [GROUP], "churn": [], "zombies": [],
-        "timeouts": [], "simulate-fleet": ["--scenario", "rolling"], "capture": ["--once"], "build": [],
+        "rebalances": [], "explain": [GROUP], "timeline": [GROUP], "movement": [GROUP], "offsets": [GROUP],
+        "churn": [], "zombies": [], "timeouts": [], "simulate-fleet": ["--scenario", "rolling"], "capture": ["--once"], "build": [],
         "decode": [], "verify": [],
     }.items()
 }  # fmt: skip

@@ -21,7 +21,7 @@ TITLES = [row.title for row in ROWS]
 #: `config view` connects to nothing; `export` asks what `describe` and `doctor` ask; the others read the same records as
 #: `history rebalances`, or start Spark.
 ELSEWHERE = {"config view", "export", "history capture", "history build"} | {
-    f"history {name}" for name in ("churn", "movement", "simulate-fleet", "timeline", "timeouts", "zombies")
+    f"history {name}" for name in ("churn", "movement", "offsets", "simulate-fleet", "timeline", "timeouts", "zombies")
 }
 
 

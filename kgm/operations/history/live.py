@@ -15,10 +15,12 @@ from kgm.client.admin_client import AdminClient
 from kgm.client.offsets_topic.topic_reader import LogPart, TopicReader
 from kgm.history.causes.session_timeouts import SessionLookup, SessionSource, SessionTimeout, no_session
 from kgm.history.rows import RebalanceRow
+from kgm.operations.history.offsets import broker_view
 from kgm.operations.history.source import MOST_BYTES, History, HistorySource, extra_needed
 from kgm.pipeline.options import SourceKind
 
 if TYPE_CHECKING:
+    from kgm.history.facts.offset_changes import BrokerView
     from kgm.history.growing import GrowingTables
 
 #: Between two reads of `follow`.
@@ -87,6 +89,10 @@ class LiveHistory:
             seen |= {_key(row) for row in new}
             if new:
                 yield history, new
+
+    def broker_view(self, history: History, group_id: str, retention_ms: int | None) -> BrokerView:
+        """What the brokers say of a group's offsets now: see `offsets.broker_view`."""
+        return broker_view(self._cluster, history, group_id, retention_ms)
 
     def _history(self) -> History:
         assert self._tables is not None

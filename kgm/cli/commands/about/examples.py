@@ -82,6 +82,9 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     ),
     "history timeline": (("kgm history timeline payments --store history", "instance ids over time"),),
     "history movement": (("kgm history movement payments --store history", "the owners of partitions over time"),),
+    "history offsets": (
+        ("kgm history offsets payments -b localhost:9092 --topic orders", "why an offset jumped back or is gone"),
+    ),
     "history churn": (("kgm history churn -b localhost:9092 --since 1d", "the groups that rebalance most"),),
     "history zombies": (
         ("kgm history zombies --store history", "instance ids that two processes share, or that never returned"),

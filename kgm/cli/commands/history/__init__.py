@@ -14,6 +14,7 @@ from kgm.cli.commands.history.churn import churn
 from kgm.cli.commands.history.decode import decode
 from kgm.cli.commands.history.explain import explain
 from kgm.cli.commands.history.movement import movement
+from kgm.cli.commands.history.offsets import offsets
 from kgm.cli.commands.history.rebalances import rebalances
 from kgm.cli.commands.history.simulate_fleet import simulate_fleet
 from kgm.cli.commands.history.timeline import timeline
@@ -33,6 +34,7 @@ for _name, _command, _purpose in (
     ("explain", explain, "Explain one rebalance of a group, and what to do."),
     ("timeline", timeline, "Show a group's members over time."),
     ("movement", movement, "Show who owned each partition over time."),
+    ("offsets", offsets, "Show what happened to a group's committed offsets."),
     ("churn", churn, "Rank groups and members by rebalances."),
     ("zombies", zombies, "List alarms about static members."),
     ("timeouts", timeouts, "Advise session timeouts based on restarts."),

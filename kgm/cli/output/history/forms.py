@@ -161,6 +161,30 @@ _COST: dict[str, Any] = {
     "caveats": ["str"],
     "reason": "str?",
 }
+_OFFSET_CHANGE: dict[str, Any] = {
+    "topic": "str",
+    "partition": "int",
+    "what": "str",
+    "before": "int?",
+    "after": "int?",
+    "commits": "int",
+    "at": "str?",
+    "last": "str?",
+    "by": "str?",
+    "identity": "str?",
+    "confidence": "str",
+    "evidence": ["str"],
+    "record": _RECORD,
+}
+_HELD_OFFSET: dict[str, Any] = {
+    "topic": "str",
+    "partition": "int",
+    "committed": "int",
+    "at": "str?",
+    "expires": "str?",
+    "rule": "str",
+    "lost": "int?",
+}
 _CAPTURED = {"records": "int", "repeated": "int", "batches": "int"}
 _PARTITION: dict[str, Any] = {
     "partition": "int",
@@ -229,6 +253,13 @@ CONTRACTS: dict[str, dict[str, Any]] = {
         "rebalances": [_REBALANCE],
     },
     "history-movement": {"group_id": "str", "window": _WINDOW, "owners": [_OWNER]},
+    "history-offsets": {
+        "group_id": "str",
+        "window": _WINDOW,
+        "retention_ms": "int?",
+        "changes": [_OFFSET_CHANGE],
+        "offsets": [_HELD_OFFSET],
+    },
     "history-churn": {
         "window": _WINDOW,
         "groups": [

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kgm.model.uuids import uuid_text
 
 if TYPE_CHECKING:
+    from kgm.history.facts.offset_changes import HeldOffset, OffsetChange
     from kgm.history.rows import (
         AlarmRow,
         CauseCount,
@@ -132,6 +133,25 @@ def owner_json(row: OwnerRow) -> Json:
         "from": at(row.from_timestamp), "from_generation": row.from_generation, "known_from": row.known_from,
         "to": at(row.to_timestamp), "to_earliest": at(row.to_earliest_timestamp), "to_generation": row.to_generation,
         "exact": row.exact, "from_ms": row.from_timestamp, "to_ms": row.to_timestamp,
+    }  # fmt: skip
+
+
+def offset_change_json(one: OffsetChange) -> Json:
+    """What happened to a committed offset. A null `after`: it is gone; by, identity: of commits."""
+    return {
+        "topic": one.topic, "partition": one.topic_partition, "what": one.what, "before": one.before,
+        "after": one.after, "commits": one.commits, "at": at(one.first_ms), "last": at(one.last_ms), "by": one.by,
+        "identity": one.seat, "confidence": one.confidence, "evidence": list(one.evidence),
+        "record": {"partition": one.partition, "offset": one.offset},
+    }  # fmt: skip
+
+
+def held_offset_json(one: HeldOffset) -> Json:
+    """A committed offset that is there. lost: records before the start of the log that were not read; null if that was
+    not asked for."""
+    return {
+        "topic": one.topic, "partition": one.topic_partition, "committed": one.committed, "at": at(one.committed_ms),
+        "expires": at(one.expires_ms), "rule": one.rule, "lost": one.lost,
     }  # fmt: skip
 
 

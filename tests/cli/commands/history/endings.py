@@ -5,12 +5,13 @@
 from tests.cli.ending import Ending
 
 _QUESTIONS = {
-    "rebalances": "", "explain": "k8-billing", "timeline": "k8-billing", "movement": "k8-billing", "churn": "",
+    "rebalances": "", "explain": "k8-billing", "timeline": "k8-billing", "movement": "k8-billing", "offsets": "k8-billing",
+    "churn": "",
     "zombies": "", "timeouts": "", "decode": "--partition 0", "verify": "",
     "simulate-fleet": "--match k8-billing --draws 1",
 }  # fmt: skip
 _RAW = ("decode", "verify")
-_NAMED = ("explain", "timeline", "movement")
+_NAMED = ("explain", "timeline", "movement", "offsets")
 
 
 def endings():
@@ -27,6 +28,7 @@ def endings():
     for name in _NAMED:
         yield Ending(name, 3, "the group is not in the history", "none-such --store {store}")
     yield Ending("verify", 8, "something cannot be read, with --fail-if-unsound", "--source {bad} --fail-if-unsound")
+    yield Ending("offsets", 2, "the retention is less than Kafka allows", "g --retention 10s --store {store}")
     yield Ending("churn", 2, "the URI has credentials", "--store s3://me:hidden@bucket/history")
     yield Ending("churn", 2, "the scheme is not supported", "--store ftp://host/history")
     yield Ending("build", 2, "no directory is given", "")

@@ -87,6 +87,7 @@ def test_a_source_is_answered_like_a_store(answer):
         ["explain", "billing"],
         ["timeline", "billing"],
         ["movement", "billing"],
+        ["offsets", "billing"],
         ["churn"],
     ):
         built = answer(*command)
@@ -146,13 +147,14 @@ def test_every_alarm_and_advice_has_its_keys(answer):
         pytest.param("explain", marks=pytest.mark.long),
         "timeline",
         "movement",
+        "offsets",
         "churn",
         "zombies",
         "timeouts",
     ],
 )
 def test_every_format_of_every_question(asked, command):
-    group = ["cha-static"] if command in ("explain", "timeline", "movement") else []
+    group = ["cha-static"] if command in ("explain", "timeline", "movement", "offsets") else []
     for form in ("table", "wide", "csv", "tsv", "markdown", "yaml", "name", "ndjson", "json"):
         code, out, err = asked(command, *group, "-o", form)
         assert (code, err) == (0, "")

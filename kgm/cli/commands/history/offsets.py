@@ -1,0 +1,140 @@
+"""`kgm history offsets`: what happened to the committed offsets of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kgm.cli.commands.history.damages import warn_of
+from kgm.cli.options.history import GroupOption, HistoryOptions, TheGroup, history_options, one_group
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.output.history.rows_json import at, cluster_json, held_offset_json, offset_change_json, window_json
+from kgm.cli.output.history.words import in_words, short
+from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.model.errors import UsageError
+from kgm.text.durations import parse_duration
+from kgm.text.wording import many
+
+if TYPE_CHECKING:
+    from kgm.history.facts.offset_changes import BrokerView, HeldOffset, OffsetChange
+    from kgm.operations.history import History
+    from kgm.operations.history.offsets import OffsetHistory
+
+_SCHEMA = "kgm.history-offsets/v1"
+#: offsets.retention.minutes is at least 1.
+_LEAST_RETENTION_MS = 60_000
+
+
+@cluster_options
+@history_options
+def offsets(
+    *,
+    group: TheGroup = None,
+    group_option: GroupOption = None,
+    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Only offsets on this topic.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", metavar="N", help="Only offsets on this partition.")
+    ] = None,
+    retention: Annotated[
+        str | None,
+        typer.Option(
+            "--retention", metavar="TIME", help="The brokers' offsets.retention.minutes: 168h. [asked with -b]"
+        ),
+    ] = None,
+    options: HistoryOptions,
+    common: RunOptions,
+) -> None:
+    """Show what happened to the committed offsets of a group: commits, jumps back, resets, and why offsets are gone.
+
+    Commits in a row by the same committer are one line. BY: who owned the partition in a group with members, which
+    alone can commit then; "not a member" is an admin tool, or a consumer that assigns its partitions itself. Where the
+    records leave more than one reason why an offset is gone, it is "tombstoned", with what they rule out. Commits that
+    compaction has removed are missing.
+
+    With -b HOST:PORT and neither --source nor --store, kgm reads the live topic (READ on __consumer_offsets), and tells
+    which topics are gone and how many records the logs have no more (DESCRIBE on the topics)."""
+    name = one_group(group, group_option)
+    retention_ms = None if retention is None else parse_duration(retention, "--retention")
+    if retention_ms is not None and retention_ms < _LEAST_RETENTION_MS:
+        raise UsageError(f"--retention {retention} is less than Kafka allows", hint="--retention 168h")
+    from kgm.operations.history.offsets import offset_history
+
+    history, view = _opened(options, common, name, retention_ms)
+    told = offset_history(history, name, view, topic=topic, partition=partition)
+    warn_of(history.tables.origin.damages)
+    items = [offset_change_json(one) for one in told.changes]
+    data = {
+        "group_id": name, "window": window_json(history), "retention_ms": told.retention_ms, "changes": items,
+        "offsets": [held_offset_json(one) for one in told.held],
+    }  # fmt: skip
+    emit(
+        Report(
+            schema=_SCHEMA,
+            data=data,
+            tables=[_changes(name, told, history), *_held(told.held)],
+            names=list(dict.fromkeys(f"{one.topic}:{one.topic_partition}" for one in told.changes)),
+            items=items,
+            cluster=cluster_json(history),
+        ),
+        common,
+    )
+
+
+def _opened(
+    options: HistoryOptions, common: RunOptions, group_id: str, retention_ms: int | None
+) -> tuple[History, BrokerView]:
+    from kgm.history.facts.offset_changes import BrokerView
+
+    if not options.is_live(common):
+        return options.open(common, group_id), BrokerView(retention_ms=retention_ms)
+    with options.live(common, group_id) as live:
+        history = live.read()
+        return history, live.broker_view(history, group_id, retention_ms)
+
+
+def _changes(group: str, told: OffsetHistory, history: History) -> Table:
+    columns = [
+        Column(title="TOPIC"), Column(title="PARTITION", right=True), Column(title="AT"), Column(title="WHAT"),
+        Column(title="BEFORE", right=True), Column(title="AFTER", right=True), Column(title="COMMITS", right=True),
+        Column(title="LAST"), Column(title="BY"), Column(title="CONFIDENCE"), Column(title="EVIDENCE"),
+    ]  # fmt: skip
+    rows: list[list[Cell]] = [
+        [
+            one.topic, one.topic_partition, at(one.first_ms), in_words(one.what), one.before, one.after,
+            one.commits or None, at(one.last_ms) if one.commits > 1 else None, _by(one), one.confidence,
+            "; ".join(one.evidence),
+        ]
+        for one in told.changes
+    ]  # fmt: skip
+    places = len({one.place for one in told.changes})
+    notes = [] if rows else ["no commit and no tombstone in this history"]
+    notes.append(f"next: {history.command('rebalances', group)}")
+    return Table(columns=columns, rows=rows, heading=f"{group}  offsets of {many(places, 'partition')}", notes=notes)
+
+
+def _by(one: OffsetChange) -> str | None:
+    if one.seat is not None:
+        return short(one.seat)
+    return None if one.by is None else in_words(one.by)
+
+
+def _held(held: Sequence[HeldOffset]) -> list[Table]:
+    if not held:
+        return []
+    columns = [
+        Column(title="TOPIC"), Column(title="PARTITION", right=True), Column(title="COMMITTED", right=True),
+        Column(title="AT"), Column(title="EXPIRES"), Column(title="LOST", right=True), Column(title="RULE"),
+    ]  # fmt: skip
+    rows: list[list[Cell]] = [
+        [
+            one.topic, one.topic_partition, one.committed, at(one.committed_ms), at(one.expires_ms), one.lost or None,
+            one.rule,
+        ]
+        for one in held
+    ]  # fmt: skip
+    lost = sum(one.lost or 0 for one in held)
+    notes = [f"{many(lost, 'record')} below the start of the logs: deleted before the group read them"] if lost else []
+    return [Table(columns=columns, rows=rows, heading="committed now", notes=notes)]

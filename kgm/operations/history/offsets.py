@@ -1,0 +1,92 @@
+"""What happened to the committed offsets of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from kgm.client.admin_client import AdminClient
+from kgm.history.causes.verdict import GroupEventKind
+from kgm.history.facts.offset_changes import BrokerView, GroupMoment, HeldOffset, OffsetChange, OffsetFold
+from kgm.history.reconstruct.classic_snapshots import SnapshotKind
+from kgm.history.rows import CommitRow, EventRow, GroupEpochRow, OwnerRow, SnapshotRow
+from kgm.operations.history.source import History
+
+_RETENTION: Final = "offsets.retention.minutes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetHistory:
+    """changes: by topic and partition, oldest first; held: the offsets that are there at the end. retention_ms:
+    offsets.retention.minutes, in ms; None if it is unknown."""
+
+    changes: tuple[OffsetChange, ...]
+    held: tuple[HeldOffset, ...]
+    retention_ms: int | None
+
+
+def offset_history(
+    history: History, group_id: str, view: BrokerView, *, topic: str | None = None, partition: int | None = None
+) -> OffsetHistory:
+    """The answer for a group, or for a topic or a partition of each topic. Raises NotFoundError for a group that is not
+    there."""
+    commits = history.tables.rows(CommitRow, history.all_times(group_id))
+    if not commits:
+        history.require_group(group_id)
+    owners = history.tables.rows(OwnerRow, history.all_times(group_id))
+    fold = OffsetFold(_moments(history, group_id), owners, view)
+    fold.feed(commits)
+
+    def is_wanted(one: OffsetChange | HeldOffset) -> bool:
+        return topic in (None, one.topic) and partition in (None, one.topic_partition)
+
+    since, until = history.since_ms, history.until_ms
+    changes = [
+        one
+        for one in filter(is_wanted, fold.changes())
+        if (since is None or one.last_ms >= since) and (until is None or one.first_ms < until)
+    ]
+    return OffsetHistory(
+        changes=tuple(changes), held=tuple(filter(is_wanted, fold.held())), retention_ms=view.retention_ms
+    )
+
+
+def broker_view(cluster: AdminClient, history: History, group_id: str, retention_ms: int | None) -> BrokerView:
+    """What the brokers say of a group's offsets now. retention_ms: offsets.retention.minutes if it is given; else it is
+    asked for. What cannot be read is left out."""
+    if retention_ms is None:
+        minutes = cluster.broker_settings(group_id, [_RETENTION]).get(_RETENTION, "")
+        retention_ms = int(minutes) * 60_000 if minutes.isascii() and minutes.isdigit() else None
+    fold = OffsetFold((), (), BrokerView())
+    fold.feed(history.tables.rows(CommitRow, history.all_times(group_id)))
+    names = sorted({one.topic for one in fold.changes()})
+    committed = {(one.topic, one.topic_partition): one.committed for one in fold.held()}
+    topics, ends, starts = cluster.offsets.topics_and_ends(names, set(committed), cluster.deadline, committed=committed)
+    starts = {at: offset for at, offset in committed.items() if ends.get(at, offset + 1) <= offset} | starts
+    known = {one.name: one.topic_id for one in topics}
+    return BrokerView(
+        retention_ms=retention_ms,
+        topics=known,
+        absent=cluster.offsets.missing_topics.intersection(names),
+        starts=starts,
+    )
+
+
+def _moments(history: History, group_id: str) -> Iterator[GroupMoment]:
+    """The group after each record that changes whether it has members."""
+    wanted = history.all_times(group_id)
+    for row in history.tables.rows(SnapshotRow, wanted):
+        is_gone = row.kind == SnapshotKind.TOMBSTONE
+        since = row.state_timestamp if row.protocol_type and not row.members else None
+        yield GroupMoment(
+            offset=row.offset, timestamp=row.timestamp, members=None if is_gone else row.members or 0,
+            empty_ms=None if since is None or since < 0 else since, complete=bool(row.contiguous),
+        )  # fmt: skip
+    for epoch in history.tables.rows(GroupEpochRow, wanted):
+        yield GroupMoment(
+            offset=epoch.offset, timestamp=epoch.timestamp, members=epoch.members or 0, complete=epoch.complete
+        )
+    for event in history.tables.rows(EventRow, wanted):
+        if event.event == GroupEventKind.REMOVED and event.group_type == "consumer":
+            yield GroupMoment(offset=event.offset, timestamp=event.timestamp, members=None, complete=event.complete)
