@@ -20,6 +20,7 @@ from kgm.model.client_library import (
     LIBRDKAFKA,
     PLATFORMATIC,
     SARAMA,
+    ClientLibrary,
 )
 from kgm.model.errors import UsageError
 
@@ -235,6 +236,12 @@ def known_library(name: str) -> str:
     if name not in CLIENTS:
         raise UsageError(f"client library {name!r} is not known", hint=f"known: {', '.join(CLIENTS)}")
     return name
+
+
+def never_says_owned(client: ClientLibrary) -> bool:
+    """Whether its subscriptions end before the owned partitions, whichever of the libraries it is that it may be."""
+    known = [CLIENTS[name] for name in client.candidates if name in CLIENTS]
+    return bool(known) and not any(form.says_owned for traits in known for form in traits.subscriptions)
 
 
 #: Assignors by another library's name for them.
