@@ -158,6 +158,7 @@ _TABLE: Final = (
             "its roundrobin assignor begins again with each topic",
             "without records it stops, and joins a rebalance, up to 10 s late: stop and return may share one",
             "a Java or kafka-python consumer that leads a group with it ends: it cannot read its subscription",
+            "a librdkafka consumer that leads a group with it cannot either, and gives it nothing",
         ),
     ),
     ClientTraits(
@@ -186,6 +187,7 @@ _TABLE: Final = (
         differences=(
             "static members leave when they are closed: a restart is two rebalances",
             "a Java or kafka-python consumer that leads a group with it ends: it cannot read its subscription",
+            "a librdkafka consumer that leads a group with it cannot either, and gives it nothing",
             "its roundrobin takes members in the broker's order, and gives the topics of the leader to all of them",
         ),
     ),
