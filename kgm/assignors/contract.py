@@ -23,7 +23,8 @@ class MemberSpec:
     topics: the topics that it subscribes to, a regular expression already resolved. owned: the partitions that it
     claims to own; for `consumer-*` its target assignment. generation: the generation in which it got them, None if it
     has not been in one. names_generation: whether its subscription has the generation (version 2 and later, KIP-792),
-    and not only its user data, as with Java clients before 3.5 or just after a member was fenced.
+    and not only its user data, as with Java clients before 3.5 or just after a member was fenced. says_owned: False for
+    a subscription of version 1 that ends before the owned partitions, which some libraries cannot read.
     """
 
     member_id: str
@@ -33,6 +34,7 @@ class MemberSpec:
     owned: Mapping[str, Sequence[int]] = field(default_factory=dict)
     generation: int | None = None
     names_generation: bool = True
+    says_owned: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

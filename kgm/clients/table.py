@@ -20,6 +20,7 @@ from kgm.model.client_library import (
     LIBRDKAFKA,
     PLATFORMATIC,
     SARAMA,
+    ClientLibrary,
 )
 from kgm.model.errors import UsageError
 
@@ -157,6 +158,7 @@ _TABLE: Final = (
             "its roundrobin assignor begins again with each topic",
             "without records it stops, and joins a rebalance, up to 10 s late: stop and return may share one",
             "a Java or kafka-python consumer that leads a group with it ends: it cannot read its subscription",
+            "a librdkafka consumer that leads a group with it cannot either, and gives it nothing",
         ),
     ),
     ClientTraits(
@@ -185,6 +187,7 @@ _TABLE: Final = (
         differences=(
             "static members leave when they are closed: a restart is two rebalances",
             "a Java or kafka-python consumer that leads a group with it ends: it cannot read its subscription",
+            "a librdkafka consumer that leads a group with it cannot either, and gives it nothing",
             "its roundrobin takes members in the broker's order, and gives the topics of the leader to all of them",
         ),
     ),
@@ -235,6 +238,12 @@ def known_library(name: str) -> str:
     if name not in CLIENTS:
         raise UsageError(f"client library {name!r} is not known", hint=f"known: {', '.join(CLIENTS)}")
     return name
+
+
+def never_says_owned(client: ClientLibrary) -> bool:
+    """Whether its subscriptions end before the owned partitions, whichever of the libraries it is that it may be."""
+    known = [CLIENTS[name] for name in client.candidates if name in CLIENTS]
+    return bool(known) and not any(form.says_owned for traits in known for form in traits.subscriptions)
 
 
 #: Assignors by another library's name for them.

@@ -19,8 +19,8 @@ from kgm.protocol.messages.consumer_protocol_subscription import TopicPartition 
 PROTOCOL_TYPE = "consumer"
 NEWEST = 3
 NO_GENERATION = -1
-#: The version that brought owned partitions.
-_OWNED_VERSION = 1
+#: The version that brought owned partitions, and that some libraries end before them.
+SHORT_VERSION = 1
 _VERSION = struct.Struct(">h")
 
 
@@ -64,7 +64,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
         generation_id=subscription.generation_id if version >= 2 else NO_GENERATION,
         rack_id=subscription.rack_id if version >= 3 else None,
     )
-    is_short = version == _OWNED_VERSION and not subscription.says_owned
+    is_short = version == SHORT_VERSION and not subscription.says_owned
     return _VERSION.pack(version) + codec.encode(message, version - is_short)
 
 
@@ -78,7 +78,7 @@ def decode_subscription(data: bytes, *, is_strict: bool = False) -> Subscription
     try:
         message = codec.decode(ConsumerProtocolSubscription, data, known, offset=2, allow_trailing=True)
     except DecodeError:
-        if version != _OWNED_VERSION or is_strict:
+        if version != SHORT_VERSION or is_strict:
             raise
         # Nothing may follow: what ends within the owned partitions is cut off, and not of these libraries.
         message = codec.decode(ConsumerProtocolSubscription, data, version - 1, offset=2)

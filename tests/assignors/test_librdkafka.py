@@ -87,10 +87,20 @@ def test_topics_come_in_the_order_of_the_brokers_answer():
     """Recorded from Kafka 4.3.0: Metadata for these topics, asked for in the order of their names."""
     names = [f"topic-{i:02d}" for i in range(12)]
     spec = group([member("m", *names)], **dict.fromkeys([*names, "other"], 1))
-    told = [topic.name for topic in librdkafka.with_metadata_order(spec).topics]
+    told = [topic.name for topic in librdkafka.as_the_leader_sees(spec).topics]
     assert told == [*RECORDED, "other"]
     few = group([member("m", "c", "a"), member("n", "b")], a=1, b=1, c=1)
-    assert [topic.name for topic in librdkafka.with_metadata_order(few).topics] == ["c", "a", "b"]
+    assert [topic.name for topic in librdkafka.as_the_leader_sees(few).topics] == ["c", "a", "b"]
+
+
+@pytest.mark.parametrize("assignor", ["range", "roundrobin"])
+def test_a_leader_gives_nothing_to_members_whose_subscription_it_cannot_read(assignor):
+    """Seen on Kafka 4.3.0 with librdkafka 2.16 and kafka-go 0.4.51, whose subscriptions end before the owned partitions."""
+    readable = member("b", "t")
+    seen = librdkafka.as_the_leader_sees(
+        group([dataclasses.replace(member("a", "t"), says_owned=False), readable], t=3)
+    )
+    assert assign(assignor, seen, "librdkafka") == {"a": {}, "b": {"t": [0, 1, 2]}}
 
 
 def test_a_stale_claim_costs_the_owner_a_round():
@@ -163,7 +173,7 @@ def test_usual_groups_are_assigned_without_a_search_as_the_search_assigns_them(m
     """The groups are made for Java's assignor: statics, racks, stale claims, and topics that are gone are among them."""
     search = Search(monkeypatch)
     for case in every_case(STICKY):
-        spec = librdkafka.with_metadata_order(group_of(case))
+        spec = librdkafka.as_the_leader_sees(group_of(case))
         if any(member.topics for member in spec.members):
             search.compare(spec)
     assert search.quick > SEQUENCES
@@ -190,7 +200,7 @@ def test_groups_that_are_far_from_even_are_assigned_as_the_search_assigns_them(m
                     owned[rng.choice(few)].setdefault(name, []).append(partition)
         for _ in range(4):
             spec = group([member(id_, *names, owned=owned[id_], generation=1) for id_ in owned], **topics)
-            answer = search.compare(librdkafka.with_metadata_order(spec))
+            answer = search.compare(librdkafka.as_the_leader_sees(spec))
             owned = {id_: answer.get(id_, {}) for id_ in rng.sample(ids, max(len(ids) - rng.randrange(3), 1))}
     assert search.searched == 0
 

@@ -9,7 +9,7 @@ algorithm for equal and different subscriptions, which assigns free partitions f
 It holds back partitions by comparing with what members claim, including stale claims.
 
 The order of members is that of the JoinGroup response, the order of topics that of the leader's metadata (see
-`with_metadata_order`).
+`as_the_leader_sees`).
 (rdkafka_range_assignor.c, rdkafka_roundrobin_assignor.c, rdkafka_sticky_assignor.c, rdkafka_cgrp.c, rdmap.c.)
 """
 
@@ -77,14 +77,16 @@ def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
     return answer
 
 
-def with_metadata_order(group: GroupSpec) -> GroupSpec:
-    """The group with its topics in the order in which a Kafka broker returns them to the leader.
+def as_the_leader_sees(group: GroupSpec) -> GroupSpec:
+    """The group with its topics in the order in which a Kafka broker returns them to the leader, and without the
+    subscriptions that it cannot read: version 1 that ends before the owned partitions.
 
     The leader requests topics in the order in which members name them, and the broker puts them into a Scala set."""
-    requested = scala_set_order(list(dict.fromkeys(name for member in group.members for name in member.topics)))
+    members = tuple([one if one.says_owned else dataclasses.replace(one, topics=()) for one in group.members])
+    requested = scala_set_order(list(dict.fromkeys(name for member in members for name in member.topics)))
     place = {name: position for position, name in enumerate(requested)}
     ordered = sorted(group.topics, key=lambda topic: place.get(topic.name, len(place)))
-    return dataclasses.replace(group, topics=tuple(ordered))
+    return dataclasses.replace(group, members=members, topics=tuple(ordered))
 
 
 def compare(one: MemberSpec, other: MemberSpec) -> int:

@@ -12,13 +12,14 @@ from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, has_assignor
 from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.server.uniform import assign_uniform
 from kgm.assignors.unsupported_groups import why_unsupported
-from kgm.clients.table import SAME_ASSIGNOR
+from kgm.clients.table import SAME_ASSIGNOR, never_says_owned
 from kgm.model.assignment import Assignment, Move, Partitions, moves
 from kgm.model.client_library import PLAYED
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal.consequences import becomes_classic
 from kgm.operations.removal.leader import LeaderAssignor, possible_leaders
+from kgm.simulation.plan.starting_group import library_of
 from kgm.simulation.report.self_check import unexplained
 
 #: A cooperative group revokes a partition in one rebalance and assigns it in the next (KIP-429).
@@ -134,6 +135,7 @@ def _assigned(
                 topics=tuple(topic for topic in _topics(group, member) if topic in counts),
                 owned=owned[member.member_id],
                 generation=1,
+                says_owned=not never_says_owned(library_of(group, member)),
             )
             for member in staying
         )

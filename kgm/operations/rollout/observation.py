@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from kgm.clients.table import CLIENTS
 from kgm.model.assignment import as_ranges, owners
 from kgm.model.changes import by_identity, knows_owners, owned
 from kgm.model.errors import KgmError
@@ -54,10 +55,13 @@ class StepView:
 
 
 class GroupObservation:
-    """Polls one group. `begin` starts a step; `counts`, `intruders` and `missing` are about it."""
+    """Polls one group. `begin` starts a step; `counts`, `intruders` and `missing` are about it. library: of all
+    members, if an operator has stated it."""
 
-    def __init__(self, group_id: str, poller: Poller, timekeeper: Timekeeper) -> None:
-        self._poller, self._timekeeper = poller, timekeeper
+    def __init__(
+        self, group_id: str, poller: Poller, timekeeper: Timekeeper, *, library: str | None = None
+    ) -> None:  # fmt: skip
+        self._poller, self._timekeeper, self._library = poller, timekeeper, library
         self.watched = WatchedGroup(group_id, expectations=Expectations(quiet_ms=0))
         self._last_event_ms = 0
         self.view: StepView | None = None
@@ -75,7 +79,21 @@ class GroupObservation:
         for event in events if view is not None else ():
             if view is not None and event.kind is EventKind.REPLACED and event.identity is not None:
                 view.replacements[event.identity] = view.replacements.get(event.identity, 0) + 1
-        return [event for event in events if event.kind in _TOLD]
+        return [self._told(event) for event in events if event.kind in _TOLD]
+
+    def _told(self, event: GroupEvent) -> GroupEvent:
+        if self.view is None or event.kind is not EventKind.LEFT or event.identity not in self.view.step.members:
+            return event
+        return replace(event, text=f"{event.text}{self._why_gone(event.identity)}")
+
+    def _why_gone(self, identity: str) -> str:
+        """Why a member of the step has left, in words; empty for one that stays while it is closed."""
+        member = by_identity(self._view().before)[identity]
+        seen = None if member.client_library is None else member.client_library.name
+        name = self._library or seen
+        if member.group_instance_id is None or name not in CLIENTS or not CLIENTS[name].leaves_when_static:
+            return ""
+        return f"; a static member of {name} leaves when it is closed"
 
     @property
     def latest(self) -> GroupSnapshot | None:
@@ -181,7 +199,7 @@ class GroupObservation:
         return found
 
     def expired(self) -> list[str]:
-        """Static members of the step whose session has timed out before they came back."""
+        """Static members of the step whose session has timed out before they came back, if they stay while closed."""
         view, latest = self._view(), self.latest
         if latest is None or view.step.kind is not StepKind.BOUNCE:
             return []
@@ -190,6 +208,7 @@ class GroupObservation:
             f"the session of {name} has timed out before it came back"
             for name, member in sorted(by_identity(view.before).items())
             if name in view.step.members and member.group_instance_id is not None and name not in now
+            if not self._why_gone(name)
         ]
 
     def _last_words(self, name: str) -> str:
@@ -242,7 +261,7 @@ class GroupObservation:
         if before.group_instance_id is None:
             return f"{name} has not left the group" if name in now else None
         if name not in now:
-            return f"{name} has not come back"
+            return f"{name} has not come back{self._why_gone(name)}"
         return f"{name} has not been restarted" if now[name].member_id == before.member_id else None
 
     def _missing_owners(self, latest: GroupSnapshot) -> list[str]:

@@ -287,7 +287,7 @@ def _run(
     poller = GroupPoller(context.cluster, [spec.group_id], budget_ms=min(POLL_MS, context.timeout_ms))
     tools = RolloutTools(
         cluster=context.cluster,
-        observation=GroupObservation(spec.group_id, poller, context.timekeeper),
+        observation=GroupObservation(spec.group_id, poller, context.timekeeper, library=spec.library),
         journal=journal,
         observer=context.observer,
         timekeeper=context.timekeeper,

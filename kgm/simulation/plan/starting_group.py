@@ -8,7 +8,7 @@ from kgm.assignors.contract import refuse_too_many_partitions
 from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.unsupported_groups import refuse_unsupported
 from kgm.clients.recognition import recognise_by_ids
-from kgm.clients.table import CLIENTS, SAME_ASSIGNOR, known_library
+from kgm.clients.table import CLIENTS, SAME_ASSIGNOR, known_library, never_says_owned
 from kgm.coordinator.contract.topic_image import Topic, TopicImage, topic_id
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.java.timeline_hash_map import timeline_capacity
@@ -69,6 +69,11 @@ class StartingMember:
         """The libraries that it may run on, as far as kgm has their assignors of this name; most likely first."""
         names = (self.client.name or "", *self.client.candidates) if self.library is None else (self.library.value,)
         return tuple(name for name in dict.fromkeys(names) if has_assignor(name, assignor))
+
+    @property
+    def says_owned(self) -> bool:
+        """Whether its subscription goes as far as the partitions that it owns."""
+        return not never_says_owned(self.client)
 
     def behavior(self, assignor: str) -> tuple[object, ...]:
         """What of its library is played."""
@@ -439,6 +444,7 @@ def _assignor_input(group: StartingGroup, owned: Assignment) -> GroupSpec:
             topics=member.topics,
             owned=owned[member.member_id],
             generation=group.generation,
+            says_owned=member.says_owned,
         )
         for member in group.members
     )

@@ -46,7 +46,7 @@ class ScriptedClassicMember(ScriptedMember):
 
     def __init__(self, world: World, spec: StartingMember, profile: ClientProfile) -> None:
         self.assignor = world.group.assignor
-        self.keeps_while_joining = is_cooperative(self.assignor)
+        self.keeps_while_joining, self.says_owned = is_cooperative(self.assignor), spec.says_owned
         super().__init__(world, spec, profile)
 
     def _forget(self) -> None:
@@ -108,7 +108,9 @@ class ScriptedClassicMember(ScriptedMember):
         claims = self.claims if self.assignor == STICKY else None
         data = None if claims is None else encode_sticky_data(*claims)
         owned: Partitions = {} if eager else self.owned
-        return self.world.cache.encode_subscription(self.spec.topics, owned, data, generation, self.spec.rack)
+        return self.world.cache.encode_subscription(
+            self.spec.topics, owned, data, generation, self.spec.rack, says_owned=self.says_owned
+        )
 
     @property
     def claims(self) -> tuple[Partitions, int] | None:

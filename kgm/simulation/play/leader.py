@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_cooperative, is_known
-from kgm.assignors.client.librdkafka import with_metadata_order
+from kgm.assignors.client.librdkafka import as_the_leader_sees
 from kgm.assignors.contract import Assigned
 from kgm.assignors.map_order import MapOrder
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_order
@@ -19,7 +19,9 @@ from kgm.model.errors import RefusedError
 from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.protocol.messages.join_group_response import JoinGroupResponseMember
 from kgm.protocol.subscription import (
+    NEWEST,
     NO_GENERATION,
+    SHORT_VERSION,
     MemberAssignment,
     Subscription,
     decode_assignment,
@@ -46,20 +48,24 @@ class SubscriptionCache:
     def __init__(self) -> None:
         self._members: dict[tuple[str, str, str | None, bytes], MemberSpec] = {}
         self._subscriptions: dict[tuple[str, bytes], _DecodedSubscription] = {}
-        self._plain: dict[tuple[tuple[str, ...], int, str | None], bytes] = {}
+        self._plain: dict[tuple[tuple[str, ...], int, str | None, bool], bytes] = {}
         self._assignments: dict[bytes, Partitions] = {}
         self._encoded: dict[tuple[bytes | None, tuple[tuple[str, tuple[int, ...]], ...]], bytes] = {}
 
     def encode_subscription(
-        self, topics: tuple[str, ...], owned: Partitions, data: bytes | None, generation: int, rack: str | None
-    ) -> bytes:
-        """The subscription that a member sends."""
+        self, topics: tuple[str, ...], owned: Partitions, data: bytes | None, generation: int, rack: str | None,
+        *, says_owned: bool = True,
+    ) -> bytes:  # fmt: skip
+        """The subscription that a member sends. says_owned: see `Subscription`; without, it has topics only."""
+        if not says_owned:
+            owned, data, generation, rack = {}, None, NO_GENERATION, None
         if owned or data is not None:
             return _encode_subscription(topics, owned, data, generation, rack)
-        key = (topics, generation, rack)
+        key = (topics, generation, rack, says_owned)
         cached = self._plain.get(key)
         if cached is None:
-            cached = _with_room(self._plain)[key] = _encode_subscription(topics, owned, data, generation, rack)
+            blob = _encode_subscription(topics, owned, data, generation, rack, says_owned=says_owned)
+            cached = _with_room(self._plain)[key] = blob
         return cached
 
     def decode_member(self, assignor: str, row: JoinGroupResponseMember) -> MemberSpec:
@@ -79,6 +85,7 @@ class SubscriptionCache:
                 owned=decoded.owned,
                 generation=decoded.generation,
                 names_generation=decoded.names_generation,
+                says_owned=decoded.says_owned,
             )
         return cached
 
@@ -116,14 +123,19 @@ class _DecodedSubscription(NamedTuple):
     owned: Partitions
     generation: int | None
     names_generation: bool
+    says_owned: bool
 
 
 def _encode_subscription(
-    topics: tuple[str, ...], owned: Partitions, data: bytes | None, generation: int, rack: str | None
-) -> bytes:
+    topics: tuple[str, ...], owned: Partitions, data: bytes | None, generation: int, rack: str | None,
+    *, says_owned: bool = True,
+) -> bytes:  # fmt: skip
     return encode_subscription(
-        Subscription(topics=topics, user_data=data, owned_partitions=owned, generation_id=generation, rack_id=rack)
-    )
+        Subscription(
+            topics=topics, user_data=data, owned_partitions=owned, generation_id=generation, rack_id=rack,
+            version=NEWEST if says_owned else SHORT_VERSION, says_owned=says_owned,
+        )
+    )  # fmt: skip
 
 
 def _decode_subscription(assignor: str, metadata: bytes) -> _DecodedSubscription:
@@ -133,7 +145,9 @@ def _decode_subscription(assignor: str, metadata: bytes) -> _DecodedSubscription
     generation = named
     if assignor == STICKY:
         owned, generation = decode_sticky_data(subscription.user_data)
-    return _DecodedSubscription(subscription.rack_id, subscription.topics, owned, generation, named is not None)
+    return _DecodedSubscription(
+        subscription.rack_id, subscription.topics, owned, generation, named is not None, subscription.says_owned
+    )
 
 
 def assignments(
@@ -191,7 +205,7 @@ def assigned(
     listed = in_map_order(members, least_capacity, has_scala_maps=has_scala_maps)
     spec = GroupSpec(members=tuple(listed), topics=known, leader=leader, map_order=map_order)
     if library == LIBRDKAFKA:
-        spec = with_metadata_order(spec)
+        spec = as_the_leader_sees(spec)
     return assign(assignor, spec, library)
 
 

@@ -7,7 +7,14 @@ from kgm.coordinator.contract.topic_image import TopicImage
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import ConsumerMember
 from kgm.java.timeline_hash_map import TimelineOrder
-from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
+from kgm.protocol.subscription import (
+    NEWEST,
+    SHORT_VERSION,
+    MemberAssignment,
+    Subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from kgm.records.record import Record
@@ -44,6 +51,8 @@ def _classic_member(group: StartingGroup, member: StartingMember, data: bytes | 
         owned_partitions=member.owned if is_cooperative(group.assignor) else {},
         generation_id=group.generation - 1,
         rack_id=member.rack,
+        version=NEWEST if member.says_owned else SHORT_VERSION,
+        says_owned=member.says_owned,
     )
     assigned = member.owned if member.listed is None else member.listed
     return MemberMetadata(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from kgm.assignors import MemberSpec, has_assignor
-from kgm.clients.table import SAME_ASSIGNOR
+from kgm.clients.table import SAME_ASSIGNOR, never_says_owned
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.model.assignment import Partitions, count
 from kgm.model.client_library import (
@@ -111,6 +111,7 @@ def _spec(member: MemberSnapshot, topics: tuple[str, ...], present: Owned) -> Me
         topics=topics,
         owned=present[member.member_id],
         generation=1,
+        says_owned=member.client_library is None or not never_says_owned(member.client_library),
     )
 
 

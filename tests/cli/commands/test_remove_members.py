@@ -113,6 +113,31 @@ def test_a_dry_run_changes_nothing_and_needs_no_yes(remove, proxy, group, form):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("stated", "moves"),
+    [
+        ([], {"0 a>b", "3 d>c", "4 e>d"}),  # Java's range: two, two, one and one
+        (["--library", "kafka-go"], {"0 a>b", "1 b>c"}),  # from i * 6/4 on: one, two, one and two
+        (["--assignor", "roundrobin"], {"0 a>b", "1 b>c", "2 c>d", "3 d>e", "4 e>b"}),
+    ],
+)
+def test_the_moves_are_those_of_the_library_and_the_assignor_that_are_stated(remove, form, stated, moves):  # noqa: F811
+    """Six partitions for four, of which a to e own the first five."""
+    form(*"abcde")
+    _, document, _ = remove("--instance-ids", "a", "--dry-run", *stated)
+    shown = {(move["partition"], move["from"], move["to"]) for move in document["data"]["moves_expected"]}
+    assert {f"{partition} {owner}>{to}" for partition, owner, to in shown if owner is not None} == moves
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("option", "says"), [("--library", "client library 'nobody'"), ("--assignor", "'nobody'")])
+def test_a_stated_name_that_kgm_does_not_know_is_a_usage_error(remove, form, option, says):  # noqa: F811
+    form("a")
+    code, _, err = remove("--instance-ids", "a", "--dry-run", option, "nobody")
+    assert (code, f"{says} is not known" in err or f"kgm does not know {says}" in err) == (2, True)
+
+
+@pytest.mark.slow
 def test_absent_is_three_unless_ignored(remove, form):  # noqa: F811
     form("a")
     code, document, err = remove("--instance-ids", "x,y", "--yes")

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from kgm.client.poller import PolledGroup
+from kgm.model.client_library import stated_library
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.rollout.observation import GroupObservation
 from kgm.operations.rollout.spec import RolloutStep, StepKind
+from kgm.operations.watch.events import EventKind
 from tests.operations.watch.virtual_time import VirtualTime
 
 
@@ -19,11 +21,13 @@ def _group(generation: int | None) -> GroupSnapshot:
 
 
 class _Poller:
-    def __init__(self, group: GroupSnapshot) -> None:
-        self._group = group
+    """Shows one group after another, and then the last one."""
+
+    def __init__(self, *groups: GroupSnapshot) -> None:
+        self._groups = [*groups]
 
     def poll(self) -> dict[str, PolledGroup]:
-        return {"g": PolledGroup(seen=self._group)}
+        return {"g": PolledGroup(seen=self._groups.pop(0) if len(self._groups) > 1 else self._groups[0])}
 
 
 @pytest.mark.parametrize(
@@ -52,3 +56,29 @@ def test_a_step_is_not_over_while_lost_work_is_held_back():
         observation.poll()
         observation.resume(step, _group(4), is_acknowledged=False)
         assert len(observation.missing()) == count, observation.missing()
+
+
+@pytest.mark.parametrize(
+    ("stated", "seen", "why"),
+    [
+        (None, None, ""),
+        (None, "java", ""),
+        (None, "platformatic", "; a static member of platformatic leaves when it is closed"),
+        ("platformatic", "java", "; a static member of platformatic leaves when it is closed"),
+        ("java", "platformatic", ""),
+    ],
+)
+def test_a_static_member_that_left_because_it_was_closed_is_told_of_as_such(stated, seen, why):
+    """Not as one whose session has timed out."""
+    (member,) = _group(4).members
+    library = None if seen is None else stated_library(seen)
+    before = replace(_group(4), members=(replace(member, client_library=library),))
+    observation = GroupObservation(
+        "g", _Poller(before, replace(before, members=(), generation=5)), VirtualTime(), library=stated
+    )
+    observation.poll()
+    observation.begin(RolloutStep(kind=StepKind.BOUNCE, members=("a",)))
+    (left,) = [event.text for event in observation.poll() if event.kind is EventKind.LEFT]
+    assert left == f"a  a-1{why}"
+    assert observation.missing() == [f"a has not come back{why}"]
+    assert bool(observation.expired()) is not bool(why)

@@ -145,7 +145,7 @@ def test_racks_are_ignored_with_a_caveat():
         ("librdkafka", "x", "x-1", Library.LIBRDKAFKA), (None, "rdkafka", "rdkafka-1", Library.LIBRDKAFKA),
         ("java", "x", "x-1", Library.JAVA), (None, "consumer-g-1", "consumer-g-1-u", Library.JAVA),
         (None, "consumer-other-1", "consumer-other-1-u", None),
-        (None, "x", "x-1", None), ("aiokafka", "aiokafka-0.14", "a-1", None),
+        (None, "x", "x-1", None), ("aiokafka", "aiokafka-0.14", "a-1", Library.AIOKAFKA),
     ],
 )  # fmt: skip
 def test_the_library_is_guessed_from_ids(said, client_id, member_id, expected):

@@ -14,6 +14,8 @@ from kgm.assignors.map_order import MapOrder
 from kgm.clients.table import CLIENTS
 from kgm.model.client_library import PLAYED, stated_library
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
+from kgm.simulation.bounce import simulate
+from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.play.leader import in_map_order
 from kgm.simulation.report.self_check import unexplained
 from tests.clients.recorded_groups import RECORDED, described
@@ -238,3 +240,23 @@ def test_what_cannot_be_checked_is_not_called_different():
         of("cooperative-sticky", {"orders": range(6)}, {"orders": range(6, 10)}),
     ):
         assert unexplained(group) is None
+
+
+@pytest.mark.parametrize(("library", "explains"), [("kafka-go", True), ("platformatic", True), ("sarama", False)])
+def test_members_that_librdkafka_cannot_read_own_nothing(library, explains):
+    """Seen on Kafka 4.3.0: librdkafka leads, and kafka-go's subscription ends before the owned partitions."""
+    names = {"a": library, "b": "librdkafka"}
+    members = tuple(
+        MemberSnapshot(
+            member_id=name, topics=("t",), client_library=stated_library(client),
+            assignment={"t": (0, 1, 2)} if client == "librdkafka" else {},
+        )
+        for name, client in names.items()
+    )  # fmt: skip
+    shown = GroupSnapshot(
+        group_id="g", type="classic", state="Stable", assignor="range", members=members, leader="b",
+        topics=(TopicSnapshot(name="t", partitions=3),), leader_library=stated_library("librdkafka"),
+    )  # fmt: skip
+    assert (unexplained(shown) is None) is explains
+    simulated = simulate(shown, Plan(bounce=("a",), restart_time_ms=2_000), draws=5)
+    assert (simulated.typical.moved_partitions == 0) is explains

@@ -83,7 +83,9 @@ class LeaderAssignment:
         found, sent = {}, self._sent.tolist()
         for member_id, slot in self._slots.items():
             spec, (owned, data) = self._specs[slot], self._said(member_id, slot)
-            found[member_id] = cache.encode_subscription(spec.topics, owned, data, sent[slot], spec.rack)
+            found[member_id] = cache.encode_subscription(
+                spec.topics, owned, data, sent[slot], spec.rack, says_owned=spec.says_owned
+            )
         return found
 
     def _member(self, member_id: str, slot: int, sent: int) -> MemberSpec:
@@ -93,6 +95,7 @@ class LeaderAssignment:
         return MemberSpec(
             member_id=member_id, group_instance_id=spec.group_instance_id, rack=spec.rack, topics=spec.topics,
             owned=owned, generation=generation, names_generation=named is not None,
+            says_owned=spec.says_owned,
         )  # fmt: skip
 
     @abstractmethod
