@@ -466,6 +466,15 @@ def test_what_is_missing_is_said_and_stays_so_after_the_next_removal(six, damage
     assert (six.read().problems, six.read().breaks) == (after.problems, after.breaks)
 
 
+def test_a_head_whose_first_record_was_never_written_does_not_hide_that_all_are_gone(six):
+    head = json.loads(head_of(six).read_text())
+    head_of(six).write_text(json.dumps({**head, "first": 2**31}))
+    six.path.write_bytes(b"")
+    assert problems(six)
+    six.append(intents("later", [A], COMMON))
+    assert six.read().problems
+
+
 @pytest.mark.parametrize("how", ["deleted", "emptied", "another file", "a link", "of other fields"])
 def test_a_head_that_was_tampered_with_is_said_and_stays_so(six, tmp_path, how):
     head = head_of(six)
