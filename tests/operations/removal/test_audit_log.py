@@ -105,11 +105,14 @@ def test_lines_of_another_shape_are_no_records(log, record):
     assert log.read() == audit_log.AuditLogContents(removals=(), torn=1, has_head=False)
 
 
-def test_fields_of_another_type_are_left_out(log):
+@pytest.mark.parametrize(("evidence", "kept"), [("true", ()), ('"it"', ()), ('{"it":1}', ()), ('["it",1]', ("it",))])
+def test_fields_of_another_type_are_left_out(log, evidence, kept):
     log.prepare()
-    log.path.write_text('{"event":"intent","run":"r","seq":0,"time":"t","operator":[1],"uid":"x","group_id":{}}\n')
+    fields = f'"operator":[1],"uid":"x","group_id":{{}},"evidence":{evidence}'
+    log.path.write_text(f'{{"event":"intent","run":"r","seq":0,"time":"t",{fields}}}\n')
     (one,) = log.read().removals
     assert (one.operator, one.uid, one.group_id, one.result) == (None, None, None, "unknown")
+    assert one.evidence == kept
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
