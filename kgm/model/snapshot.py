@@ -5,6 +5,7 @@ keys that kgm uses; it ignores keys that a later version adds."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
@@ -281,6 +282,19 @@ class GroupSnapshot:
     def lost(self) -> dict[tuple[str, int], int]:
         """How many records after its committed offset retention has deleted, of each partition where there are some."""
         return {(row.topic, row.partition): row.lost for row in self.offsets if row.lost}
+
+    @property
+    def left_lag(self) -> dict[str, int]:
+        """The lag in topics that no member subscribes to any more, by topic; none where it is not known to which topics
+        a member subscribes."""
+        if not self.names_topics or any(member.regex for member in self.members):
+            return {}
+        used = {topic for member in self.members for topic in (*member.known_topics, *member.assignment)}
+        lags: Counter[str] = Counter()
+        for row in self.offsets:
+            if row.lag and row.topic not in used:
+                lags[row.topic] += row.lag
+        return dict(lags)
 
     @property
     def past_end(self) -> dict[str, tuple[int, ...]]:

@@ -50,6 +50,11 @@ def past_end_text(partitions: Partitions) -> str:
     return f"{many(offsets, 'committed offset')} {verb} past the end: topic recreated or records lost"
 
 
+def left_lag_text(lags: Mapping[str, int]) -> str:
+    """Of `GroupSnapshot.left_lag`."""
+    return f"{sum(lags.values())} in topics that no member subscribes to: {some(sorted(lags))}"
+
+
 def lost_text(lost: Mapping[tuple[str, int], int]) -> str:
     """`497 records were lost to retention before they were read: orders[3]`. lost: their number by partition."""
     number, partitions = sum(lost.values()), dict[str, list[int]]()

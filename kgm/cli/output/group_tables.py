@@ -13,7 +13,7 @@ from kgm.model.work import MemberWork
 from kgm.operations.groups.partitions import PartitionOrder, PartitionRow
 from kgm.text.durations import show_duration
 from kgm.text.names import in_order, natural
-from kgm.text.wording import lost_text, many, partitions_text, past_end_text, some
+from kgm.text.wording import left_lag_text, lost_text, many, partitions_text, past_end_text, some
 
 _AT_ONCE: Final = "1970-01-01T00:00:00.000Z"
 
@@ -216,9 +216,10 @@ def _notes(snapshot: GroupSnapshot) -> list[str]:
 
 
 def _odd_offsets(snapshot: GroupSnapshot) -> list[str]:
-    """Notes on committed offsets that say nothing of the lag, or not all."""
-    beyond, deleted, lost = snapshot.past_end, snapshot.deleted_topics, snapshot.lost
+    """Notes on committed offsets that no member's lag has, or that say nothing of the lag, or not all."""
+    beyond, deleted, lost, left = snapshot.past_end, snapshot.deleted_topics, snapshot.lost, snapshot.left_lag
     return [
+        *([f"lag {left_lag_text(left)}"] if left else []),
         *([lost_text(lost)] if lost else []),
         *([f"{past_end_text(beyond)}: {partitions_text(beyond)}"] if beyond else []),
         *([f"unknown lag, topic deleted: {', '.join(deleted)}"] if deleted else []),

@@ -90,7 +90,10 @@ def newest_build(store: Place) -> tuple[Place, Manifest] | None:
 
 
 def _checked(content: Any, file: Place, directory: Place) -> Manifest:
-    if not isinstance(content, dict):
+    by_name = ("built_up_to", "records", "rows")
+    if not isinstance(content, dict) or not all(isinstance(content.get(key, {}), dict) for key in by_name):
+        raise UsageError(f"file {file} was not written by kgm history build")
+    if not isinstance(content.get("files"), dict | None):
         raise UsageError(f"file {file} was not written by kgm history build")
     return _manifest(content, directory)
 

@@ -82,7 +82,9 @@ def _parsed(text: bytes) -> Head:
         raise UnreadableHeadError("it is not a JSON object")
     first, records, last = _number(found.get("first")), _number(found.get("records")), found.get("last")
     is_hash = isinstance(last, str) and _HASH.fullmatch(last) is not None
-    if first is None or records is None or first < 1 or is_hash != (records > 0) or not (is_hash or last is None):
+    if first is None or records is None or not 1 <= first <= records + 1:
+        raise UnreadableHeadError("it has not the numbers of a head")
+    if is_hash != (records > 0) or not (is_hash or last is None):
         raise UnreadableHeadError("it has not the fields of a head")
     damage = found.get("damage")
     texts = damage if isinstance(damage, list) else []

@@ -456,7 +456,7 @@ def _removal(intent: dict[str, Any] | None, outcome: dict[str, Any] | None) -> A
         value = known.get(key)
         return value if type(value) is int else None
 
-    after = outcome or {}
+    after, evidence = outcome or {}, known.get("evidence")
     return AuditedRemoval(
         run=known["run"], action=text(known, "action") or REMOVAL, time=known["time"],
         operator=text(known, "operator"), uid=number("uid"),
@@ -465,7 +465,7 @@ def _removal(intent: dict[str, Any] | None, outcome: dict[str, Any] | None) -> A
         group_instance_id=text(known, "group_instance_id"), member_id=text(known, "member_id"),
         client_id=text(known, "client_id"), client_host=text(known, "client_host"), reason=text(known, "reason"),
         verdict=text(known, "verdict"),
-        evidence=tuple(one for one in known.get("evidence") or () if isinstance(one, str)),
+        evidence=tuple(one for one in evidence if isinstance(one, str)) if isinstance(evidence, list) else (),
         result=text(after, "result") or UNKNOWN, error=text(after, "error"), note=text(after, "note"),
         finished_at=text(after, "time"),
     )  # fmt: skip

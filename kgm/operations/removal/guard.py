@@ -48,8 +48,9 @@ _IDLE_MS: Final = 1_200
 _POLL_S: Final = 0.4
 #: A rest of the time that is too short to move a clock must not be slept again and again.
 _SHORTEST_SLEEP_S: Final = 0.001
-#: The budget of one poll of offsets and log, in ms.
+#: The budget of one poll of offsets and log, in ms, and of one after others that got no answer.
 _REQUEST_MS: Final = 5_000
+_LEAST_REQUEST_MS: Final = 500
 ASSUME_STOPPED: Final = "--assume-stopped"
 _CONSUMER_SESSION: Final = "group.consumer.session.timeout.ms"
 #: The number of commits of each member to read from the log.
@@ -108,6 +109,9 @@ class GuardWatch:
         self._window_ms, self._stop_when_alive, self._now_s = window_ms, stop_when_alive, clock
         self._budget_ms = cluster.deadline.budget_ms
         self._began_s = self._ended_s = clock()
+        # For offsets that nobody answers kgm waits no longer than for all else together, however often it polls.
+        is_silent = group.group_id in cluster.offsets.unread_groups
+        self._patience_ms = 0.0 if is_silent else float(self._budget_ms)
         self._activity = GroupActivity(cluster, group.group_id)
         self._past: list[ActivityRecord] = []
         self._last_rebalance: RebalanceRecord | None = None
@@ -262,7 +266,8 @@ class GuardWatch:
     # -- polling
 
     def _poll(self) -> None:
-        self._renew()
+        self._renew(max(_LEAST_REQUEST_MS, min(_REQUEST_MS, round(self._patience_ms))))
+        began_s = self._now_s()
         pairs = {pair for one in self._observations.values() for pair in one.pairs}
         try:
             committed = self._cluster.committed_offsets(self._group.group_id)
@@ -270,7 +275,10 @@ class GuardWatch:
             ends = self._cluster.end_offsets(pairs, is_stable=True) if pairs else {}
         except KgmError as error:
             self._disturb(f"offsets could not be read: {error.message}")
+            self._patience_ms -= (self._now_s() - began_s) * 1000
+            self._renew()
         else:
+            self._patience_ms = self._budget_ms
             for one in self._observations.values():
                 one.see_offsets(committed, ends, self._now_s())
         now_s = self._now_s()

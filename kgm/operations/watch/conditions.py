@@ -13,7 +13,7 @@ from kgm.model.errors import UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.watch.watched_group import AWAY, RECONCILING, STABLE
 from kgm.text.durations import parse_duration, show_duration
-from kgm.text.wording import many, partitions_text, past_end_text
+from kgm.text.wording import left_lag_text, many, partitions_text, past_end_text
 
 _FORM: Final = re.compile(r"(members|lag)\s*(<=|>=|==|=)\s*(\d+)")
 _COMPARE: Final[dict[str, Callable[[int, int], bool]]] = {
@@ -110,11 +110,10 @@ class Condition:
             none = "no lag is known: no partition is owned, and no committed offset was read"
             unread = "unknown lag, because the committed offsets could not be read"
             return ConditionState(met=False, seen=unread if is_owner else none)
-        return (
-            self._lag_time(group)
-            if self.needs_times
-            else ConditionState(met=self._compares(known), seen=f"lag {known}")
-        )
+        if self.needs_times:
+            return self._lag_time(group)
+        left = f", {left_lag_text(group.left_lag)}" if group.left_lag else ""
+        return ConditionState(met=self._compares(known), seen=f"lag {known}{left}")
 
     def _lag_time(self, group: GroupSnapshot) -> ConditionState:
         """Of a group whose lag is known."""

@@ -100,6 +100,14 @@ def test_many_mutated_snapshots(tmp_path):
     check_snapshots(tmp_path / "s.json", 10_000)
 
 
+def head_of_none(text):
+    try:
+        found = json.loads(text)
+        return (found["records"], found.get("last")) == (0, None)
+    except (ValueError, TypeError, LookupError):
+        return False
+
+
 def check_logs(folder, count):
     log = AuditLog(folder / "state" / "kgm" / "audit.jsonl", clock=lambda: 1_700_000_000)
     member = {"group_instance_id": "a", "member_id": "a-1", "client_id": "c", "client_host": "/1", "evidence": ["x"]}
@@ -123,16 +131,19 @@ def check_logs(folder, count):
         whole = b"".join(json.dumps(one).encode() + b"\n" for one in found)
         is_cut = data.draw(st.integers(0, 3)) == 0
         log.path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))] if is_cut else whole)
-        is_same = log.path.read_bytes().splitlines() == lines and head.read_bytes() == text
+        # Of a log without an end of the last line every record is there. Who changes both files can forge both: a head
+        # that was written before the first record knows of none.
+        is_whole = log.path.read_bytes().splitlines() == lines
+        is_forged = head_of_none(head.read_text())
         before = log.read()
         for one in before.removals:
             json.dumps(removal_json(one)).encode()
-        if log.path.read_bytes() != b"".join(line + b"\n" for line in lines):
-            assert is_same or before.breaks or before.problems, "a log that was changed passes for a whole one"
+        damage = before.breaks or before.problems
+        assert is_whole or is_forged or damage, "a log that was changed passes for a whole one"
         log.append(intents("later", [member], {}))
         after = log.read()
         assert "later" in [one.run for one in after.removals]
-        assert not (before.breaks or before.problems) or after.breaks or after.problems
+        assert not damage or after.breaks or after.problems
 
     reads()
 

@@ -186,6 +186,16 @@ def test_damaged_structure(check, kind):
     check_structure(check, kind, 4)
 
 
+@pytest.mark.parametrize("key", ["built_up_to", "records", "rows", "files"])
+def test_a_manifest_with_a_truth_for_an_object(tmp_path, monkeypatch, capsys, key):
+    forget_settings(monkeypatch)
+    make, document, _ = STRUCTURES["manifest"]
+    path = make(tmp_path / "it")
+    path.write_text(json.dumps({**document, key: True}))
+    assert run(["history", "rebalances", "--store", str(path.parent)]) == 2
+    assert "was not written by kgm history build" in capsys.readouterr().err
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("kind", BYTES)
 def test_many_damaged_bytes(check, kind):

@@ -290,6 +290,20 @@ def test_restarts_longer_than_the_session():
     assert found(recorded=past[:2]) == []
 
 
+@pytest.mark.parametrize(("sessions_ms", "absent"), [((10_000, 30_000), ["seat-1"]), ((30_000, 10_000), ["seat-2"])])
+def test_each_member_was_absent_by_its_own_session(sessions_ms, absent):
+    """Both leave 20 s after they joined: that can be the end of a session of 10 s, and not of one of 30 s."""
+    a, b = member("seat-1", [0, 1]), member("seat-2", [2, 3])
+    back = [member(one.group_instance_id, start=2) for one in (a, b)]
+    before = record(60_000, 1, a, b, session_ms=None)
+    timeouts_ms = {one.member_id: (ms, 60_000) for one, ms in zip((a, b), sessions_ms, strict=True)}
+    known = replace(before, group=before.group.with_member_timeouts(timeouts_ms))
+    past = [record(61_000, 0), known, record(40_000, 2), record(32_500, 3, *back)]
+    (one,) = found(recorded=past)
+    assert (one.check, list(one.about)) == ("session-too-short", absent)
+    assert one.evidence == (f"{absent[0]} was away for about 17s; its session timeout is 10s",)
+
+
 def test_members_that_left_or_were_removed_were_not_absent():
     """A session of 25 minutes that did not expire: the member joined, or committed, less than that ago."""
     a, b = member("seat-1", [0, 1]), member("seat-2", [2, 3])

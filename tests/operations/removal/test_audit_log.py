@@ -105,11 +105,14 @@ def test_lines_of_another_shape_are_no_records(log, record):
     assert log.read() == audit_log.AuditLogContents(removals=(), torn=1, has_head=False)
 
 
-def test_fields_of_another_type_are_left_out(log):
+@pytest.mark.parametrize(("evidence", "kept"), [("true", ()), ('"it"', ()), ('{"it":1}', ()), ('["it",1]', ("it",))])
+def test_fields_of_another_type_are_left_out(log, evidence, kept):
     log.prepare()
-    log.path.write_text('{"event":"intent","run":"r","seq":0,"time":"t","operator":[1],"uid":"x","group_id":{}}\n')
+    fields = f'"operator":[1],"uid":"x","group_id":{{}},"evidence":{evidence}'
+    log.path.write_text(f'{{"event":"intent","run":"r","seq":0,"time":"t",{fields}}}\n')
     (one,) = log.read().removals
     assert (one.operator, one.uid, one.group_id, one.result) == (None, None, None, "unknown")
+    assert one.evidence == kept
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
@@ -464,6 +467,15 @@ def test_what_is_missing_is_said_and_stays_so_after_the_next_removal(six, damage
     assert "later" in [one.run for one in after.removals]
     six.append(outcomes("later", [{**A, **DONE}], COMMON))
     assert (six.read().problems, six.read().breaks) == (after.problems, after.breaks)
+
+
+def test_a_head_whose_first_record_was_never_written_does_not_hide_that_all_are_gone(six):
+    head = json.loads(head_of(six).read_text())
+    head_of(six).write_text(json.dumps({**head, "first": 2**31}))
+    six.path.write_bytes(b"")
+    assert problems(six)
+    six.append(intents("later", [A], COMMON))
+    assert six.read().problems
 
 
 @pytest.mark.parametrize("how", ["deleted", "emptied", "another file", "a link", "of other fields"])

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from kgm.cli.commands.planning import plan as plan_command
 from kgm.cli.main import run
+from kgm.operations.plan.search import find_plans
 from kgm.simulation.plan.bounce_plan import Membership
 from tests.client.conftest import form, group, server  # noqa: F401
 from tests.simulation.groups import ids, made_up
@@ -133,6 +136,26 @@ def test_limits_that_no_plan_keeps_exit_8_with_the_closest(kgm):
     assert document["data"]["closest"]["exceeds"] == ["--keep-consuming"]
     assert [error["code"] for error in document["errors"]] == ["CONDITION_NOT_MET"]
     assert not [one for one in document["data"]["what_ifs"] if one["name"] == "static" and one["exceeds"]]
+
+
+@pytest.mark.parametrize(("timeout", "is_late"), [("9s", True), ("11s", False)])
+def test_its_timeout_ends_the_search(kgm, monkeypatch, timeout, is_late):
+    """The first way takes 10 s."""
+    now_s = [0]
+
+    def find(*task, on_shape, **how):
+        def counted(done, of):
+            now_s[0] = 10 if done else 0
+            on_shape(done, of)
+
+        return find_plans(*task, on_shape=counted, **how)
+
+    monkeypatch.setattr(plan_command, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    monkeypatch.setattr("kgm.operations.plan.search.find_plans", find)
+    code, out, _ = kgm(DYNAMIC.group_id, "--restart-time", "90s", "--timeout", timeout)
+    assert code == 0
+    assert ("1 of 3 ways were tried within --timeout" in out) is is_late
+    assert ("were tried" in out) is is_late
 
 
 def test_restarts_that_were_seen_advise_on_the_session_timeout(kgm, tmp_path):
