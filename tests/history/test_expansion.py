@@ -226,5 +226,5 @@ def test_a_delta_table_is_read_as_its_files_are(way, tmp_path):
     log = tmp_path / "_delta_log"
     log.mkdir()
     (log / f"{0:020}.json").write_text('{"add": {"path": "a.parquet"}}\n')
-    with pytest.raises(RefusedError, match="holds more than one process reads"):
+    with pytest.raises(RefusedError, match="holds more than one process can read"):
         derive_source("delta", tmp_path, most_bytes=1 << 30)

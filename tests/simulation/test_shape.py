@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.client_library import stated_library
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.operations.drain.fleet import recorded_fleet
@@ -137,7 +138,7 @@ def test_of_members_that_notice_nothing_one_stands_for_all():
     [
         {"partitions": 8}, {"members": 4}, {"topics": 2}, {"library": "librdkafka"}, {"library": None},
         {"session_timeout_ms": 30_000}, {"rebalance_timeout_ms": 60_000}, {"membership": DYNAMIC},
-        {"assignor": "roundrobin"}, {"kafka_versions": ("3.6",)}, {"offsets": ()},
+        {"assignor": "roundrobin"}, {"kafka_versions": (BrokerVersion.parse("3.6"),)}, {"offsets": ()},
     ],
     ids=str,
 )  # fmt: skip

@@ -111,7 +111,7 @@ def test_few_draws_are_no_range():
 def test_one_draw_is_no_range_and_not_exact():
     scenario = only(simulate(*SYNTHETIC, "--as", "dynamic", "--scale-out", "1", "--draws", "1"))
     assert (scenario["ranges"], scenario["exact"], scenario["draws"]) == (None, False, 1)
-    assert any("one draw" in caveat for caveat in scenario["caveats"])
+    assert any("one of many possible outcomes" in caveat for caveat in scenario["caveats"])
 
 
 @pytest.mark.long

@@ -68,7 +68,7 @@ ONCE += [one for one in ALL if one[1] == "--from-file"]
 NO_PATH = {
     "ADDRESS", "BROKER.KEY=VALUE", "CMD", "COLUMN", "CONDITION", "DURATION", "FORMAT", "GLOB", "GROUP", "GROUP...", "HOST",
     "HOST:PORT", "HOST:PORT[,...]", "HOW", "ID[,ID...]", "K", "KEY=VALUE", "KIND", "LABELS", "N", "NAME", "NAME:PARTITIONS",
-    "ORDER", "PERCENT", "RACK", "SEVERITY", "SHELL", "TIME", "TOPIC", "TYPE", "URL", "VERSION", "WHAT", "WHEN",
+    "ORDER", "PERCENT", "PROCESS", "RACK", "SEVERITY", "SHELL", "TIME", "TOPIC", "TYPE", "URL", "VERSION", "WHAT", "WHEN",
     "[COMMAND]...", "[GROUP=]TIME", "[GROUP]", "[GROUP]...", "text",
 }  # fmt: skip
 

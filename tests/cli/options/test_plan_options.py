@@ -52,6 +52,7 @@ OTHERS = {
     ("plan", "--max-unavailable"): "the most of all ways that are tried",
     ("plan", "--pause"): "those to try",
     ("drain", "--match"): "members of every group, however they stop",
+    ("drain", "--match-members"): "the same",
     ("drain", "--session-timeout"): "of groups whose own is not known",
     ("simulate-fleet", "--match"): "groups",
     ("simulate-fleet", "--session-timeout"): "of a history, by group",

