@@ -3,7 +3,9 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from kgm.history.places.remote_path import Place, text_of
 from kgm.history.places.small_files import listed
@@ -59,7 +61,7 @@ def read_manifest(directory: Place) -> Manifest:
         return newest[1]
     file = directory / MANIFEST
     try:
-        content = json.loads(text_of(file))
+        data = text_of(file).encode(errors="surrogateescape")
     except NotADirectoryError:
         raise UsageError(f"{directory} is not a directory") from None
     except FileNotFoundError:
@@ -67,9 +69,9 @@ def read_manifest(directory: Place) -> Manifest:
             f"{directory} holds no built history: there is no {BUILDS}/*.json",
             hint=f"build it: kgm history build --source segments:DIR --out {directory}",
         ) from None
-    except (ValueError, RecursionError) as error:
+    except UnicodeDecodeError as error:
         raise UsageError(f"file {file} is not valid JSON: {error}") from error
-    return _checked(content, file, directory)
+    return _decoded(data, file, directory)
 
 
 def newest_build(store: Place) -> tuple[Place, Manifest] | None:
@@ -81,33 +83,46 @@ def newest_build(store: Place) -> tuple[Place, Manifest] | None:
             return None
         newest = paths[-1]
         try:
-            return newest, _checked(json.loads(newest.read_bytes()), newest, store)
+            return newest, _decoded(newest.read_bytes(), newest, store)
         except FileNotFoundError:
             continue  # two newer ones have come
-        except ValueError as error:
-            raise UsageError(f"file {newest} is not valid JSON: {error}") from error
     raise UsageError(f"the builds in {store} change faster than they can be read", hint="run it again")
 
 
-def _checked(content: Any, file: Place, directory: Place) -> Manifest:
-    by_name = ("built_up_to", "records", "rows")
-    if not isinstance(content, dict) or not all(isinstance(content.get(key, {}), dict) for key in by_name):
-        raise UsageError(f"file {file} was not written by kgm history build")
-    if not isinstance(content.get("files"), dict | None):
-        raise UsageError(f"file {file} was not written by kgm history build")
-    return _manifest(content, directory)
+_Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-def _manifest(content: Mapping[str, Any], directory: Place) -> Manifest:
-    version = content.get("schema_version", VERSION)
-    if isinstance(version, int) and version > VERSION:
-        raise UsageError(f"the history in {directory} has tables of version {version}; this kgm reads {VERSION}")
-    up_to, records = content.get("built_up_to", {}), content.get("records", {})
+class _Version(msgspec.Struct):
+    schema_version: _Count = VERSION
+
+
+class _Content(_Version):
+    """What stands in the file, see `Manifest.text`."""
+
+    number: _Count = 0
+    format: str = "parquet"
+    cluster: str | None = None
+    rows: dict[str, _Count] = {}
+    files: dict[str, dict[str, _Count]] | None = None
+    built_up_to: dict[_Count, _Count] = {}
+    records: dict[_Count, _Count] = {}
+
+
+def _decoded(data: bytes, file: Place, directory: Place) -> Manifest:
+    try:
+        version = msgspec.json.decode(data, type=_Version).schema_version
+        if version > VERSION:
+            raise UsageError(f"the history in {directory} has tables of version {version}; this kgm reads {VERSION}")
+        content = msgspec.json.decode(data, type=_Content)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"file {file} was not written by kgm history build", facts=(str(error),)) from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise UsageError(f"file {file} is not valid JSON: {error}") from error
     return Manifest(
-        number=content.get("number", 0), format=content.get("format", "parquet"), cluster=content.get("cluster"),
-        schema_version=version, rows=content.get("rows", {}), files=content.get("files"),
+        number=content.number, format=content.format, cluster=content.cluster, schema_version=version,
+        rows=content.rows, files=content.files,
         partitions={
-            int(number): PartitionProgress(next_offset=offset, records=records.get(number, 0))
-            for number, offset in up_to.items()
+            number: PartitionProgress(next_offset=offset, records=content.records.get(number, 0))
+            for number, offset in content.built_up_to.items()
         },
     )  # fmt: skip
