@@ -28,7 +28,9 @@ SAMPLED = 30
 HASH_SEEDS = 12
 
 
-@pytest.mark.parametrize("library", VERSIONS)
+@pytest.mark.parametrize(
+    "library", [pytest.param(name, marks=pytest.mark.shows(f"client {name}")) for name in VERSIONS]
+)
 def test_answers_are_those_of_the_library(library):
     cases = recorded(library)
     assert {case["version"] for case in cases} == {VERSIONS[library]}
