@@ -1,8 +1,9 @@
 """Parquet files wherever they are: opened, read as tables, several at once where each is a round trip."""
 
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,7 @@ from kgm.history.places.remote_path import UNFINISHED, Place, RemotePath, at_onc
 from kgm.model.errors import KgmError, UsageError
 
 Result = TypeVar("Result")
+_IMPOSSIBLE_NAME: Final = (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
 #: The compression of every file of a store.
 CODEC = "zstd"
 
@@ -72,8 +74,9 @@ def damage_as_usage_error(path: Place, said: str = "cannot be read", hint: str |
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        # Of the system or the store, and not of what is in the file.
-        if isinstance(error, OSError) and (error.errno is not None or isinstance(path, RemotePath)):
+        # Of the system or the store, and not of what is in the file, or of the name that a log gives it.
+        is_of_system = isinstance(error, OSError) and error.errno not in (None, *_IMPOSSIBLE_NAME)
+        if is_of_system or (isinstance(error, OSError) and isinstance(path, RemotePath)):
             raise
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UsageError(f"{path} {said}", facts=(reason,), hint=hint) from error
