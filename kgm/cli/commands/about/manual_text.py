@@ -40,6 +40,9 @@ def plain_text(page: str) -> str:
             case ".SH":
                 lines += ["", _plain(rest)]
                 indent = _INDENT
+            case ".SS":
+                lines.append("   " + _plain(rest))
+                indent = _INDENT
             case ".PP":
                 lines.append("")
                 indent = _INDENT
