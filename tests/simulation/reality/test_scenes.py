@@ -25,10 +25,11 @@ def scene(library: str, assignor: str, action: str, *, members: int = 2, static:
 
 QUICK = [
     scene("aiokafka", "roundrobin", "leader"),
-    scene("kafka-python", "sticky", "in", static=False),
     scene("librdkafka", "range", "out"),
 ]
 LONG = [
+    # A consumer of kafka-python was seen to never join, twice in some hundred groups.
+    scene("kafka-python", "sticky", "in", static=False),
     scene("aiokafka", "range", "remove"),
     scene("kafka-python", "range", "one"),
     scene("sarama", "roundrobin", "remove"),
