@@ -13,14 +13,22 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLO
 
 
 def replace_file(
-    path: Path, data: bytes, *, mode: int | None = None, is_shared: bool = False, is_durable: bool = True
+    path: Path,
+    data: bytes,
+    *,
+    mode: int | None = None,
+    is_shared: bool = False,
+    is_durable: bool = True,
+    draft: Path | None = None,
 ) -> None:
     """Write the file as a whole, in the place of the former one; a symbolic link is replaced and not followed.
 
     mode: None: what the umask leaves. is_shared: whether several processes may write it at the same time; if not, the
-    draft of one that was killed is removed. is_durable: whether its content is on disk before it is in its place; the
-    folder is the caller's (`flush_folder`). Raises OSError, and then the former file is still there."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.new" if is_shared else f".{path.name}.new")
+    draft of one that was killed is removed. draft: where it is written first; None: a hidden file beside it.
+    is_durable: whether its content is on disk before it is in its place; the folder is the caller's (`flush_folder`).
+    Raises OSError, and then the former file is still there."""
+    if draft is None:
+        draft = path.with_name(f".{path.name}.{os.getpid()}.new" if is_shared else f".{path.name}.new")
     draft.unlink(missing_ok=True)
     file = os.open(draft, _NEW, 0o666 if mode is None else mode)
     try:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from kgm.pipeline import Source
 from tests.pipeline.sparks import FAST, jars, stopped
+from tests.pipeline.writer import write_log
 
 _HERE = Path(__file__).parent
 
@@ -60,3 +62,16 @@ def plain_log(tmp_path_factory) -> Path:
     for partition, path in partitions("plain").items():
         unpack("plain", partition, folder / path.name)
     return folder
+
+
+@pytest.fixture
+def log(tmp_path):
+    """(source, a function that appends so many records to each of two partitions)"""
+    writers = [write_log(tmp_path / "log", partition) for partition in (0, 1)]
+
+    def grow(count):
+        for writer in writers:
+            writer(count)
+
+    grow(100)
+    return Source.parse(f"segments:{tmp_path / 'log'}"), grow

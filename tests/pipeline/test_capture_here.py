@@ -12,25 +12,11 @@ import pytest
 from kgm.history.folders import Reading, folders, raw_table
 from kgm.history.store.sink_files import counted_files
 from kgm.model.errors import RefusedError, UnreachableError
-from kgm.pipeline import Source, SparkOptions, capture, session, tasks
+from kgm.pipeline import SparkOptions, capture, session, tasks
 from kgm.pipeline.taking import engine
-from tests.pipeline.writer import write_log
 from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(600)
-
-
-@pytest.fixture
-def log(tmp_path):
-    """(source, a function that appends so many records to each of two partitions)"""
-    writers = [write_log(tmp_path / "log", partition) for partition in (0, 1)]
-
-    def grow(count):
-        for writer in writers:
-            writer(count)
-
-    grow(100)
-    return Source.parse(f"segments:{tmp_path / 'log'}"), grow
 
 
 @pytest.fixture

@@ -28,7 +28,6 @@ from kgm.operations.history.source import HistorySource
 from kgm.pipeline import Source, StoreFormat, build, capture
 from kgm.pipeline.store import bronze, claims, layout
 from tests.pipeline.killed_build import KilledBuild, without_spark
-from tests.pipeline.writer import write_log
 from tests.s3 import keys
 from tests.selection import first_seed, is_long
 
@@ -55,19 +54,6 @@ def store(request, tmp_path):
 def environment(store, request):
     """What a process needs to reach the store."""
     return {} if isinstance(store, Path) else request.getfixturevalue("s3").environment
-
-
-@pytest.fixture
-def log(tmp_path):
-    """(source, a function that appends so many records to each of two partitions)"""
-    writers = [write_log(tmp_path / "log", partition) for partition in (0, 1)]
-
-    def grow(count):
-        for writer in writers:
-            writer(count)
-
-    grow(100)
-    return Source.parse(f"segments:{tmp_path / 'log'}"), grow
 
 
 def rows_of(tables):

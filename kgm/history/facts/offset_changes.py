@@ -29,7 +29,7 @@ class OffsetChangeKind(StrEnum):
     """What happened."""
 
     COMMITTED = "committed"
-    #: A commit below the one before it, by a member, in a transaction, or by nobody knows whom.
+    #: A commit below the one before it, by a member, in a transaction, or by an unknown client.
     JUMPED_BACK = "jumped-back"
     #: A commit in a group of consumers while it had no members.
     RESET = "reset"

@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 
 from kgm.history.places.remote_path import RENAMING, UNFINISHED, Place, RemotePath, RemoteStat, by_name
+from kgm.text.files import replace_file
 
 _numbers = itertools.count()
 
@@ -16,12 +17,7 @@ def put(path: Place, data: bytes) -> None:
         path.write_bytes(data)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}{UNFINISHED}")
-    with made.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    made.replace(path)
+    replace_file(path, data, draft=path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}{UNFINISHED}"))
 
 
 def listed(directory: Place, pattern: str) -> Mapping[Place, RemoteStat | os.stat_result]:

@@ -8,7 +8,6 @@ first build after it, kgm's readers read them as they are.
 
 The entries that name what was captured have names that do not change, so taking over may be done again if it died."""
 
-import fcntl
 import json
 import shutil
 from contextlib import ExitStack
@@ -22,6 +21,7 @@ from kgm.history.store.commit_log import LOG, Commit, CommittedFile, Span, Spans
 from kgm.history.store.manifest import BUILDS, MANIFEST
 from kgm.model.errors import RefusedError
 from kgm.pipeline.store.shown import CURRENT
+from kgm.text.files import try_lock
 
 _LOCKS = (".capture.lock", ".build.lock")
 _CHECKPOINTS = "checkpoints"
@@ -34,13 +34,11 @@ def take_over(store: Path) -> None:
     with ExitStack() as stack:
         for name in _LOCKS:
             file = stack.enter_context((store / name).open("a", encoding="utf-8"))
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not try_lock(file.fileno()):
                 raise RefusedError(
                     f"{store} was written by an older kgm, and another process is working on it",
                     hint="stop it; this kgm takes the store over then",
-                ) from None
+                )
         raw = store / "bronze" / "raw"
         commits = {folder.name: _commit(raw, folder) for folder in sorted(raw.glob("*")) if _is_commit(folder)}
         for checkpoint in sorted((store / _CHECKPOINTS).glob("*")):

@@ -211,7 +211,7 @@ class ConnectPlay:
             for member in self._members.values():
                 self._tasks.start(shares[member.member_id], member.identity, self._now_ms)
                 member.work = shares[member.member_id]
-            self._note("assigned", "all connectors and tasks are assigned anew")
+            self._note("assigned", "all connectors and tasks are assigned again")
             return
         running = {one.member_id: as_joined(one.work) for one in self._members.values()}
         made, leader.state = assign_incrementally(
