@@ -18,7 +18,6 @@ from tests.pipeline.test_store import (  # noqa: F401  (collected here, with the
     _without_spark,
     captured,
     killed_at_steps,
-    log,
     test_a_store_grows,
 )
 from tests.selection import first_seed, is_long
@@ -54,7 +53,7 @@ def store(hdfs):
 
 @pytest.mark.long
 @pytest.mark.parametrize("format", ["parquet", "delta"])
-def test_killed_at_every_request_while_others_read(store, log, format):  # noqa: A002, F811
+def test_killed_at_every_request_while_others_read(store, log, format):  # noqa: A002
     """Before and after requests of a capture and a build that change something, a rename into place among them,
     one after the other on the same store. A reader sees whole builds only."""
     chance = random.Random(first_seed())
@@ -86,7 +85,7 @@ def test_killed_at_every_request_while_others_read(store, log, format):  # noqa:
 
 
 @pytest.mark.long
-def test_files_that_were_not_renamed_are_swept_when_they_are_old(store, log, monkeypatch):  # noqa: F811
+def test_files_that_were_not_renamed_are_swept_when_they_are_old(store, log, monkeypatch):
     """One of each kind, as a writer leaves it that dies before the rename."""
     source, grow = log
     build(store, source=source)
