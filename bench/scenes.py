@@ -7,7 +7,8 @@ Each library has so many scenes: restarts of one, of the leader, of two at once,
 than the session; members that come, go and are removed; one topic or two; static, dynamic, and both; some with members
 of another library. A scene holds if generations, rebalances and moves are within what was predicted from the live group,
 and owners too where the prediction is exact. --keep writes the outcomes, and --again predicts those of such a file once
-more, with the kgm of today."""
+more, with the kgm of today. At the end it says of which rebalances the history tells a cause that cannot have been, of
+those that it calls certain or likely."""
 
 import argparse
 import pathlib
@@ -15,13 +16,16 @@ import pickle
 import random
 import statistics
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
+from kgm.clients.table import CLIENTS
 from kgm.model.errors import KgmError
+from kgm.operations.history.source import open_history
 from kgm.simulation.bounce import simulate
 from tests.kafka.libraries import LIBRARIES, LibraryMembers
 from tests.kafka.versions import broker_of
@@ -70,6 +74,7 @@ def played(arguments):
                 pool.submit(play, scene, kafka.bootstrap, members, f"scene-{number}"): name
                 for number, (name, scene) in enumerate(todo)
             }
+            all_played = []
             for done in as_completed(running):
                 library = running[done]
                 try:
@@ -83,7 +88,47 @@ def played(arguments):
                     with arguments.keep.open("ab") as file:
                         pickle.dump((library, outcome), file)
                 tell(outcome)
+                all_played.append((library, outcome))
                 yield library, outcome
+            tell_causes(kafka, all_played)
+
+
+def impossible_causes(outcome):
+    """Of the rebalances after the scene began; of members that are all static or all dynamic."""
+    scene = outcome.scene
+    if any(scene.static) and not all(scene.static):
+        return set()
+    wrong = {"subscription-change", "partition-change", "assignor-change", "conversion"}
+    if not all(scene.static):
+        return wrong | {"admin-removal"}
+    if scene.action != "remove":
+        wrong |= {"admin-removal"}
+    if scene.action not in ("late", "in") and all(ms < scene.session_ms for ms in outcome.restarts_ms):
+        wrong |= {"session-expiry"}
+    leaves = any(CLIENTS[name].leaves_when_static for name in scene.libraries)
+    if not leaves or scene.action in ("late", "quick crash", "remove"):
+        wrong |= {"leave"}
+    return wrong
+
+
+def tell_causes(kafka, all_played):
+    history = open_history(f"segments:{kafka.log_dir()}")
+    counts = Counter()
+    for library, outcome in all_played:
+        wrong = impossible_causes(outcome)
+        first = outcome.before.generation
+        for row in history.rebalances(outcome.before.group_id):
+            # The scene ends by killing what runs.
+            is_of_scene = first < row.to_generation <= first + outcome.generations
+            if not is_of_scene or row.confidence not in ("certain", "likely"):
+                continue
+            said = {row.cause, *row.also} & wrong
+            counts[library, bool(said)] += 1
+            if said:
+                print(f"told wrongly {row.cause} {row.also} {row.confidence} of {outcome.scene}: {row.evidence}")
+    print("| library | causes called certain or likely | that cannot be |\n|---|---|---|")
+    for library in dict.fromkeys(name for name, _ in all_played):
+        print(f"| {library} | {counts[library, True] + counts[library, False]} | {counts[library, True]} |")
 
 
 def broker_says(kafka, group_id):

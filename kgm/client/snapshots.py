@@ -203,6 +203,7 @@ class _ClassicRow:
             client_id=self._row.client_id,
             subscription=self._subscription,
             assignment=self._assignment,
+            is_static=bool(self._row.group_instance_id),
         )
 
     def snapshot(self, status: str, library: ClientLibrary | None, *, listed_at: int) -> MemberSnapshot:

@@ -50,7 +50,7 @@ class MemberEvidence:
     """What is known of a member. protocol: `classic` or `consumer`. assignment: as the leader has written it.
     subscription, assignment: None if they are not known, or cannot be read. session_timeout_ms, rebalance_timeout_ms:
     only the group's records have them; None if they are not known. partly: the libraries that fit what is known of a
-    subscription that is not known as it was written."""
+    subscription that is not known as it was written. is_static: whether it has a group instance id (KIP-345)."""
 
     member_id: str
     client_id: str = ""
@@ -60,6 +60,7 @@ class MemberEvidence:
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
     partly: tuple[str, ...] = LIBRARIES
+    is_static: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +96,11 @@ def recognise(group_id: str, assignor: str | None, members: Sequence[MemberEvide
     return RecognisedGroup(members=tuple(found), leader=_leader(written, leads, found))
 
 
-def recognise_by_ids(group_id: str, client_id: str, member_id: str, protocol: str | None) -> ClientLibrary:
+def recognise_by_ids(
+    group_id: str, client_id: str, member_id: str, protocol: str | None, *, is_static: bool = False
+) -> ClientLibrary:
     """Of a member of which nothing but its ids is known."""
-    member = MemberEvidence(member_id=member_id, client_id=client_id, protocol=protocol or CLASSIC)
+    member = MemberEvidence(member_id=member_id, client_id=client_id, protocol=protocol or CLASSIC, is_static=is_static)
     return recognise(group_id, None, [member]).members[0]
 
 
@@ -106,20 +109,19 @@ def recognise_record(group_id: str, value: Any) -> RecognisedGroup | None:
     too. None for a group that is no consumer group."""
     if value.protocol_type != PROTOCOL_TYPE:
         return None
-    return recognise(
-        group_id,
-        value.protocol or None,
-        [
-            MemberEvidence(
-                member_id=member.member_id,
-                client_id=member.client_id,
-                subscription=readable_subscription(member.subscription or b""),
-                assignment=readable_assignment(member.assignment or b""),
-                session_timeout_ms=member.session_timeout,
-                rebalance_timeout_ms=member.rebalance_timeout,
-            )
-            for member in value.members
-        ],
+    return recognise(group_id, value.protocol or None, [recorded_evidence(member) for member in value.members])
+
+
+def recorded_evidence(member: Any) -> MemberEvidence:
+    """Of a member of a consumer group, by the group's record (Kafka: MemberMetadata in GroupMetadataValue)."""
+    return MemberEvidence(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        subscription=readable_subscription(member.subscription or b""),
+        assignment=readable_assignment(member.assignment or b""),
+        session_timeout_ms=member.session_timeout,
+        rebalance_timeout_ms=member.rebalance_timeout,
+        is_static=member.group_instance_id is not None,
     )
 
 
@@ -164,6 +166,14 @@ class _FittingLibraries:
 
     def of(self, member: MemberEvidence) -> tuple[tuple[str, ...], str]:
         """(libraries, a sentence of evidence)."""
+        names, sentence = self._by_bytes(member)
+        others = [name for name in names if member.is_static and not CLIENTS[name].has_static_members]
+        if not others:
+            return names, sentence
+        static = tuple(name for name in names if name not in others)
+        return static, f"{sentence}; it is static, which members of {_listed(others)} cannot be"
+
+    def _by_bytes(self, member: MemberEvidence) -> tuple[tuple[str, ...], str]:
         if member.protocol != CLASSIC:
             form = _form_of_id(member.member_id)
             return self._cached((form,), lambda: _by_member_id(form))

@@ -3,6 +3,7 @@ of each, on kgm's embedded coordinator, with the settings that the library has b
 
 import json
 import pathlib
+from dataclasses import replace
 
 import pytest
 
@@ -176,3 +177,13 @@ def test_the_table_has_the_timeouts_that_the_libraries_sent():
         sent = {(row["session_timeout_ms"], row["rebalance_timeout_ms"]) for row in group["members"]}
         assert sent == {(traits.session_timeout_ms, traits.rebalance_timeout_ms)}
     assert {group["library"] for group in RECORDED} | {"java"} == set(LIBRARIES)
+
+
+def test_a_static_member_is_of_no_library_without_static_members():
+    """kafka-go and platformatic send the same subscription."""
+    (row, *_) = next(group for group in RECORDED if group["library"] == "kafka-go")["members"]
+    either = replace(evidence(row, names_client=False), assignment=None)
+    assert recognise("g", "range", [either]).members[0].candidates == ("kafka-go", "platformatic")
+    (static,) = recognise("g", "range", [replace(either, is_static=True)]).members
+    assert static.name == "platformatic"
+    assert "it is static, which members of kafka-go cannot be" in static.evidence[0]

@@ -11,9 +11,10 @@ LeaveGroup); a client that left by itself after max.poll.interval.ms, and one th
 a leader that rejoined for new metadata, and an application that asked for a rebalance."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kgm.history.causes.framework_causes import framework_verdict
+from kgm.history.causes.libraries import rejoins_after_restart
 from kgm.history.causes.verdict import (
     SHOWN,
     Cause,
@@ -40,6 +41,7 @@ from kgm.history.reconstruct.classic_snapshots import (
     SnapshotKind,
     TopicPartition,
 )
+from kgm.model.client_library import ClientLibrary
 from kgm.text.wording import many
 
 #: How far apart heartbeats are at most, by default (heartbeat.interval.ms); the other members learn of a rebalance by
@@ -55,7 +57,9 @@ class RebalanceContext:
     """A rebalance to explain. unassigned: partitions that the rebalance before took from a member and gave to no member
     yet; unassigned_known: whether these are all. returning: the identities of members that joined and may have been
     there before, long ago or under another name. converted: whether the group was of the consumer protocol until the
-    record before. whole: nothing is missing since the group began."""
+    record before. whole: nothing is missing since the group began. leader_returned_at: when, in ms, another process
+    took the place of the static leader without a rebalance; None if none has, in this generation. libraries: the client
+    libraries of `previous`, by identity; looked at where a departure or the leader's return needs them."""
 
     previous: Snapshot
     snapshot: Snapshot
@@ -69,6 +73,8 @@ class RebalanceContext:
     converted: bool = False
     unassigned_known: bool = True
     whole: bool = True
+    leader_returned_at: int | None = None
+    libraries: Mapping[str, ClientLibrary] = field(default_factory=dict)
 
 
 def departure(missing: MissingMember, at: int) -> Departure:
@@ -123,6 +129,10 @@ def _silent(missing: MissingMember, silence: int) -> Departure:
             why = f"{why}; its max.poll.interval.ms is {seconds(most)}, after which it would leave by itself"
             return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
         sure = Confidence.LIKELY if regular or static else Confidence.POSSIBLE
+        if static and 2 * slack > session:
+            # What is late by up to `slack` may as well have been removed before its session was over.
+            why = f"{why}; an admin may have removed it shortly before: the record shows the end of the join phase only"
+            sure = Confidence.POSSIBLE
         return missing.departed(Cause.SESSION_EXPIRY, sure, why)
     if regular and most <= silence <= most + slack:
         return missing.departed(
@@ -307,8 +317,29 @@ def _rejoin(
         return Verdict(Cause.PARTITIONS, Confidence.POSSIBLE, evidence=(line,))
     if context.coordinator_moved:
         return Verdict(Cause.COORDINATOR, Confidence.POSSIBLE, evidence=("the same members with the same topics",))
+    by_leader = _leader_rejoin(context)
+    if by_leader is not None:
+        return by_leader
     line = "the same members with the same topics: one of them joined again, by itself or because metadata changed"
     return Verdict(Cause.REJOIN, Confidence.POSSIBLE, evidence=(line,))
+
+
+def _leader_rejoin(context: RebalanceContext) -> Verdict | None:
+    """Soon after the static leader was restarted. None if it was not, or is of a library that does not rejoin then."""
+    previous = context.previous
+    leader = next((one for one in previous.members.values() if one.record.member_id == previous.leader), None)
+    library = context.libraries.get(leader.identity) if leader is not None else None
+    if leader is None or library is None or context.leader_returned_at is None:
+        return None
+    since = context.snapshot.joined_at - context.leader_returned_at
+    if not rejoins_after_restart(library, previous.protocol) or not 0 <= since <= HEARTBEAT_MS + _SLACK_MS:
+        return None
+    line = (
+        f"{leader.identity}, the leader, was replaced {seconds(since)} before without a rebalance; after that, "
+        f"{library.name} computes the assignment again, and rejoins if it differs"
+    )
+    people = (member_who(leader, "joined again"),)
+    return Verdict(Cause.REJOIN, Confidence.LIKELY, people, (line, "the members are the same"))
 
 
 def _added_partitions(before: Mapping[TopicPartition, str], new: Collection[TopicPartition]) -> set[TopicPartition]:

@@ -4,8 +4,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kgm.history.causes.libraries import leaves_when_closed
 from kgm.history.reconstruct.classic_snapshots import MemberChange, SnapshotMember
 from kgm.history.rows import Who
+from kgm.model.client_library import ClientLibrary
 from kgm.records.messages.group_metadata_value import MemberMetadata
 
 #: A process that is back within this time was bounced; one that takes longer is a new one.
@@ -98,13 +100,14 @@ class MissingMember:
     cadence_ms: how far apart its commits were on average; both None where there were no commits, or too few. joined:
     when the join phase ended that it was last in, since when the coordinator counts the sessions of all members; None
     where no record says it. in_transaction: whether the last commit was part of a transaction, which extends no
-    session."""
+    session. library: the client library that it seems to run on; None if that was not looked at."""
 
     change: MemberChange
     last_commit: int | None
     cadence_ms: int | None
     joined: int | None = None
     in_transaction: bool = False
+    library: ClientLibrary | None = None
 
     def departed(self, cause: Cause, confidence: Confidence, why: str) -> "Departure":
         """How it went, and what says so."""
@@ -147,6 +150,14 @@ def static_departure(missing: MissingMember, silence: int, why: str, *, missed: 
         return missing.departed(
             Cause.REMOVAL, Confidence.LIKELY, f"{why}: it had stopped before, so an admin removed it"
         )
+    leaves = leaves_when_closed(missing.library)
+    if leaves is not None and missing.library is not None:
+        text = missing.library.text
+        if leaves:
+            line = f"{why}: static members of {text} leave when they are closed"
+            return missing.departed(Cause.LEAVE, Confidence.LIKELY, line)
+        line = f"{why}: an admin removed it, as static members of {text} do not leave when they are closed"
+        return missing.departed(Cause.REMOVAL, Confidence.LIKELY, line)
     either = f"{why}: an admin removed it, or it was closed so that it leaves the group"
     cause = Cause.LEAVE if silence <= _LEAVES_WITHIN_MS else Cause.REMOVAL
     return missing.departed(cause, Confidence.POSSIBLE, either)

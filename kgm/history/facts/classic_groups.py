@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgm.history.causes.classic_causes import RebalanceContext, departure, explain_rebalance
+from kgm.history.causes.libraries import libraries_of
 from kgm.history.causes.verdict import (
     Cause,
     Confidence,
@@ -38,6 +39,7 @@ from kgm.history.reconstruct.classic_snapshots import (
 from kgm.history.row_tables import RowCollector
 from kgm.history.rows import EventRow, GroupKey, GroupRecord, OwnerRow, RebalanceRow, TenureRow, Who
 from kgm.history.state_json import json_name
+from kgm.model.client_library import ClientLibrary
 
 CLASSIC = "classic"
 
@@ -249,13 +251,17 @@ class ClassicGroupFacts:
     ) -> None:  # fmt: skip
         assert self.previous is not None
         at = snapshot.joined_at
-        departures = [departure(self._missing(each), at) for each in changes if each.kind is ChangeKind.LEFT]
+        returned_at = self._leader_returned_at()
+        left = [each for each in changes if each.kind is ChangeKind.LEFT]
+        is_asked = returned_at is not None or any(each.member.record.group_instance_id is not None for each in left)
+        libraries = libraries_of(self.group.group_id, self.previous) if is_asked else {}
+        departures = [departure(self._missing(each, libraries.get(each.identity)), at) for each in left]
         back, final = self._returned(changes, departures, at)
         context = RebalanceContext(
             previous=self.previous, snapshot=snapshot, rebalance=rebalance, changes=changes, departures=departures,
             returned=tuple(each for each, _ in back), unassigned=frozenset(self.unassigned),
             unassigned_known=self.unassigned_known, whole=self.whole, converted=self.converted,
-            coordinator_moved=coordinator_moved,
+            coordinator_moved=coordinator_moved, leader_returned_at=returned_at, libraries=libraries,
             returning=[
                 each.identity
                 for each in changes
@@ -277,13 +283,25 @@ class ClassicGroupFacts:
         self.alarms.rebalanced(record, context)
         self.days.add_rebalance(row)
 
-    def _missing(self, change: MemberChange) -> MissingMember:
+    def _leader_returned_at(self) -> int | None:
+        """When another process took the place of the static leader, since the last rebalance; None if none has."""
+        previous = self.previous
+        if previous is None or not self.recent.rows:
+            return None
+        for identity, member in previous.members.items():
+            if member.record.member_id == previous.leader:
+                row = self.tenures.open.get(identity)
+                has_returned = row is not None and row.from_offset > self.recent.rows[-1].offset
+                return row.from_timestamp if row is not None and has_returned else None
+        return None
+
+    def _missing(self, change: MemberChange, library: ClientLibrary | None) -> MissingMember:
         places = _partitions(self.previous, change.identity)
         joined = None if self.previous is None else self.previous.state_timestamp
         return MissingMember(
             change=change, last_commit=self.commits.last(places), cadence_ms=self.commits.cadence(places),
             joined=None if joined is None or joined < 0 else joined,
-            in_transaction=self.commits.last_is_in_transaction(places),
+            in_transaction=self.commits.last_is_in_transaction(places), library=library,
         )  # fmt: skip
 
     def _returned(

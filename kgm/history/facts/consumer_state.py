@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from kgm.clients.recognition import recognise_by_ids
 from kgm.history.causes.consumer_causes import NO_TOPICS, ConsumerAbsence
 from kgm.history.causes.session_timeouts import SessionEvidence, SessionTimeout
 from kgm.history.causes.verdict import MissingMember
@@ -118,7 +119,12 @@ class LeavingMember:
 
     def missing(self, change: MemberChange) -> MissingMember:
         """The same for a verdict. change: that it left."""
-        return MissingMember(change=change, last_commit=self.last_commit, cadence_ms=self.cadence_ms)
+        metadata = change.member.record
+        library = recognise_by_ids(
+            self.record.group_id, metadata.client_id or "", self.member_id, "consumer",
+            is_static=metadata.group_instance_id is not None,
+        )  # fmt: skip
+        return MissingMember(change=change, last_commit=self.last_commit, cadence_ms=self.cadence_ms, library=library)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -97,6 +97,7 @@ def _libraries(row: _Snapshot, members: list[MemberRow]) -> Sequence[ClientLibra
             member_id=member.member_id, client_id=member.client_id, session_timeout_ms=member.session_timeout_ms,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
             partly=partly_known(member.rack_id, member.owned_generation),
+            is_static=member.group_instance_id is not None,
         )
         for member in members
     ]  # fmt: skip

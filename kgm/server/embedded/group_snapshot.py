@@ -84,7 +84,8 @@ def _members(cluster: EmbeddedCluster, view: GroupView) -> tuple[tuple[MemberSna
 
 
 def _evidence(view: GroupView, member: MemberView) -> MemberEvidence:
-    ids = MemberEvidence(member_id=member.member_id, client_id=member.client_id)
+    is_static = member.group_instance_id is not None
+    ids = MemberEvidence(member_id=member.member_id, client_id=member.client_id, is_static=is_static)
     if member.consumer is not None:
         return replace(ids, protocol="classic" if member.consumer.uses_classic else "consumer")
     # Kafka does not describe subscriptions while the group rebalances.

@@ -384,8 +384,9 @@ def with_stated_library(snapshot: GroupSnapshot, library: str | None) -> GroupSn
 def library_of(snapshot: GroupSnapshot, member: MemberSnapshot) -> ClientLibrary:
     """The client library of a member; by its ids if the snapshot says nothing of it."""
     return member.client_library or recognise_by_ids(
-        snapshot.group_id, member.client_id, member.member_id, member.protocol or snapshot.type
-    )
+        snapshot.group_id, member.client_id, member.member_id, member.protocol or snapshot.type,
+        is_static=member.group_instance_id is not None,
+    )  # fmt: skip
 
 
 def _listed(member: MemberSnapshot) -> Partitions | None:

@@ -16,10 +16,12 @@ AT = 1_700_000_000_000
 SESSION_MS = 45_000
 
 
-def gone(silence_ms, *, cadence_ms=5_000, instance_id=None, max_poll_ms=300_000, in_transaction=False):
+def gone(
+    silence_ms, *, cadence_ms=5_000, instance_id=None, max_poll_ms=300_000, in_transaction=False, session_ms=SESSION_MS
+):
     """A member that was gone at AT and had committed so long before."""
     metadata = MemberMetadata(
-        member_id="m", group_instance_id=instance_id, client_id="c", session_timeout=SESSION_MS, rebalance_timeout=max_poll_ms
+        member_id="m", group_instance_id=instance_id, client_id="c", session_timeout=session_ms, rebalance_timeout=max_poll_ms
     )  # fmt: skip
     change = MemberChange(
         offset=1, timestamp=AT, generation=2, kind=ChangeKind.LEFT, member=SnapshotMember(metadata, frozenset("t"), None),
@@ -128,3 +130,17 @@ def test_a_dynamic_member_of_a_short_session(session_ms, silence_ms, expected):
     absence = ConsumerAbsence(away=None, heard=AT - 60_000, unrevoked=None)
     session = SessionTimeout.exactly(session_ms, SessionSource.GIVEN)
     assert verdict(consumer_departure(gone(silence_ms, cadence_ms=800), AT, absence, session)) == expected
+
+
+@pytest.mark.parametrize(
+    ("session_ms", "cadence_ms", "confidence"),
+    [(45_000, 5_000, Confidence.LIKELY), (10_000, 5_000, Confidence.POSSIBLE), (10_000, 300, Confidence.POSSIBLE)],
+)
+def test_a_static_member_of_a_short_session_may_have_been_removed_before_it_was_over(
+    session_ms, cadence_ms, confidence
+):
+    """From the end of the join phase it cannot be told, which may be a heartbeat later."""
+    missing = gone(session_ms + 3_000, cadence_ms=cadence_ms, instance_id="i", session_ms=session_ms)
+    departed = departure(missing, AT)
+    assert verdict(departed) == (Cause.SESSION_EXPIRY, confidence)
+    assert ("an admin may have removed it" in departed.evidence) == (confidence is Confidence.POSSIBLE)
