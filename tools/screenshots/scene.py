@@ -1,7 +1,7 @@
 """What is on the pictures: a group of three static members on the embedded coordinator, and kgm at a terminal.
 
-The members send single requests, when they are told to and not before, and choose their own ids. So whatever is shown is
-the same in every run, except the port and the times, which `disguised` makes the same."""
+The members join and stop when they are told to and not before, and choose their own ids. So whatever is shown is the
+same in every run, except the port and the times, which `disguised` makes the same."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +34,9 @@ from tests.server.wire_client import WireClient
 
 GROUP, TOPIC, PARTITIONS = "payments", "transactions", 12
 INSTANCE_IDS = ("payments-1", "payments-2", "payments-3")
-_LIMIT_S = 60
+#: However long a picture takes, no session ends.
+_HEARTBEAT_EVERY_S = 5.0
+_LIMIT_S = 300
 _LEAVE_ALTERNATE_SCREEN = "\x1b[?1049l"
 
 
@@ -45,22 +48,31 @@ class Scene:
     group: HeartbeatGroup
     member_ids: list[str] = field(default_factory=list)
     _started: int = 0
+    _one_request: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self, instance_id: str) -> str:
         """A member joins; its member id."""
         self._started += 1
         member_id = f"{instance_id}-{uuid.uuid5(uuid.NAMESPACE_OID, f'kgm {self._started}')}"
-        self.group.join(member_id, instance_id)
-        self.group.heartbeat_until_stable()
+        with self._one_request:
+            self.group.join(member_id, instance_id)
+            self.group.heartbeat_until_stable()
         return member_id
 
     def stop(self, number: int) -> None:
         """A process stops; its member is away."""
-        self.group.step_away(self.member_ids[number])
+        with self._one_request:
+            self.group.step_away(self.member_ids[number])
 
     def start_again(self, number: int) -> None:
         """Another process takes its place, with another member id."""
         self.member_ids[number] = self.start(INSTANCE_IDS[number])
+
+    def keep_alive(self, ended: threading.Event) -> None:
+        """Heartbeat for those that run, until it has ended."""
+        while not ended.wait(_HEARTBEAT_EVERY_S):
+            with self._one_request:
+                self.group.heartbeat_until_stable()
 
     def commit(self, member_id: str, partitions: Sequence[int]) -> None:
         rows = [OffsetCommitRequestPartition(partition_index=one, committed_offset=0) for one in partitions]
@@ -85,9 +97,14 @@ def scene() -> Iterator[Scene]:
         stage.member_ids += [stage.start(name) for name in INSTANCE_IDS]
         for member_id in stage.member_ids:
             stage.commit(member_id, stage.group.owned[member_id][topic_id(TOPIC)])
+        ended = threading.Event()
+        heartbeats = threading.Thread(target=stage.keep_alive, args=(ended,))
+        heartbeats.start()
         try:
             yield stage
         finally:
+            ended.set()
+            heartbeats.join()
             wire.close()
 
 

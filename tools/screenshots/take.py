@@ -55,8 +55,6 @@ def take(folder: pathlib.Path, *, pages: bool) -> None:
 
 
 def _take_terminals(stage: Scene, folder: pathlib.Path) -> None:
-    """Within the session of its members, which send no heartbeats."""
-
     def shown(name: str, *words: str, steps: Callable[[Callable[[str], None]], None] | None = None) -> None:
         text = at_terminal(*words, "-b", stage.server.bootstrap, columns=COLUMNS, rows=ROWS, steps=steps)
         picture = terminal_svg(disguised(text, stage.server.port), title=f"kgm {' '.join(words)}", columns=COLUMNS)
