@@ -25,11 +25,13 @@ class Carry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PartitionState:
-    """topics: (topic id in hex, offset, name). replay: a table of `replay_state`, as a stream of Arrow's."""
+    """topics: (topic id in hex, offset, name). replay: a table of `replay_state`, as a stream of Arrow's. every_type:
+    whether streams and share groups were read, too, which an older kgm did not."""
 
     gaps: int
     topics: list[tuple[str, int, str]]
     replay: bytes = field(metadata=json_name("timelines"))
+    every_type: bool = False
 
 
 def load_carry(carry: Carry | None) -> dict[int, Partition]:
@@ -45,7 +47,7 @@ def load_carry(carry: Carry | None) -> dict[int, Partition]:
         with pa.ipc.open_stream(state.replay) as stream:
             replay = replays_of(stream.read_all()).get(row.partition, partition.replay)
         replay.next_offset, replay.gaps = row.offset, state.gaps
-        partition.replay = replay
+        partition.replay, partition.every_type = replay, state.every_type
     return partitions
 
 
@@ -60,7 +62,9 @@ def dump_carry(partitions: Mapping[int, Partition]) -> Carry:
     for number, partition in partitions.items():
         replay = partition.replay
         topics = [(topic, *known) for topic, known in partition.topics.items()]
-        state = _PartitionState(gaps=replay.gaps, topics=topics, replay=_stream(replay_table([replay])))
+        state = _PartitionState(
+            gaps=replay.gaps, topics=topics, replay=_stream(replay_table([replay])), every_type=partition.every_type
+        )
         states = [(None, dump_state(state)), *partition.groups.items()]
         rows += [
             CarryRow(partition=number, group_id=group, offset=replay.next_offset, version=_VERSION, state=content)

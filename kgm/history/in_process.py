@@ -1,6 +1,5 @@
 """A source that is small enough, read and derived in this process: no Spark, nothing written."""
 
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
@@ -17,7 +16,6 @@ from kgm.history.schema import RAW
 from kgm.history.store.sink_files import counted_files
 from kgm.history.store.tables import HistoryOrigin, TablesInMemory
 from kgm.model.errors import RefusedError, UsageError
-from kgm.records.record_types import SHARE_GROUP_TYPES, STREAMS_GROUP_TYPES
 
 
 def derive_source(kind: str, path: Place, *, most_bytes: int, sessions: SessionLookup | None = None) -> TablesInMemory:
@@ -45,19 +43,6 @@ def read_partitions(kind: str, path: Place, *, reading: Reading) -> Iterator[pa.
     """The raw records of one partition after the other, however many there are in all."""
     with failures_of(path), _damage(path):
         yield from _partitions(kind, path, reading)
-
-
-def foreign_type_of(kind: str, path: Place, group_id: str) -> str | None:
-    """`share` or `streams` if raw records are those of such a group, which no table has; None otherwise. Raises
-    NotFoundError, UsageError."""
-    for raw in read_partitions(kind, path, reading=Reading()):
-        keys = raw.column("key")
-        for name, types in (("share", SHARE_GROUP_TYPES), ("streams", STREAMS_GROUP_TYPES)):
-            # Every key begins with its type and the group (GroupMetadataKey and its like: STRING, not compact).
-            starts = [struct.pack(">hh", one, len(group_id.encode())) + group_id.encode() for one in types]
-            if any(pc.any(pc.starts_with(keys, pattern=start)).as_py() for start in starts):
-                return name
-    return None
 
 
 def _partitions(kind: str, path: Place, reading: Reading) -> Iterator[pa.Table]:

@@ -1,6 +1,6 @@
 """All groups of one partition of `__consumer_offsets`: their rows, and what has to be kept to go on."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter, itemgetter
@@ -11,12 +11,20 @@ import pyarrow.compute as pc
 
 from kgm.history.causes.session_timeouts import SessionLookup, no_session
 from kgm.history.decode.arrow_lists import to_list
+from kgm.history.decode.framework_records import (
+    GROUP_TYPES,
+    SHARE,
+    STREAMS,
+    as_consumer_record,
+    subtopologies,
+    subtopology_topic,
+)
 from kgm.history.decode.message_objects import message_objects
 from kgm.history.decode.record_tables import Decoded
 from kgm.history.decode.vector_cursor import Positions
 from kgm.history.facts.classic_groups import ClassicGroupFacts, ClassicGroupState
 from kgm.history.facts.commit_windows import CommitWindow, GroupCommits, commit_windows
-from kgm.history.facts.consumer_groups import RECORD_TYPES, ConsumerGroupFacts
+from kgm.history.facts.consumer_groups import CONSUMER, RECORD_TYPES, ConsumerGroupFacts
 from kgm.history.facts.consumer_state import ConsumerGroupState
 from kgm.history.facts.restarts import Restarts, RestartState
 from kgm.history.reconstruct.classic_snapshots import MemberChange, Rebalance, Snapshot
@@ -33,19 +41,23 @@ _NO_ID = bytes(16)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
-    """What is kept of a group. gaps: how many there were in the offsets of the partition before its last record of the
-    consumer protocol. classic, consumer: None if it has not been of that type; a group may change it."""
+    """What is kept of a group. gaps: how many there were in the offsets of the partition before its last record with
+    epochs. classic, consumer, streams, share: None if it has not been of that type; a group may change it."""
 
     gaps: int = 0
     restarts: RestartState = field(default_factory=RestartState)
     classic: ClassicGroupState | None = None
     consumer: ConsumerGroupState | None = None
+    streams: ConsumerGroupState | None = None
+    share: ConsumerGroupState | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerRecord:
-    """A record of a group of the consumer protocol. gaps: in the offsets of the partition before it."""
+class EpochRecord:
+    """A record of a group that is kept by epochs, as one of a consumer group (`framework_records`). group_type: what it
+    is really of; gaps: in the offsets of the partition before it."""
 
+    group_type: str
     offset: int
     timestamp: int
     leader_epoch: int | None
@@ -71,12 +83,13 @@ class PartitionRecords:
 class Partition:
     """replay: of the metadata records of classic groups; it counts offsets and gaps, too. topics: the name of each
     topic id (in hex) that is known, and the offset of the record that told it. groups: the `GroupState` of each, as
-    JSON."""
+    JSON. every_type: whether its streams and share groups were read from its beginning on."""
 
     number: int
     replay: PartitionReplay
     topics: dict[str, tuple[int, str]] = field(default_factory=dict)
     groups: dict[str, bytes] = field(default_factory=dict)
+    every_type: bool = True
 
     def name(self, topic: str, offset: int) -> str | None:
         """The name of a topic id, if a record up to an offset tells it."""
@@ -88,20 +101,22 @@ class Partition:
     ) -> None:
         """Make the rows that the records add."""
         self._add_topics(rows, records.decoded)
-        consumer = _consumer_records(records)
+        by_epochs = _epoch_records(records)
         timelines = records.timelines
         # Most groups of a log may have nothing but commits: of these nothing is kept.
-        commits = commit_windows(records.commits, timelines.keys() | consumer.keys() | self.groups.keys())
-        touched = timelines.keys() | consumer.keys() | (commits.keys() & self.groups.keys())
+        commits = commit_windows(records.commits, timelines.keys() | by_epochs.keys() | self.groups.keys())
+        touched = timelines.keys() | by_epochs.keys() | (commits.keys() & self.groups.keys())
         for name in sorted(touched):
             state = self.groups.get(name)
             known = GroupState() if state is None else load_state(GroupState, state)
             group = _Group(self, rows, name, known, session_of_group)
-            group.feed(timelines.get(name), consumer.get(name, []), commits.get(name))
+            group.feed(timelines.get(name), by_epochs.get(name, []), commits.get(name))
             self.groups[name] = dump_state(group.finish())
 
     def _add_topics(self, rows: RowCollector, decoded: Decoded) -> None:
-        for offset, topic_id, name in sorted([*_committed_topics(decoded), *_listed_topics(decoded)]):
+        for offset, topic_id, name in sorted(
+            [*_committed_topics(decoded), *_listed_topics(decoded), *_listed_subtopologies(decoded)]
+        ):
             if topic_id != _NO_ID and topic_id.hex() not in self.topics:
                 self.topics[topic_id.hex()] = offset, name
                 rows.put(TopicRow(partition=self.number, topic_id=topic_id, topic=name, offset=offset))
@@ -138,22 +153,40 @@ def _listed_topics(decoded: Decoded) -> list[tuple[int, bytes, str]]:
     ]
 
 
-def _consumer_records(records: PartitionRecords) -> dict[str, list[ConsumerRecord]]:
-    """The records of groups of the consumer protocol, by group, in order."""
-    by_group: dict[str, list[ConsumerRecord]] = {}
-    for kind in RECORD_TYPES:
+def _listed_subtopologies(decoded: Decoded) -> Iterator[tuple[int, bytes, str]]:
+    """The same of the subtopologies of streams groups, which stand for topics."""
+    kind = RecordType.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT
+    if kind in decoded.records:
+        table = decoded.records[kind]
+        values = message_objects(message_classes(kind)[1], table.column("value"))
+        for offset, value in zip(to_list(table.column("offset")), values, strict=True):
+            for subtopology_id in subtopologies(value):
+                yield offset, *subtopology_topic(subtopology_id)
+
+
+def _epoch_records(records: PartitionRecords) -> dict[str, list[EpochRecord]]:
+    """The records of groups that are kept by epochs, by group, in order."""
+    by_group: dict[str, list[EpochRecord]] = {}
+    for kind in (*RECORD_TYPES, *GROUP_TYPES):
         if kind not in records.decoded.records:
             continue
         table = records.decoded.records[kind]
         gaps = records.gaps[np.searchsorted(records.offsets, table.column("offset").to_numpy())].tolist()
         groups = to_list(pc.struct_field(table.column("key"), "group_id"))
         plain = (to_list(table.column(name)) for name in ("offset", "timestamp", "leader_epoch"))
-        objects = (
+        keys, values = (
             message_objects(cls, table.column(name))
             for cls, name in zip(message_classes(kind), ("key", "value"), strict=True)
         )
-        for group, *values in zip(groups, *plain, *objects, gaps, strict=True):
-            by_group.setdefault(group, []).append(ConsumerRecord(*values))
+        group_type = GROUP_TYPES.get(kind, CONSUMER)
+        messages = list(zip(keys, values, strict=True))
+        if kind in GROUP_TYPES:
+            messages = [as_consumer_record(kind, key, value) for key, value in messages]
+        for group, offset, timestamp, leader_epoch, (key, value), before in zip(
+            groups, *plain, messages, gaps, strict=True
+        ):
+            record = EpochRecord(group_type, offset, timestamp, leader_epoch, key, value, before)
+            by_group.setdefault(group, []).append(record)
     for each in by_group.values():
         each.sort(key=attrgetter("offset"))
     return by_group
@@ -166,19 +199,24 @@ class _Group:
         self, partition: Partition, rows: RowCollector, name: str, state: GroupState, session_of_group: SessionLookup
     ) -> None:
         number = partition.number
-        self.gaps = state.gaps
+        self.gaps, self.every_type = state.gaps, partition.every_type
         self.restarts = Restarts(rows, state.restarts)
-        self.is_classic, self.is_consumer = state.classic is not None, state.consumer is not None
+        self.is_classic = state.classic is not None
         self.classic = ClassicGroupFacts(rows, number, name, self.restarts, state.classic or ClassicGroupState())
-        self.consumer = ConsumerGroupFacts(
-            rows, number, name, partition.name, self.restarts, state.consumer or ConsumerGroupState(),
-            session_of_group=session_of_group,
-        )  # fmt: skip
+        self._make = partial(
+            ConsumerGroupFacts, rows, number, name, partition.name, self.restarts, session_of_group=session_of_group
+        )
+        #: By type, those of which it has been.
+        self.by_epochs = {
+            kind: self._make(known, group_type=kind)
+            for kind, known in ((CONSUMER, state.consumer), (STREAMS, state.streams), (SHARE, state.share))
+            if known is not None
+        }
 
-    def feed(self, timeline: Timeline | None, records: Sequence[ConsumerRecord], commits: GroupCommits | None) -> None:
-        """The records of both types, with the commits between them, in order."""
+    def feed(self, timeline: Timeline | None, records: Sequence[EpochRecord], commits: GroupCommits | None) -> None:
+        """The records of all types, with the commits between them, in order."""
         steps: list[tuple[int, Callable[[], None]]] = [
-            (record.offset, partial(self._consumer, record)) for record in records
+            (record.offset, partial(self._by_epochs, record)) for record in records
         ]
         if timeline is not None:
             self.classic.previous = timeline.before
@@ -196,11 +234,12 @@ class _Group:
         """Put what is open; what has to be kept."""
         if self.is_classic:
             self.classic.finish()
-        if self.is_consumer:
-            self.consumer.finish()
+        for facts in self.by_epochs.values():
+            facts.finish()
+        states = {kind: facts.state() for kind, facts in self.by_epochs.items()}
         return GroupState(
             gaps=self.gaps, restarts=self.restarts.state, classic=self.classic.state() if self.is_classic else None,
-            consumer=self.consumer.state() if self.is_consumer else None,
+            consumer=states.get(CONSUMER), streams=states.get(STREAMS), share=states.get(SHARE),
         )  # fmt: skip
 
     def _committed(self, windows: list[list[CommitWindow]] | None, at: int) -> None:
@@ -208,8 +247,8 @@ class _Group:
         if windows is not None and windows[at]:
             if self.is_classic:
                 self.classic.committed(windows[at])
-            if self.is_consumer:
-                self.consumer.committed(windows[at])
+            for facts in self.by_epochs.values():
+                facts.committed(windows[at])
 
     def _classic_steps(self, timeline: Timeline) -> list[tuple[int, Callable[[], None]]]:
         history = timeline.history
@@ -234,11 +273,19 @@ class _Group:
         self.is_classic = True
         # The conversion deletes the consumer group's record and writes this one with the same request. A coordinator
         # before 4.0 begins a group like this, with its first completed generation.
-        converted = self.classic.previous is None and self.consumer.removed_at == snapshot.timestamp
+        before = self.by_epochs.get(CONSUMER)
+        removed_at = None if before is None else before.removed_at
+        converted = self.classic.previous is None and removed_at == snapshot.timestamp
         self.classic.snapshot(snapshot, changes, rebalance, leader_epoch, converted=converted)
 
-    def _consumer(self, record: ConsumerRecord) -> None:
-        self.is_consumer = True
-        at = self.consumer.group.record(record.offset, record.timestamp, record.leader_epoch)
-        self.consumer.record(at, record.key, record.value, complete=record.gaps == self.gaps)
+    def _by_epochs(self, record: EpochRecord) -> None:
+        kind = record.group_type
+        if kind not in self.by_epochs:
+            state = ConsumerGroupState()
+            if kind != CONSUMER and not self.every_type:
+                state.group.whole, state.pending.broken = False, True
+            self.by_epochs[kind] = self._make(state, group_type=kind)
+        facts = self.by_epochs[kind]
+        at = facts.group.record(record.offset, record.timestamp, record.leader_epoch)
+        facts.record(at, record.key, record.value, complete=record.gaps == self.gaps)
         self.gaps = record.gaps

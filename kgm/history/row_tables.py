@@ -133,6 +133,10 @@ class RowCollector:
             self._keys[cls] = attrgetter(*KEYS[cls.table])
         rows[self._keys[cls](row)] = row
 
+    def without(self, *classes: type[TableRow]) -> "RowCollector":
+        """The same, for somebody whose rows of these classes are left out."""
+        return _WithoutSome(self, classes)
+
     def put_all(self, rows: Iterable[TableRow]) -> None:
         """Add or replace each."""
         for row in rows:
@@ -141,3 +145,12 @@ class RowCollector:
     def table(self, cls: type[TableRow]) -> pa.Table:
         """All rows of a class."""
         return row_table(cls, list(self._rows.get(cls, {}).values()))
+
+
+class _WithoutSome(RowCollector):
+    def __init__(self, rows: RowCollector, left_out: tuple[type[TableRow], ...]) -> None:
+        self._all, self._left_out = rows, left_out
+
+    def put(self, row: TableRow) -> None:
+        if not isinstance(row, self._left_out):
+            self._all.put(row)

@@ -282,7 +282,7 @@ TABLES = {
 }  # fmt: skip
 
 #: Tables of which at least one has a row of each group that is in the history.
-TABLES_OF_GROUPS = ("silver_snapshot", "silver_group_epoch", "silver_member_state", "silver_commit")
+TABLES_OF_GROUPS = ("silver_snapshot", "silver_group_epoch", "silver_member_state", "silver_seat", "silver_commit")
 
 _PLACE = ("partition", "offset")
 #: The key of each table's rows within a cluster. A row that is written again replaces the one with its key: an interval

@@ -1,5 +1,6 @@
 """A real share group (KIP-932): its members, where it begins to read, and its lag, as Kafka's own tool says."""
 
+import json
 import tempfile
 import uuid
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kgm.client import connect
+from tests.cli.runner import kgm
 from tests.kafka.java_tools import java_command, run_tool
 from tests.kafka.process import Child
 from tests.waiting import until
@@ -81,6 +83,10 @@ def test_members_start_offsets_and_lag(kafka, consumer):
         until(has_begun, story, 60, every_s=0.5)
         until(lambda: lags() == {(topic, 0): 0, (topic, 1): 0}, story, 60, every_s=0.3)
         assert (described().type, described().members[0].topics) == ("share", (topic,))
+        told = json.loads(kgm("history", "rebalances", group, "-o", "json", "-b", kafka.bootstrap).out)
+        first, *_ = told["data"]["rebalances"]
+        assert (first["group_type"], first["cause"], first["confidence"]) == ("share", "join", "certain")
+        assert [who["member_id"] for who in first["who"]] == [described().members[0].member_id]
         child.kill()
         produce(kafka, topic, 6)
         assert told_by_kafka(kafka, group) == seen()

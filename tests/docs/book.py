@@ -4,7 +4,8 @@ Kafka with real clients. The commands must print what the page shows.
 A comment of the page, `<!-- fleet: {json} -->`, describes its consumers: group, topic, partitions, members (their instance
 ids) and settings. Each member is a real consumer process behind a unit `GROUP@ID` that `systemctl` starts, stops and kills,
 with the settings of `ID.properties` in the reader's folder; `journalctl` shows what it logged. `kubectl` does the same
-with a StatefulSet, whose pods are named GROUP-0, GROUP-1 and so on. Outputs are compared in
+with a StatefulSet, whose pods are named GROUP-0, GROUP-1 and so on. With `framework` the processes are Kafka Streams
+applications or Connect workers (`framework_fleets`). Outputs are compared in
 normal form, in which ids, addresses and times are the same in every run. `KGM_WRITE_DOCS=1` writes what was printed into
 the page instead."""
 
@@ -27,6 +28,7 @@ from kgm.client import connect
 from tests import ROOT
 from tests.cli.fork_kgm import HOST_VARIABLE
 from tests.cli.forked import forked_command
+from tests.docs.framework_fleets import FLEETS, FrameworkFleet
 from tests.kafka.java_tools import java_command
 from tests.kafka.members import JavaMembers, RdMembers, members_of, wait_settled
 from tests.kafka.records import produce
@@ -153,6 +155,15 @@ class Fleet:
     def _write(self, name: str, settings: dict[str, Any]) -> None:
         text = "".join(f"{key}={value}\n" for key, value in settings.items())
         (self.folder / f"{name}.properties").write_text(text)
+
+    def begin(self) -> None:
+        """Start every consumer, and wait until each has its partitions and has committed records of them."""
+        self.write_settings()
+        for name in [*self.spec["members"], *self.spec.get("others", {})]:
+            code, text = self.run(["systemctl", "start", f"x@{name}"])
+            assert code == 0, text
+        wait_settled([self.members[name] for name in self.spec["members"]], self.spec["partitions"], 60)
+        self.produce_records()
 
     def run(self, words: list[str]) -> tuple[int, str]:
         if words[0] == "kubectl":
@@ -296,7 +307,7 @@ HOST = "ops-1"
 
 
 @contextlib.contextmanager
-def commands(fleet: Fleet, folder: Path) -> Iterator[Path]:
+def commands(fleet: Fleet | FrameworkFleet, folder: Path) -> Iterator[Path]:
     """A folder for the reader's PATH: kgm, and commands that talk to the fleet."""
     address = str(folder / "fleet.socket")
     bin_folder = folder / "bin"
@@ -322,7 +333,7 @@ def commands(fleet: Fleet, folder: Path) -> Iterator[Path]:
             thread.join(30)
 
 
-def _serve(listener: socket.socket, fleet: Fleet) -> None:
+def _serve(listener: socket.socket, fleet: Fleet | FrameworkFleet) -> None:
     while True:
         try:
             connection, _ = listener.accept()
@@ -341,15 +352,11 @@ def play(book: Book, bootstrap: str, folder: Path) -> list[str]:
     """Run every step; returns the normalised outputs in order."""
     home = folder / "home"
     home.mkdir()
-    fleet = Fleet(bootstrap, home, book.fleet)
-    fleet.write_settings()
+    kind = book.fleet.get("framework")
+    fleet = Fleet(bootstrap, home, book.fleet) if kind is None else FLEETS[kind](bootstrap, home, book.fleet)
     normalize = Normalizer(bootstrap.split(","), home)
     try:
-        for name in [*book.fleet["members"], *book.fleet.get("others", {})]:
-            code, text = fleet.run(["systemctl", "start", f"x@{name}"])
-            assert code == 0, text
-        wait_settled([fleet.members[name] for name in book.fleet["members"]], book.fleet["partitions"], 60)
-        fleet.produce_records()
+        fleet.begin()
         with commands(fleet, folder) as bin_folder:
             env = {
                 "PATH": f"{bin_folder}:/usr/bin:/bin", "HOME": str(home), "USER": "nadia", "TERM": "dumb", "LC_ALL": "C.UTF-8",

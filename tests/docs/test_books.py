@@ -45,6 +45,19 @@ def comparable(step, text):
     return text
 
 
+def comparable_of_framework(step, text):
+    """Which process has which task, and what moves, differs between runs: the words remain, without what is counted."""
+    text = comparable(step, text)
+    if "simulate-bounce" in step.command:
+        text = text.partition("\nmoves")[0].partition("\ntimeline")[0]
+        text = "\n".join(line for line in text.splitlines() if not line.startswith("note: "))
+    lines = [line for line in text.splitlines() if not line.startswith(("warning: standbys", "warning: nobody else"))]
+    # What there is to see of a thread depends on its tasks.
+    lines = [re.sub(r"^(\S+ +\S+ +(planned|removed)) .*", r"\1", line) for line in lines]
+    words = [[word for word in line.split() if re.fullmatch(r"[A-Za-z:]+", word)] for line in lines]
+    return [[word for word in line if word not in ("files", "tables")] for line in words]
+
+
 @pytest.fixture(scope="module")
 def kafka():
     """A broker with the session timeout that brokers have by default."""
@@ -85,8 +98,9 @@ def test_the_book_shows_what_happens(played, name):
             step.output = output
         book.path.write_text(book.text())
         return
+    same = comparable_of_framework if "framework" in book.fleet else comparable
     for step, output in zip(book.steps, outputs, strict=True):
-        assert comparable(step, output) == comparable(step, step.output), step.command
+        assert same(step, output) == same(step, step.output), step.command
 
 
 def test_books_do_not_share_what_they_play_with():

@@ -1,28 +1,18 @@
 """Real Connect workers on a real broker, seen by kgm as Connect's REST interface says that they are."""
 
-import contextlib
 import json
 import tempfile
 import threading
-import urllib.error
-import urllib.request
 import uuid
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 
-from kgm.client import connect
-from kgm.client.offsets_topic.last_rebalance import with_logged_timeouts
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan
 from tests.cli.runner import kgm
-from tests.frameworks.kafkas_classes import SOURCES
-from tests.kafka.broker import free_ports
-from tests.kafka.jars import classpath
-from tests.kafka.java_tools import compiled, java_command
-from tests.kafka.process import Child
+from tests.frameworks.connect_workers import Workers
 from tests.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes]
@@ -31,89 +21,17 @@ SET_DELAY = {"scheduled.rebalance.max.delay.ms": str(DELAY_MS)}
 CONNECTORS = {"idle-a": 3, "idle-b": 2}
 
 
-class Workers:
-    """Workers of one group in one JVM. ports: of those that run, by name."""
-
-    def __init__(self, bootstrap, folder):
-        self.bootstrap, self.group = bootstrap, f"connect-{uuid.uuid4().hex[:8]}"
-        path = classpath("kafka")
-        path = f"{compiled([SOURCES / 'ConnectWorkers.java'], path)}:{path}"
-        command = java_command("ConnectWorkers", heap_mb=256, class_path=path)
-        self.child = Child(command, log=Path(folder) / "log", pipe_stdout=True)
-        self.all_ports = dict(zip(("w-1", "w-2", "w-3"), free_ports(3), strict=True))
-        self.ports = {}
-
-    def url(self, name):
-        return f"http://127.0.0.1:{self.all_ports[name]}/"
-
-    def name_of(self, member):
-        return next(each for each in self.ports if self.url(each) == member.work.user_endpoint)
-
-    def stop(self, name):
-        del self.ports[name]
-        self.ask({"cmd": "stop", "name": name})
-
-    def start(self, name):
-        self.ports[name] = self.all_ports[name]
-        topics = {f"{kind}.storage.topic": f"{self.group}-{kind}" for kind in ("config", "offset", "status")}
-        copies = {f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")}
-        config = {
-            "bootstrap.servers": self.bootstrap, "group.id": self.group, "listeners": self.url(name).rstrip("/"),
-            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-            "offset.storage.partitions": "1", "status.storage.partitions": "1", "plugin.discovery": "service_load",
-            **SET_DELAY, "heartbeat.interval.ms": "300", **topics, **copies,
-        }  # fmt: skip
-        self.ask({"cmd": "start", "name": name, "config": config})
-
-    def ask(self, command):
-        self.child.stdin.write(json.dumps(command) + "\n")
-        if not self.child.stdout.readline():
-            raise RuntimeError(self.child.log_tail())
-
-    def rest(self, path, config=None):
-        """The answer of one of them; None while it cannot give one."""
-        data = None if config is None else json.dumps(config).encode()
-        request = urllib.request.Request(
-            self.url(min(self.ports)) + path, data=data, method="GET" if data is None else "PUT",
-            headers={"Content-Type": "application/json"},
-        )  # fmt: skip
-        with contextlib.suppress(urllib.error.URLError), urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
-        return None
-
-    def running(self):
-        """(connectors, tasks) by the URL of the worker, as REST says; None unless all run."""
-        found = {self.url(name): ([], []) for name in self.ports}
-        for name, tasks in CONNECTORS.items():
-            status = self.rest(f"connectors/{name}/status")
-            every = [] if status is None else [status["connector"], *status["tasks"]]
-            if len(every) != tasks + 1 or {one["state"] for one in every} != {"RUNNING"}:
-                return None
-            found[f"http://{status['connector']['worker_id']}/"][0].append(name)
-            for task in status["tasks"]:
-                found[f"http://{task['worker_id']}/"][1].append(f"{name}-{task['id']}")
-        return {url: tuple(map(sorted, work)) for url, work in found.items()}
-
-    def snapshot(self):
-        with connect(self.bootstrap) as cluster:
-            return with_logged_timeouts(cluster, cluster.describe_group(self.group))
-
-
 @pytest.fixture(scope="module")
 def workers(kafka):
     with tempfile.TemporaryDirectory(prefix="kgm-connect-") as folder:
-        found = Workers(kafka.bootstrap, folder)
+        found = Workers(kafka.bootstrap, folder, group=f"connect-{uuid.uuid4().hex[:8]}", delay_ms=DELAY_MS)
         try:
             for name in ("w-1", "w-2"):
                 found.start(name)
-            for name, tasks in CONNECTORS.items():
-                config = {"connector.class": "ConnectWorkers$Idle", "tasks.max": str(tasks)}
-                until(lambda name=name, config=config: found.rest(f"connectors/{name}/config", config), name, 60)
+            found.create(CONNECTORS)
             yield found
         finally:
-            found.child.kill()
-            found.child.stdout.close()
+            found.end()
 
 
 def settled(workers):

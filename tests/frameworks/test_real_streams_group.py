@@ -44,3 +44,20 @@ def test_processes_tasks_and_epochs(kafka):
             assert sum(process_id in line for line in table.splitlines()) == 1
         (one,) = json.loads(kgm("describe", group, "-o", "json", "-b", kafka.bootstrap).out)["data"]["groups"]
         assert sorted((m["process_id"], tuple(m["active_tasks"])) for m in one["members"]) == said()
+        gone = {one.member_id for one in snapshot.members if one.work.user_endpoint == "localhost:7002"}
+        apps.close("p-2")
+        until(lambda: len(cluster.describe_group(group).members) == 2, "p-2 does not leave", 60, every_s=0.3)
+
+        def told():
+            answer = json.loads(kgm("history", "rebalances", group, "-o", "json", "-b", kafka.bootstrap).out)
+            return answer["data"]["rebalances"]
+
+        until(lambda: sum(row["moved"] for row in told()[-2:]) == PARTITIONS, lambda: f"{told()}", 60, every_s=0.5)
+        rows = told()
+        assert {row["group_type"] for row in rows} == {"streams"}
+        joined = [who["member_id"] for row in rows if row["cause"] == "join" for who in row["who"]]
+        assert sorted(joined) == sorted(one.member_id for one in snapshot.members)
+        left = [row for row in rows if (row["cause"], row["confidence"]) == ("leave", "likely")]
+        assert sorted(who["member_id"] for row in left for who in row["who"]) == sorted(gone)
+        explained = kgm("history", "explain", group, "-b", kafka.bootstrap)
+        assert (explained.code, all(name in explained.out for name in gone)) == (0, True), explained

@@ -302,8 +302,8 @@ class _BrokerLogs:
 
 
 def _generation(row: RebalanceRow) -> _Generation:
-    consumer = row.group_type == "consumer"
-    return row.group_id, consumer, row.to_generation if consumer else row.from_generation
+    has_epochs = row.group_type != "classic"
+    return row.group_id, has_epochs, row.to_generation if has_epochs else row.from_generation
 
 
 def _explained(row: RebalanceRow, logs: _BrokerLogs) -> RebalanceRow:
@@ -328,7 +328,7 @@ def _when(row: RebalanceRow, reason: BrokerReason, logs: _BrokerLogs) -> tuple[s
 def _meant(row: RebalanceRow, reasons: list[BrokerReason]) -> list[BrokerReason]:
     """Those of the reasons for this group and generation that mean this rebalance: a group that was removed and is
     created again counts from the beginning."""
-    if row.group_type == "consumer" or len(reasons) < 2:
+    if row.group_type != "classic" or len(reasons) < 2:
         return reasons
     names = {each.member_id for each in row.who}
     return [each for each in reasons if each.member in names][:1] or reasons[:1]

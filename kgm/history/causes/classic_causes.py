@@ -50,6 +50,8 @@ HEARTBEAT_MS = 3_000
 _SLACK_MS = 2_000
 #: A record is written a little later than the coordinator began to count a session again.
 _WRITTEN_WITHIN_MS = 500
+#: A member that commits at least so many times a session is missed before its session is over.
+_OFTEN = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +131,8 @@ def _silent(missing: MissingMember, silence: int) -> Departure:
             why = f"{why}; its max.poll.interval.ms is {seconds(most)}, after which it would leave by itself"
             return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
         sure = Confidence.LIKELY if regular or static else Confidence.POSSIBLE
-        if static and 2 * slack > session:
-            # What is late by up to `slack` may as well have been removed before its session was over.
+        if static and cadence is not None and _OFTEN * cadence >= session:
+            # Its last heartbeat is not known well enough: it may have been removed before its session was over.
             why = f"{why}; an admin may have removed it shortly before: the record shows the end of the join phase only"
             sure = Confidence.POSSIBLE
         return missing.departed(Cause.SESSION_EXPIRY, sure, why)

@@ -15,6 +15,7 @@ from kgm.history.causes.verdict import (
     resubscribed_verdict,
     seconds,
     static_departure,
+    topology_verdict,
     weaker,
     who,
 )
@@ -58,6 +59,8 @@ class EpochContext:
     known: bool
     broken: bool
     unseen_left: bool = False
+    #: Of a streams group (KIP-1071): what its members read is their topology.
+    has_topology: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +214,8 @@ def _parts(context: EpochContext) -> list[Verdict]:
         people = (who(each.missing.change, each.cause.value),)
         parts.append(Verdict(each.cause, each.confidence, people, (each.evidence,)))
     if context.resubscribed:
-        parts.append(resubscribed_verdict(context.resubscribed))
+        described = topology_verdict if context.has_topology else resubscribed_verdict
+        parts.append(described(context.resubscribed))
     return parts or [_same_members(context)]
 
 

@@ -58,27 +58,29 @@ class SessionTimeout:
                 return f"the session timeout is about {seconds(self.ms)}, as {self.expiries} expiries in this log show"
 
 
-#: The session timeout of a group's members of the consumer protocol, None if it is not known.
-SessionLookup = Callable[[str], SessionTimeout | None]
+#: The session timeout of a group's members, by its id and its type, one of those whose sessions the broker sets
+#: (`consumer`, `streams`, `share`). None if it is not known.
+SessionLookup = Callable[[str, str], SessionTimeout | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenSessions:
-    """Session timeouts in ms that were given for groups by name, and for all others. A `SessionLookup`."""
+    """Session timeouts in ms that were given for groups by name, and for all other consumer groups. A
+    `SessionLookup`."""
 
     default_ms: int | None = None
     by_group: Mapping[str, int] = field(default_factory=dict)
 
-    def __call__(self, group_id: str) -> SessionTimeout | None:
+    def __call__(self, group_id: str, group_type: str) -> SessionTimeout | None:
         """Of a group."""
-        ms = self.by_group.get(group_id, self.default_ms)
+        ms = self.by_group.get(group_id, self.default_ms if group_type == "consumer" else None)
         return None if ms is None else SessionTimeout.exactly(ms, SessionSource.GIVEN)
 
     def __bool__(self) -> bool:
         return self.default_ms is not None or bool(self.by_group)
 
 
-def no_session(_group_id: str) -> SessionTimeout | None:
+def no_session(_group_id: str, _group_type: str) -> SessionTimeout | None:
     """A `SessionLookup` that knows nothing."""
     return None
 

@@ -39,6 +39,8 @@ class Cause(StrEnum):
     PROBING = "probing"
     #: Connect: the time was over in which what was lost with a worker was held back.
     DELAY = "delay-ended"
+    #: Kafka Streams with `group.protocol=streams`: members have another topology than before.
+    TOPOLOGY = "topology-change"
     PARTITIONS = "partition-change"
     ASSIGNOR = "assignor-change"
     #: Consumer protocol: partitions, racks or ids of subscribed topics changed, it is not known which.
@@ -200,6 +202,12 @@ def resubscribed_verdict(changes: Sequence[MemberChange]) -> Verdict:
     """Members that subscribe to other topics than before."""
     lines = tuple(f"{each.identity} subscribes to other topics" for each in changes[:SHOWN])
     return Verdict(Cause.SUBSCRIPTION, Confidence.CERTAIN, tuple(who(each) for each in changes), lines)
+
+
+def topology_verdict(changes: Sequence[MemberChange]) -> Verdict:
+    """Members of a streams group that have another topology than before."""
+    lines = tuple(f"{each.identity} has another topology" for each in changes[:SHOWN])
+    return Verdict(Cause.TOPOLOGY, Confidence.CERTAIN, tuple(who(each) for each in changes), lines)
 
 
 def weaker(one: Confidence, other: Confidence) -> Confidence:

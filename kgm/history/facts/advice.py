@@ -5,9 +5,11 @@ nearly all restarts seen would have fitted in, with a margin; its price is that 
 later by the same time. Of absences the upper bound is known (`restarts`), so the advice errs on the safe side."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from math import ceil
 
+from kgm.history.causes.session_timeouts import SessionTimeout
 from kgm.history.rows import GroupKey, TimeoutAdviceRow
 
 #: With fewer restarts a p99 says nothing.
@@ -17,6 +19,8 @@ _HEARTBEAT_MS = 3_000
 #: What brokers allow by default: group.min.session.timeout.ms and group.max.session.timeout.ms, and for the consumer
 #: protocol group.consumer.min.session.timeout.ms and group.consumer.max.session.timeout.ms.
 _BOUNDS = {"classic": (6_000, 1_800_000), "consumer": (45_000, 60_000)}
+#: group.consumer.session.timeout.ms by default, from which advice starts where the log does not show another one.
+_DEFAULT_SESSION_MS = 45_000
 #: A change by less than this part is not worth it.
 _WORTH_IT = 0.1
 
@@ -28,6 +32,20 @@ class AdviceVerdict(StrEnum):
     LOWER = "lower"
     KEEP = "keep"
     TOO_FEW = "not enough data"
+
+
+def consumer_timeout_advice(
+    group: GroupKey, timestamp: int, known: SessionTimeout | None, sessions: Sequence[int | None],
+    absences: Sequence[tuple[int, int, int]],
+) -> TimeoutAdviceRow:  # fmt: skip
+    """Of a group of the consumer protocol, whose session timeout is the broker's. known: None if it is not known.
+    sessions: of its members, as far as they are known."""
+    default_ms = _DEFAULT_SESSION_MS if known is None else known.ms
+    session_ms = max((ms or default_ms for ms in sessions), default=default_ms)
+    row = timeout_advice(group, timestamp, session_ms, absences)
+    if known is not None or row.advised_ms is None:
+        return row
+    return replace(row, advice=f"{row.advice}; the session timeout is not known: Kafka's default is assumed")
 
 
 def timeout_advice(

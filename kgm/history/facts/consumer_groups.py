@@ -29,7 +29,8 @@ from kgm.history.causes.verdict import (
     Verdict,
     who,
 )
-from kgm.history.facts.advice import timeout_advice
+from kgm.history.decode.framework_records import STREAMS
+from kgm.history.facts.advice import consumer_timeout_advice
 from kgm.history.facts.changes import change_row
 from kgm.history.facts.commit_windows import CommitWindow
 from kgm.history.facts.consumer_assignments import ConsumerAssignments
@@ -48,11 +49,20 @@ from kgm.history.facts.restarts import Absence, Restarts, Return
 from kgm.history.facts.tenures import Tenures
 from kgm.history.reconstruct.classic_snapshots import ChangeKind, MemberChange, SnapshotMember
 from kgm.history.row_tables import RowCollector
-from kgm.history.rows import EventRow, GroupKey, GroupRecord, RebalanceRow, TenureRow, Who
+from kgm.history.rows import (
+    EventRow,
+    GroupEpochRow,
+    GroupKey,
+    GroupRecord,
+    MemberStateRow,
+    RebalanceRow,
+    TenureRow,
+    Who,
+)
 from kgm.protocol.struct import Message
 from kgm.records.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
 from kgm.records.messages.consumer_group_current_member_assignment_value import (
-    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupCurrentMemberAssignmentValue as CurrentValue,
 )
 from kgm.records.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
 from kgm.records.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
@@ -60,7 +70,9 @@ from kgm.records.messages.consumer_group_metadata_key import ConsumerGroupMetada
 from kgm.records.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
 from kgm.records.messages.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
 from kgm.records.messages.consumer_group_target_assignment_member_key import ConsumerGroupTargetAssignmentMemberKey
-from kgm.records.messages.consumer_group_target_assignment_member_value import ConsumerGroupTargetAssignmentMemberValue
+from kgm.records.messages.consumer_group_target_assignment_member_value import (
+    ConsumerGroupTargetAssignmentMemberValue as TargetValue,
+)
 from kgm.records.messages.consumer_group_target_assignment_metadata_value import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
@@ -68,28 +80,25 @@ from kgm.records.messages.group_metadata_value import MemberMetadata
 from kgm.records.record_types import RecordType
 
 CONSUMER = "consumer"
-#: group.consumer.session.timeout.ms by default, from which advice starts where the log does not show another one.
-_DEFAULT_SESSION_MS = 45_000
 #: In the place of a session timeout that is not known.
 _UNKNOWN_MS = -1
 #: The types of the records that say something of a group.
-RECORD_TYPES = (
-    RecordType.CONSUMER_GROUP_METADATA, RecordType.CONSUMER_GROUP_PARTITION_METADATA,
-    RecordType.CONSUMER_GROUP_MEMBER_METADATA, RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
-    RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
-    RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION,
-)  # fmt: skip
+RECORD_TYPES = tuple(kind for kind in RecordType if kind.name.startswith("CONSUMER_GROUP_"))
 
 
 class ConsumerGroupFacts:
-    """A group on its way through its records."""
+    """A group on its way through its records. group_type: `streams` or `share` for one whose records read alike."""
 
     def __init__(
         self, rows: RowCollector, partition: int, group_id: str, names: TopicNames, restarts: Restarts,
-        state: ConsumerGroupState, *, session_of_group: SessionLookup = no_session,
+        state: ConsumerGroupState, *, session_of_group: SessionLookup = no_session, group_type: str = CONSUMER,
     ) -> None:  # fmt: skip
-        self.rows, self.restarts, self._session_of_group = rows, restarts, session_of_group
-        self.group = GroupKey(partition=partition, group_id=group_id, group_type=CONSUMER)
+        self.is_consumer = group_type == CONSUMER
+        # What has these rows is taken for a group that can be simulated.
+        rows = rows if self.is_consumer else rows.without(GroupEpochRow, MemberStateRow)
+        self.rows, self.restarts = rows, restarts
+        self._session_of_group = session_of_group
+        self.group = GroupKey(partition=partition, group_id=group_id, group_type=group_type)
         self._state = state
         self.tenures = Tenures(rows, state.tenures)
         self.days = DailyTotals(rows, self.group, state.days)
@@ -133,16 +142,10 @@ class ConsumerGroupFacts:
                 self._member(record, member_id, metadata)
             case _, ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch):
                 self.assignments.planned(record, epoch)
-            case (
-                ConsumerGroupTargetAssignmentMemberKey(member_id=member_id),
-                ConsumerGroupTargetAssignmentMemberValue() | None as target,
-            ):
-                self.assignments.target(member_id, target)
-            case (
-                ConsumerGroupCurrentMemberAssignmentKey(member_id=member_id),
-                ConsumerGroupCurrentMemberAssignmentValue() | None as current,
-            ):
-                self._current(record, member_id, current)
+            case ConsumerGroupTargetAssignmentMemberKey(member_id=name), (TargetValue() | None) as target:
+                self.assignments.target(name, target)
+            case ConsumerGroupCurrentMemberAssignmentKey(member_id=name), (CurrentValue() | None) as current:
+                self._current(record, name, current)
             case ConsumerGroupRegularExpressionKey(), _:
                 pending.regex = True
             case _:
@@ -153,17 +156,10 @@ class ConsumerGroupFacts:
         self.days.finish()
         self.tenures.finish()
         self.assignments.ownership.finish()
-        known = self._group_session()
-        default_ms = _DEFAULT_SESSION_MS if known is None else known.ms
-        session_ms = max(
-            (row.session_timeout_ms or default_ms for row in self.tenures.open.values()), default=default_ms
-        )
-        absences = self.restarts.state.absences
-        row = timeout_advice(self.group, self._state.group.heard_at, session_ms, absences)
-        if known is None and row.advised_ms is not None:
-            assumed = "the session timeout is not known: Kafka's default is assumed"
-            row = replace(row, advice=f"{row.advice}; {assumed}")
-        self.rows.put(row)
+        if self.is_consumer:
+            sessions = [row.session_timeout_ms for row in self.tenures.open.values()]
+            absences, at = self.restarts.state.absences, self._state.group.heard_at
+            self.rows.put(consumer_timeout_advice(self.group, at, self._group_session(), sessions, absences))
 
     # --- members
 
@@ -215,7 +211,8 @@ class ConsumerGroupFacts:
     def _left(self) -> None:
         """No other member took over the instance ids of those that are leaving."""
         pending = self._state.pending
-        if len(pending.leaving) > 1:
+        # An admin's LeaveGroup, which groups of other types do not take.
+        if len(pending.leaving) > 1 and self.is_consumer:
             pending.leaving = [replace(each, together=True) for each in pending.leaving]
         for gone in pending.leaving:
             record, member = gone.record, gone.member
@@ -275,9 +272,7 @@ class ConsumerGroupFacts:
         )
         self.days.add_absorbed(record.timestamp, 1)
 
-    def _current(
-        self, record: GroupRecord, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
-    ) -> None:
+    def _current(self, record: GroupRecord, member_id: str, value: CurrentValue | None) -> None:
         state, member = self.assignments.current(record, member_id, value), self._state.members.get(member_id)
         if member is None or state is LoggedMemberState.GONE:
             return
@@ -320,7 +315,7 @@ class ConsumerGroupFacts:
 
     def _group_session(self) -> SessionTimeout | None:
         """Of members that use the consumer protocol."""
-        return self._session_of_group(self.group.group_id) or self._state.sessions.session()
+        return self._session_of_group(self.group.group_id, self.group.group_type) or self._state.sessions.session()
 
     def _put_change(
         self, record: GroupRecord, change: MemberChange, new: LoggedMember | None, old: LoggedMember | None,
@@ -394,6 +389,7 @@ class ConsumerGroupFacts:
                 hashes=hashes, regex=pending.regex, assignor=pending.assignor, empty=not self._state.members,
                 known=self._state.group.whole, broken=pending.broken,
                 unseen_left=pending.unseen_left_at == record.timestamp,
+                has_topology=self.group.group_type == STREAMS,
             )
         )  # fmt: skip
         row = self._rebalance_row(record, verdict, old, joined=len(joined), left=len(left))

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 #: Between two reads of `follow`.
 POLL_S: Final = 0.5
-_GROUP_SESSION: Final = "consumer.session.timeout.ms"
-_BROKER_SESSION: Final = "group.consumer.session.timeout.ms"
+#: By the group's type: of the group, and of the broker with `group.` before it.
+_SESSION: Final = {kind: f"{kind}.session.timeout.ms" for kind in ("consumer", "streams", "share")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,17 +112,18 @@ class LiveHistory:
             )
         self._tables.add((part.partition, part.first_offset, part.data) for part in parts)
 
-    def _session_of_group(self, group_id: str) -> SessionTimeout | None:
-        """The session timeout of members of the consumer protocol: what was given, else that of the group, else that of
-        the brokers; None where that cannot be read. Each group is asked for once."""
-        given = self._request.sessions(group_id)
+    def _session_of_group(self, group_id: str, group_type: str) -> SessionTimeout | None:
+        """The session timeout of members whose sessions the broker sets: what was given, else that of the group, else
+        that of the brokers; None where that cannot be read. Each group is asked for once."""
+        given = self._request.sessions(group_id, group_type)
         if given is not None:
             return given
         if group_id not in self._asked_ms:
-            settings = self._cluster.group_settings(group_id, [_GROUP_SESSION])
-            if _GROUP_SESSION not in settings and group_id not in self._cluster.unread_group_settings:
-                settings = self._cluster.broker_settings(group_id, [_BROKER_SESSION])
-            value = settings.get(_GROUP_SESSION) or settings.get(_BROKER_SESSION) or ""
+            of_group, of_broker = _SESSION[group_type], f"group.{_SESSION[group_type]}"
+            settings = self._cluster.group_settings(group_id, [of_group])
+            if of_group not in settings and group_id not in self._cluster.unread_group_settings:
+                settings = self._cluster.broker_settings(group_id, [of_broker])
+            value = settings.get(of_group) or settings.get(of_broker) or ""
             self._asked_ms[group_id] = int(value) if value.isascii() and value.isdigit() else None
         ms = self._asked_ms[group_id]
         return None if ms is None else SessionTimeout.exactly(ms, SessionSource.BROKER)

@@ -13,7 +13,7 @@ from kgm.history.causes.session_timeouts import SessionLookup
 from kgm.history.places.remote_path import Place, place
 from kgm.history.rows import AnyRow, RebalanceRow
 from kgm.model.distribution import install_command
-from kgm.model.errors import MissingFileError, NotFoundError, UsageError
+from kgm.model.errors import NotFoundError, UsageError
 from kgm.operations.history.broker_logs import broker_reasons
 from kgm.operations.history.own_removals import audited, own_removals
 from kgm.pipeline.options import SourceKind
@@ -116,28 +116,10 @@ class History:
         from kgm.history.store.tables import has_group
 
         if not has_group(self.tables, group_id):
-            if self.source.kind is not SourceKind.KAFKA:
-                self._refuse_foreign(group_id)
             raise NotFoundError(
                 f"group {group_id} is not in the history",
                 facts=(f"searched: {self.source.option}",),
                 hint=f"list its groups: kgm history rebalances {self.source.option} -o name",
-                group_id=group_id,
-            )
-
-    def _refuse_foreign(self, group_id: str) -> None:
-        """Raises NotFoundError for a group whose records are there, and of a type that has no rebalances here."""
-        from kgm.history.in_process import foreign_type_of
-
-        try:
-            foreign = foreign_type_of(*self.source.raw, group_id)
-        except MissingFileError:  # a store whose raw records were taken away
-            return
-        if foreign is not None:
-            raise NotFoundError(
-                f"group {group_id} is a {foreign} group: the history has its records, and kgm does not interpret them",
-                facts=("rebalances, owners and causes are told of classic and of consumer groups",),
-                hint=f"its records as they are: kgm history decode {self.source.option}",
                 group_id=group_id,
             )
 

@@ -109,7 +109,7 @@ def test_a_store_that_lacks_partitions_is_read_all_over(tmp_path):
     table = rows((other, 1, 1, "group-7"))
     tables = {"gold_rebalance": table} | {
         name: schema.TABLES[name].empty_table()
-        for name in ("silver_snapshot", "silver_group_epoch", "silver_member_state", "silver_commit")
+        for name in ("silver_snapshot", "silver_group_epoch", "silver_member_state", "silver_seat", "silver_commit")
     }
     built = BuiltStore(write_store(tmp_path / "store", tables, partitions=range(3)))
     assert len(built.rows(RebalanceRow, RowFilter(group_ids=("group-7",)))) == 1

@@ -87,7 +87,7 @@ def copied(kafka, folder):
     raw = raw_table(folders(folder), Reading())
     session_ms = int(DEFAULTS["group.consumer.session.timeout.ms"])
 
-    def asked(_group_id):
+    def asked(_group_id, _group_type):
         return SessionTimeout.exactly(session_ms, SessionSource.BROKER)
 
     tables = TablesInMemory(tables=derive(raw, session_of_group=asked).tables)

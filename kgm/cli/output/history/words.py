@@ -70,8 +70,11 @@ def between_text(least: int | None, most: int | None) -> str | None:
 
 
 def stopped_text(row: RebalanceRow) -> str | None:
-    """For how long the members were stopped; of a consumer group the exact sum over partitions."""
-    if row.group_type == "consumer":
+    """For how long the members were stopped; of a group with epochs the exact sum over partitions, or tasks. Of a share
+    group it is not known."""
+    if row.group_type == "share":
+        return None
+    if row.group_type != "classic":
         return None if row.unowned_ms is None else f"{show_duration(row.unowned_ms)} in total"
     return between_text(row.stopped_min_ms, row.stopped_max_ms)
 

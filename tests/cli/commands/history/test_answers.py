@@ -186,10 +186,10 @@ def test_a_brokers_log_turns_inference_into_fact(answer, asked, tmp_path):
     log = tmp_path / "server.log"
     log.write_text("Java stack traces and other lines\n" + SERVER_LOG)
     before = answer("explain", "billing", "--generation", "4")["rebalance"]
-    assert (before["cause"], before["confidence"], before["source"]) == ("session-expiry", "likely", "log")
+    assert (before["cause"], before["confidence"], before["source"]) == ("session-expiry", "possible", "log")
     after = answer("explain", "billing", "--generation", "4", "--broker-log", str(log))["rebalance"]
     assert (after["cause"], after["confidence"], after["source"]) == ("session-expiry", "certain", "broker log")
-    assert after["inferred"] == {"cause": "session-expiry", "confidence": "likely"}
+    assert after["inferred"] == {"cause": "session-expiry", "confidence": "possible"}
     assert "heartbeat expiration" in after["reason"]
     with gzip.open(tmp_path / "server.log.1.gz", "wt") as packed:
         packed.write(SERVER_LOG)
