@@ -18,7 +18,7 @@ from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import ConditionNotMet, UsageError
 
 if TYPE_CHECKING:
-    from kgm.operations.removal.audit_log import AuditedRemoval, AuditLogContents
+    from kgm.operations.audit.audit_log import AuditedRemoval, AuditLogContents
 
 SCHEMA = "kgm.audit/v1"
 _BREAKS_SHOWN = 5
@@ -50,7 +50,7 @@ def audit(
     before the outcome was known; `kgm describe` shows the group as it is now. If records of the log were removed or
     changed, the exit code is 8."""
     from kgm.cli.output.failures import print_error, print_warning
-    from kgm.operations.removal.audit_log import AuditLog, default_path
+    from kgm.operations.audit.audit_log import AuditLog, default_path
 
     start = None if since is None else parse_since(since, time.time())
     log = AuditLog(default_path(os.environ))
@@ -152,7 +152,7 @@ def parse_since(text: str, now: float) -> str:
     """The time in the log's own form, which sorts. now: seconds since the epoch. Raises UsageError.
 
     A time without a zone is this machine's."""
-    from kgm.operations.removal.audit_log import timestamp
+    from kgm.operations.audit.audit_log import timestamp
     from kgm.text.durations import parse_duration
 
     days = re.fullmatch(r"\s*(\d{1,5})d\s*", text)

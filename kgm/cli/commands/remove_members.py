@@ -26,7 +26,7 @@ from kgm.text.wording import group_command, many
 if TYPE_CHECKING:
     from kgm.client import AdminClient
     from kgm.model.assignment import Move
-    from kgm.operations.removal.audit_log import AuditTrail
+    from kgm.operations.audit.audit_log import AuditTrail
     from kgm.operations.removal.outcome import MemberResult
     from kgm.operations.removal.removal import PreparedRemoval, RemovalReport
     from kgm.operations.removal.request import RemovalRequest
@@ -153,8 +153,8 @@ class _Run:
 
     def _run(self) -> NoReturn:
         from kgm.cli.output.progress import progress
+        from kgm.operations.change.result import exit_code
         from kgm.operations.removal import removal
-        from kgm.operations.removal.outcome import exit_code
 
         prepared = removal.prepare(self._cluster, self._request, phase=lambda text: progress(self._options, text))
         for text in prepared.warnings:
@@ -186,7 +186,7 @@ class _Run:
 
     def _audit_trail(self) -> AuditTrail:
         """The audit log; on a read-only file system, lines on stderr. Raises RefusedError."""
-        from kgm.operations.removal.audit_log import AuditLines, AuditLog, ReadOnlyLogError, default_path
+        from kgm.operations.audit.audit_log import AuditLines, AuditLog, ReadOnlyLogError, default_path
 
         log = AuditLog(default_path(os.environ))
         try:
@@ -203,16 +203,16 @@ class _Run:
     def _execute(self, prepared: PreparedRemoval, audit: AuditTrail | None) -> RemovalReport:
         """Raises KgmError: nothing was changed, or, if it is a PartialError, that is not known."""
         from kgm.cli.output.progress import progress
+        from kgm.operations.change.operator import current_operator
         from kgm.operations.removal import removal
-        from kgm.operations.removal.operator import current_operator
-        from kgm.operations.removal.verification.second_look import StaleVerdictError
+        from kgm.operations.removal.verification.second_look import StaleLivenessError
 
         try:
             report = removal.execute(
                 self._cluster, prepared, operator=current_operator(), audit=audit,
                 phase=lambda text: progress(self._options, text),
             )  # fmt: skip
-        except StaleVerdictError as error:
+        except StaleLivenessError as error:
             self._refuse(prepared.with_verdicts(error.report, error), error)
         except KgmError:
             raise
