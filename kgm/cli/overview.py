@@ -38,6 +38,11 @@ SECTIONS = {
             "remove_members",
             "Remove members from a group in one LeaveGroup request.",
         ),
+        "delete-groups": (
+            "delete_groups",
+            "delete_groups",
+            "Delete groups that are empty and idle, or offsets that no member needs.",
+        ),
     },
     "Explain": {
         "history": (

@@ -18,14 +18,14 @@ from kgm.operations.change.result import Result
 class ChangeRecord:
     """The record of one run. Without a log (`--no-audit`) nothing is written.
 
-    action: what was done, as `kgm audit` names it. rows: what is changed, the ids of each and why it may be. where:
-    the groups, in words."""
+    action: what was done, as `kgm audit` names it. rows: what is changed, the ids of each and why it may be. nothing:
+    what was not done if the intent cannot be written, a clause."""
 
     def __init__(
-        self, log: AuditTrail | None, operator: HumanOperator, cluster: AdminClient, *, action: str, where: str,
+        self, log: AuditTrail | None, operator: HumanOperator, cluster: AdminClient, *, action: str, nothing: str,
         reason: str, rows: Sequence[Mapping[str, Any]],
     ) -> None:  # fmt: skip
-        self._log, self._where, self._rows = log, where, rows
+        self._log, self._nothing, self._rows = log, nothing, rows
         self._run = os.urandom(8).hex()
         self._common = {
             "action": action, "operator": operator.name, "uid": operator.uid, "host": operator.host, "pid": os.getpid(),
@@ -41,7 +41,7 @@ class ChangeRecord:
         try:
             self._log.append(intents(self._run, self._rows, self._common))
         except KgmError as error:
-            error.message += f": nothing was removed from {self._where}"
+            error.message += f": {self._nothing}"
             error.group_id = self._rows[0].get("group_id")
             raise
 

@@ -47,9 +47,8 @@ class ChangeSender(ABC, Generic[T]):
     others were answered with an error for the whole request. last_error: why the last attempt failed; refusal: the last
     error that a whole request was answered with."""
 
-    #: The name of the request, and the right on the group that it takes.
+    #: The name of the request.
     api: ClassVar[str]
-    operation: ClassVar[str]
 
     def __init__(
         self, cluster: AdminClient, group_id: str, *, sleep: Callable[[float], None] | None = None,
@@ -73,6 +72,10 @@ class ChangeSender(ABC, Generic[T]):
     @abstractmethod
     def _failure(self) -> str:
         """What failed if the broker refuses the request."""
+
+    @abstractmethod
+    def _right(self, code: int) -> str:
+        """The right that is missing where the broker answers this error: an operation."""
 
     def _batches(self, targets: Sequence[T], _deadline: Deadline) -> list[list[T]]:
         """The targets of each request. Raises KgmError."""
@@ -155,7 +158,7 @@ class ChangeSender(ABC, Generic[T]):
         code = answer.error_code
         if code:
             error = from_code(
-                code, self._failure, broker=answer.broker, api=self.api, operation=self.operation,
+                code, self._failure, broker=answer.broker, api=self.api, operation=self._right(code),
                 group_id=self._group_id,
             )  # fmt: skip
             self.refusal = error

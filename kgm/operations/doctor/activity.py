@@ -10,7 +10,7 @@ from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
 from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.groups.rebalance_wait import behind, rebalance_wait
-from kgm.text.durations import show_duration
+from kgm.text.durations import show_age, show_duration
 from kgm.text.wording import lost_text, many, past_end_text, some
 
 _IN_TRANSITION: Final = REBALANCING | {"Assigning", "Reconciling"}
@@ -90,7 +90,7 @@ def left_behind(facts: GroupFacts) -> Iterator[Finding]:
     lagging = [row for row in group.offsets if row.lag]
     last = facts.recorded[-1] if facts.recorded else None
     since_ms = last.at_ms if last is not None and not last.group.members else None
-    since = () if since_ms is None else (f"empty for {_long(facts.now_ms - since_ms)}",)
+    since = () if since_ms is None else (f"empty for {show_age(facts.now_ms - since_ms)}",)
     if lagging:
         pairs = [(row.topic, row.partition) for row in lagging]
         yield facts.finding(
@@ -102,7 +102,7 @@ def left_behind(facts: GroupFacts) -> Iterator[Finding]:
         return
     left_ms = since_ms + facts.retention_ms - facts.now_ms
     if left_ms < max(_DAY_MS, facts.retention_ms * _SOON):
-        when = f"in {_long(left_ms)}" if left_ms > 0 else "at any moment"
+        when = f"in {show_age(left_ms)}" if left_ms > 0 else "at any moment"
         yield facts.finding(
             "offsets-expire-soon", Severity.ERROR if left_ms < _DAY_MS else Severity.WARNING,
             f"the committed offsets expire {when}; consumers that join after that start where auto.offset.reset says",
@@ -201,15 +201,6 @@ def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
             f"no offset is committed for {many(len(pairs), 'partition')} with records: the lag there is unknown",
             f"in {grouped(pairs)}", about=partition_names(pairs), run=("describe", "--offsets"),
         )  # fmt: skip
-
-
-def _long(span_ms: int) -> str:
-    """`3 days`, `5 hours`, `20m`."""
-    if span_ms >= 2 * _DAY_MS:
-        return f"{span_ms // _DAY_MS} days"
-    if span_ms >= _DAY_MS // 12:
-        return f"{span_ms // 3_600_000} hours"
-    return show_duration(max(span_ms, 0) // 1000 * 1000)
 
 
 CHECKS: Final = (odd_state, left_behind, full_group, growing_lag, stalled_owners, odd_offsets)

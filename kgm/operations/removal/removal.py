@@ -22,7 +22,8 @@ from kgm.operations.audit.audit_log import REMOVAL, AuditTrail
 from kgm.operations.change.carrying_out import carried_out
 from kgm.operations.change.operator import HumanOperator, signed
 from kgm.operations.change.record import ChangeRecord
-from kgm.operations.change.result import Result, exit_code, has_changed
+from kgm.operations.change.report import ChangeReport
+from kgm.operations.change.result import Result, exit_code
 from kgm.operations.removal import consequences, guard
 from kgm.operations.removal.guard import GuardReport, GuardWatch
 from kgm.operations.removal.liveness import Liveness, LivenessVerdict
@@ -99,23 +100,10 @@ class PreparedRemoval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemovalReport:
-    """The result of a removal.
-
-    results: one for each id, in the order of the request. error: one for the run, None if all succeeded. exit_code:
-    what the command exits with. has_changed: whether the group was changed, or may have been. interrupted: by Ctrl-C
-    after a request was sent."""
+class RemovalReport(ChangeReport[MemberResult]):
+    """The result of a removal: one for each id."""
 
     prepared: PreparedRemoval
-    results: tuple[MemberResult, ...]
-    exit_code: int
-    error: KgmError | None = None
-    warnings: tuple[str, ...] = ()
-    interrupted: bool = False
-
-    @property
-    def has_changed(self) -> bool:
-        return has_changed(self.results)
 
 
 def _no_phase(_text: str) -> AbstractContextManager[object]:
@@ -243,7 +231,7 @@ def execute(
         return _report(prepared, prepared.results, ())
     reason = signed(prepared.request.reason, operator)
     record = ChangeRecord(
-        audit, operator, cluster, action=REMOVAL, where=f"group {group_id!r}", reason=reason,
+        audit, operator, cluster, action=REMOVAL, nothing=f"nothing was removed from group {group_id!r}", reason=reason,
         rows=[_recorded(one, prepared) for one in prepared.plan.members],
     )  # fmt: skip
     run = _Execution(cluster, prepared, record, reason, phase, sleep, clock)

@@ -24,7 +24,6 @@ class LeaveGroupSender(ChangeSender[Target]):
     """The requests of one removal. evict: the first one names members by their instance ids alone."""
 
     api = "LeaveGroup"
-    operation = "READ"
 
     def __init__(
         self, cluster: AdminClient, group_id: str, *, reason: str, evict: bool,
@@ -36,6 +35,9 @@ class LeaveGroupSender(ChangeSender[Target]):
     @property
     def _failure(self) -> str:
         return f"members of group {self._group_id!r} cannot be removed"
+
+    def _right(self, _code: int) -> str:
+        return "READ"
 
     def _batches(self, targets: Sequence[Target], deadline: Deadline) -> list[list[Target]]:
         is_batch = self._cluster.version_of(ApiKey.LEAVE_GROUP, self._group_id, deadline) >= BATCH_VERSION

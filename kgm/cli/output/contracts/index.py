@@ -8,6 +8,7 @@ from kgm.cli.output.contracts import (
     assign,
     audit,
     config,
+    delete_groups,
     demo,
     describe,
     diff,
@@ -25,8 +26,8 @@ from kgm.cli.output.contracts.planning import drain, plan, rollout, scale_in
 FORMS: Final[dict[str, dict[str, Any]]] = {
     name: form
     for module in (
-        list, describe, remove_members, simulate_bounce, drain, plan, rollout, scale_in, watch, wait, doctor, diff,
-        export, audit, assign, config, demo, version,
+        list, describe, remove_members, delete_groups, simulate_bounce, drain, plan, rollout, scale_in, watch, wait,
+        doctor, diff, export, audit, assign, config, demo, version,
     )
     for name, form in module.FORMS.items()
 }  # fmt: skip
