@@ -91,7 +91,7 @@ def delete_groups(
         idle_ms=parse_duration(idle_for, "--idle-for"),
         assume_idle=assume_idle,
         ignore_missing=ignore_missing,
-        window_ms=0 if guard_window is None else parse_duration(guard_window, "--guard-window"),
+        window_ms=None if guard_window is None else parse_duration(guard_window, "--guard-window"),
         reason=DEFAULT_REASON if reason is None else reason,
     )
     refuse_without_terminal(_NOTHING, dry_run=dry_run, yes=yes, group_id=None)

@@ -131,7 +131,7 @@ def prepare(
             cluster.renew()
             watch.read()
     with phase("looking for commits"):
-        watch_for(cluster, [*watches.values()], request.window_ms, clock=clock)
+        watch_for(cluster, [*watches.values()], request.window_ms or 0, clock=clock)
     cluster.renew()
     prepared = PreparedDeletion(
         request=request, targets=tuple(targets), errors=tuple(errors), watches=watches,
@@ -377,7 +377,8 @@ class _Deletion:
         """A consumer that is not a member makes the group again with its next commit. What the coordinator's log says
         is known; wait for those that the operator answers for."""
         assumed = {one.target for one in results if one.idleness.verdict is IdleVerdict.UNKNOWN}
-        end_s = self._now_s() + _RETURN_MS / 1000
+        window_ms = self._prepared.request.window_ms
+        end_s = self._now_s() + (_RETURN_MS if window_ms is None else min(_RETURN_MS, window_ms)) / 1000
         with self._phase("waiting for commits"):
             while (
                 not self._interrupted

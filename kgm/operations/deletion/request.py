@@ -17,7 +17,8 @@ class DeletionRequest:
 
     pattern: a glob over group ids. topics: delete only the offsets of these; is_stale: only those of topics to which no
     member subscribes. idle_ms: how long ago the last commit must be. assume_idle: the operator vouches for groups of
-    which that is not known. window_ms: how long to look for commits where the log of a group cannot be read.
+    which that is not known. window_ms: how long to look for commits where the log of a group does not
+    tell, and at most for those that come after a deletion that was only assumed to be right; None for the defaults.
 
     Raises UsageError when nothing is named: an empty list never means all groups."""
 
@@ -28,7 +29,7 @@ class DeletionRequest:
     idle_ms: int = IDLE_MS
     assume_idle: bool = False
     ignore_missing: bool = False
-    window_ms: int = 0
+    window_ms: int | None = None
     reason: str = DEFAULT_REASON
 
     def __post_init__(self) -> None:

@@ -26,16 +26,12 @@ from kgm.protocol.messages.create_topics_request import CreatableTopic, CreateTo
 from kgm.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 from kgm.protocol.messages.fetch_response import FetchResponse
 from kgm.protocol.messages.metadata_response import MetadataResponse
-from kgm.protocol.messages.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from kgm.protocol.messages.offset_delete_response import (
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from tests.client.joiners import commit_without_member
 from tests.operations.removal.in_process import TOPIC, ClassicMember, World, form_classic
 
 ALICE = HumanOperator(name="alice", uid=1000, host="ops-1")
@@ -51,12 +47,7 @@ class Deleting:
 
     def commit(self, group: str, offset: int = 1, partition: int = 0, topic: str = TOPIC) -> None:
         """Commit as a consumer that is no member of the group."""
-        row = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
-        request = OffsetCommitRequest(
-            group_id=group, generation_id_or_member_epoch=-1, member_id="",
-            topics=[OffsetCommitRequestTopic(name=topic, partitions=[row])],
-        )  # fmt: skip
-        answer = self.world.cluster.request(request, version=9)
+        answer = self.world.cluster.request(commit_without_member(group, topic, partition, offset), version=9)
         assert answer.topics[0].partitions[0].error_code == 0
 
     def wait(self, hours: float) -> None:
