@@ -41,8 +41,8 @@ def delete_groups(
     ] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="TOPIC[,TOPIC...]",
-                     help="Delete only the committed offsets of these topics; the groups stay. Repeatable."),
+        typer.Option("--topic", metavar="TOPIC",
+                     help="Delete only the committed offsets of this topic; the groups stay. Repeatable, or a,b."),
     ] = None,
     stale_topics: Annotated[
         bool, typer.Option("--stale-topics", help="Only the offsets of topics that no member subscribes to.")

@@ -7,7 +7,8 @@ from typing import Final
 
 from kgm.model.changes import REBALANCING
 from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
-from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names
+from kgm.operations.deletion.idleness import IdleVerdict
+from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names, reset_line
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.groups.rebalance_wait import behind, rebalance_wait
 from kgm.text.durations import show_age, show_duration
@@ -83,7 +84,7 @@ def growing_lag(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def left_behind(facts: GroupFacts) -> Iterator[Finding]:
-    """An empty group with lag, and one whose offsets will expire."""
+    """An empty group with lag, one that nothing uses, and one whose offsets will expire."""
     group = facts.group
     if group.state != "Empty" or group.members:
         return
@@ -97,6 +98,12 @@ def left_behind(facts: GroupFacts) -> Iterator[Finding]:
             "empty-with-lag", Severity.WARNING,
             f"the group is empty, with lag {sum(row.lag or 0 for row in lagging)}",
             f"lag in {grouped(pairs)}", *since, about=partition_names(pairs), run=("describe", "--offsets"),
+        )  # fmt: skip
+    idle = facts.idleness
+    if idle is not None and idle.verdict is IdleVerdict.IDLE:
+        yield facts.finding(
+            "idle-group", Severity.INFO, "nothing uses the group: it has no members and no recent commits",
+            *idle.evidence, run=("delete-groups", "--dry-run"),
         )  # fmt: skip
     if since_ms is None or facts.retention_ms is None or not group.offsets:
         return
@@ -167,12 +174,14 @@ def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
     if beyond:
         yield facts.finding(
             "committed-beyond-end", Severity.ERROR, past_end_text(group.past_end),
-            f"in {grouped(beyond)}", about=partition_names(beyond), run=("describe", "--offsets"),
+            f"in {grouped(beyond)}", *reset_line(group, beyond, "--to-latest"), about=partition_names(beyond),
+            run=("describe", "--offsets"),
         )  # fmt: skip
     if group.lost:
         yield facts.finding(
             "records-lost", Severity.ERROR, lost_text(group.lost),
             "retention has deleted them: consumers continue where auto.offset.reset says",
+            *reset_line(group, [*group.lost], "--to-earliest"),
             about=partition_names([*group.lost]), run=("describe", "--offsets"),
         )  # fmt: skip
     deleted = group.deleted_topics
@@ -191,7 +200,7 @@ def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
         yield facts.finding(
             "offsets-of-other-topics", Severity.INFO,
             "there are committed offsets for topics that no member subscribes to; they will expire",
-            f"topics: {', '.join(unused[:5])}", about=unused, run=("describe", "--offsets"),
+            f"topics: {', '.join(unused[:5])}", about=unused, run=("delete-groups", "--stale-topics", "--dry-run"),
         )  # fmt: skip
     uncommitted = [row for row in group.offsets if row.member_id is not None and row.end and row.committed is None]
     if uncommitted:

@@ -20,7 +20,7 @@ from kgm.server import serve_in_thread
 from tests.cli.runner import kgm
 from tests.waiting import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.shows("delete-groups"), pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 @pytest.fixture(params=["Kafka 4.3", "embedded"])
