@@ -187,10 +187,9 @@ def _refusal(prepared: PreparedDeletion) -> RefusedError | None:
     refused = [one for one in prepared.results if one.result is Result.REFUSED]
     if not refused:
         return None
-    what = "offsets" if prepared.request.is_of_offsets else "groups"
     which = repr(refused[0].target.id) if len(refused) == 1 else f"{len(refused)} of {len(prepared.targets)}"
     return RefusedError(
-        f"no {what} were deleted: {which} may not be", facts=[f"{one.target.id}: {one.note}" for one in refused],
+        f"nothing was deleted: {which} may not be deleted", facts=[f"{one.target.id}: {one.note}" for one in refused],
         group_id=refused[0].target.group_id,
     )  # fmt: skip
 
