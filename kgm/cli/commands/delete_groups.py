@@ -184,9 +184,9 @@ class _Run(ChangeRun["PreparedDeletion", "DeletionResult"]):
         return lines
 
     def _report(self, prepared: PreparedDeletion, results: Sequence[DeletionResult], warnings: Sequence[str]) -> Report:
-        from kgm.cli.output.contracts.delete_groups import result_json
+        from kgm.cli.output.contracts.changes import deletion_json
 
-        rows = [result_json(one) for one in results]
+        rows = [deletion_json(one) for one in results]
         return Report(
             schema=SCHEMA,
             data={

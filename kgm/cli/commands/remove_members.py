@@ -212,10 +212,10 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
         return lines
 
     def _report(self, prepared: PreparedRemoval, results: Sequence[MemberResult], warnings: Sequence[str]) -> Report:
+        from kgm.cli.output.contracts.changes import removal_json
         from kgm.cli.output.contracts.groups import moves_json
-        from kgm.cli.output.contracts.remove_members import result_json
 
-        rows = [result_json(one) for one in results]
+        rows = [removal_json(one) for one in results]
         moves = prepared.moves.moves
         data = {
             "group_id": self._request.group_id,

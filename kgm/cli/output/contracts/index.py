@@ -7,15 +7,14 @@ from typing import Any, Final
 from kgm.cli.output.contracts import (
     assign,
     audit,
+    changes,
     config,
-    delete_groups,
     demo,
     describe,
     diff,
     doctor,
     export,
     list,  # noqa: A004  (named as the command)
-    remove_members,
     simulate_bounce,
     version,
     wait,
@@ -26,7 +25,7 @@ from kgm.cli.output.contracts.planning import drain, plan, rollout, scale_in
 FORMS: Final[dict[str, dict[str, Any]]] = {
     name: form
     for module in (
-        list, describe, remove_members, delete_groups, simulate_bounce, drain, plan, rollout, scale_in, watch, wait,
+        list, describe, changes, simulate_bounce, drain, plan, rollout, scale_in, watch, wait,
         doctor, diff, export, audit, assign, config, demo, version,
     )
     for name, form in module.FORMS.items()
