@@ -27,7 +27,7 @@ from tests.waiting import until
 
 QUICK = ("--guard-window", "100ms", "--timeout", "60s", "--assume-stopped")
 KEYS = {
-    "run", "action", "time", "operator", "uid", "host", "pid", "cluster_id", "bootstrap", "group_id", "group_instance_id",
+    "run", "action", "time", "operator", "uid", "host", "pid", "cluster_id", "bootstrap", "group_id", "topic", "offsets", "group_instance_id",
     "member_id", "client_id", "client_host", "reason", "verdict", "evidence", "result", "error", "note",
     "finished_at",
 }  # fmt: skip
