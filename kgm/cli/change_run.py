@@ -25,6 +25,7 @@ from kgm.text.shell import shell_word
 if TYPE_CHECKING:
     from kgm.client import AdminClient
     from kgm.operations.audit.audit_log import AuditTrail
+    from kgm.operations.change.carrying_out import StaleVerdictError
     from kgm.operations.change.report import ChangeReport
 
 #: The result for one id.
@@ -94,6 +95,10 @@ class ChangeRun(ABC, Generic[P, R]):
     @abstractmethod
     def _execute(self, prepared: P, audit: AuditTrail | None) -> ChangeReport[R]:
         """Raises KgmError: nothing was changed, or, if it is a PartialError, that is not known."""
+
+    @abstractmethod
+    def _outdated(self, prepared: P, error: StaleVerdictError) -> P:
+        """With what was seen directly before the request would have been sent."""
 
     @abstractmethod
     def _hint(self, prepared: P) -> str:
@@ -203,8 +208,12 @@ class ChangeRun(ABC, Generic[P, R]):
         return log
 
     def _change(self, prepared: P, audit: AuditTrail | None) -> ChangeReport[R]:
+        from kgm.operations.change.carrying_out import StaleVerdictError
+
         try:
             report = self._execute(prepared, audit)
+        except StaleVerdictError as error:
+            self._refuse(self._outdated(prepared, error), error)
         except KgmError:
             raise
         except Exception as error:

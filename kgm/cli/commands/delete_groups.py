@@ -19,6 +19,7 @@ from kgm.text.wording import group_command, many, partitions_text, typed
 if TYPE_CHECKING:
     from kgm.client import AdminClient
     from kgm.operations.audit.audit_log import AuditTrail
+    from kgm.operations.change.carrying_out import StaleVerdictError
     from kgm.operations.change.report import ChangeReport
     from kgm.operations.deletion.deletion import PreparedDeletion
     from kgm.operations.deletion.outcome import DeletionResult
@@ -150,6 +151,9 @@ class _Run(ChangeRun["PreparedDeletion", "DeletionResult"]):
         return deletion.execute(
             self._cluster, prepared, operator=current_operator(), audit=audit, phase=self._phase()
         )  # fmt: skip
+
+    def _outdated(self, prepared: PreparedDeletion, error: StaleVerdictError) -> PreparedDeletion:
+        return prepared.forbidding(error)
 
     def _summary(self, results: Sequence[DeletionResult], code: int) -> KgmError:
         from kgm.operations.deletion.deletion import summary

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kgm.client import AdminClient
     from kgm.model.assignment import Move
     from kgm.operations.audit.audit_log import AuditTrail
+    from kgm.operations.change.carrying_out import StaleVerdictError
     from kgm.operations.removal.outcome import MemberResult
     from kgm.operations.removal.removal import PreparedRemoval, RemovalReport
     from kgm.operations.removal.request import RemovalRequest
@@ -160,14 +161,16 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
     def _execute(self, prepared: PreparedRemoval, audit: AuditTrail | None) -> RemovalReport:
         from kgm.operations.change.operator import current_operator
         from kgm.operations.removal import removal
+
+        return removal.execute(
+            self._cluster, prepared, operator=current_operator(), audit=audit, phase=self._phase()
+        )  # fmt: skip
+
+    def _outdated(self, prepared: PreparedRemoval, error: StaleVerdictError) -> PreparedRemoval:
         from kgm.operations.removal.verification.second_look import StaleLivenessError
 
-        try:
-            return removal.execute(
-                self._cluster, prepared, operator=current_operator(), audit=audit, phase=self._phase()
-            )  # fmt: skip
-        except StaleLivenessError as error:
-            self._refuse(prepared.with_verdicts(error.report, error), error)
+        assert isinstance(error, StaleLivenessError)
+        return prepared.with_verdicts(error.report, error)
 
     def _summary(self, results: Sequence[MemberResult], code: int) -> KgmError:
         from kgm.operations.removal.removal import summary

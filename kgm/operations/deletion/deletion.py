@@ -71,6 +71,16 @@ class PreparedDeletion:
     def present(self) -> tuple[DeletionTarget, ...]:
         return tuple(one for one in self.targets if one.is_there)
 
+    def forbidding(self, error: RefusedError) -> PreparedDeletion:
+        """The same, where the group of the error may not be deleted any more, for what its facts say."""
+        why = "; ".join(error.facts)
+        now = {
+            one: replace(one, impediment=why) if one.group_id == error.group_id and one.is_there else one
+            for one in self.targets
+        }
+        idleness = {now[one]: idle for one, idle in self.idleness.items()}
+        return replace(self, targets=tuple(now.values()), idleness=idleness, refusal=error)
+
     def why_not(self, target: DeletionTarget) -> str | None:
         """Why it may not be deleted; None if it may."""
         if target.impediment is not None:

@@ -15,7 +15,7 @@ from kgm.client import connect
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 from tests.client.conftest import form, group, proxy, server  # noqa: F401  (fixtures)
-from tests.client.faults import Edit
+from tests.client.faults import Delay, Edit, Pass
 from tests.client.joiners import leave_dead_group
 
 TOPIC = "orders"
@@ -142,6 +142,18 @@ def test_a_broker_that_refuses(delete, proxy, dead):  # noqa: F811
     code, document, err = delete(one, *NOW, "--yes")
     assert (code, document["data"]["results"][0]["error"]) == (6, "NON_EMPTY_GROUP")
     assert "a member joined before the request arrived" in err
+
+
+def test_a_commit_directly_before_the_request_refuses_it(delete, server, proxy, dead):  # noqa: F811
+    """It comes between the verdict and the second look: with the second OffsetFetch."""
+    one, other = dead(), dead("other")
+    again = Delay(0, before=lambda: leave_dead_group(server.port, one, TOPIC))
+    proxy.script(ApiKey.OFFSET_FETCH, Pass(), again)
+    code, document, err = delete(one, other, *NOW, "--yes")
+    assert (code, shown(document)) == (6, [(one, None, "refused"), (other, None, "planned")])
+    assert "its last commit was" in document["data"]["results"][0]["note"]
+    assert f"group {one!r} is no longer as it was" in err
+    assert proxy.requests(ApiKey.DELETE_GROUPS) == []
 
 
 def test_without_a_terminal_it_refuses(delete, proxy, dead, monkeypatch):  # noqa: F811
