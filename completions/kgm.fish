@@ -48,7 +48,7 @@ complete -c kgm -n '__kgm_just_at' -a doctor -d 'Diagnose groups: each finding w
 complete -c kgm -n '__kgm_just_at' -a export -d 'Export lag, members, rebalances and findings of groups as OpenMetrics'
 complete -c kgm -n '__kgm_just_at' -a simulate-bounce -d 'Predict what a bounce would do to a group: rebalances, moved partitions, time without a consumer'
 complete -c kgm -n '__kgm_just_at' -a drain -d 'Forecast what draining hosts does to every group: rebalances, handovers, time without a consumer'
-complete -c kgm -n '__kgm_just_at' -a plan -d 'Search for the cheapest way to restart members: all together, or in batches of some size, order and pause'
+complete -c kgm -n '__kgm_just_at' -a plan -d 'Search for the cheapest way to restart members: in batches of some size, order and pause, or all together'
 complete -c kgm -n '__kgm_just_at' -a assign -d 'Run an assignor on groups from a file: JSON lines in, JSON lines out, in one process for any number of cases'
 complete -c kgm -n '__kgm_just_at' -a rollout -d 'Run a planned restart: run a command for each member, step by step, and watch the group'
 complete -c kgm -n '__kgm_just_at' -a scale-in -d 'Show which members leave when an application is scaled to N replicas, and the commands for it'
