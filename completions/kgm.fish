@@ -54,7 +54,7 @@ complete -c kgm -n '__kgm_just_at' -a rollout -d 'Run a planned restart: run a c
 complete -c kgm -n '__kgm_just_at' -a scale-in -d 'Show which members leave when an application is scaled to N replicas, and the commands for it'
 complete -c kgm -n '__kgm_just_at' -a remove-members -d 'Remove members from a group with one LeaveGroup request'
 complete -c kgm -n '__kgm_just_at' -a delete-groups -d 'Delete groups that are empty and idle, or committed offsets of topics that a group does not read any more'
-complete -c kgm -n '__kgm_just_at' -a audit -d 'Show the removals and rollouts that kgm made from this machine, oldest first: who, when, why, and the result'
+complete -c kgm -n '__kgm_just_at' -a audit -d 'Show the removals, deletions and rollouts made by kgm on this machine, oldest first: who, when, why, the result'
 complete -c kgm -n '__kgm_just_at' -a serve -d 'Run a group coordinator that real Kafka clients can join'
 complete -c kgm -n '__kgm_just_at' -a demo -d 'Demonstrate kgm end to end on the embedded coordinator'
 complete -c kgm -n '__kgm_just_at' -a completion -d 'Print the script that completes commands, options, groups and instance ids in a shell'

@@ -44,7 +44,7 @@ def audit(
     ] = None,
     common: RunOptions,
 ) -> None:
-    """Show the removals and rollouts that kgm made from this machine, oldest first: who, when, why, and the result.
+    """Show the removals, deletions and rollouts made by kgm on this machine, oldest first: who, when, why, the result.
 
     The log is $XDG_STATE_HOME/kgm/audit.jsonl (~/.local/state). An entry without an outcome is `unknown`: kgm ended
     before the outcome was known; `kgm describe` shows the group as it is now. If records of the log were removed or
@@ -84,7 +84,7 @@ def audit(
                 "problems": [] if failure is None else list(failure.facts),
             },
             tables=[_table(items)],
-            names=[one.group_instance_id or one.member_id or "?" for one in kept],
+            names=[one.group_instance_id or one.member_id or one.group_id or "?" for one in kept],
             items=items,
             errors=[] if failure is None else [failure],
         ),

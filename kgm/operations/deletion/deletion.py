@@ -154,11 +154,11 @@ def prepare(
 def _described(cluster: AdminClient, group_ids: Sequence[str]) -> tuple[dict[str, GroupSnapshot], list[KgmError]]:
     """The groups that exist, and why others are not described. One that is missing is looked for twice: a coordinator
     that has just taken over may not show it yet."""
-    found = dict(zip(group_ids, cluster.describe_groups(group_ids), strict=True))
+    found = dict(zip(group_ids, cluster.describe_groups(group_ids, with_ends=False), strict=True))
     missing = [group_id for group_id, one in found.items() if isinstance(one, NotFoundError)]
     if missing:
         cluster.deadline.sleep(TAKEOVER_S)
-        found |= dict(zip(missing, cluster.describe_groups(missing), strict=True))
+        found |= dict(zip(missing, cluster.describe_groups(missing, with_ends=False), strict=True))
     failed = [one for one in found.values() if isinstance(one, KgmError)]
     for error in failed:
         if not isinstance(error, NotFoundError):
@@ -293,7 +293,7 @@ class _Deletion:
         """Raises KgmError if nothing was sent for this group, or the broker has refused the whole request."""
         with self._phase("looking again"):
             there = self._look_again(group_id, targets)
-        kind = GroupDeleter if targets[0].topic is None else OffsetDeleter
+        kind = OffsetDeleter if self._prepared.request.is_of_offsets else GroupDeleter
 
         def before_retry(batch: list[DeletionTarget]) -> list[DeletionTarget]:
             return self._look_again(group_id, batch)

@@ -73,7 +73,8 @@ def targets_of(
         else:
             targets += [
                 DeletionTarget(
-                    group_id=group_id, topic=topic, group=group, offsets=committed_of(group, topic),
+                    group_id=group_id, topic=topic, group=group,
+                    offsets={} if topic is None else committed_of(group, topic),
                     impediment=offsets_impediment(group, topic),
                 )
                 for topic in request.topics or _stale_topics(group)
