@@ -15,8 +15,8 @@ _LONG = ("--bootstrap-server", "--bootstrap-servers", "--brokers", "--command-co
 _COMMANDS = tuple(
     f"kgm {name} "
     for name in (
-        "list", "describe", "remove-members", "simulate-bounce", "drain", "plan", "rollout", "scale-in", "watch",
-        "wait", "doctor", "diff", "export", "config test",
+        "list", "describe", "remove-members", "delete-groups", "simulate-bounce", "drain", "plan", "rollout",
+        "scale-in", "watch", "wait", "doctor", "diff", "export", "config test",
     )
 )  # fmt: skip
 

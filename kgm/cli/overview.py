@@ -38,6 +38,11 @@ SECTIONS = {
             "remove_members",
             "Remove members from a group in one LeaveGroup request.",
         ),
+        "delete-groups": (
+            "delete_groups",
+            "delete_groups",
+            "Delete groups that are empty and idle, or offsets that no member needs.",
+        ),
     },
     "Explain": {
         "history": (
@@ -45,7 +50,7 @@ SECTIONS = {
             "app",
             "Explain what happened to groups and why, from the records of __consumer_offsets.",
         ),
-        "audit": ("audit", "audit", "Show the removals that kgm made from this machine, and their results."),
+        "audit": ("audit", "audit", "Show the removals and deletions that kgm made from this machine."),
     },
     "Lab and set-up": {
         "serve": ("serve", "serve", "Run the embedded coordinator, which real Kafka clients can join."),

@@ -27,11 +27,12 @@ def ask(group_id: str, lines: Sequence[str], question: str) -> None:
     is not answered."""
     shown = [*lines[:_MOST_LINES], *([f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else [])]
     text = "".join(f"  {clean(line)}\n" for line in shown)
-    if not (write_stderr(f"{text}{question} [y/N] ") and _is_yes()):
+    if not (write_stderr(f"{text}{question} [y/N] ") and is_yes()):
         raise RefusedError(f"declined: nothing was done to group {group_id!r}", group_id=group_id)
 
 
-def _is_yes() -> bool:
+def is_yes() -> bool:
+    """Whether the operator says so; not where there is nobody to ask."""
     try:
         answer = sys.stdin.readline()
     except KeyboardInterrupt:

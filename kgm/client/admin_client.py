@@ -1,7 +1,7 @@
 """The client that kgm's commands use: list groups, describe them, remove members.
 
 An `AdminClient` has one time budget. Reads are retried inside it; partial failures are returned as data, beside the
-results. What changes a group (`leave_group`) is one attempt: the caller decides what a lost response means."""
+results. What changes a group (`send_change`) is one attempt: the caller decides what a lost response means."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from kgm.client import requests
 from kgm.client.failures import BadAnswerError, ConnectError, LostError, MissingGroupError, WrongProtocolError
@@ -29,6 +29,8 @@ from kgm.protocol.apis import ApiKey
 
 if TYPE_CHECKING:  # needed by removals and predictions only
     from kgm.client.leave_group import LeaveAnswer, MemberToRemove
+
+T = TypeVar("T")
 
 #: The share of the budget that offsets may use: a dead partition leader must not cost the whole result.
 _OFFSETS_SHARE = 0.6
@@ -424,28 +426,24 @@ class AdminClient:
         unread.pop(group_id, None)
         return settings
 
-    # -- leave ---------------------------------------------------------------------------------------------------------
+    # -- change --------------------------------------------------------------------------------------------------------
 
-    def leave_version(self, group_id: str, deadline: Deadline) -> int:
-        """The LeaveGroup version that the group's coordinator supports. Raises KgmError."""
+    def version_of(self, api: ApiKey, group_id: str, deadline: Deadline) -> int:
+        """The newest version of a request that kgm and the group's coordinator support. Raises KgmError."""
 
         def ask(connection: BrokerConnection, chunk: list[str]) -> dict[str, int | KgmError]:
-            return dict.fromkeys(chunk, connection.version(ApiKey.LEAVE_GROUP))
+            return dict.fromkeys(chunk, connection.version(api))
 
         result = self.brokers.on_coordinators([group_id], ask, deadline)[group_id]
         if isinstance(result, KgmError):
             raise result
         return result
 
-    def leave_group(
-        self, group_id: str, members: Sequence[MemberToRemove], *, reason: str | None, deadline: Deadline
-    ) -> LeaveAnswer:
-        """One LeaveGroup request, sent once.
+    def send_change(self, group_id: str, send: Callable[[BrokerConnection], T], deadline: Deadline) -> T:
+        """What `send` returns, which sends one request that changes something to the group's coordinator, once.
 
         Raises LostError with `sent` when the answer was lost or cannot be understood, and other KgmErrors when the
-        request was not sent at all. Error codes of the answer are data."""
-        from kgm.client.leave_group import leave_group
-
+        request was not sent at all."""
         try:
             broker = self.brokers.find_coordinators([group_id], deadline)[group_id]
             if isinstance(broker, KgmError):
@@ -454,6 +452,14 @@ class AdminClient:
         except LostError as error:  # only the look-up was lost
             raise ConnectError(error.message, facts=error.facts, hint=error.hint) from error
         try:
-            return leave_group(connection, group_id, members, reason, deadline)
+            return send(connection)
         except (DecodeError, BadAnswerError, WrongProtocolError) as error:
             raise LostError(error.message, sent=True, facts=error.facts) from error
+
+    def leave_group(
+        self, group_id: str, members: Sequence[MemberToRemove], *, reason: str | None, deadline: Deadline
+    ) -> LeaveAnswer:
+        """One LeaveGroup request, sent once: see `send_change`. Error codes of the answer are data."""
+        from kgm.client.leave_group import leave_group
+
+        return self.send_change(group_id, lambda one: leave_group(one, group_id, members, reason, deadline), deadline)

@@ -44,3 +44,13 @@ def show_duration(ms: int | None) -> str:
     hours, minutes = divmod(minutes, 60)
     parts = [(hours, "h"), (minutes, "m"), (rest, "s")]
     return "".join(f"{n}{unit}" for n, unit in parts if n)
+
+
+def show_age(ms: float) -> str:
+    """How long ago, as one says it: `3 days`, `5 hours`, `20m`."""
+    seconds = max(int(ms), 0) // 1000
+    if seconds >= 2 * 86_400:
+        return f"{seconds // 86_400} days"
+    if seconds >= 2 * 3_600:
+        return f"{seconds // 3_600} hours"
+    return show_duration(seconds * 1000) if seconds else "0s"

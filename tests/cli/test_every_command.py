@@ -42,6 +42,7 @@ _CALLS: dict[tuple[str, ...], list[str] | None] = {
     ("list",): [],
     ("describe",): ["--all-groups", "--verbose"],
     ("remove-members",): [CROWD, "--match", "*", "--dry-run", "--guard-window", "0s", "--assume-stopped"],
+    ("delete-groups",): [GONE, "--dry-run", "--idle-for", "0s"],
     ("simulate-bounce",): [CROWD, "--all", "--restart-time", "5s", "--draws", "2"],
     # All but one member, whose id has a NUL: no command can have it in its environment.
     ("rollout",): [CROWD, "--match", "*[!l]", "--exec", "true", "--dry-run", "--draws", "2"],

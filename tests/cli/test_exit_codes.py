@@ -26,7 +26,7 @@ from tests.cli.commands.history.endings import ENDINGS
 from tests.cli.ending import Ending
 from tests.cli.test_secrets import leaves
 from tests.client.faults import BlackHole, Edit, FaultProxy
-from tests.client.joiners import form_group
+from tests.client.joiners import form_group, leave_dead_group
 from tests.waiting import until
 
 PAGE = ROOT / "docs" / "exit-codes.md"
@@ -44,7 +44,7 @@ NEVER = {
     },
     "everything or nothing": {"simulate-bounce": {7}, "plan": {7}, "scale-in": {7}, "config view": {7}, "config test": {7}, "serve": {7}, "assign": {7}, "demo": {7}, "audit": {7},
                              "watch": {7}, "wait": {7}, "completion": {7}, "version": {7}, "help": {7}},
-    "it has no condition": {"scale-in": {8}, "list": {8}, "describe": {8}, "export": {8}, "remove-members": {8}, "config view": {8}, "config test": {8},
+    "it has no condition": {"scale-in": {8}, "list": {8}, "describe": {8}, "export": {8}, "remove-members": {8}, "delete-groups": {8}, "config view": {8}, "config test": {8},
                             "assign": {8}, "serve": {8}, "demo": {8}, "completion": {8}, "version": {8}, "help": {8}},
     "it keeps polling until its time limit (8)": {"wait": {1}},
     "an error of a broker is a finding (8)": {"doctor": {1}},
@@ -65,6 +65,8 @@ _OF_OUTPUT = (
 )
 #: Replaced by a group of two static members, a and b, for this case only.
 GROUP, TOPIC, FREE = "{group}", "orders", "127.0.0.1:1"
+#: Replaced by a group that nobody uses any more.
+DEAD = "{dead}"
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ def _with_a_dead_broker(message):
 _ASK = {
     "describe": f"describe {GROUP}",
     "remove-members": f"remove-members {GROUP} -i a --yes --assume-stopped --guard-window 50ms --no-audit",
+    "delete-groups": f"delete-groups {DEAD} --idle-for 0s --yes --no-audit",
     "simulate-bounce": f"simulate-bounce {GROUP} --all --draws 2",
     "drain": f"drain {GROUP} --client-id * --draws 2",
     "plan": f"plan {GROUP} --draws 2",
@@ -128,6 +131,8 @@ def _cases():
         "remove-members", 0, "every member is removed",
         "remove-members {group} -i a --yes --assume-stopped --guard-window 50ms",
     )  # fmt: skip
+    yield Case("delete-groups", 6, "a group has a member", f"delete-groups {GROUP} --idle-for 0s --yes")
+    yield Case("delete-groups", 7, "one of two groups does not exist", f"delete-groups {DEAD} none --idle-for 0s --yes")
     yield Case(
         "list",
         7,
@@ -237,7 +242,9 @@ def groups(server):
         made.extend(form_group(server, group, instance_ids, TOPIC))
         return group
 
-    yield {"{group}": form("a", "b"), "{dynamic}": form(None, None), "{pods}": form("app-0", "app-1")}
+    dead = f"dead-{os.urandom(4).hex()}"
+    leave_dead_group(server.port, dead, TOPIC)
+    yield {DEAD: dead, GROUP: form("a", "b"), "{dynamic}": form(None, None), "{pods}": form("app-0", "app-1")}
     for joiner in made:
         joiner.close()
 
@@ -343,7 +350,9 @@ def ended(server, tmp_path_factory):
             proxies[name].always(ApiKey.API_VERSIONS, BlackHole())
             # Longer than a busy machine takes to start all of them: nothing but the signal ends them.
             patience = ("--timeout", "600s")
-            children[name, 130] = _start(*words.replace(GROUP, "app").split(), "-b", proxies[name].bootstrap, *patience)
+            children[name, 130] = _start(
+                *words.replace(GROUP, "app").replace(DEAD, "app").split(), "-b", proxies[name].bootstrap, *patience
+            )
         children["assign", 130] = _start("assign", "--from-file", "-", stdin=subprocess.PIPE)
         demo = _InTheMidst("demo")
         children["demo", 130] = demo.child

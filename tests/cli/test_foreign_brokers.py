@@ -19,11 +19,12 @@ from kgm.protocol.released_apis import API_VERSIONS
 from kgm.server import serve_in_thread
 from tests.cli.environment import forget_settings
 from tests.client.faults import FaultProxy
-from tests.client.joiners import form_group
+from tests.client.joiners import form_group, leave_dead_group
 from tests.server.wire_client import WireClient
 
 pytestmark = pytest.mark.slow
 GROUP, TOPIC = "foreign", "orders"
+DEAD = "dead-app"
 ABSENT = (0, -1)
 _CONSUMER_APIS = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: ABSENT, ApiKey.CONSUMER_GROUP_DESCRIBE: ABSENT, ApiKey.SHARE_GROUP_DESCRIBE: ABSENT,
@@ -77,6 +78,7 @@ COMMANDS = {
     "describe": ["describe", GROUP],
     "describe offsets": ["describe", GROUP, "--offsets"],
     "remove-members": ["remove-members", GROUP, "--instance-ids", "a", "--dry-run", "--guard-window", "50ms", "--assume-stopped"],
+    "delete-groups": ["delete-groups", DEAD, "--dry-run", "--idle-for", "0s", "--assume-idle"],
     "simulate-bounce": ["simulate-bounce", GROUP, "--all", "--draws", "2"],
     "drain": ["drain", GROUP, "--client-id", "*", "--draws", "2"],
     "plan": ["plan", GROUP, "--draws", "2"],
@@ -88,7 +90,11 @@ COMMANDS = {
     "config test": ["config", "test", "-g", GROUP],
 }  # fmt: skip
 #: What a command that works shows.
-_SHOWN = dict.fromkeys(COMMANDS, GROUP) | {"remove-members": "planned", "config test": f"Group '{GROUP}'"}
+_SHOWN = dict.fromkeys(COMMANDS, GROUP) | {
+    "remove-members": "planned",
+    "delete-groups": "planned",
+    "config test": f"Group '{GROUP}'",
+}
 #: What a broker has no request for.
 _REFUSED = {("Event Hubs", "remove-members"): "LeaveGroup: the broker supports up to v1; instance ids need v3"}
 
@@ -100,6 +106,7 @@ def server():
         joiners = form_group(running, GROUP, ["a", "b"], TOPIC)
         for joiner in joiners:
             assert joiner.commit(0, 0) == 0
+        leave_dead_group(running.port, DEAD, TOPIC)
         yield running
         for joiner in joiners:
             joiner.close()

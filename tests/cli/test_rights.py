@@ -18,6 +18,8 @@ pytestmark = [pytest.mark.shows("ACLs"), pytest.mark.kafka, pytest.mark.slow]
 GROUP = "rights"
 #: A group whose members are pods of a StatefulSet.
 PODS = "rights-pods"
+#: A group that nobody uses any more.
+DEAD = "rights-dead"
 #: Commands that connect to a cluster, with their other arguments.
 CLUSTER_COMMANDS = {
     "list": ["list"],
@@ -32,6 +34,7 @@ CLUSTER_COMMANDS = {
         "--guard-window",
         "100ms",
     ],
+    "delete-groups": ["delete-groups", DEAD, "--idle-for", "0s", "--assume-idle", "--guard-window", "0s", "--yes"],
     "simulate-bounce": ["simulate-bounce", GROUP, "--all", "--draws", "2"],
     "drain": ["drain", GROUP, "--client-id", "*", "--draws", "2"],
     "plan": ["plan", GROUP, "--draws", "1", "--budget", "10ms"],
@@ -180,6 +183,29 @@ def test_remove_members(as_user, kafka):
     code, document, err = as_user("viewer", *[word for word in remove if word != "--yes"], "--dry-run")
     assert (code, document["data"]["results"][0]["result"]) == (0, "planned")
     code, document, err = as_user("operator", *remove)
+    assert (code, document["data"]["results"][0]["result"]) == (0, "removed")
+
+
+def test_delete_groups(as_user, kafka):
+    """DeleteGroups needs DELETE on the group, OffsetDelete also READ on the topic."""
+    kafka.add_dead_group(DEAD)
+    kafka.allow("viewer", "DESCRIBE", group=DEAD)
+    kafka.allow("operator", "DELETE", group=DEAD)
+    delete = CLUSTER_COMMANDS["delete-groups"]
+    code, document, err = as_user("nobody", *delete)
+    assert code == 4
+    assert f"the principal needs DESCRIBE on Group '{DEAD}'" in err
+    code, document, err = as_user("viewer", *[word for word in delete if word != "--assume-idle"])
+    assert (code, document["data"]["results"][0]["idleness"]["verdict"]) == (6, "unknown")
+    assert "no READ on Topic '__consumer_offsets'" in err
+    code, document, err = as_user("viewer", *delete)
+    assert code == 4
+    assert f"the principal needs DELETE on Group '{DEAD}'" in err
+    assert f"--operation Delete --group {DEAD}" in err
+    code, document, err = as_user("operator", *delete, "--topic", TOPIC)
+    assert code == 4
+    assert "the principal needs READ on Topic" in err
+    code, document, err = as_user("operator", *delete)
     assert (code, document["data"]["results"][0]["result"]) == (0, "removed")
 
 

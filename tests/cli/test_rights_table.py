@@ -15,7 +15,7 @@ import pytest
 
 from kgm.cli.main import run
 from tests import ROOT
-from tests.cli.test_rights import CLUSTER_COMMANDS, PODS
+from tests.cli.test_rights import CLUSTER_COMMANDS, DEAD, PODS
 from tests.kafka.secured import CANARY, TOPIC
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -39,8 +39,9 @@ STEPS = {
     "and READ on it, DESCRIBE on its topics and the cluster": [
         ("READ", {"group": "matrix-", "prefixed": True}), ("DESCRIBE", {"topic": TOPIC}), ("DESCRIBE", {}),
     ],
-    "and READ on `__consumer_offsets`, DESCRIBE_CONFIGS on the cluster": [
+    "and READ on `__consumer_offsets`, DESCRIBE_CONFIGS on the cluster, DELETE on the group": [
         ("READ", {"topic": "__consumer_offsets"}), ("DESCRIBE_CONFIGS", {}),
+        ("DELETE", {"group": "matrix-", "prefixed": True}),
     ],
 }  # fmt: skip
 COMMANDS = [name for name in CLUSTER_COMMANDS if name != "config view" and not name.startswith("history")]
@@ -65,6 +66,7 @@ def seen(secured, tmp_path_factory):
     folder = tmp_path_factory.mktemp("rights")
     secured.add_absent_member(GROUP, "a")
     secured.add_absent_member(f"{GROUP}-pods", "a-0")
+    secured.add_dead_group(f"{GROUP}-dead")
     found = {}
     for step, rights in STEPS.items():
         for operation, where in rights:
@@ -85,8 +87,11 @@ def _arguments(secured, name, step, login):
     if name == "remove-members" and list(STEPS).index(step) >= 2:  # then it does remove
         group = f"matrix-{list(STEPS).index(step)}-{list(LOGINS).index(login)}"
         secured.add_absent_member(group, "a")
+    if name == "delete-groups" and step == list(STEPS)[-1]:  # then it does delete
+        group = f"matrix-{list(LOGINS).index(login)}"
+        secured.add_dead_group(f"{group}-dead")
     return [
-        word.replace("rights", group) if word in ("rights", "live:rights", PODS) else word
+        word.replace("rights", group) if word in ("rights", "live:rights", PODS, DEAD) else word
         for word in CLUSTER_COMMANDS[name]
     ]
 
@@ -122,7 +127,8 @@ def table(seen):
         "", "READ on the topic `__consumer_offsets` is optional. With it `watch`, `doctor`, `simulate-bounce` and `describe -o json`",
         "read what no API returns: generations, session timeouts, leaders, past rebalances. It gives access to every group of",
         "the cluster. LeaveGroup needs READ on the group, the right of every consumer: every principal that may consume may",
-        "remove members.", "",
+        "remove members. DeleteGroups needs DELETE on the group; OffsetDelete (`delete-groups --topic`) also READ on the topic.",
+        "",
         "DESCRIBE_CONFIGS on the cluster is optional too: with it `simulate-bounce` and `doctor` know the broker's limits and,",
         "on Kafka 3.7 to 3.9, which coordinator it runs. Without it they say that they assume defaults.", "",
         "Exit codes by login, in the order of the columns above:", "",
@@ -159,7 +165,9 @@ def test_missing_rights_are_named_and_are_the_same_over_each_login(seen, name):
     assert all(one.needs for one in seen["no right"][name].values())
 
 
-def test_only_a_removal_needs_read(seen):
+def test_only_changes_need_more_than_describe(seen):
     step = "DESCRIBE on the group"
-    assert {name for name in COMMANDS if any(one.code for one in seen[step][name].values())} == {"remove-members"}
-    assert {one.needs for one in seen[step]["remove-members"].values()} == {("READ on Group",)}
+    needs = {"remove-members": "READ on Group", "delete-groups": "DELETE on Group"}
+    assert {name for name in COMMANDS if any(one.code for one in seen[step][name].values())} == needs.keys()
+    for name, right in needs.items():
+        assert all(right in one.needs for one in seen[step][name].values())

@@ -69,7 +69,8 @@ def leaves():
 def searched():
     """{name: arguments} of every command; removals are dry, because others use the group too."""
     found = {name: arguments for name, arguments in (CLUSTER_COMMANDS | HISTORY | OTHERS).items() if name in leaves()}
-    found["remove-members"] = [*found["remove-members"], "--dry-run"]
+    for name in ("remove-members", "delete-groups"):
+        found[name] = [*found[name], "--dry-run"]
     return found
 
 

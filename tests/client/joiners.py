@@ -17,7 +17,7 @@ from kgm.protocol.messages.offset_commit_request import (
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
 from tests.server.wire_client import WireClient
-from tests.waiting import until
+from tests.waiting import NOT_READY, until
 
 if TYPE_CHECKING:
     from kgm.coordinator.engine import Coordinator
@@ -28,6 +28,26 @@ COORDINATOR_LOAD_IN_PROGRESS = 14
 #: They send no heartbeats, and tests take the time that they take: the longest session that a broker grants by default.
 SESSION_MS = 1_800_000
 REBALANCE_MS = 60_000
+
+
+def commit_without_member(group: str, topic: str, partition: int = 0, offset: int = 0) -> OffsetCommitRequest:
+    """The commit of a consumer that assigns its partitions itself, and is no member of the group (version 9)."""
+    row = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+    topics = [OffsetCommitRequestTopic(name=topic, partitions=[row])]
+    return OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=topics)
+
+
+def leave_dead_group(port: int, group: str, topic: str) -> None:
+    """Make a group without members that has committed an offset of a topic."""
+    wire = WireClient(port)
+    code = until(
+        lambda: wire.ask(commit_without_member(group, topic), version=9).topics[0].partitions[0].error_code,
+        "the coordinator is not ready",
+        accept=lambda code: code not in NOT_READY,
+        every_s=0.05,
+    )
+    wire.socket.close()
+    assert code == 0, code
 
 
 class Joiner:

@@ -12,10 +12,10 @@ from kgm.client import connect
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.assignment import owners
 from kgm.model.errors import NotFoundError
+from kgm.operations.change.operator import current_operator
 from kgm.operations.removal import removal
 from kgm.operations.removal.guard import watch_members
 from kgm.operations.removal.liveness import LivenessVerdict
-from kgm.operations.removal.operator import current_operator
 from kgm.operations.removal.request import RemovalRequest
 from kgm.server import serve_in_thread
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled

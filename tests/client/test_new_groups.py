@@ -4,11 +4,11 @@ import pytest
 
 from kgm.client import connect
 from kgm.model.errors import AuthenticationError, AuthorizationError, KgmError, NotFoundError, UnsupportedError
+from kgm.operations.change.operator import current_operator
+from kgm.operations.change.result import Result
 from kgm.operations.removal import removal
 from kgm.operations.removal.guard import watch_members
 from kgm.operations.removal.liveness import LivenessVerdict
-from kgm.operations.removal.operator import current_operator
-from kgm.operations.removal.outcome import Result
 from kgm.operations.removal.request import RemovalRequest
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages import consumer_group_describe_response as consumer

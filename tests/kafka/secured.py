@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 )
 
 from kgm.protocol.subscription import MemberAssignment, encode_assignment
-from tests.client.joiners import Joiner
+from tests.client.joiners import Joiner, leave_dead_group
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.certificates import Certificates, Pair
 from tests.waiting import NOT_READY, until
@@ -132,6 +132,10 @@ class SecuredKafka(KafkaCluster):
         owned = encode_assignment(MemberAssignment(partitions={TOPIC: list(range(PARTITIONS))}))
         assert member.sync({member.member_id: owned}).error_code == 0
         member.close()
+
+    def add_dead_group(self, group: str) -> None:
+        """Make a group without members that has committed an offset of `orders`."""
+        leave_dead_group(self.port, group, TOPIC)
 
     def allow(
         self, user: str, operation: str, *, group: str | None = None, topic: str | None = None, prefixed: bool = False

@@ -18,7 +18,7 @@ from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import ConditionNotMet, UsageError
 
 if TYPE_CHECKING:
-    from kgm.operations.removal.audit_log import AuditedRemoval, AuditLogContents
+    from kgm.operations.audit.audit_log import AuditedRemoval, AuditLogContents
 
 SCHEMA = "kgm.audit/v1"
 _BREAKS_SHOWN = 5
@@ -44,13 +44,13 @@ def audit(
     ] = None,
     common: RunOptions,
 ) -> None:
-    """Show the removals and rollouts that kgm made from this machine, oldest first: who, when, why, and the result.
+    """Show the removals, deletions and rollouts made by kgm on this machine, oldest first: who, when, why, the result.
 
     The log is $XDG_STATE_HOME/kgm/audit.jsonl (~/.local/state). An entry without an outcome is `unknown`: kgm ended
     before the outcome was known; `kgm describe` shows the group as it is now. If records of the log were removed or
     changed, the exit code is 8."""
     from kgm.cli.output.failures import print_error, print_warning
-    from kgm.operations.removal.audit_log import AuditLog, default_path
+    from kgm.operations.audit.audit_log import AuditLog, default_path
 
     start = None if since is None else parse_since(since, time.time())
     log = AuditLog(default_path(os.environ))
@@ -84,7 +84,7 @@ def audit(
                 "problems": [] if failure is None else list(failure.facts),
             },
             tables=[_table(items)],
-            names=[one.group_instance_id or one.member_id or "?" for one in kept],
+            names=[one.group_instance_id or one.member_id or one.group_id or "?" for one in kept],
             items=items,
             errors=[] if failure is None else [failure],
         ),
@@ -152,7 +152,7 @@ def parse_since(text: str, now: float) -> str:
     """The time in the log's own form, which sorts. now: seconds since the epoch. Raises UsageError.
 
     A time without a zone is this machine's."""
-    from kgm.operations.removal.audit_log import timestamp
+    from kgm.operations.audit.audit_log import timestamp
     from kgm.text.durations import parse_duration
 
     days = re.fullmatch(r"\s*(\d{1,5})d\s*", text)

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kgm.cli import invocation
+from kgm.cli.change_run import ChangeRun, refuse_without_terminal
 from kgm.cli.options.group_names import named_group
 from kgm.cli.options.plan_options import plan_option
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import listed_ids
-from kgm.cli.output.notices import Notices
-from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, rendered
-from kgm.cli.output.streams import write_stderr
-from kgm.model.errors import KgmError, OutputError, PartialError, RefusedError, error_name
-from kgm.text.shell import shell_word
+from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json
+from kgm.model.errors import KgmError, error_name
 from kgm.text.wording import group_command, many
 
 if TYPE_CHECKING:
     from kgm.client import AdminClient
     from kgm.model.assignment import Move
-    from kgm.operations.removal.audit_log import AuditTrail
+    from kgm.operations.audit.audit_log import AuditTrail
+    from kgm.operations.change.carrying_out import StaleVerdictError
     from kgm.operations.removal.outcome import MemberResult
     from kgm.operations.removal.removal import PreparedRemoval, RemovalReport
     from kgm.operations.removal.request import RemovalRequest
@@ -111,166 +107,99 @@ def remove_members(
         library=library,
         guard_window_ms=None if guard_window is None else parse_duration(guard_window, "--guard-window"),
     )
-    if not dry_run and not yes and not sys.stdin.isatty():
-        raise RefusedError(
-            f"nothing was removed from group {request.group_id!r}: stdin is not a terminal, so kgm cannot ask",
-            hint="add --yes to remove without being asked, or --dry-run to preview", group_id=request.group_id,
-        )  # fmt: skip
+    refuse_without_terminal(_nothing(request), dry_run=dry_run, yes=yes, group_id=request.group_id)
     with options.cluster(reads_only=dry_run) as connected:
         _Run(connected, request, options, dry_run=dry_run, yes=yes, audit=not no_audit).run()
 
 
-class _Run:
-    """One run against a cluster: every way out ends in a report and an exit code."""
+def _nothing(request: RemovalRequest) -> str:
+    return f"nothing was removed from group {request.group_id!r}"
 
-    def __init__(
-        self,
-        connected: AdminClient,
-        request: RemovalRequest,
-        options: RunOptions,
-        *,
-        dry_run: bool,
-        yes: bool,
-        audit: bool,
-    ) -> None:
-        self._cluster, self._request, self._options = connected, request, options
-        self._dry_run, self._yes, self._audit = dry_run, yes, audit
-        self._notices = Notices()
+
+class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
+    """One removal."""
+
+    def __init__(self, connected: AdminClient, request: RemovalRequest, options: RunOptions, **how: bool) -> None:
+        super().__init__(
+            connected, options, group_ids=[request.group_id], ignore_missing=request.ignore_missing, **how
+        )  # fmt: skip
+        self._request = request
 
     @property
     def _where(self) -> str:
-        return f"group {self._request.group_id!r} of cluster {self._cluster.cluster_id} at {self._cluster.bootstrap}"
+        return f"group {self._request.group_id!r} of {self._place}"
 
-    def run(self) -> NoReturn:
-        try:
-            self._run()
-        except KeyboardInterrupt:
-            if invocation.has_changed():
-                self._notices.note(f"interrupted after members of {self._where} were removed{self._in_the_audit_log()}")
-            else:
-                self._notices.note(f"interrupted: nothing was removed from {self._where}")
-            raise
+    @property
+    def _nothing(self) -> str:
+        return _nothing(self._request)
 
-    def _run(self) -> NoReturn:
-        from kgm.cli.output.progress import progress
-        from kgm.operations.removal import removal
-        from kgm.operations.removal.outcome import exit_code
+    @property
+    def _changed(self) -> str:
+        return f"members of {self._where} were removed"
 
-        prepared = removal.prepare(self._cluster, self._request, phase=lambda text: progress(self._options, text))
-        for text in prepared.warnings:
-            self._notices.warn(text)
-        for text in prepared.moves.notes:
-            self._notices.note(text)
-        if prepared.refusal is not None:
-            self._refuse(prepared, prepared.refusal)
-        if self._dry_run:
-            results = prepared.results
-            code = exit_code(results, ignore_missing=self._request.ignore_missing)
-            if prepared.errors:
-                code = code or prepared.errors[0].exit_code
-            self._finish(prepared, results, self._dry_run_error(prepared, results, code), code)
-        audit = self._audit_trail() if self._audit and prepared.plan.present else None
-        if prepared.plan.present:
-            if not self._yes:
-                self._ask(prepared)
-                self._cluster.renew()  # the time to think is not the cluster's
-            else:
-                self._notices.note(f"removing {many(len(prepared.plan.present), 'member')} from {self._where}")
-        report = self._execute(prepared, audit)
-        for text in report.warnings:
-            self._notices.warn(text)
-        if report.interrupted:
-            self._notices.note("interrupted after the request was sent; this is what is known")
-        code = 130 if report.interrupted else report.exit_code
-        self._finish(prepared, report.results, report.error, code, warnings=report.warnings)
+    def _doing(self, number: int) -> str:
+        return f"removing {many(number, 'member')} from {self._where}"
 
-    def _audit_trail(self) -> AuditTrail:
-        """The audit log; on a read-only file system, lines on stderr. Raises RefusedError."""
-        from kgm.operations.removal.audit_log import AuditLines, AuditLog, ReadOnlyLogError, default_path
+    def _question(self, number: int) -> str:
+        return f"Remove {many(number, 'member')}?"
 
-        log = AuditLog(default_path(os.environ))
-        try:
-            log.prepare()
-        except ReadOnlyLogError:
-            self._notices.warn(
-                f"the audit log is on a read-only file system ({log.path}): its records are printed here instead; "
-                "export XDG_STATE_HOME=/a/writable/folder to keep them"
-            )
-            self._audit = False
-            return AuditLines(write_stderr)
-        return log
-
-    def _execute(self, prepared: PreparedRemoval, audit: AuditTrail | None) -> RemovalReport:
-        """Raises KgmError: nothing was changed, or, if it is a PartialError, that is not known."""
-        from kgm.cli.output.progress import progress
-        from kgm.operations.removal import removal
-        from kgm.operations.removal.operator import current_operator
-        from kgm.operations.removal.verification.second_look import StaleVerdictError
-
-        try:
-            report = removal.execute(
-                self._cluster, prepared, operator=current_operator(), audit=audit,
-                phase=lambda text: progress(self._options, text),
-            )  # fmt: skip
-        except StaleVerdictError as error:
-            self._refuse(prepared.with_verdicts(error.report, error), error)
-        except KgmError:
-            raise
-        except Exception as error:
-            invocation.mark_changed()
-            raise PartialError(
-                f"it is not known whether members of {self._where} were removed: kgm failed with "
-                f"{type(error).__name__}: {error}",
-                hint=f"{self._describe()}; run it again with --debug and report the output as a bug",
-                group_id=self._request.group_id,
-            ) from error
-        if report.has_changed:
-            invocation.mark_changed()
-        return report
-
-    def _describe(self) -> str:
+    @property
+    def _look(self) -> str:
         return group_command("describe", self._request.group_id)
 
-    def _in_the_audit_log(self) -> str:
-        if not self._audit:
-            return ""
-        return f"; the results are in the audit log: kgm audit {shell_word(f'--group={self._request.group_id}')}"
+    def _prepare(self) -> PreparedRemoval:
+        from kgm.operations.removal import removal
 
-    def _dry_run_error(self, prepared: PreparedRemoval, results: Sequence[MemberResult], code: int) -> KgmError | None:
+        return removal.prepare(self._cluster, self._request, phase=self._phase())
+
+    def _notes(self, prepared: PreparedRemoval) -> Sequence[str]:
+        return prepared.moves.notes
+
+    def _number(self, prepared: PreparedRemoval) -> int:
+        return len(prepared.plan.present)
+
+    def _execute(self, prepared: PreparedRemoval, audit: AuditTrail | None) -> RemovalReport:
+        from kgm.operations.change.operator import current_operator
+        from kgm.operations.removal import removal
+
+        return removal.execute(
+            self._cluster, prepared, operator=current_operator(), audit=audit, phase=self._phase()
+        )  # fmt: skip
+
+    def _outdated(self, prepared: PreparedRemoval, error: StaleVerdictError) -> PreparedRemoval:
+        from kgm.operations.removal.verification.second_look import StaleLivenessError
+
+        assert isinstance(error, StaleLivenessError)
+        return prepared.with_verdicts(error.report, error)
+
+    def _summary(self, results: Sequence[MemberResult], code: int) -> KgmError:
         from kgm.operations.removal.removal import summary
 
-        if prepared.errors:
-            return prepared.errors[0]
-        return summary(self._request, results, code, is_dry_run=True) if code else None
+        return summary(self._request, results, code, is_dry_run=True)
 
-    def _refuse(self, prepared: PreparedRemoval, refusal: RefusedError) -> NoReturn:
-        """A member that may not be removed: say which, why, and what command would remove it."""
+    def _hint(self, prepared: PreparedRemoval) -> str:
         from kgm.operations.removal.guard import missing_flags, proof_window_ms
         from kgm.text.durations import show_duration
 
         flags = missing_flags(self._request, prepared.plan, prepared.guard)
         command = invocation.again_with(*flags)
         if flags == ("--allow-live",):
-            refusal.hint = f"stop the process first; to remove it although it is alive: {command}"
-        else:
-            window_ms = proof_window_ms(prepared.plan, prepared.guard)
-            surer = (
-                ""
-                if window_ms is None
-                else f", or watch longer: {invocation.again_with('--guard-window', show_duration(window_ms))}"
-            )
-            refusal.hint = (
-                "make sure that the process does not run (systemctl is-active, kubectl get pod); "
-                f"if you know that it has stopped: {command}{surer}"
-            )
-        self._finish(prepared, prepared.results, refusal, refusal.exit_code)
+            return f"stop the process first; to remove it although it is alive: {command}"
+        window_ms = proof_window_ms(prepared.plan, prepared.guard)
+        surer = (
+            ""
+            if window_ms is None
+            else f", or watch longer: {invocation.again_with('--guard-window', show_duration(window_ms))}"
+        )
+        return (
+            "make sure that the process does not run (systemctl is-active, kubectl get pod); "
+            f"if you know that it has stopped: {command}{surer}"
+        )
 
-    def _ask(self, prepared: PreparedRemoval) -> None:
-        """Show what will happen and ask. Raises RefusedError unless the answer is yes."""
-        from kgm.text.sanitize import clean
+    def _lines(self, prepared: PreparedRemoval) -> list[str]:
         from kgm.text.wording import moves_text, partitions_text
 
-        lines = [self._where]
+        lines = []
         for target in prepared.plan.targets:
             if target.member is None:
                 lines.append(f"  {target.id}: absent")
@@ -283,36 +212,13 @@ class _Run:
         if prepared.moves.moves:
             moves = prepared.moves.moves
             lines.append(f"{many(len(moves), 'partition')} will move: {moves_text(moves)}")
-        text = "".join(clean(line) + "\n" for line in lines)
-        if not self._notices.write(f"{text}Remove {many(len(prepared.plan.present), 'member')}? [y/N] "):
-            raise RefusedError(
-                f"nothing was removed from group {self._request.group_id!r}: stderr cannot be written, so "
-                "kgm cannot ask",
-                hint="add --yes to remove without being asked, or --dry-run to preview",
-                group_id=self._request.group_id,
-            )
-        try:
-            answer = sys.stdin.readline()
-        except KeyboardInterrupt:
-            self._notices.write("\n")
-            raise
-        except (OSError, ValueError):  # a terminal that has gone, bytes that are no text
-            answer = ""
-        if answer.strip().lower() not in ("y", "yes"):
-            raise RefusedError(
-                f"declined: nothing was removed from group {self._request.group_id!r}", group_id=self._request.group_id
-            )
+        return lines
 
-    def _finish(
-        self, prepared: PreparedRemoval, results: Sequence[MemberResult], error: KgmError | None, code: int, *,
-        warnings: Sequence[str] = (),
-    ) -> NoReturn:  # fmt: skip
+    def _report(self, prepared: PreparedRemoval, results: Sequence[MemberResult], warnings: Sequence[str]) -> Report:
+        from kgm.cli.output.contracts.changes import removal_json
         from kgm.cli.output.contracts.groups import moves_json
-        from kgm.cli.output.contracts.remove_members import result_json
 
-        if error is not None and error.hint is None:
-            error.hint = self._describe()
-        rows = [result_json(one) for one in results]
+        rows = [removal_json(one) for one in results]
         moves = prepared.moves.moves
         data = {
             "group_id": self._request.group_id,
@@ -320,45 +226,16 @@ class _Run:
             "reason": self._request.reason,
             "results": rows,
             "moves_expected": None if moves is None else moves_json(moves),
-            "warnings": [*prepared.warnings, *prepared.moves.notes, *warnings],
+            "warnings": [*warnings, *prepared.moves.notes],
         }
-        report = Report(
+        return Report(
             schema=SCHEMA,
             data=data,
             tables=[_table(results, moves)],
             names=[one.target.id for one in results],
             items=rows,
             cluster=cluster_json(self._cluster),
-            errors=[] if error is None else [error],
         )
-        raise typer.Exit(self._print(rendered(report, self._options), error, code))
-
-    def _print(self, text: str, error: KgmError | None, code: int) -> int:
-        """Print the result on stdout and the error on stderr, or on the other stream where one cannot be written.
-
-        Returns the exit code: another one than given only when the result cannot be written where it belongs, or
-        nowhere."""
-        from kgm.cli.output.failures import error_text
-        from kgm.cli.output.streams import write_stdout
-
-        failure: OutputError | None = None
-        try:
-            is_read = write_stdout(text)
-        except OutputError as problem:
-            is_read, failure = False, problem
-        # After a removal the result is shown even if its reader has gone; before, that is as in every command.
-        is_shown = is_read or (failure is None and not invocation.has_changed()) or self._notices.write(text)
-        if error is not None:
-            self._notices.write(error_text(error))
-        if failure is not None:
-            failure.message += self._in_the_audit_log() if invocation.has_changed() else "; nothing was removed"
-            self._notices.write(error_text(failure))
-        if is_read and self._notices.unwritten and not self._options.is_data:
-            with contextlib.suppress(OutputError):
-                write_stdout("".join(self._notices.unwritten))
-        if failure is None and is_shown:
-            return code
-        return PartialError.exit_code if invocation.has_changed() else OutputError.exit_code
 
 
 def _note(one: MemberResult) -> str | None:

@@ -18,7 +18,8 @@ def patterns(values: list[str] | None) -> tuple[str, ...]:
 
 
 def reason(text: str | None) -> str:
-    from kgm.operations.removal.request import DEFAULT_REASON, check_reason
+    from kgm.operations.change.reason import check_reason
+    from kgm.operations.removal.request import DEFAULT_REASON
 
     if text is None:
         return DEFAULT_REASON

@@ -15,6 +15,7 @@ from kgm.model.assignment import Move, moves
 from kgm.model.changes import owned
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.change.operator import current_operator
 from kgm.operations.demo.consumers import (
     HEARTBEAT_INTERVAL_MS,
     SESSION_TIMEOUT_MS,
@@ -25,7 +26,6 @@ from kgm.operations.demo.consumers import (
     wait_until,
 )
 from kgm.operations.removal import removal
-from kgm.operations.removal.operator import current_operator
 from kgm.operations.removal.outcome import MemberResult
 from kgm.operations.removal.removal import PreparedRemoval
 from kgm.operations.removal.request import RemovalRequest

@@ -7,10 +7,11 @@ from typing import Final
 
 from kgm.model.changes import REBALANCING
 from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
-from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names
+from kgm.operations.deletion.idleness import IdleVerdict
+from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names, reset_line
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.groups.rebalance_wait import behind, rebalance_wait
-from kgm.text.durations import show_duration
+from kgm.text.durations import show_age, show_duration
 from kgm.text.wording import lost_text, many, past_end_text, some
 
 _IN_TRANSITION: Final = REBALANCING | {"Assigning", "Reconciling"}
@@ -83,14 +84,14 @@ def growing_lag(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def left_behind(facts: GroupFacts) -> Iterator[Finding]:
-    """An empty group with lag, and one whose offsets will expire."""
+    """An empty group with lag, one that nothing uses, and one whose offsets will expire."""
     group = facts.group
     if group.state != "Empty" or group.members:
         return
     lagging = [row for row in group.offsets if row.lag]
     last = facts.recorded[-1] if facts.recorded else None
     since_ms = last.at_ms if last is not None and not last.group.members else None
-    since = () if since_ms is None else (f"empty for {_long(facts.now_ms - since_ms)}",)
+    since = () if since_ms is None else (f"empty for {show_age(facts.now_ms - since_ms)}",)
     if lagging:
         pairs = [(row.topic, row.partition) for row in lagging]
         yield facts.finding(
@@ -98,11 +99,17 @@ def left_behind(facts: GroupFacts) -> Iterator[Finding]:
             f"the group is empty, with lag {sum(row.lag or 0 for row in lagging)}",
             f"lag in {grouped(pairs)}", *since, about=partition_names(pairs), run=("describe", "--offsets"),
         )  # fmt: skip
+    idle = facts.idleness
+    if idle is not None and idle.verdict is IdleVerdict.IDLE:
+        yield facts.finding(
+            "idle-group", Severity.INFO, "nothing uses the group: it has no members and no recent commits",
+            *idle.evidence, run=("delete-groups", "--dry-run"),
+        )  # fmt: skip
     if since_ms is None or facts.retention_ms is None or not group.offsets:
         return
     left_ms = since_ms + facts.retention_ms - facts.now_ms
     if left_ms < max(_DAY_MS, facts.retention_ms * _SOON):
-        when = f"in {_long(left_ms)}" if left_ms > 0 else "at any moment"
+        when = f"in {show_age(left_ms)}" if left_ms > 0 else "at any moment"
         yield facts.finding(
             "offsets-expire-soon", Severity.ERROR if left_ms < _DAY_MS else Severity.WARNING,
             f"the committed offsets expire {when}; consumers that join after that start where auto.offset.reset says",
@@ -167,12 +174,14 @@ def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
     if beyond:
         yield facts.finding(
             "committed-beyond-end", Severity.ERROR, past_end_text(group.past_end),
-            f"in {grouped(beyond)}", about=partition_names(beyond), run=("describe", "--offsets"),
+            f"in {grouped(beyond)}", *reset_line(group, beyond, "--to-latest"), about=partition_names(beyond),
+            run=("describe", "--offsets"),
         )  # fmt: skip
     if group.lost:
         yield facts.finding(
             "records-lost", Severity.ERROR, lost_text(group.lost),
             "retention has deleted them: consumers continue where auto.offset.reset says",
+            *reset_line(group, [*group.lost], "--to-earliest"),
             about=partition_names([*group.lost]), run=("describe", "--offsets"),
         )  # fmt: skip
     deleted = group.deleted_topics
@@ -191,7 +200,7 @@ def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
         yield facts.finding(
             "offsets-of-other-topics", Severity.INFO,
             "there are committed offsets for topics that no member subscribes to; they will expire",
-            f"topics: {', '.join(unused[:5])}", about=unused, run=("describe", "--offsets"),
+            f"topics: {', '.join(unused[:5])}", about=unused, run=("delete-groups", "--stale-topics", "--dry-run"),
         )  # fmt: skip
     uncommitted = [row for row in group.offsets if row.member_id is not None and row.end and row.committed is None]
     if uncommitted:
@@ -201,15 +210,6 @@ def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
             f"no offset is committed for {many(len(pairs), 'partition')} with records: the lag there is unknown",
             f"in {grouped(pairs)}", about=partition_names(pairs), run=("describe", "--offsets"),
         )  # fmt: skip
-
-
-def _long(span_ms: int) -> str:
-    """`3 days`, `5 hours`, `20m`."""
-    if span_ms >= 2 * _DAY_MS:
-        return f"{span_ms // _DAY_MS} days"
-    if span_ms >= _DAY_MS // 12:
-        return f"{span_ms // 3_600_000} hours"
-    return show_duration(max(span_ms, 0) // 1000 * 1000)
 
 
 CHECKS: Final = (odd_state, left_behind, full_group, growing_lag, stalled_owners, odd_offsets)

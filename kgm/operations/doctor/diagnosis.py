@@ -16,6 +16,9 @@ from kgm.client.offsets_topic.member_activity import CommitRecord, GroupActivity
 from kgm.client.poller import completed_from_record
 from kgm.model.errors import AuthenticationError, AuthorizationError, KgmError, NotFoundError, PartialError
 from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.deletion.idleness import Idleness, IdleWatch
+from kgm.operations.deletion.request import IDLE_MS
+from kgm.operations.deletion.targets import group_impediment
 from kgm.operations.doctor import activity, assignment, history_findings, identity, recent_records
 from kgm.operations.doctor.check_names import UNAVAILABLE
 from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, SkippedChecks
@@ -42,17 +45,21 @@ _RETENTION: Final = "offsets.retention.minutes"
 _MAX_SESSION: Final = "group.max.session.timeout.ms"
 #: The share of the remaining time that reading the coordinators' logs may take.
 _LOG_SHARE: Final = 0.3
+_CHECK_OF_IDLE: Final = "idle-group"
 _CHECKS_OF_LOG: Final = (
     "duplicate-instance-id",
     "session-too-short",
     "frequent-rebalances",
     "offsets-expire-soon",
+    _CHECK_OF_IDLE,
 )
 #: The feature of 4.0 and later with which brokers have consumer groups, and the setting of all that may have them.
 _GROUP_VERSION: Final = "group.version"
 _PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _CHECK_OF_RETENTION: Final = "offsets-expire-soon"
 _CHECK_OF_SIZE: Final = "group-full"
+#: Of more groups without members the log is not read back for commits, which takes time and bytes for each.
+_MOST_IDLE: Final = 20
 #: The setting that limits the members of a group, by its type.
 _MAX_SIZES: Final = {"classic": "group.max.size", "consumer": "group.consumer.max.size"}
 _CHECKS_OF_ENDS: Final = (
@@ -204,6 +211,7 @@ class _ClusterQueries:
     _max_sizes: dict[tuple[int, str], int | None] = field(default_factory=dict)
     _without_retention: set[str] = field(default_factory=set)
     _without_size: set[str] = field(default_factory=set)
+    _idle_groups: int = 0
 
     def described(self, group_ids: Sequence[str]) -> dict[str, GroupSnapshot]:
         """By group id. A coordinator that does not answer is a finding; a missing group or right is an error."""
@@ -260,6 +268,7 @@ class _ClusterQueries:
             max_size=self._max_size(latest) if latest.members else None,
             retention_ms=self._retention_ms(latest) if latest.state == "Empty" and latest.offsets else None,
             wait=None if later is None else read_rebalance_wait(self.cluster, latest, seen_for_ms=self.window_ms),
+            idleness=self._idleness(latest, now_ms),
             undescribed_topics=self.cluster.offsets.undescribed_topics,
             supports_consumer_protocol=self._supports_consumer_protocol(latest.group_id),
             advice=[] if history is None else [one for one in history.advice if one.group_id == latest.group_id],
@@ -280,6 +289,20 @@ class _ClusterQueries:
             why = f"log of group {group_id}: {why}"
             self.skipped.append(SkippedChecks(checks=("session-too-short",), why=why, is_optional=is_optional))
         return [record for record in records if isinstance(record, CommitRecord)], known_since_ms
+
+    def _idleness(self, group: GroupSnapshot, now_ms: int) -> Idleness | None:
+        """Of a group that could be deleted, as far as logs are read."""
+        if group_impediment(group) is not None:
+            return None
+        self._idle_groups += 1
+        if self._idle_groups > _MOST_IDLE:
+            why = f"the logs of more than {_MOST_IDLE} groups without members are not read"
+            if self._idle_groups == _MOST_IDLE + 1:
+                self.skipped.append(SkippedChecks(checks=(_CHECK_OF_IDLE,), why=why, is_optional=True))
+            return None
+        watch = IdleWatch(self.cluster, group, (), IDLE_MS, now_ms=lambda: now_ms)
+        watch.read()
+        return watch.verdict(None)
 
     def without_settings(self) -> list[SkippedChecks]:
         """The checks that need settings of brokers that could not be read."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
+from kgm.model.snapshot import GroupSnapshot
+from kgm.text.shell import shell_word
 from kgm.text.wording import partitions_text
+
+#: A command names so many partitions at most.
+_MOST_RESET: Final = 50
 
 
 class Severity(StrEnum):
@@ -67,3 +73,18 @@ def grouped(pairs: Iterable[tuple[str, int]]) -> str:
 def partition_names(pairs: Iterable[tuple[str, int]]) -> Iterator[str]:
     """`orders-0`, as Kafka's tools write partitions."""
     return (f"{topic}-{partition}" for topic, partition in sorted(pairs))
+
+
+def reset_line(group: GroupSnapshot, pairs: Sequence[tuple[str, int]], to: str) -> Iterator[str]:
+    """How to choose where consumers of these partitions begin, with Kafka's own tool. None for many partitions."""
+    if len(pairs) > _MOST_RESET:
+        return
+    by_topic: dict[str, list[str]] = {}
+    for topic, partition in sorted(pairs):
+        by_topic.setdefault(topic, []).append(str(partition))
+    topics = " ".join(f"--topic {shell_word(topic)}:{','.join(numbers)}" for topic, numbers in by_topic.items())
+    server = "HOST:PORT" if group.coordinator is None else f"{group.coordinator.host}:{group.coordinator.port}"
+    yield (
+        f"while no member runs, another place can be chosen: kafka-consumer-groups.sh --bootstrap-server {server} "
+        f"--group {shell_word(group.group_id)} {topics} --reset-offsets {to} --dry-run"
+    )

@@ -9,6 +9,7 @@ from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.client.offsets_topic.member_activity import CommitRecord
 from kgm.history.rows import AlarmRow, TimeoutAdviceRow
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.deletion.idleness import Idleness
 from kgm.operations.doctor.findings import Finding, Severity
 from kgm.operations.doctor.known_removals import KnownRemoval
 from kgm.operations.groups.rebalance_wait import RebalanceWait
@@ -24,8 +25,8 @@ class GroupFacts:
     gone and came back; commits_since_ms: from when on it has them all, None if the log could not be read. removals:
     those that this machine's audit log has. max_session_timeout_ms, max_size (members): what the broker allows.
     retention_ms: the retention of offsets of an empty group; None where the broker does not say. wait: what a group
-    that rebalances waits for, as its log tells. advice, alarms: of
-    the built history in folder `history`."""
+    that rebalances waits for, as its log tells. idleness: of a group without members; None where it was not read.
+    advice, alarms: of the built history in folder `history`."""
 
     group: GroupSnapshot
     now_ms: int
@@ -39,6 +40,7 @@ class GroupFacts:
     max_size: int | None = None
     retention_ms: int | None = None
     wait: RebalanceWait | None = None
+    idleness: Idleness | None = None
     undescribed_topics: frozenset[str] = frozenset()
     supports_consumer_protocol: bool = False
     advice: Sequence[TimeoutAdviceRow] = ()

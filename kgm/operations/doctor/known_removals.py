@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kgm.model.errors import KgmError
-from kgm.operations.removal.audit_log import REMOVAL, AuditLog, default_path
+from kgm.operations.audit.audit_log import REMOVAL, AuditLog, default_path
 
 #: Results of members that stayed, or were not there.
 _NOT_REMOVED = frozenset({"planned", "absent", "refused", "failed"})

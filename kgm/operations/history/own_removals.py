@@ -11,7 +11,7 @@ from typing import Final
 from kgm.history.causes.verdict import Cause, Confidence
 from kgm.history.rows import RebalanceRow
 from kgm.model.errors import KgmError
-from kgm.operations.removal.audit_log import REMOVAL, AuditedRemoval, AuditLog, default_path
+from kgm.operations.audit.audit_log import REMOVAL, AuditedRemoval, AuditLog, default_path
 
 #: How a member is gone that may have been removed.
 _GONE: Final = frozenset({Cause.REMOVAL, Cause.LEAVE, Cause.DEPARTURE, Cause.SESSION_EXPIRY, Cause.MAX_POLL})

@@ -91,7 +91,8 @@ class WhatIfPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPlans:
-    """plans: those that keep the limits and that no other beats, the best by the objective first. closest: what comes
+    """plans: those that keep the limits and that no other beats, the best by the objective first; among them one by one
+    without a handover, if there is such a plan. closest: what comes
     next to the limits, if no plan keeps them. tried: how many ways were simulated, of `ways`. not_played: why what-ifs
     were not played, by name. unpredicted: ways that no other beats, for whose prediction there was no time left."""
 
@@ -151,7 +152,7 @@ def find_plans(
     if refused and not tried:
         raise refused[0]
     kept = [(shape, costs) for shape, costs in tried if not task.limits.exceeded(costs)]
-    front = sorted(unbeaten(kept), key=lambda one: one[1].rank(task.objective))
+    front = sorted(_with_quiet(unbeaten(kept), kept), key=lambda one: one[1].rank(task.objective))
     closest = None if front else min(tried, key=lambda one: _distance(task, one[1]))
     plans = [trial.found(*one, base.what_if, is_needed=True) for one in front[:1]]
     with contextlib.suppress(TimedOutError):
@@ -170,6 +171,20 @@ def find_plans(
         ways=len(shapes),
         unpredicted=tuple(shape for shape, _ in front[len(plans) :]),
     )
+
+
+def _with_quiet(
+    front: list[tuple[PlanShape, PlanCosts]], kept: Sequence[tuple[PlanShape, PlanCosts]]
+) -> list[tuple[PlanShape, PlanCosts]]:
+    """The plans that no other beats, and in any case the shortest one by one that moves nothing, where there is one:
+    another may cost no more by these figures and still stop more members at a time."""
+    quiet = [
+        one for one in kept
+        if not one[1].handovers and one[0].rolling is not None and one[0].rolling.max_unavailable == 1
+    ]  # fmt: skip
+    if not quiet or any(one in front for one in quiet):
+        return front
+    return [*front, min(quiet, key=lambda one: one[1].rank(Objective.DURATION))]
 
 
 @dataclass(slots=True, kw_only=True)

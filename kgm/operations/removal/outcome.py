@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kgm.client.failures import RETRIABLE
 from kgm.model.assignment import Partitions
-from kgm.model.errors import ErrorCode, KgmError, UnreachableError, error_name
+from kgm.model.errors import ErrorCode, KgmError, error_name
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.change.result import Result
 from kgm.operations.removal.liveness import NO_MEMBER, Liveness
 from kgm.operations.removal.plan import RemovalPlan, Target
 from kgm.operations.removal.send import LeaveGroupSender
-
-
-class Result(enum.StrEnum):
-    """The result for one id.
-
-    planned: it would be removed. removed: a later description shows that it is gone. returned: it was removed, and a
-    member has the id again. absent: no member has the id. refused: by a guard or the broker. failed: it was not
-    removed. unknown: it may have been removed, and no description shows whether it was."""
-
-    PLANNED = "planned"
-    REMOVED = "removed"
-    RETURNED = "returned"
-    ABSENT = "absent"
-    REFUSED = "refused"
-    FAILED = "failed"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,44 +273,10 @@ def _successor(member: MemberSnapshot, after: GroupSnapshot | None) -> MemberSna
     return next((one for one in holders if one.member_id != member.member_id), None)
 
 
-def exit_code(results: Sequence[MemberResult], *, ignore_missing: bool) -> int:
-    """0 all done · 3 all absent · 6 refused and nothing changed · 7 partial, returned or unknown · 1 all failed."""
-    done = {Result.REMOVED, Result.PLANNED} | ({Result.ABSENT} if ignore_missing else set())
-    rest = {one.result for one in results if one.result not in done}
-    if not rest:
-        return 0
-    if rest & {Result.UNKNOWN, Result.RETURNED} or has_changed(results) or Result.PLANNED in _kinds(results):
-        return 7
-    if Result.FAILED in rest:
-        return 1
-    return 6 if Result.REFUSED in rest else 3
-
-
-def has_changed(results: Sequence[MemberResult]) -> bool:
-    """Whether anything was changed, or may have been."""
-    changing = {Result.REMOVED, Result.RETURNED, Result.UNKNOWN}
-    return any(one.result in changing or one.in_doubt for one in results)
-
-
-def _kinds(results: Sequence[MemberResult]) -> set[Result]:
-    return {one.result for one in results}
-
-
 def nothing_changed(results: Sequence[MemberResult], sender: LeaveGroupSender) -> KgmError | None:
     """The error that a whole request was answered with, where a later description shows every member that it named
     with the same member id as before; None otherwise."""
-    error = sender.refusal
-    if error is None or sender.lost or sender.codes:
-        return None
     named = [one for one in results if one.target in sender.in_doubt]
     if not named or any(one.result is not Result.FAILED for one in named):
         return None
-    fact = "nothing was changed: every member is still in the group"
-    if error.kafka_error not in RETRIABLE:
-        error.facts = (*error.facts, fact)
-        return error
-    return UnreachableError(
-        f"the coordinator of group {error.group_id!r} took no LeaveGroup within the time allowed",
-        facts=(*error.facts, fact), group_id=error.group_id, hint="try again, or with a longer --timeout",
-        kafka_error=error.kafka_error,
-    )  # fmt: skip
+    return sender.not_carried_out("every member is still in the group")

@@ -11,6 +11,7 @@ from kgm.client.leave_group import MemberToRemove
 from kgm.model.errors import ErrorCode, RefusedError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal.request import RemovalRequest
+from kgm.protocol.apis import ApiKey
 from kgm.text.names import closest, natural
 from kgm.text.wording import group_command
 
@@ -150,7 +151,7 @@ def check_supported(cluster: AdminClient, plan: RemovalPlan) -> None:
             f"members of {group.type} group {group.group_id!r} cannot be removed by LeaveGroup",
             group_id=group.group_id, hint="stop the member; its session timeout removes it",
         )  # fmt: skip
-    version = cluster.leave_version(group.group_id, cluster.deadline)
+    version = cluster.version_of(ApiKey.LEAVE_GROUP, group.group_id, cluster.deadline)
     static = [target.id for target in plan.targets if target.instance_id is not None]
     if version < BATCH_VERSION and static:
         raise RefusedError(

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable
 
 from kgm.client.admin_client import AdminClient
+from kgm.operations.audit.audit_log import AuditLog, default_path
+from kgm.operations.change.operator import current_operator
 from kgm.operations.removal import removal
-from kgm.operations.removal.audit_log import AuditLog, default_path
-from kgm.operations.removal.operator import current_operator
 from kgm.operations.removal.removal import PreparedRemoval, RemovalReport
 from kgm.operations.removal.request import DEFAULT_REASON, RemovalRequest
 

@@ -11,35 +11,29 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from kgm.assignors import is_known
 from kgm.client import fresh_describe
 from kgm.client.admin_client import AdminClient
 from kgm.model.errors import KgmError, NotFoundError, PartialError, RefusedError, UsageError
-from kgm.model.snapshot import GroupSnapshot
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.audit.audit_log import REMOVAL, AuditTrail
+from kgm.operations.change.carrying_out import carried_out
+from kgm.operations.change.operator import HumanOperator, signed
+from kgm.operations.change.record import ChangeRecord
+from kgm.operations.change.report import ChangeReport
+from kgm.operations.change.result import Result, exit_code
 from kgm.operations.removal import consequences, guard
-from kgm.operations.removal.audit_log import AuditTrail
-from kgm.operations.removal.audit_record import RemovalRecord
 from kgm.operations.removal.guard import GuardReport, GuardWatch
 from kgm.operations.removal.liveness import Liveness, LivenessVerdict
-from kgm.operations.removal.operator import HumanOperator, signed
-from kgm.operations.removal.outcome import (
-    MemberResult,
-    Result,
-    exit_code,
-    has_changed,
-    nothing_changed,
-    planned_results,
-    results_of_run,
-)
+from kgm.operations.removal.outcome import MemberResult, nothing_changed, planned_results, results_of_run
 from kgm.operations.removal.plan import RemovalPlan, Target, check_supported, resolve, threads_of
 from kgm.operations.removal.preview import ExpectedMoves, preview_moves
 from kgm.operations.removal.request import RemovalRequest
 from kgm.operations.removal.send import REASON_VERSION, LeaveGroupSender
 from kgm.operations.removal.verification import second_look
 from kgm.operations.removal.verification.later_descriptions import LaterDescriptions
-from kgm.operations.removal.verification.second_look import StaleVerdictError
 from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.text.wording import group_command
 
@@ -106,23 +100,10 @@ class PreparedRemoval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemovalReport:
-    """The result of a removal.
-
-    results: one for each id, in the order of the request. error: one for the run, None if all succeeded. exit_code:
-    what the command exits with. has_changed: whether the group was changed, or may have been. interrupted: by Ctrl-C
-    after a request was sent."""
+class RemovalReport(ChangeReport[MemberResult]):
+    """The result of a removal: one for each id."""
 
     prepared: PreparedRemoval
-    results: tuple[MemberResult, ...]
-    exit_code: int
-    error: KgmError | None = None
-    warnings: tuple[str, ...] = ()
-    interrupted: bool = False
-
-    @property
-    def has_changed(self) -> bool:
-        return has_changed(self.results)
 
 
 def _no_phase(_text: str) -> AbstractContextManager[object]:
@@ -240,7 +221,7 @@ def execute(
     record.
 
     Raises KgmError only if nothing can have changed: RefusedError where a guard forbids it or the intent cannot be
-    recorded (StaleVerdictError where the group is not as it was when it was prepared), others where no request was
+    recorded (StaleLivenessError where the group is not as it was when it was prepared), others where no request was
     sent, or where one was answered with an error and every member is still in the group. Ctrl-C after a request was
     sent ends in a report as well, or in a PartialError if there is none yet."""
     group_id = prepared.request.group_id
@@ -249,36 +230,33 @@ def execute(
     if not prepared.plan.present:
         return _report(prepared, prepared.results, ())
     reason = signed(prepared.request.reason, operator)
-    record = RemovalRecord(audit, operator, cluster, prepared.plan, prepared.liveness, reason)
-    record.write_intent()
+    record = ChangeRecord(
+        audit, operator, cluster, action=REMOVAL, nothing=f"nothing was removed from group {group_id!r}", reason=reason,
+        rows=[_recorded(one, prepared) for one in prepared.plan.members],
+    )  # fmt: skip
     run = _Execution(cluster, prepared, record, reason, phase, sleep, clock)
-    try:
-        return run.run()
-    except StaleVerdictError as error:
-        record.write_refusal(error)
-        raise
-    except KgmError as error:
-        record.write_failure(error)
-        raise
-    except KeyboardInterrupt:
-        if not run.was_sent:
-            record.write_failure(KgmError("interrupted before a request was sent"))
-            raise
-        record.write_unknown("kgm was interrupted")
-        raise PartialError(
-            f"interrupted after the request was sent: it is not known which members of group {group_id!r} were removed",
-            hint=group_command("describe", group_id), group_id=group_id,
-        ) from None  # fmt: skip
-    except BaseException as error:
-        record.write_unknown(f"kgm ended with {type(error).__name__}")
-        raise
+    return carried_out(
+        run.run, lambda: run.was_sent, record, unknown=f"which members of group {group_id!r} were removed",
+        hint=group_command("describe", group_id), group_id=group_id,
+    )  # fmt: skip
+
+
+def _recorded(member: MemberSnapshot, prepared: PreparedRemoval) -> dict[str, Any]:
+    """What the audit log has of a member that is to be removed."""
+    liveness = prepared.liveness.get(member.member_id)
+    return {
+        "group_id": prepared.request.group_id, "group_instance_id": member.group_instance_id,
+        "member_id": member.member_id, "client_id": member.client_id, "client_host": member.client_host,
+        "verdict": None if liveness is None else str(liveness.verdict),
+        "evidence": [] if liveness is None else [*liveness.evidence],
+    }  # fmt: skip
 
 
 class _Execution:
     """From the first request to the outcome in the audit log."""
 
     def __init__(
-        self, cluster: AdminClient, prepared: PreparedRemoval, record: RemovalRecord, reason: str, phase: Phase,
+        self, cluster: AdminClient, prepared: PreparedRemoval, record: ChangeRecord, reason: str, phase: Phase,
         sleep: Callable[[float], None] | None, clock: Callable[[], float],
     ) -> None:  # fmt: skip
         self._sleep, self._now_s = sleep or time.sleep, clock
@@ -308,7 +286,8 @@ class _Execution:
         if error is not None and not self._interrupted:
             raise error
         results = self._wait_for_returns(results)
-        self._record.write_results(results)
+        present = [one for one in results if one.target.member is not None]
+        self._record.write_results([(one.result, one.error, one.note) for one in present])
         return _report(self._prepared, results, self._warnings(), interrupted=self._interrupted)
 
     def _look_again(self) -> frozenset[str]:
@@ -324,8 +303,8 @@ class _Execution:
         return report.left
 
     def _look_before_retry(self, batch: list[Target]) -> list[Target]:
-        """Members for which the request may be sent again. Raises StaleVerdictError if it was not sent yet, and may not
-        be any more; other KgmErrors if the group cannot be described.
+        """Members for which the request may be sent again. Raises StaleLivenessError if it was not sent yet, and may
+        not be any more; other KgmErrors if the group cannot be described.
 
         Where it may have been carried out, a member of a classic group that is there again has another member id, and
         the broker tells; one of a consumer group has the same, and has shown life since."""

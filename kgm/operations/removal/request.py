@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 from kgm.model.errors import UsageError
+from kgm.operations.change.reason import check_reason
 
 #: The reason that Kafka's own admin client gives.
 DEFAULT_REASON = "member was removed by an admin"
-#: Kafka's clients cut reasons at this length (KIP-800).
-MAX_REASON_CHARACTERS = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +49,3 @@ class RemovalRequest:
         if any(not one.strip() for one in named):
             raise UsageError("an empty id or pattern is given", hint="an empty id never means all members")
         check_reason(self.reason)
-
-
-def check_reason(text: str) -> None:
-    """Raises UsageError for a reason that the broker's log could not show unchanged."""
-    if not text.strip():
-        raise UsageError("--reason: the text is empty", hint="omit the option for the default reason")
-    if len(text) > MAX_REASON_CHARACTERS:
-        raise UsageError(f"--reason: {len(text)} characters; Kafka accepts at most {MAX_REASON_CHARACTERS}")
-    if not text.isprintable():
-        raise UsageError("--reason: the text contains characters that would corrupt the broker's log")

@@ -33,7 +33,7 @@ from enum import StrEnum
 from typing import Any, Final, Self
 
 from kgm.model.errors import PartialError, RefusedError, UsageError
-from kgm.operations.removal.audit_log import timestamp
+from kgm.operations.audit.audit_log import timestamp
 from kgm.text.files import flush_folder, write_all
 from kgm.text.input_files import who_else_writes
 

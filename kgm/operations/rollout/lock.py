@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Iterator, Mapping
 
 from kgm.model.errors import RefusedError
-from kgm.operations.removal.audit_log import default_path
+from kgm.operations.audit.audit_log import default_path
 from kgm.text.files import try_lock
 
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK

@@ -8,8 +8,8 @@ from typing import Any
 
 from kgm.client.admin_client import AdminClient
 from kgm.model.errors import KgmError
-from kgm.operations.removal.audit_log import AuditTrail, intents, outcomes
-from kgm.operations.removal.operator import HumanOperator
+from kgm.operations.audit.audit_log import AuditTrail, intents, outcomes
+from kgm.operations.change.operator import HumanOperator
 from kgm.operations.rollout.commands import CommandResult
 from kgm.operations.rollout.template import CommandTarget
 from kgm.text.shell import shell_line

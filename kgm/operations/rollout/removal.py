@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from kgm.client.admin_client import AdminClient
 from kgm.model.errors import KgmError, PartialError
+from kgm.operations.audit.audit_log import AuditTrail
+from kgm.operations.change.operator import HumanOperator
 from kgm.operations.removal import guard, removal
-from kgm.operations.removal.audit_log import AuditTrail
 from kgm.operations.removal.liveness import SESSION_MARGIN_MS
-from kgm.operations.removal.operator import HumanOperator
 from kgm.operations.removal.outcome import MemberResult
 from kgm.operations.removal.removal import PreparedRemoval
 from kgm.operations.removal.request import RemovalRequest

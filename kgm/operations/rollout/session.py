@@ -14,11 +14,11 @@ from kgm.client.poller import GroupPoller
 from kgm.clients.table import SAME_ASSIGNOR
 from kgm.model.errors import RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.audit.audit_log import AuditTrail
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.prediction import Gates, PredictedBounce, predict_bounce
 from kgm.operations.bounce.request import BounceRequest
-from kgm.operations.removal.audit_log import AuditTrail
-from kgm.operations.removal.operator import HumanOperator
+from kgm.operations.change.operator import HumanOperator
 from kgm.operations.rollout.events import RolloutObserver
 from kgm.operations.rollout.expectation import StepExpectation
 from kgm.operations.rollout.journal import JournalKind, PlanMark, RolloutJournal, read_journal

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kgm.client.admin_client import AdminClient
-from kgm.operations.removal.audit_log import AuditTrail
-from kgm.operations.removal.operator import HumanOperator
+from kgm.operations.audit.audit_log import AuditTrail
+from kgm.operations.change.operator import HumanOperator
 from kgm.operations.rollout.events import RolloutObserver
 from kgm.operations.rollout.journal import RolloutJournal
 from kgm.operations.rollout.observation import GroupObservation

@@ -14,8 +14,8 @@ from kgm.cli.commands.audit import parse_since
 from kgm.cli.main import run
 from kgm.client import connect
 from kgm.model.errors import UsageError
-from kgm.operations.removal.audit_log import AuditLog, intents, outcomes
-from kgm.operations.removal.operator import HumanOperator, current_operator, signed
+from kgm.operations.audit.audit_log import AuditLog, intents, outcomes
+from kgm.operations.change.operator import HumanOperator, current_operator, signed
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
 from tests import KGM
@@ -27,7 +27,7 @@ from tests.waiting import until
 
 QUICK = ("--guard-window", "100ms", "--timeout", "60s", "--assume-stopped")
 KEYS = {
-    "run", "action", "time", "operator", "uid", "host", "pid", "cluster_id", "bootstrap", "group_id", "group_instance_id",
+    "run", "action", "time", "operator", "uid", "host", "pid", "cluster_id", "bootstrap", "group_id", "topic", "offsets", "group_instance_id",
     "member_id", "client_id", "client_host", "reason", "verdict", "evidence", "result", "error", "note",
     "finished_at",
 }  # fmt: skip
@@ -141,7 +141,7 @@ def test_without_a_record_nothing_is_sent(remove, state, proxy, group, form, mon
         def full(*_):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("kgm.operations.removal.audit_log.os.write", full)
+        monkeypatch.setattr("kgm.operations.audit.audit_log.os.write", full)
     elif how == "read-only folder":  # for root too
         monkeypatch.setenv("XDG_STATE_HOME", "/proc/sys")
     else:

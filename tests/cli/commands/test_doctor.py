@@ -50,8 +50,8 @@ def test_checks_that_cannot_run_are_told(groups, server):
     with FaultProxy((server.host, server.port)) as proxy:
         proxy.hide_offsets_topic()
         healthy = kgm("doctor", "healthy", "-b", proxy.bootstrap)
-        blind = "duplicate-instance-id, frequent-rebalances, offsets-expire-soon, session-too-short"
-        assert (healthy.code, healthy.err.splitlines()[0]) == (7, f"error: 4 checks could not run: {blind}")
+        blind = "duplicate-instance-id, frequent-rebalances, idle-group, offsets-expire-soon, session-too-short"
+        assert (healthy.code, healthy.err.splitlines()[0]) == (7, f"error: 5 checks could not run: {blind}")
         chosen = kgm("doctor", "healthy", "-b", proxy.bootstrap, "--check", "classic-protocol,unowned-partitions")
         assert (chosen.code, chosen.err) == (0, "")
         (skipped,) = examined(kgm("doctor", "healthy", "-b", proxy.bootstrap, "-o", "json"))[0]["skipped"]

@@ -18,6 +18,7 @@ CALLS = {
     "list": CLUSTER,
     "describe": ["orders", *CLUSTER],
     "remove-members": ["orders", *CLUSTER],
+    "delete-groups": ["orders", *CLUSTER],
     "simulate-bounce": ["--all"],
     "drain": ["--client-id", "*", "--draws", "2"],
     "plan": ["orders", "--restart-time", "5s", "--draws", "1", "--budget", "10ms"],

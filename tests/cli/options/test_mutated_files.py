@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kgm.cli.commands.audit import removal_json
 from kgm.cli.options.snapshots import read_snapshots
 from kgm.model.errors import UsageError
-from kgm.operations.removal.audit_log import AuditLog, intents, outcomes
+from kgm.operations.audit.audit_log import AuditLog, intents, outcomes
 from tests.cli.runner import kgm
 
 GROUP = {

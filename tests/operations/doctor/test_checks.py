@@ -9,8 +9,9 @@ import pytest
 from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.client.offsets_topic.member_activity import CommitRecord
 from kgm.history.rows import AlarmRow, TimeoutAdviceRow
-from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
+from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.model.work import MemberWork, UserData
+from kgm.operations.deletion.idleness import Idleness, IdleVerdict
 from kgm.operations.doctor.diagnosis import run_checks
 from kgm.operations.doctor.findings import Severity
 from kgm.operations.doctor.group_facts import GroupFacts
@@ -249,8 +250,27 @@ def test_offsets_that_cannot_be_right():
     assert names(replace(HEALTHY, offsets=(offset(0, committed=10, end=3),))) == [("committed-beyond-end", "error")]
     other = replace(HEALTHY, offsets=(offset(0, owner=None, topic="old"),))
     assert names(other) == [("offsets-of-other-topics", "info")]
+    assert found(other)[0].next_command == "kgm delete-groups g --stale-topics --dry-run"
     assert names(replace(HEALTHY, offsets=(offset(0, committed=None),))) == [("nothing-committed", "info")]
     assert names(replace(HEALTHY, offsets=(offset(0, committed=None, end=0),))) == []
+
+
+def test_an_idle_group_names_the_command_that_deletes_it():
+    group = replace(HEALTHY, state="Empty", members=(), offsets=(offset(0, owner=None),))
+    for verdict, expected in ((IdleVerdict.IDLE, ["idle-group"]), (IdleVerdict.ACTIVE, []), (IdleVerdict.UNKNOWN, [])):
+        idleness = Idleness(verdict=verdict, evidence=("its last commit was 3 days ago",))
+        assert [one.check for one in found(group, idleness=idleness)] == expected
+    (finding,) = found(group, idleness=Idleness(verdict=IdleVerdict.IDLE, evidence=("its last commit was 3 days ago",)))
+    assert (finding.severity, finding.evidence) == ("info", ("its last commit was 3 days ago",))
+    assert finding.next_command == "kgm delete-groups g --dry-run"
+
+
+def test_where_consumers_begin_is_chosen_with_kafkas_tool():
+    place = CoordinatorNode(id=1, host="10.0.0.9", port=9092)
+    (finding,) = found(replace(HEALTHY, coordinator=place, offsets=(offset(0, committed=10, end=3),)))
+    assert finding.evidence[-1].endswith(
+        "kafka-consumer-groups.sh --bootstrap-server 10.0.0.9:9092 --group g --topic t:0 --reset-offsets --to-latest --dry-run"
+    )
 
 
 # -- recent records

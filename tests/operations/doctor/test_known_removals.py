@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kgm.operations.audit.audit_log import AuditLog, default_path, intents, outcomes
 from kgm.operations.doctor.known_removals import KnownRemoval, known_removals
-from kgm.operations.removal.audit_log import AuditLog, default_path, intents, outcomes
 
 SENT_AT_S = 1_800_000_000.5
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kgm.history.rows import RebalanceRow, Who
+from kgm.operations.audit.audit_log import AuditLog, default_path, intents, outcomes
 from kgm.operations.history.own_removals import audited, own_removals
-from kgm.operations.removal.audit_log import AuditLog, default_path, intents, outcomes
 
 SENT_AT_S = 1_800_000_000
 ROW = RebalanceRow(

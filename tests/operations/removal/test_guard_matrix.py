@@ -20,9 +20,9 @@ import pytest
 from kgm.client import Security, connect
 from kgm.client.security import make_security
 from kgm.model.errors import RefusedError
+from kgm.operations.change.operator import HumanOperator
 from kgm.operations.removal import removal
 from kgm.operations.removal.guard import LONGEST_WINDOW_MS, WINDOW_MS
-from kgm.operations.removal.operator import HumanOperator
 from kgm.operations.removal.outcome import MemberResult
 from kgm.operations.removal.request import RemovalRequest
 from tests.kafka.members import JavaMembers, Member, RdMembers, wait_settled

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from kgm.model.errors import ErrorCode, RefusedError
+from kgm.operations.change.operator import HumanOperator
 from kgm.operations.removal import removal
 from kgm.operations.removal.liveness import LivenessVerdict
-from kgm.operations.removal.operator import HumanOperator
 from kgm.operations.removal.request import RemovalRequest
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -7,10 +7,10 @@ import pytest
 from kgm.client import connect
 from kgm.client.failures import OtherClusterError
 from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.operations.audit.audit_log import AuditLog
+from kgm.operations.change.operator import HumanOperator
+from kgm.operations.change.result import Result
 from kgm.operations.removal import removal
-from kgm.operations.removal.audit_log import AuditLog
-from kgm.operations.removal.operator import HumanOperator
-from kgm.operations.removal.outcome import Result
 from kgm.operations.removal.request import RemovalRequest
 from kgm.protocol.apis import ApiKey
 from kgm.server import serve_in_thread

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pytest
 
-from kgm.model.errors import BrokerError, ErrorCode, KgmError, UnreachableError
+from kgm.model.errors import BrokerError, ErrorCode, UnreachableError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
-from kgm.operations.removal.outcome import Result, exit_code, nothing_changed, results_of_run
-from kgm.operations.removal.plan import Target, resolve
+from kgm.operations.change.result import Result, exit_code
+from kgm.operations.removal.outcome import nothing_changed, results_of_run
+from kgm.operations.removal.plan import resolve
 from kgm.operations.removal.request import RemovalRequest
+from kgm.operations.removal.send import LeaveGroupSender
 
 THERE = MemberSnapshot(member_id="a-1", group_instance_id="a")
 NEW = MemberSnapshot(member_id="a-2", group_instance_id="a")
@@ -25,22 +25,12 @@ def group(*members, kind="classic"):
 AFTER = {GONE: group(), STILL: group(THERE), BACK: group(NEW), UNSEEN: UnreachableError("no answer in time")}
 
 
-@dataclass
-class Sent:
-    """What a sender knows, as `LeaveGroupSender` has it."""
-
-    codes: dict[Target, int] = field(default_factory=dict)
-    in_doubt: set[Target] = field(default_factory=set)
-    lost: set[Target] = field(default_factory=set)
-    last_error: KgmError | None = None
-    refusal: KgmError | None = None
-
-
 def result_of(code, after, *, doubt=None, kind="classic"):
     """doubt: None, `lost`, or `refused`: what went wrong with an earlier request."""
     plan = resolve(RemovalRequest(group_id="g", instance_ids=("a",)), group(THERE, kind=kind))
     (target,) = plan.targets
-    sent = Sent(codes={} if code is None else {target: code})
+    sent = LeaveGroupSender(None, "g", reason="why", evict=False)
+    sent.codes = {} if code is None else {target: code}
     if doubt is not None:
         sent.in_doubt.add(target)
     if doubt == "lost":

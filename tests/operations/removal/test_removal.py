@@ -8,12 +8,13 @@ from kgm.client import connect
 from kgm.client.leave_group import MemberToRemove
 from kgm.model.errors import AuthorizationError, ErrorCode, RefusedError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.change.carrying_out import StaleVerdictError
+from kgm.operations.change.operator import HumanOperator
+from kgm.operations.change.result import Result, exit_code
 from kgm.operations.removal import removal
-from kgm.operations.removal.operator import HumanOperator
-from kgm.operations.removal.outcome import MemberResult, Result, exit_code
+from kgm.operations.removal.outcome import MemberResult
 from kgm.operations.removal.plan import check_supported, resolve
 from kgm.operations.removal.request import RemovalRequest
-from kgm.operations.removal.verification.second_look import StaleVerdictError
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
 from tests.client.faults import (

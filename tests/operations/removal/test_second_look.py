@@ -9,13 +9,13 @@ import pytest
 from kgm.client import connect
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.errors import KgmError, RefusedError
+from kgm.operations.audit.audit_log import AuditLog
+from kgm.operations.change.carrying_out import StaleVerdictError
+from kgm.operations.change.operator import HumanOperator
+from kgm.operations.change.result import Result
 from kgm.operations.removal import removal
-from kgm.operations.removal.audit_log import AuditLog
 from kgm.operations.removal.liveness import LivenessVerdict
-from kgm.operations.removal.operator import HumanOperator
-from kgm.operations.removal.outcome import Result
 from kgm.operations.removal.request import RemovalRequest
-from kgm.operations.removal.verification.second_look import StaleVerdictError
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse
 from kgm.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse

@@ -17,10 +17,10 @@ import pytest
 
 from kgm.client.failures import LostError
 from kgm.model.errors import ErrorCode, KgmError
+from kgm.operations.audit.audit_log import AuditLog
+from kgm.operations.change.operator import HumanOperator
+from kgm.operations.change.result import Result
 from kgm.operations.removal import removal
-from kgm.operations.removal.audit_log import AuditLog
-from kgm.operations.removal.operator import HumanOperator
-from kgm.operations.removal.outcome import Result
 from kgm.operations.removal.removal import RemovalReport
 from kgm.operations.removal.request import RemovalRequest
 from kgm.protocol.apis import ApiKey

@@ -22,6 +22,11 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("kgm remove-members payments -i payments-3 --dry-run", "what the removal would do"),
         ("kgm remove-members payments -i 'app-{1..3}' --yes --reason scale-in", "three members in one request"),
     ),
+    "delete-groups": (
+        ("kgm delete-groups reports-2019 --dry-run", "whether anything uses the group, and what would be deleted"),
+        ("kgm delete-groups --match 'console-consumer-*' --idle-for 168h", "those that committed nothing for a week"),
+        ("kgm delete-groups payments --topic refunds", "the offsets of a topic that the group does not read any more"),
+    ),
     "simulate-bounce": (
         ("kgm simulate-bounce payments --all --rolling --restart-time 20s", "a rolling restart of all members"),
         ("kgm simulate-bounce payments --all --rolling --fail-if-moves 0", "a gate for a runbook"),

@@ -78,14 +78,14 @@ def plan(
             "--minimise", "--minimize", metavar="WHAT",
             help="What to minimize: stopped | handovers (or moves) | rebalances | duration.",
         ),
-    ] = "stopped",
+    ] = "handovers",
     max_duration: Annotated[
         str | None, typer.Option("--max-duration", metavar="DURATION", help="The maximum duration of a plan.")
     ] = None,
     max_unavailable: Annotated[
-        int | None,
+        int,
         typer.Option("--max-unavailable", metavar="N", help="Maximum number of processes down at the same time."),
-    ] = None,
+    ] = 1,
     keep_consuming: Annotated[
         str | None,
         typer.Option("--keep-consuming", metavar="PERCENT", help="Partitions that must always have a consumer."),
@@ -110,16 +110,17 @@ def plan(
     seed: Seed = 1,
     common: RunOptions,
 ) -> None:  # fmt: skip
-    """Search for the cheapest way to restart members: all together, or in batches of some size, order and pause.
+    """Search for the cheapest way to restart members: in batches of some size, order and pause, or all together.
 
-    All members restart, unless some are named.
+    All members restart, unless some are named. They restart one by one, unless --max-unavailable allows more.
 
     Each plan is simulated as kgm simulate-bounce does it. If members stay in the group when they stop (static, or
     killed), each plan is also tried with --remove-first, so that their partitions do not wait for the session timeout.
     kgm prints the plans that no other plan beats: none is better in one of STOPPED, HANDOVERS, REBALANCES and DURATION
-    without being worse in another (times that differ by 5 % or less count as equal). The plan with the lowest
-    --minimise comes first, and each comes with the kgm rollout line that runs it. What-ifs show the best plan if the
-    group were configured differently, for example with a session timeout longer than the restart. Changes nothing.
+    without being worse in another (times that differ by 5 % or less count as equal). Where members can
+    restart one by one without a handover, that plan is always among them. The plan with the lowest --minimise comes
+    first, and each comes with the kgm rollout line that runs it. What-ifs show the best plan if the group were
+    configured differently, for example with a session timeout longer than the restart. Changes nothing.
 
     --max-duration and --keep-consuming must hold in every draw; if no plan meets them, the exit code is 8 and the
     closest plan is shown. A classic group without cooperative members stops all partitions in every rebalance, however

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from kgm.cli.options.run_options import RunOptions
     from kgm.cli.output.rollout_report import RolloutPrinter
     from kgm.client import AdminClient
+    from kgm.operations.audit.audit_log import AuditTrail
     from kgm.operations.bounce.request import BounceRequest
     from kgm.operations.kubernetes.pods import Kubectl
-    from kgm.operations.removal.audit_log import AuditTrail
     from kgm.operations.rollout.session import PlannedRollout, ResumeChanges, RolloutCommands, RolloutContext
     from kgm.operations.rollout.spec import RolloutLimits
 
@@ -116,7 +116,7 @@ def _journalled(printer: RolloutPrinter, path: pathlib.Path) -> Iterator[None]:
 def _context(
     connected: AdminClient, printer: RolloutPrinter, options: RunOptions, *, has_audit: bool
 ) -> RolloutContext:
-    from kgm.operations.removal.operator import current_operator
+    from kgm.operations.change.operator import current_operator
     from kgm.operations.rollout.lock import state_folder
     from kgm.operations.rollout.session import RolloutContext
     from kgm.operations.watch.timekeeper import SystemTimekeeper
@@ -135,7 +135,7 @@ def _context(
 
 def _audit_trail() -> AuditTrail:
     """The audit log. Raises RefusedError if it cannot be written."""
-    from kgm.operations.removal.audit_log import AuditLog, default_path
+    from kgm.operations.audit.audit_log import AuditLog, default_path
 
     log = AuditLog(default_path(os.environ))
     log.prepare()

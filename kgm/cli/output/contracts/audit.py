@@ -21,6 +21,8 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
                 "cluster_id": "str?",
                 "bootstrap": "str?",
                 "group_id": "str?",
+                "topic": "str?",
+                "offsets": [{"topic": "str", "partition": "int", "committed": "int"}],
                 "group_instance_id": "str?",
                 "member_id": "str?",
                 "client_id": "str?",

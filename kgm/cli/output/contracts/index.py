@@ -7,6 +7,7 @@ from typing import Any, Final
 from kgm.cli.output.contracts import (
     assign,
     audit,
+    changes,
     config,
     demo,
     describe,
@@ -14,7 +15,6 @@ from kgm.cli.output.contracts import (
     doctor,
     export,
     list,  # noqa: A004  (named as the command)
-    remove_members,
     simulate_bounce,
     version,
     wait,
@@ -25,8 +25,8 @@ from kgm.cli.output.contracts.planning import drain, plan, rollout, scale_in
 FORMS: Final[dict[str, dict[str, Any]]] = {
     name: form
     for module in (
-        list, describe, remove_members, simulate_bounce, drain, plan, rollout, scale_in, watch, wait, doctor, diff,
-        export, audit, assign, config, demo, version,
+        list, describe, changes, simulate_bounce, drain, plan, rollout, scale_in, watch, wait,
+        doctor, diff, export, audit, assign, config, demo, version,
     )
     for name, form in module.FORMS.items()
 }  # fmt: skip

@@ -13,6 +13,7 @@ from dataclasses import replace
 from kgm.client import fresh_describe
 from kgm.client.admin_client import AdminClient
 from kgm.model.errors import NotFoundError, RefusedError
+from kgm.operations.change.carrying_out import StaleVerdictError
 from kgm.operations.removal import guard
 from kgm.operations.removal.guard import GuardReport, GuardWatch
 from kgm.operations.removal.liveness import Liveness, LivenessVerdict
@@ -20,14 +21,11 @@ from kgm.operations.removal.plan import RemovalPlan
 from kgm.operations.removal.request import RemovalRequest
 
 
-class StaleVerdictError(RefusedError):
-    """The group is no longer as it was when the removal was decided: nothing was sent. report: the verdicts now."""
+class StaleLivenessError(StaleVerdictError):
+    """Members are not known to have stopped any more. report: the verdicts now."""
 
     def __init__(self, refusal: RefusedError, report: GuardReport) -> None:
-        super().__init__(
-            refusal.message, facts=(*refusal.facts, "seen immediately before the request would have been sent"),
-            hint=refusal.hint, group_id=refusal.group_id,
-        )  # fmt: skip
+        super().__init__(refusal)
         self.report = report
 
 
@@ -35,7 +33,7 @@ def look_again(
     cluster: AdminClient, request: RemovalRequest, plan: RemovalPlan, watch: GuardWatch, *,
     clock: Callable[[], float] = time.monotonic,
 ) -> GuardReport:  # fmt: skip
-    """The verdicts now, of a plan whose verdicts `watch` gave. Raises StaleVerdictError if they forbid the removal,
+    """The verdicts now, of a plan whose verdicts `watch` gave. Raises StaleLivenessError if they forbid the removal,
     RefusedError if the group is of another type, another KgmError if it cannot be described: in each case nothing may
     be sent."""
     is_outdated = watch.is_outdated
@@ -45,7 +43,7 @@ def look_again(
         report = _with_life_from(watch.look_again(), repeated, plan)
     refusal = guard.decide(request, plan.without(report.left), report)
     if refusal is not None:
-        raise StaleVerdictError(refusal, report)
+        raise StaleLivenessError(refusal, report)
     return report
 
 

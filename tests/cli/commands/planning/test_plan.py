@@ -20,6 +20,10 @@ STATIC = replace(made_up(3, 6, session_timeout_ms=45_000), group_id="static")
 DYNAMIC = replace(made_up(3, 6, Membership.DYNAMIC), group_id="dynamic; $(id)")
 
 
+#: Not one by one, and whatever moves: as many ways as there are.
+_ANY = ("--max-unavailable", "3", "--minimise", "stopped")
+
+
 @pytest.fixture
 def snapshot(tmp_path):
     path = tmp_path / "snapshot.json"
@@ -32,7 +36,7 @@ def kgm(snapshot, capsys):
     """Runs kgm here on a snapshot of these groups: (exit code, stdout, stderr)."""
 
     def ask(*words: str):
-        code = run(["plan", "--from-file", snapshot, "--draws", "3", "--pause", "0s", *words])
+        code = run(["plan", "--from-file", snapshot, "--draws", "3", "--pause", "0s", *_ANY, *words])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -108,6 +112,21 @@ def test_the_table_shows_the_lines_and_what_another_configuration_would_give(kgm
     assert "  kgm rollout 'dynamic; $(id)' --all" in out
     assert "with another configuration" in out
     assert "a different group.instance.id for each member (KIP-345)" in out
+
+
+def test_by_default_members_restart_one_by_one_and_nothing_moves(tmp_path, capsys):
+    path = tmp_path / "twelve.json"
+    path.write_text(json.dumps({"groups": [made_up(12, 24, session_timeout_ms=45_000).to_json()]}))
+    words = ["plan", "--from-file", str(path), "--draws", "2", "--pause", "0s", "-o", "json"]
+    assert run(words) == 0
+    data = data_of(capsys.readouterr().out)
+    assert (data["minimise"], data["limits"]["max_unavailable"]) == ("handovers", 1)
+    first = data["plans"][0]
+    assert (first["flags"], first["costs"]["handovers"]) == (["--rolling", "--max-unavailable", "1"], 0)
+    assert first["costs"]["fewest_consumed_percent"] > 90
+    assert run([*words, "--max-unavailable", "12", "--minimise", "stopped"]) == 0
+    plans = data_of(capsys.readouterr().out)["plans"]
+    assert [one["costs"]["handovers"] for one in plans if one["flags"] == first["flags"]] == [0]
 
 
 @pytest.mark.parametrize("word", ["stopped", "moves", "handovers", "rebalances", "duration"])

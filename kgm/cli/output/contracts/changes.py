@@ -1,4 +1,4 @@
-"""The JSON of `kgm remove-members`."""
+"""The JSON of `kgm remove-members` and `kgm delete-groups`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from kgm.cli.output.contracts.groups import MOVE, PARTITIONS
 from kgm.model.errors import error_name
 
 if TYPE_CHECKING:
+    from kgm.operations.deletion.outcome import DeletionResult
     from kgm.operations.removal.outcome import MemberResult
 
 FORMS: Final[dict[str, dict[str, Any]]] = {
@@ -28,11 +29,28 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
         ],
         "moves_expected": ([MOVE], None),
         "warnings": ["str"],
-    }
+    },
+    "delete-groups": {
+        "dry_run": "bool",
+        "reason": "str",
+        "idle_for_ms": "int",
+        "results": [
+            {
+                "group_id": "str",
+                "topic": "str?",
+                "result": "=planned|removed|returned|absent|refused|failed|unknown",
+                "idleness": {"verdict": "=active|idle|unknown", "evidence": ["str"], "last_use_at": "str?"},
+                "offsets": [{"topic": "str", "partition": "int", "committed": "int"}],
+                "error": "str?",
+                "note": "str?",
+            }
+        ],
+        "warnings": ["str"],
+    },
 }
 
 
-def result_json(one: MemberResult) -> dict[str, Any]:
+def removal_json(one: MemberResult) -> dict[str, Any]:
     freed = one.partitions_freed
     return {
         "group_instance_id": one.target.instance_id,
@@ -41,5 +59,21 @@ def result_json(one: MemberResult) -> dict[str, Any]:
         "liveness": {"verdict": str(one.liveness.verdict), "evidence": list(one.liveness.evidence)},
         "error": error_name(one.error),
         "partitions_freed": {topic: sorted(freed[topic]) for topic in sorted(freed)},
+        "note": one.note,
+    }
+
+
+def deletion_json(one: DeletionResult) -> dict[str, Any]:
+    return {
+        "group_id": one.target.group_id,
+        "topic": one.target.topic,
+        "result": str(one.result),
+        "idleness": {
+            "verdict": str(one.idleness.verdict),
+            "evidence": list(one.idleness.evidence),
+            "last_use_at": one.last_use_at,
+        },
+        "offsets": one.target.rows,
+        "error": error_name(one.error),
         "note": one.note,
     }

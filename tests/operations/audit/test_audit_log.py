@@ -14,8 +14,8 @@ import sys
 import pytest
 
 from kgm.model.errors import KgmError, RefusedError
-from kgm.operations.removal import audit_log
-from kgm.operations.removal.audit_log import AuditLog, default_path, intents, outcomes, timestamp
+from kgm.operations.audit import audit_log
+from kgm.operations.audit.audit_log import AuditLog, default_path, intents, outcomes, timestamp
 
 COMMON = {"operator": "alice", "uid": 1, "host": "h", "pid": 2, "cluster_id": "c", "bootstrap": "b:1",
           "group_id": "g", "reason": "why"}  # fmt: skip
@@ -265,7 +265,7 @@ def test_a_file_that_is_rotated_while_we_wait_for_it_is_not_written(log, monkeyp
 
 WRITER = """
 import sys, pathlib
-from kgm.operations.removal import audit_log
+from kgm.operations.audit import audit_log
 audit_log.MAX_BYTES = 200_000
 log = audit_log.AuditLog(pathlib.Path(sys.argv[1]))
 for n in range(60):
@@ -296,7 +296,7 @@ def test_several_processes_at_once_lose_and_tear_nothing(log):
 
 LIMITED = """
 import pathlib, resource, sys
-from kgm.operations.removal import audit_log
+from kgm.operations.audit import audit_log
 from kgm.model.errors import RefusedError
 resource.setrlimit(resource.RLIMIT_FSIZE, (700, 700))
 log = audit_log.AuditLog(pathlib.Path(sys.argv[1]))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kgm.operations.removal.request import MAX_REASON_CHARACTERS
+from kgm.operations.change.reason import MAX_REASON_CHARACTERS
 from kgm.text.sanitize import clean
 
 #: The most characters of user name and host name in the reason.

@@ -50,15 +50,18 @@ _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFO
 UNKNOWN: Final = "unknown"
 #: The action of records that name none.
 REMOVAL: Final = "remove-members"
+#: The action of deleted groups and committed offsets.
+DELETION: Final = "delete-groups"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedRemoval:
     """One member that was to be removed, or for which a command of a rollout ran, and the result.
 
-    action: `remove-members` or `rollout`. result: as `remove-members` names it, `done` or `failed` for a command;
-    `unknown` without an outcome. finished_at: None then. Times are RFC 3339.
-    verdict, evidence: whether the member was known to be alive when it was removed, and why."""
+    action: `remove-members`, `delete-groups` or `rollout`. topic: of committed offsets that were to be deleted, where
+    the group stays; offsets: those, as JSON: topic, partition, committed. result: as `remove-members` names it, `done`
+    or `failed` for a command; `unknown` without an outcome. finished_at: None then. Times are RFC 3339.
+    verdict, evidence: whether it was known to be alive or in use when it was removed, and why."""
 
     run: str
     action: str
@@ -70,6 +73,8 @@ class AuditedRemoval:
     cluster_id: str | None
     bootstrap: str | None
     group_id: str | None
+    topic: str | None
+    offsets: tuple[dict[str, Any], ...]
     group_instance_id: str | None
     member_id: str | None
     client_id: str | None
@@ -462,6 +467,7 @@ def _removal(intent: dict[str, Any] | None, outcome: dict[str, Any] | None) -> A
         operator=text(known, "operator"), uid=number("uid"),
         host=text(known, "host"), pid=number("pid"), cluster_id=text(known, "cluster_id"),
         bootstrap=text(known, "bootstrap"), group_id=text(known, "group_id"),
+        topic=text(known, "topic"), offsets=tuple(_offsets(known.get("offsets"))),
         group_instance_id=text(known, "group_instance_id"), member_id=text(known, "member_id"),
         client_id=text(known, "client_id"), client_host=text(known, "client_host"), reason=text(known, "reason"),
         verdict=text(known, "verdict"),
@@ -469,3 +475,12 @@ def _removal(intent: dict[str, Any] | None, outcome: dict[str, Any] | None) -> A
         result=text(after, "result") or UNKNOWN, error=text(after, "error"), note=text(after, "note"),
         finished_at=text(after, "time"),
     )  # fmt: skip
+
+
+def _offsets(rows: Any) -> Iterator[dict[str, Any]]:
+    """Those that are what they should be."""
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict):
+            topic, partition, committed = (row.get(key) for key in ("topic", "partition", "committed"))
+            if isinstance(topic, str) and type(partition) is int and type(committed) is int:
+                yield {"topic": topic, "partition": partition, "committed": committed}

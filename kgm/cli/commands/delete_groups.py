@@ -1,0 +1,224 @@
+"""`kgm delete-groups`: read the words, call the operation, show what it says, and ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kgm.cli import invocation
+from kgm.cli.change_run import ChangeRun, refuse_without_terminal
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.options.words import topic_names
+from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json
+from kgm.model.errors import KgmError, error_name
+from kgm.text.wording import group_command, many, partitions_text, typed
+
+if TYPE_CHECKING:
+    from kgm.client import AdminClient
+    from kgm.operations.audit.audit_log import AuditTrail
+    from kgm.operations.change.carrying_out import StaleVerdictError
+    from kgm.operations.change.report import ChangeReport
+    from kgm.operations.deletion.deletion import PreparedDeletion
+    from kgm.operations.deletion.outcome import DeletionResult
+    from kgm.operations.deletion.request import DeletionRequest
+
+SCHEMA = "kgm.delete-groups/v1"
+_NOTHING = "nothing was deleted"
+#: A hint names so many groups at most.
+_MOST_NAMES = 20
+
+
+@cluster_options
+def delete_groups(
+    groups: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...", help="Groups.")] = None,
+    *,
+    group: Annotated[list[str] | None, typer.Option("-g", "--group", help="A group; repeatable.")] = None,
+    match: Annotated[str | None, typer.Option("--match", metavar="GLOB", help="Groups whose id matches.")] = None,
+    from_file: Annotated[
+        str | None, typer.Option("--from-file", metavar="FILE", help="One group per line, # for comments; - is stdin.")
+    ] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="TOPIC",
+                     help="Delete only the committed offsets of this topic; the groups stay. Repeatable, or a,b."),
+    ] = None,
+    stale_topics: Annotated[
+        bool, typer.Option("--stale-topics", help="Only the offsets of topics that no member subscribes to.")
+    ] = False,
+    idle_for: Annotated[
+        str, typer.Option("--idle-for", metavar="DURATION", help="How long ago the last commit must be.")
+    ] = "24h",
+    assume_idle: Annotated[
+        bool, typer.Option("--assume-idle", help="Delete also where it is not known when the last commit was.")
+    ] = False,
+    guard_window: Annotated[
+        str | None,
+        typer.Option("--guard-window", metavar="DURATION",
+                     help="How long to look for commits where the log does not tell. Default: not at all."),
+    ] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="For the audit log; up to 255 characters.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen; change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Ask no confirmation. The guard still applies.")] = False,
+    ignore_missing: Annotated[
+        bool, typer.Option("--ignore-missing", help="Treat absent groups and offsets as success.")
+    ] = False,
+    no_audit: Annotated[
+        bool, typer.Option("--no-audit", help="Delete even if the audit log cannot be written; write nothing there.")
+    ] = False,
+    options: RunOptions,
+) -> None:  # fmt: skip
+    """Delete groups that are empty and idle, or committed offsets of topics that a group does not read any more.
+
+    A group may be deleted if it has no member, is a group of consumers, and committed nothing for --idle-for. The log
+    of its coordinator shows that (READ on __consumer_offsets), also for consumers that assign their partitions
+    themselves and are no members. What is not known to be idle is deleted only with --assume-idle. One that may not be
+    deleted stops the whole batch.
+
+    Consumers that start again in a deleted group begin where their auto.offset.reset says. The offsets that were
+    deleted are in the audit log. kgm does not reset offsets: kafka-consumer-groups.sh --reset-offsets does."""
+    from kgm.cli.options import removal_ids as ids
+    from kgm.operations.deletion.request import DEFAULT_REASON, DeletionRequest
+    from kgm.text.durations import parse_duration
+
+    named = [*(groups or ()), *(group or ()), *(() if from_file is None else ids.read_ids(from_file))]
+    request = DeletionRequest(
+        group_ids=tuple(dict.fromkeys(named)),
+        pattern=match,
+        topics=tuple(topic_names(topic)),
+        is_stale=stale_topics,
+        idle_ms=parse_duration(idle_for, "--idle-for"),
+        assume_idle=assume_idle,
+        ignore_missing=ignore_missing,
+        window_ms=None if guard_window is None else parse_duration(guard_window, "--guard-window"),
+        reason=DEFAULT_REASON if reason is None else reason,
+    )
+    refuse_without_terminal(_NOTHING, dry_run=dry_run, yes=yes, group_id=None)
+    with options.cluster(reads_only=dry_run) as connected:
+        _Run(connected, request, options, dry_run=dry_run, yes=yes, audit=not no_audit).run()
+
+
+class _Run(ChangeRun["PreparedDeletion", "DeletionResult"]):
+    """One deletion."""
+
+    def __init__(self, connected: AdminClient, request: DeletionRequest, options: RunOptions, **how: bool) -> None:
+        super().__init__(
+            connected, options, group_ids=request.group_ids, ignore_missing=request.ignore_missing, **how
+        )  # fmt: skip
+        self._request = request
+
+    @property
+    def _where(self) -> str:
+        return self._place
+
+    @property
+    def _nothing(self) -> str:
+        return _NOTHING
+
+    @property
+    def _changed(self) -> str:
+        return f"{self._what}s of {self._place} were deleted"
+
+    def _doing(self, number: int) -> str:
+        return f"deleting {many(number, self._what)} of {self._place}"
+
+    def _question(self, number: int) -> str:
+        return f"Delete {many(number, self._what)}?"
+
+    @property
+    def _what(self) -> str:
+        return "offset" if self._request.is_of_offsets else "group"
+
+    @property
+    def _look(self) -> str:
+        names = self._request.group_ids
+        return group_command("describe", names[0], "--offsets") if len(names) == 1 else "kgm list"
+
+    def _prepare(self) -> PreparedDeletion:
+        from kgm.operations.deletion import deletion
+
+        return deletion.prepare(self._cluster, self._request, phase=self._phase())
+
+    def _number(self, prepared: PreparedDeletion) -> int:
+        return sum(len(one.offsets) if one.topic is not None else 1 for one in prepared.present)
+
+    def _execute(self, prepared: PreparedDeletion, audit: AuditTrail | None) -> ChangeReport[DeletionResult]:
+        from kgm.operations.change.operator import current_operator
+        from kgm.operations.deletion import deletion
+
+        return deletion.execute(
+            self._cluster, prepared, operator=current_operator(), audit=audit, phase=self._phase()
+        )  # fmt: skip
+
+    def _outdated(self, prepared: PreparedDeletion, error: StaleVerdictError) -> PreparedDeletion:
+        return prepared.forbidding(error)
+
+    def _summary(self, results: Sequence[DeletionResult], code: int) -> KgmError:
+        from kgm.operations.deletion.deletion import summary
+
+        return summary(results, code, is_dry_run=True)
+
+    def _hint(self, prepared: PreparedDeletion) -> str:
+        """How the rest can be deleted, and what would make the others deletable."""
+        from kgm.operations.deletion.idleness import IdleVerdict
+
+        why = {one: prepared.why_not(one) for one in prepared.present}
+        refused = [one for one, text in why.items() if text is not None]
+        if refused and all(one.impediment is None for one in refused):
+            if any(prepared.idleness[one].verdict is IdleVerdict.ACTIVE for one in refused):
+                return "wait, or state a shorter --idle-for if nobody needs what was committed"
+            sure = invocation.again_with("--assume-idle")
+            return f"make sure that nothing commits there (kgm history offsets GROUP); if you know that: {sure}"
+        allowed = dict.fromkeys(one.group_id for one, text in why.items() if text is None)
+        if 0 < len(allowed) <= _MOST_NAMES and not self._request.is_of_offsets:
+            return f"the others: kgm delete-groups {' '.join(map(typed, allowed))}"
+        return self._look
+
+    def _lines(self, prepared: PreparedDeletion) -> list[str]:
+        lines = []
+        for target in prepared.targets:
+            if not target.is_there:
+                lines.append(f"  {target.id}: absent")
+                continue
+            idle = prepared.idleness[target]
+            lines.append(f"  {target.id}  committed {partitions_text(target.partitions) or 'nothing'}")
+            lines.append(f"    {idle.verdict}: {idle.why}")
+        return lines
+
+    def _report(self, prepared: PreparedDeletion, results: Sequence[DeletionResult], warnings: Sequence[str]) -> Report:
+        from kgm.cli.output.contracts.changes import deletion_json
+
+        rows = [deletion_json(one) for one in results]
+        return Report(
+            schema=SCHEMA,
+            data={
+                "dry_run": self._dry_run,
+                "reason": prepared.request.reason,
+                "idle_for_ms": prepared.request.idle_ms,
+                "results": rows,
+                "warnings": list(warnings),
+            },
+            tables=[_table(results)],
+            names=[one.target.id for one in results],
+            items=rows,
+            cluster=cluster_json(self._cluster),
+        )
+
+
+def _table(results: Sequence[DeletionResult]) -> Table:
+    titles = ("GROUP", "TOPIC", "RESULT", "VERDICT", "LAST-USE", "COMMITTED", "ERROR", "NOTE", "EVIDENCE")
+    rows: list[list[Cell]] = [
+        [
+            one.target.group_id, one.target.topic, str(one.result), str(one.idleness.verdict), one.last_use_at,
+            partitions_text(one.target.partitions) or None, error_name(one.error), _note(one), one.idleness.why,
+        ]
+        for one in results
+    ]  # fmt: skip
+    return Table(columns=[Column(title=title) for title in titles], rows=rows)
+
+
+def _note(one: DeletionResult) -> str | None:
+    """The note, unless it only repeats what the columns of the verdict say."""
+    return None if one.note == f"{one.idleness.verdict}: {one.idleness.why}" else one.note

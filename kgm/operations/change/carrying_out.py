@@ -1,0 +1,51 @@
+"""From the intent in the audit log to the outcome, whatever ends the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from kgm.model.errors import KgmError, PartialError, RefusedError
+from kgm.operations.change.record import ChangeRecord
+
+T = TypeVar("T")
+
+
+class StaleVerdictError(RefusedError):
+    """A group is no longer as it was when the change was decided: nothing was sent."""
+
+    def __init__(self, refusal: RefusedError) -> None:
+        super().__init__(
+            refusal.message, facts=(*refusal.facts, "seen immediately before the request would have been sent"),
+            hint=refusal.hint, group_id=refusal.group_id,
+        )  # fmt: skip
+
+
+def carried_out(
+    run: Callable[[], T], was_sent: Callable[[], bool], record: ChangeRecord, *, unknown: str, hint: str,
+    group_id: str | None,
+) -> T:  # fmt: skip
+    """What `run` returns, which looks again, sends, looks afterwards, and writes the results to the record. unknown:
+    what is not known if it is interrupted; hint: the command that shows it.
+
+    Raises KgmError only if nothing can have changed, PartialError if that is not known."""
+    record.write_intent()
+    try:
+        return run()
+    except StaleVerdictError as error:
+        record.write_refusal(error)
+        raise
+    except KgmError as error:
+        record.write_failure(error)
+        raise
+    except KeyboardInterrupt:
+        if not was_sent():
+            record.write_failure(KgmError("interrupted before a request was sent"))
+            raise
+        record.write_unknown("kgm was interrupted")
+        raise PartialError(
+            f"interrupted after the request was sent: it is not known {unknown}", hint=hint, group_id=group_id
+        ) from None
+    except BaseException as error:
+        record.write_unknown(f"kgm ended with {type(error).__name__}")
+        raise

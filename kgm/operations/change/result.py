@@ -1,0 +1,53 @@
+"""The result of a change for each id that was asked for, and the exit code that follows."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Result(enum.StrEnum):
+    """The result for one id.
+
+    planned: it would be removed. removed: a later description shows that it is gone. returned: it was removed, and is
+    there again. absent: there is none with the id. refused: by a guard or the broker. failed: it was not removed.
+    unknown: it may have been removed, and no description shows whether it was."""
+
+    PLANNED = "planned"
+    REMOVED = "removed"
+    RETURNED = "returned"
+    ABSENT = "absent"
+    REFUSED = "refused"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+class OneResult(Protocol):
+    """The result for one id. in_doubt: a request for it may have been carried out, whatever the result is."""
+
+    @property
+    def result(self) -> Result: ...
+
+    @property
+    def in_doubt(self) -> bool: ...
+
+
+def exit_code(results: Sequence[OneResult], *, ignore_missing: bool) -> int:
+    """0 all done · 3 all absent · 6 refused and nothing changed · 7 partial, returned or unknown · 1 all failed."""
+    done = {Result.REMOVED, Result.PLANNED} | ({Result.ABSENT} if ignore_missing else set())
+    kinds = {one.result for one in results}
+    rest = kinds - done
+    if not rest:
+        return 0
+    if rest & {Result.UNKNOWN, Result.RETURNED} or has_changed(results) or Result.PLANNED in kinds:
+        return 7
+    if Result.FAILED in rest:
+        return 1
+    return 6 if Result.REFUSED in rest else 3
+
+
+def has_changed(results: Sequence[OneResult]) -> bool:
+    """Whether anything was changed, or may have been."""
+    changing = {Result.REMOVED, Result.RETURNED, Result.UNKNOWN}
+    return any(one.result in changing or one.in_doubt for one in results)

@@ -1,0 +1,440 @@
+"""Deleting groups, or committed offsets of topics: look, decide, look again directly before each request, send, look
+afterwards.
+
+`prepare` only reads: it describes the groups, reads in their coordinators' logs when each committed last, and decides.
+One that may not be deleted stops the whole batch. `execute` goes through the groups one by one. The second look has to
+show each as it was: of the same type, without a member that matters, with the same commits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from kgm.client.admin_client import AdminClient
+from kgm.client.transport.brokers import TAKEOVER_S
+from kgm.model.errors import ErrorCode, KgmError, NotFoundError, PartialError, RefusedError, UnsupportedError
+from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.audit.audit_log import DELETION, AuditTrail
+from kgm.operations.change.carrying_out import StaleVerdictError, carried_out
+from kgm.operations.change.operator import HumanOperator, signed
+from kgm.operations.change.record import ChangeRecord
+from kgm.operations.change.report import ChangeReport
+from kgm.operations.change.result import Result, exit_code, has_changed
+from kgm.operations.change.sender import ChangeSender
+from kgm.operations.deletion.idleness import (
+    NOT_LOOKED,
+    Idleness,
+    IdleVerdict,
+    IdleWatch,
+    committed_of,
+    wall_clock_ms,
+    watch_for,
+)
+from kgm.operations.deletion.outcome import DeletionResult, Later, absent, not_sent, outcome
+from kgm.operations.deletion.request import DeletionRequest
+from kgm.operations.deletion.send import GroupDeleter, OffsetDeleter
+from kgm.operations.deletion.targets import DeletionTarget, targets_of
+from kgm.operations.groups.selection import select_groups
+from kgm.protocol.apis import ApiKey
+from kgm.text.wording import some
+
+Phase = Callable[[str], AbstractContextManager[object]]
+
+ASSUME_IDLE: Final = "--assume-idle"
+#: The least time for looking at a group after a request was sent, whatever is left of the budget.
+_LOOK_MS: Final = 5_000
+_INTERRUPTED_LOOK_MS: Final = 2_000
+#: How long kgm waits for a commit that makes a group again which is only assumed to be idle: consumers commit every 5 s
+#: by default.
+_RETURN_MS: Final = 6_000
+_RETURN_POLL_S: Final = 0.25
+#: How often a group is looked at afterwards at most until two looks in a row agree.
+_MOST_LOOKS: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedDeletion:
+    """What would be deleted, and whether it may be. watches: by group id, which gave the verdicts."""
+
+    request: DeletionRequest
+    targets: tuple[DeletionTarget, ...]
+    idleness: Mapping[DeletionTarget, Idleness]
+    warnings: tuple[str, ...] = ()
+    errors: tuple[KgmError, ...] = ()
+    refusal: RefusedError | None = None
+    watches: Mapping[str, IdleWatch] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def present(self) -> tuple[DeletionTarget, ...]:
+        return tuple(one for one in self.targets if one.is_there)
+
+    def forbidding(self, error: RefusedError) -> PreparedDeletion:
+        """The same, where the group of the error may not be deleted any more, for what its facts say."""
+        why = "; ".join(error.facts)
+        now = {
+            one: replace(one, impediment=why) if one.group_id == error.group_id and one.is_there else one
+            for one in self.targets
+        }
+        idleness = {now[one]: idle for one, idle in self.idleness.items()}
+        return replace(self, targets=tuple(now.values()), idleness=idleness, refusal=error)
+
+    def why_not(self, target: DeletionTarget) -> str | None:
+        """Why it may not be deleted; None if it may."""
+        if target.impediment is not None:
+            return target.impediment
+        idle = self.idleness.get(target, NOT_LOOKED)
+        is_allowed = idle.verdict is IdleVerdict.IDLE or (
+            idle.verdict is IdleVerdict.UNKNOWN and self.request.assume_idle
+        )
+        return None if is_allowed else f"{idle.verdict}: {idle.why}"
+
+    @property
+    def results(self) -> list[DeletionResult]:
+        """One for each id, in the order of the request: planned, absent, or refused."""
+        rows = []
+        for target in self.targets:
+            why, idle = self.why_not(target), self.idleness.get(target, NOT_LOOKED)
+            if not target.is_there and target.impediment is None:
+                rows.append(absent(target))
+            elif why is None:
+                rows.append(DeletionResult(target=target, result=Result.PLANNED, idleness=idle))
+            else:
+                rows.append(DeletionResult(target=target, result=Result.REFUSED, idleness=idle, note=why))
+        return rows
+
+
+def _no_phase(_text: str) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
+# -- before ------------------------------------------------------------------------------------------------------------
+
+
+def prepare(
+    cluster: AdminClient, request: DeletionRequest, *, phase: Phase = _no_phase,
+    clock: Callable[[], float] = time.monotonic, now_ms: Callable[[], float] = wall_clock_ms,
+) -> PreparedDeletion:  # fmt: skip
+    """What would be deleted. Reads only; looking for commits for `window_ms` does not count against the budget.
+
+    Raises KgmError: no broker answers, or none has such a request; OtherClusterError when a connection leads to another
+    cluster, now or until the deletion is done."""
+    cluster.bind_to_cluster()
+    selection = select_groups(cluster, request.group_ids, request.pattern)
+    groups, errors = _described(cluster, selection.group_ids)
+    errors = [*selection.errors, *errors]
+    if request.ignore_missing:
+        errors = [one for one in errors if not isinstance(one, NotFoundError)]
+    cluster.name_similar_groups(errors)
+    targets = targets_of(request, selection.group_ids, groups)
+    watches: dict[str, IdleWatch] = {}
+    for target in targets:
+        if target.is_there and target.group is not None and target.impediment is None:
+            _check_supported(cluster, target)
+            if target.group_id not in watches:
+                topics = {one.topic for one in targets if one.group_id == target.group_id and one.topic is not None}
+                watches[target.group_id] = IdleWatch(cluster, target.group, topics, request.idle_ms, now_ms=now_ms)
+    with phase("reading when the groups committed"):
+        for watch in watches.values():
+            cluster.renew()
+            watch.read()
+    with phase("looking for commits"):
+        watch_for(cluster, [*watches.values()], request.window_ms or 0, clock=clock)
+    cluster.renew()
+    prepared = PreparedDeletion(
+        request=request, targets=tuple(targets), errors=tuple(errors), watches=watches,
+        idleness={one: watches[one.group_id].verdict(one.topic) for one in targets if one.group_id in watches},
+        warnings=tuple(_warnings(cluster, targets)),
+    )  # fmt: skip
+    return replace(prepared, refusal=_refusal(prepared))
+
+
+def _described(cluster: AdminClient, group_ids: Sequence[str]) -> tuple[dict[str, GroupSnapshot], list[KgmError]]:
+    """The groups that exist, and why others are not described. One that is missing is looked for twice: a coordinator
+    that has just taken over may not show it yet."""
+    found = dict(zip(group_ids, cluster.describe_groups(group_ids, with_ends=False), strict=True))
+    missing = [group_id for group_id, one in found.items() if isinstance(one, NotFoundError)]
+    if missing:
+        cluster.deadline.sleep(TAKEOVER_S)
+        found |= dict(zip(missing, cluster.describe_groups(missing, with_ends=False), strict=True))
+    failed = [one for one in found.values() if isinstance(one, KgmError)]
+    for error in failed:
+        if not isinstance(error, NotFoundError):
+            raise error
+    return {group_id: one for group_id, one in found.items() if isinstance(one, GroupSnapshot)}, failed
+
+
+def _check_supported(cluster: AdminClient, target: DeletionTarget) -> None:
+    """Raises RefusedError for a broker without the request."""
+    api, since = (ApiKey.DELETE_GROUPS, "1.1") if target.topic is None else (ApiKey.OFFSET_DELETE, "2.4")
+    try:
+        cluster.version_of(api, target.group_id, cluster.deadline)
+    except UnsupportedError as error:
+        raise RefusedError(
+            f"nothing was deleted: {error.message} (Kafka {since})", facts=error.facts, group_id=target.group_id,
+            hint="a group without members expires after offsets.retention.minutes",
+            kafka_error=ErrorCode.UNSUPPORTED_VERSION,
+        ) from error  # fmt: skip
+
+
+def _warnings(cluster: AdminClient, targets: Sequence[DeletionTarget]) -> list[str]:
+    warnings = []
+    hidden = [one.group_id for one in targets if one.group_id in cluster.offsets.incomplete_groups]
+    if hidden:
+        warnings.append(
+            f"group {some(dict.fromkeys(hidden))} may have committed offsets that this login may not see (DESCRIBE on "
+            "the topics): they are deleted with the group"
+        )
+    unread = {one.group_id for one in targets} & cluster.offsets.unread_groups.keys()
+    if unread:
+        warnings.append(f"the committed offsets of group {some(sorted(unread))} could not be read")
+    return warnings
+
+
+def _refusal(prepared: PreparedDeletion) -> RefusedError | None:
+    refused = [one for one in prepared.results if one.result is Result.REFUSED]
+    if not refused:
+        return None
+    which = repr(refused[0].target.id) if len(refused) == 1 else f"{len(refused)} of {len(prepared.targets)}"
+    return RefusedError(
+        f"nothing was deleted: {which} may not be deleted", facts=[f"{one.target.id}: {one.note}" for one in refused],
+        group_id=refused[0].target.group_id,
+    )  # fmt: skip
+
+
+# -- doing it ----------------------------------------------------------------------------------------------------------
+
+
+def execute(
+    cluster: AdminClient, prepared: PreparedDeletion, *, operator: HumanOperator, audit: AuditTrail | None,
+    phase: Phase = _no_phase, sleep: Callable[[float], None] | None = None, clock: Callable[[], float] = time.monotonic,
+) -> ChangeReport[DeletionResult]:  # fmt: skip
+    """Check again, delete, and look afterwards; the result of each id. audit: None to write no record.
+
+    Raises KgmError only if nothing can have changed: RefusedError where a guard forbids it or the intent cannot be
+    recorded (StaleVerdictError where a group is not as it was), others where no request was sent, or where one was
+    answered with an error and the group is still there. Ctrl-C after a request was sent ends in a report as well, or in
+    a PartialError if there is none yet."""
+    if prepared.refusal is not None:
+        raise prepared.refusal
+    if not prepared.present:
+        return _report(prepared, prepared.results, ())
+    names = some(dict.fromkeys(one.group_id for one in prepared.present))
+    record = ChangeRecord(
+        audit, operator, cluster, action=DELETION, nothing="nothing was deleted",
+        reason=signed(prepared.request.reason, operator),
+        rows=[_recorded(one, prepared.idleness.get(one, NOT_LOOKED)) for one in prepared.present],
+    )  # fmt: skip
+    run = _Deletion(cluster, prepared, record, phase, sleep, clock)
+    return carried_out(
+        run.run, lambda: run.was_sent, record, unknown=f"what was deleted of group {names}",
+        hint="kgm list", group_id=prepared.present[0].group_id,
+    )  # fmt: skip
+
+
+def _recorded(target: DeletionTarget, idleness: Idleness) -> dict[str, Any]:
+    """What the audit log has of a target. The offsets are there to be committed again."""
+    return {
+        "group_id": target.group_id, "topic": target.topic, "offsets": target.rows,
+        "verdict": str(idleness.verdict), "evidence": [*idleness.evidence],
+    }  # fmt: skip
+
+
+class _Deletion:
+    """From the first request to the outcome in the audit log."""
+
+    def __init__(
+        self, cluster: AdminClient, prepared: PreparedDeletion, record: ChangeRecord, phase: Phase,
+        sleep: Callable[[float], None] | None, clock: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self._cluster, self._prepared, self._record, self._phase = cluster, prepared, record, phase
+        self._sleep, self._now_s = sleep or time.sleep, clock
+        self._senders: dict[str, ChangeSender[DeletionTarget]] = {}
+        self._by_group: dict[str, list[DeletionTarget]] = {}
+        for target in prepared.present:
+            self._by_group.setdefault(target.group_id, []).append(target)
+        self._interrupted = False
+        #: Why the groups after the one that ended the run were left alone.
+        self._stopped: KgmError | None = None
+
+    @property
+    def was_sent(self) -> bool:
+        return any(one.was_sent for one in self._senders.values())
+
+    def run(self) -> ChangeReport[DeletionResult]:
+        for group_id, targets in self._by_group.items():
+            try:
+                self._cluster.renew()
+                self._change(group_id, targets)
+            except KeyboardInterrupt:
+                if not self.was_sent:
+                    raise
+                self._interrupted, self._stopped = True, KgmError("interrupted")
+            except KgmError as error:
+                if not self.was_sent:
+                    raise
+                self._stopped = error
+            if self._stopped is not None:
+                break
+        results = self._results()
+        unchanged = self._nothing_changed(results)
+        if unchanged is not None and not self._interrupted:
+            raise unchanged
+        results = self._wait_for_returns(results)
+        present = [one for one in results if one.target.is_there]
+        self._record.write_results([(one.result, one.error, one.note) for one in present])
+        unwritten = self._record.unwritten_because
+        warnings = [] if unwritten is None else [f"the outcome is not in the audit log: {unwritten}"]
+        return _report(self._prepared, results, warnings, interrupted=self._interrupted)
+
+    def _change(self, group_id: str, targets: list[DeletionTarget]) -> None:
+        """Raises KgmError if nothing was sent for this group, or the broker has refused the whole request."""
+        with self._phase("looking again"):
+            there = self._look_again(group_id, targets)
+        kind = OffsetDeleter if self._prepared.request.is_of_offsets else GroupDeleter
+
+        def before_retry(batch: list[DeletionTarget]) -> list[DeletionTarget]:
+            return self._look_again(group_id, batch)
+
+        sender = self._senders[group_id] = kind(self._cluster, group_id, sleep=self._sleep, before_retry=before_retry)
+        sender.send(there)
+        if sender.last_error is not None and not sender.codes.keys() >= {*there}:
+            raise sender.last_error
+
+    def _look_again(self, group_id: str, targets: list[DeletionTarget]) -> list[DeletionTarget]:
+        """Those that are still there, and as they were. Raises StaleVerdictError if one is not as it was, another
+        KgmError if that is not known: then nothing may be sent."""
+        (group,) = self._cluster.describe_groups([group_id], with_ends=False)
+        if isinstance(group, NotFoundError):
+            return []
+        if isinstance(group, KgmError):
+            raise group
+        before, topics = targets[0].group, tuple(one.topic for one in targets if one.topic is not None)
+        assert before is not None
+        changes = []
+        if (group.type, group.protocol_type) != (before.type, before.protocol_type):
+            changes.append(f"it was a {before.type} group, and is a {group.type} group now")
+        again = targets_of(
+            replace(self._prepared.request, topics=topics, is_stale=False), [group_id], {group_id: group}
+        )
+        changes += [one.impediment for one in again if one.impediment is not None]
+        there = [one for one, now in zip(targets, again, strict=True) if now.is_there]
+        if there and (commit := self._prepared.watches[group_id].look_again(group, topics)) is not None:
+            changes.append(commit)
+        if changes:
+            raise StaleVerdictError(
+                RefusedError(f"group {group_id!r} is no longer as it was", facts=changes, group_id=group_id)
+            )
+        return there
+
+    def _results(self) -> list[DeletionResult]:
+        """The result of each id, by the answers and what is there now."""
+        later: dict[str, Later] = {}
+        results = []
+        for target in self._prepared.targets:
+            idle, sender = self._prepared.idleness.get(target, NOT_LOOKED), self._senders.get(target.group_id)
+            if not target.is_there:
+                results.append(absent(target))
+            elif sender is None:
+                assert self._stopped is not None
+                kind = Result.REFUSED if isinstance(self._stopped, RefusedError) else Result.FAILED
+                why = "; ".join((self._stopped.message, *self._stopped.facts))
+                results.append(not_sent(target, idle, kind, why))
+            else:
+                if target.group_id not in later:
+                    later[target.group_id] = self._look(target.group_id)
+                results.append(outcome(target, idle, sender, later[target.group_id]))
+        return results
+
+    def _look(self, group_id: str) -> Later:
+        """What is there now: two looks in a row that agree, as the first may be at an outdated coordinator."""
+        remaining_ms = round(self._cluster.deadline.remaining() * 1000)
+        self._cluster.renew(_INTERRUPTED_LOOK_MS if self._interrupted else max(remaining_ms, _LOOK_MS))
+        previous: Later | None = None
+        try:
+            for _ in range(_MOST_LOOKS):
+                now = self._look_once(group_id)
+                if now.unseen is not None or (previous is not None and _shown(now) == _shown(previous)):
+                    return now
+                previous = now
+        except KeyboardInterrupt:
+            self._interrupted = True
+            return Later(unseen="kgm was interrupted")
+        return Later(unseen="two looks in a row did not agree")
+
+    def _look_once(self, group_id: str) -> Later:
+        (group,) = self._cluster.describe_groups([group_id], with_ends=False)
+        if isinstance(group, NotFoundError):
+            return Later()
+        if isinstance(group, KgmError):
+            return Later(unseen=f"the group could not be described afterwards ({group.message})")
+        unread = self._cluster.offsets.unread_groups.get(group_id)
+        if unread is not None and self._prepared.request.is_of_offsets:
+            return Later(unseen=f"its committed offsets could not be read afterwards ({unread.message})")
+        return Later(group=group)
+
+    def _nothing_changed(self, results: Sequence[DeletionResult]) -> KgmError | None:
+        """The first error that a request was answered with, where nothing was changed."""
+        if has_changed(results):
+            return None
+        errors = [one.not_carried_out("the group is still there") for one in self._senders.values()]
+        return next((one for one in errors if one is not None), None)
+
+    def _wait_for_returns(self, results: list[DeletionResult]) -> list[DeletionResult]:
+        """A consumer that is not a member makes the group again with its next commit. What the coordinator's log says
+        is known; wait for those that the operator answers for."""
+        assumed = {one.target for one in results if one.idleness.verdict is IdleVerdict.UNKNOWN}
+        window_ms = self._prepared.request.window_ms
+        end_s = self._now_s() + (_RETURN_MS if window_ms is None else min(_RETURN_MS, window_ms)) / 1000
+        with self._phase("waiting for commits"):
+            while (
+                not self._interrupted
+                and self._now_s() < end_s
+                and any(one.result is Result.REMOVED and one.target in assumed for one in results)
+            ):
+                try:
+                    self._sleep(min(_RETURN_POLL_S, max(0.0, end_s - self._now_s())))
+                    results = self._results()
+                except KeyboardInterrupt:
+                    self._interrupted = True
+        return results
+
+
+def _shown(later: Later) -> tuple[bool, dict[tuple[str, int], int]]:
+    return later.group is None, {} if later.group is None else committed_of(later.group)
+
+
+def _report(
+    prepared: PreparedDeletion, results: Sequence[DeletionResult], warnings: Sequence[str], *, interrupted: bool = False
+) -> ChangeReport[DeletionResult]:
+    code = exit_code(results, ignore_missing=prepared.request.ignore_missing)
+    error: KgmError | None = None
+    if prepared.errors and not has_changed(results):
+        error = prepared.errors[0]
+        code = code or error.exit_code
+    elif code or prepared.errors:
+        code = code or PartialError.exit_code
+        error = summary(results, code)
+    return ChangeReport(
+        results=tuple(results), exit_code=code, error=error, warnings=tuple(warnings), interrupted=interrupted
+    )
+
+
+def summary(results: Sequence[DeletionResult], code: int, *, is_dry_run: bool = False) -> KgmError:
+    """One error for the run; its facts are what was not deleted."""
+    rest = [one for one in results if one.result not in (Result.REMOVED, Result.PLANNED)]
+    facts = [f"{one.target.id}: {one.result}{f', {one.note}' if one.note else ''}" for one in rest]
+    done = sum(one.result is Result.REMOVED for one in results)
+    if is_dry_run:
+        message = f"{len(rest)} of {len(results)} would not be deleted"
+    elif done:
+        message = f"{done} of {len(results)} were deleted"
+    elif code == PartialError.exit_code:
+        message = "the outcome is unknown"
+    else:
+        message = "nothing was deleted"
+    group_ids = {one.target.group_id for one in rest}
+    kind = {3: NotFoundError, 6: RefusedError, 7: PartialError}.get(code, KgmError)
+    return kind(message, facts=facts, group_id=group_ids.pop() if len(group_ids) == 1 else None)

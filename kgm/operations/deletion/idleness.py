@@ -1,0 +1,207 @@
+"""Whether a group, or what it has committed of a topic, is idle.
+
+The log of the group's coordinator has each commit with the time at which the coordinator wrote it, those without a
+member too: a consumer that assigns its partitions itself commits to a group that is always empty. Where the log cannot
+be read, kgm polls the committed offsets: while records wait and no offset changes, nothing is committed. Without
+records that wait nothing is known: a commit of the same offset changes nothing.
+
+Ages are by the clock of this machine, and the times of commits by that of the coordinator."""
+
+from __future__ import annotations
+
+import enum
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kgm.client.admin_client import AdminClient
+from kgm.client.offsets_topic.member_activity import ActivityRecord, CommitRecord, GroupActivity, RebalanceRecord
+from kgm.client.requests import Offsets
+from kgm.model.snapshot import GroupSnapshot
+from kgm.text.durations import show_age
+from kgm.text.wording import some
+
+
+class IdleVerdict(enum.StrEnum):
+    """active: it was in use within the time that matters. idle: it was not. unknown: nothing shows which."""
+
+    ACTIVE = "active"
+    IDLE = "idle"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idleness:
+    """A verdict and why. last_ms: when the last sign of use was written, in ms of the coordinator's clock; None where
+    that is not known."""
+
+    verdict: IdleVerdict
+    evidence: tuple[str, ...]
+    last_ms: int | None = None
+
+    @property
+    def why(self) -> str:
+        return "; ".join(self.evidence)
+
+
+#: Of a group that does not exist, or may not be deleted whatever its commits are.
+NOT_LOOKED: Final = Idleness(verdict=IdleVerdict.UNKNOWN, evidence=("not looked at",))
+
+
+def wall_clock_ms() -> float:
+    """By the clock of this machine."""
+    return time.time() * 1000
+
+
+class IdleWatch:
+    """What shows that one group is in use, read once and then watched."""
+
+    def __init__(
+        self, cluster: AdminClient, group: GroupSnapshot, topics: Collection[str], idle_ms: int, *,
+        now_ms: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self._cluster, self._group_id, self._topics, self._idle_ms = cluster, group.group_id, topics, idle_ms
+        self._now_ms = now_ms
+        self._activity = GroupActivity(cluster, group.group_id)
+        self._last: dict[str | None, ActivityRecord] = {}
+        self._waiting_since_ms: dict[str | None, float] = {}
+        self._committed: Offsets = committed_of(group)
+        self._disturbed: dict[str | None, str] = {}
+
+    def read(self) -> None:
+        """Read the group's log back, as far as it takes. Raises nothing: what cannot be read is missing evidence."""
+        self._note(self._activity.read_back(self._is_enough, self._cluster.deadline.part(0.5)))
+
+    def _is_enough(self, records: Sequence[ActivityRecord]) -> bool:
+        since_ms = self._activity.known_since_ms
+        found = dict(self._last_of(records))
+        return found.keys() >= self._subjects or (since_ms is not None and since_ms <= self._now_ms() - self._idle_ms)
+
+    @property
+    def _subjects(self) -> set[str | None]:
+        """The topics that matter, or None for the whole group."""
+        return {*self._topics} or {None}
+
+    def _last_of(self, records: Sequence[ActivityRecord]) -> list[tuple[str | None, ActivityRecord]]:
+        if not self._topics:
+            return [(None, one) for one in records]
+        return [(one.topic, one) for one in records if isinstance(one, CommitRecord) and one.topic in self._topics]
+
+    def _note(self, records: Sequence[ActivityRecord]) -> None:
+        self._last.update(self._last_of(records))
+
+    @property
+    def is_readable(self) -> bool:
+        return self._activity.unreadable_because is None
+
+    def knows(self) -> bool:
+        """Whether the log gave a verdict of everything."""
+        return all(self.verdict(one).verdict is not IdleVerdict.UNKNOWN for one in self._subjects)
+
+    def poll(self) -> None:
+        """Look at the committed offsets and their ends once more. Raises KgmError."""
+        committed = self._cluster.committed_offsets(self._group_id)
+        ends = self._cluster.end_offsets(committed)
+        for subject in self._subjects:
+            mine = {pair for pair in {*committed, *self._committed} if subject is None or pair[0] == subject}
+            changed = sorted(pair for pair in mine if committed.get(pair) != self._committed.get(pair))
+            if changed:
+                names = some(f"{topic}-{number}" for topic, number in changed)
+                self._disturbed.setdefault(subject, f"committed offsets changed while kgm watched: {names}")
+            if any(ends.get(pair, 0) > committed.get(pair, 0) for pair in mine & committed.keys()):
+                self._waiting_since_ms.setdefault(subject, self._now_ms())
+
+    def look_again(self, group: GroupSnapshot, topics: Collection[str]) -> str | None:
+        """What has been committed of these topics, or of all, since the verdicts, in words; None if nothing. group: as
+        described now."""
+        if self.is_readable:
+            for topic, record in self._last_of(self._activity.read_on(self._cluster.deadline)):
+                if topic is None or topic in topics:
+                    return self._words(record)
+            if not self.is_readable:
+                return f"its log cannot be read any more: {self._activity.unreadable_because}"
+        now = committed_of(group)
+        for topic, partition in sorted({*now, *self._committed}):
+            then, since = (one.get((topic, partition)) for one in (self._committed, now))
+            if then != since and (not topics or topic in topics):
+                return f"the committed offset of {topic}-{partition} was {_shown(then)}, and is {_shown(since)} now"
+        return None
+
+    def verdict(self, topic: str | None) -> Idleness:
+        """Of the whole group (None), or of what it has committed of a topic."""
+        now_ms = self._now_ms()
+        if topic in self._disturbed:
+            return Idleness(verdict=IdleVerdict.ACTIVE, evidence=(self._disturbed[topic],))
+        last, since_ms = self._last.get(topic), self._activity.known_since_ms
+        if self.is_readable and last is not None:
+            return self._by_age(last, now_ms)
+        if self.is_readable and since_ms is not None and since_ms <= now_ms - self._idle_ms:
+            back = "its log has no commit" if not since_ms else f"no commit in the last {show_age(now_ms - since_ms)}"
+            return Idleness(verdict=IdleVerdict.IDLE, evidence=(f"{back} (the coordinator's log)",))
+        return self._by_waiting(topic, now_ms)
+
+    def _by_age(self, last: ActivityRecord, now_ms: float) -> Idleness:
+        age_ms = now_ms - last.at_ms
+        verdict = IdleVerdict.IDLE if age_ms >= self._idle_ms else IdleVerdict.ACTIVE
+        words = f"{self._words(last)} (the coordinator's log)"
+        return Idleness(verdict=verdict, evidence=(words,), last_ms=last.at_ms)
+
+    def _words(self, record: ActivityRecord) -> str:
+        ago = f"{show_age(self._now_ms() - record.at_ms)} ago"
+        match record:
+            case CommitRecord():
+                return f"its last commit was {ago}, of {record.topic}-{record.partition}"
+            case RebalanceRecord(members={}):
+                return f"its last member left {ago}"
+            case _:
+                return f"its members last changed {ago}"
+
+    def _by_waiting(self, topic: str | None, now_ms: float) -> Idleness:
+        since_ms = self._waiting_since_ms.get(topic)
+        watched_ms = 0.0 if since_ms is None else now_ms - since_ms
+        if since_ms is not None and watched_ms >= self._idle_ms:
+            evidence = f"records waited for {show_age(watched_ms)}, and no committed offset changed (seen by kgm)"
+            return Idleness(verdict=IdleVerdict.IDLE, evidence=(evidence,))
+        why = self._activity.unreadable_because
+        if why is None:
+            read_ms = self._activity.known_since_ms
+            back = "nothing" if read_ms is None else f"only the last {show_age(now_ms - read_ms)}"
+            why = f"{back} of its log could be read in the time and size allowed"
+        watched = f"records wait, and no offset changed for the {show_age(watched_ms)} that kgm watched"
+        seen = [] if since_ms is None else [watched]
+        return Idleness(verdict=IdleVerdict.UNKNOWN, evidence=("when it committed last is not known", why, *seen))
+
+
+def watch_for(
+    cluster: AdminClient, watches: Sequence[IdleWatch], window_ms: int, *, clock: Callable[[], float] = time.monotonic
+) -> None:
+    """Poll the committed offsets of groups whose log gave no verdict for as long as the operator said. Raises KgmError.
+
+    The budget of the cluster client is renewed for each poll."""
+    blind = [one for one in watches if not one.knows()]
+    if not blind or not window_ms:
+        return
+    end_s = clock() + window_ms / 1000
+    while True:
+        cluster.renew()
+        for one in blind:
+            one.poll()
+        rest_s = end_s - clock()
+        if rest_s <= 0:
+            break
+        cluster.deadline.sleep(min(1.0, rest_s))
+    cluster.renew()
+
+
+def committed_of(group: GroupSnapshot, topic: str | None = None) -> Offsets:
+    """Its committed offsets, or those of one topic."""
+    return {
+        (row.topic, row.partition): row.committed
+        for row in group.offsets
+        if row.committed is not None and topic in (None, row.topic)
+    }
+
+
+def _shown(offset: int | None) -> str:
+    return "none" if offset is None else str(offset)
