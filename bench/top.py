@@ -107,12 +107,13 @@ def produce(bootstrap):
     assert producer.flush(120) == 0
 
 
-def commit_on(port, groups, per_second, stop):
-    """Commits of all partitions of one group after another, as their members send them."""
+def commit_on(port, groups, per_second, stop, committed):
+    """Commits of all partitions of one group after another, as their members send them; one more in `committed` for
+    each."""
     wire = WireClient(port)
-    number, began, done = 0, time.monotonic(), 0
+    number, began = 0, time.monotonic()
     while not stop.wait(0.05):
-        while done < (time.monotonic() - began) * per_second:
+        while not stop.is_set() and len(committed) < (time.monotonic() - began) * per_second:
             number = (number + 1) % groups
             if number % 20 == 0:
                 continue
@@ -128,7 +129,7 @@ def commit_on(port, groups, per_second, stop):
                 ),
                 version=9,
             )  # fmt: skip
-            done += 1
+            committed.append(group)
     wire.close()
 
 
@@ -193,17 +194,22 @@ def main():
             bootstrap = json.loads(server.stdout.readline())["listening"]
             produce(bootstrap)
             port = int(bootstrap.rpartition(":")[2])
-            threading.Thread(
-                target=commit_on, args=(port, arguments.groups, arguments.commits, stop), daemon=True
-            ).start()
-            measure(bootstrap, arguments)
+            committed = []
+            committer = threading.Thread(
+                target=commit_on, args=(port, arguments.groups, arguments.commits, stop, committed), daemon=True
+            )
+            committer.start()
+            try:
+                measure(bootstrap, arguments, committed)
+            finally:
+                stop.set()
+                committer.join(10)
         finally:
-            stop.set()
             server.send_signal(signal.SIGTERM)
             server.wait(30)
 
 
-def measure(bootstrap, arguments):
+def measure(bootstrap, arguments, committed):
     began = time.monotonic()
     terminal = Terminal("top", "-b", bootstrap)
     try:
@@ -215,14 +221,17 @@ def measure(bootstrap, arguments):
         filled_s, filled_cpu_s = time.monotonic() - began, terminal.cpu_s
         terminal.read(5)
         before_s, frames, oldest = terminal.cpu_s, 0, ""
-        start = time.monotonic()
+        start, commits = time.monotonic(), len(committed)
         while time.monotonic() - start < arguments.seconds:
             shown = terminal.read(0.2)
             frames += shown.count("groups, ")
-            oldest = shown.partition("all read within ")[2][:8].split()[0] if "all read within " in shown else oldest
+            oldest = (
+                shown.partition("all read within ")[2][:8].split("\x1b")[0] if "all read within " in shown else oldest
+            )
         span_s, used_s = time.monotonic() - start, terminal.cpu_s - before_s
+        rate = (len(committed) - commits) / span_s
         answers = [terminal.answer_ms(key) for key in (b"j", b"k", b"\x1b[6~", b"\x1b[5~", b"l", b"t") * 4]
-        print(f"{arguments.groups:,} groups of {arguments.members}, {arguments.commits} commit in a second")
+        print(f"{arguments.groups:,} groups of {arguments.members}, {rate:.0f} commit in a second")
         print("| | |\n|---|---|")
         print(f"| all groups read for the first time | {filled_s:.1f} s, {filled_cpu_s:.1f} s of CPU |")
         print(f"| frames, of {span_s:.0f} s | {frames} |")

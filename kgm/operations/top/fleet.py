@@ -30,7 +30,7 @@ _SLICE: Final = 500
 #: How often groups are listed, in ms.
 _LISTING_MS: Final = 5_000
 #: The processor time of a round, as a share of the time from one round to the next.
-_SHARE: Final = 0.06
+_SHARE: Final = 0.07
 #: The share of a round's time that reading the log may take, and of its processor time.
 _LOG_SHARE: Final = 0.3
 #: How many records are fetched in a round to tell how old they are, and how many are remembered.
@@ -205,7 +205,7 @@ class Fleet:
     def _read(self, group_ids: Sequence[str], *, most_fetches: int | None, first: Iterable[str] = ()) -> None:
         if not group_ids:
             return
-        answers = self.cluster.describe_groups(group_ids)
+        answers = self.cluster.describe_groups(group_ids, is_brief=True)
         groups = [answer for answer in answers if not isinstance(answer, KgmError)]
         groups = self._with_times(groups, most_fetches, set(first))
         now_ms = self._now_ms()
@@ -218,17 +218,20 @@ class Fleet:
         self.rows = {group_id: found.get(group_id, row) for group_id, row in self.rows.items()}
 
     def _with_times(
-        self, groups: Sequence[GroupSnapshot], most_fetches: int | None, first: set[str]
+        self, groups: list[GroupSnapshot], most_fetches: int | None, first: set[str]
     ) -> list[GroupSnapshot]:
         if len(self._times) > _MOST_TIMES:
             self._times.clear()
-        order = sorted(groups, key=lambda group: (group.group_id not in first, -(group.lag or 0)))
+        behind = [(group, lag) for group in groups if (lag := group.lag)]
+        order = [one for one, _ in sorted(behind, key=lambda pair: (pair[0].group_id not in first, -pair[1]))]
         chosen, left = [], most_fetches
         for group in order:
             fetches = unread_records(group, self._times)
             if left is None or fetches <= left:
                 chosen.append(group)
                 left = None if left is None else left - fetches
+        if not chosen:
+            return groups
         timed = {group.group_id: group for group in with_lag_times(self.cluster, chosen, self._times)}
         return [timed.get(group.group_id, group) for group in groups]
 
@@ -239,7 +242,10 @@ class Fleet:
         away = sum(member.status == _AWAY for member in group.members)
         known = [count for count in (most_seen, logged.most_members) if count is not None]
         present = len(group.members) - away
-        row = FleetRow(
+        commit_age_ms, commit_age_least_ms = _commit_age_ms(group, logged, now_ms)
+        rebalances, since_ms, is_exact = _rebalances(past, logged, now_ms, is_classic=group.type == "classic")
+        lag = group.lag
+        return FleetRow(
             group_id=group.group_id,
             type=group.type,
             state=group.state,
@@ -247,33 +253,38 @@ class Fleet:
             assignor=group.assignor,
             members=len(group.members),
             missing=max(*known, present) - present if known else away or None,
-            lag=group.lag,
-            lag_ms=group.lag_ms,
+            lag=lag,
+            lag_ms=None if lag is None else group.lag_ms,
+            commit_age_ms=commit_age_ms,
+            commit_age_least_ms=commit_age_least_ms,
+            rebalances=rebalances,
+            rebalances_since_ms=since_ms,
+            rebalances_exact=is_exact,
             read_at_ms=now_ms,
         )
-        return _with_rebalances(_with_commit_age(row, group, logged, now_ms), past, logged, now_ms)
 
 
-def _with_commit_age(row: FleetRow, group: GroupSnapshot, logged: LoggedGroup, now_ms: int) -> FleetRow:
+def _commit_age_ms(group: GroupSnapshot, logged: LoggedGroup, now_ms: int) -> tuple[int | None, int | None]:
+    """(how long ago it committed, how long ago at least where that is not known)."""
     if logged.committed_ms is not None:
-        return replace(row, commit_age_ms=max(now_ms - logged.committed_ms, 0))
+        return max(now_ms - logged.committed_ms, 0), None
     has_committed = any(offset.committed is not None for offset in group.offsets)
     if logged.known_since_ms is None or not has_committed or group.type == "share":  # which commits nothing
-        return row
-    return replace(row, commit_age_least_ms=max(now_ms - logged.known_since_ms, 0))
+        return None, None
+    return None, max(now_ms - logged.known_since_ms, 0)
 
 
-def _with_rebalances(row: FleetRow, past: _Past, logged: LoggedGroup, now_ms: int) -> FleetRow:
-    """By the log where it is read, else by what was seen; None where that is a single look."""
+def _rebalances(
+    past: _Past, logged: LoggedGroup, now_ms: int, *, is_classic: bool
+) -> tuple[int | None, int | None, bool | None]:
+    """(how many, since when, whether none is missing) by the log where it is read, else by what was seen; None where
+    that is a single look."""
     if logged.rebalances_since_ms is not None:
-        return replace(
-            row, rebalances=logged.rebalances, rebalances_since_ms=logged.rebalances_since_ms, rebalances_exact=True
-        )
+        return logged.rebalances, logged.rebalances_since_ms, True
     since_ms = max(past.since_ms, now_ms - WINDOW_MS)
     if since_ms == now_ms:
-        return row
-    count = sum(number for _, number in past.rebalances)
-    return replace(row, rebalances=count, rebalances_since_ms=since_ms, rebalances_exact=row.type != "classic")
+        return None, None, None
+    return sum(number for _, number in past.rebalances), since_ms, not is_classic
 
 
 def _listed_row(listed: ListedGroup) -> FleetRow:
