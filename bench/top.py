@@ -141,7 +141,10 @@ class Terminal:
         fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
         command = [sys.executable, "-m", "kgm.cli.entry", *words]
         environment = {**os.environ, "TERM": "xterm-256color"}
-        self.process = subprocess.Popen(command, stdin=other, stdout=other, stderr=other, env=environment, cwd=ROOT)
+        self.process = subprocess.Popen(
+            command, stdin=other, stdout=other, stderr=other, env=environment, cwd=ROOT, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )  # fmt: skip
         os.close(other)
 
     def read(self, seconds):

@@ -21,6 +21,7 @@ PODS = "rights-pods"
 #: Commands that connect to a cluster, with their other arguments.
 CLUSTER_COMMANDS = {
     "list": ["list"],
+    "top": ["top", "--once"],
     "describe": ["describe", GROUP],
     "remove-members": [
         "remove-members",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
@@ -41,11 +41,12 @@ _REBALANCES: Final = (
 
 
 class LoggedGroup(NamedTuple):
-    """What the log tells of a group. known_since_ms: from when on nothing is missing; None if its partition was not
-    read. committed_ms: when it committed last; None if it has not since then. rebalances: how many ended since
-    rebalances_since_ms, an hour ago at the earliest. most_members: the most that a classic group had after one of
-    them."""
+    """What the log tells of a group. read_ms: when its partition was read last; known_since_ms: from when on nothing is
+    missing; both None if it was not, or not the last time. committed_ms: when it committed last; None if it has not
+    since then. rebalances: how many ended since rebalances_since_ms, an hour ago at the earliest. most_members: the
+    most that a classic group had after one of them."""
 
+    read_ms: int | None
     known_since_ms: int | None
     committed_ms: int | None
     rebalances: int
@@ -61,15 +62,17 @@ class _Mark(NamedTuple):
     members: int | None
 
 
-_NOTHING: Final = LoggedGroup(None, None, 0, None, None)
+_NOTHING: Final = LoggedGroup(None, None, None, 0, None, None)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Partition:
-    """position: the next offset to read; None before the first read. since_ms: from when on all records were read."""
+    """position: the next offset to read; None before the first read. since_ms: from when on all records were read.
+    read_ms: when they were; None if the last read failed."""
 
     position: int | None = None
-    since_ms: int | None = None
+    since_ms: int = 0
+    read_ms: int | None = None
 
 
 class FleetLog:
@@ -92,7 +95,7 @@ class FleetLog:
         try:
             topic = partition_log.look_up(self._cluster, deadline)
         except KgmError as error:
-            self.unreadable_because = partition_log.why_unreadable(error)
+            self._could_not_read(self._partitions, error)
             return
         self.unreadable_because = None
         order = list(dict.fromkeys([*self._partitions, *range(topic.partition_count)]))
@@ -102,13 +105,19 @@ class FleetLog:
             if number in topic.leaders:
                 by_leader.setdefault(topic.leaders[number].broker, []).append(number)
             else:
-                self.unreadable_because = partition_log.why_unreadable(partition_log.leaderless(number))
+                self._could_not_read([number], partition_log.leaderless(number))
         for broker, numbers in by_leader.items():
             task = partial(self._read_led, numbers, deadline, is_enough)
             try:
                 self._cluster.brokers.on_broker(broker, task, deadline)
             except KgmError as error:
-                self.unreadable_because = partition_log.why_unreadable(error)
+                self._could_not_read(numbers, error)
+
+    def _could_not_read(self, numbers: Iterable[int], error: KgmError) -> None:
+        """What is known of their groups may not be all by now."""
+        self.unreadable_because = partition_log.why_unreadable(error)
+        for number in numbers:
+            self._partitions[number].read_ms = None
 
     def keep(self, group_ids: Collection[str]) -> None:
         """Forget all other groups."""
@@ -121,27 +130,28 @@ class FleetLog:
 
     def of(self, group_id: str) -> LoggedGroup:
         """What is known of a group."""
-        since_ms = self._since_ms(group_id)
-        if since_ms is None:
+        found = self._partition_of(group_id)
+        if found is None or found.read_ms is None:
             return _NOTHING
         group = group_id.encode()
-        committed_ms, counted_ms = self._commits.get(group, 0), max(since_ms, self._now_ms() - WINDOW_MS)
+        committed_ms, counted_ms = self._commits.get(group, 0), max(found.since_ms, found.read_ms - WINDOW_MS)
         marks = [mark for mark in self._marks.get(group, ()) if mark.at_ms >= counted_ms]
         return LoggedGroup(
-            known_since_ms=since_ms,
-            committed_ms=committed_ms if committed_ms >= since_ms else None,
+            read_ms=found.read_ms,
+            known_since_ms=found.since_ms,
+            committed_ms=committed_ms if committed_ms >= found.since_ms else None,
             rebalances=sum(mark.rebalances for mark in marks),
             rebalances_since_ms=counted_ms,
             most_members=max((mark.members for mark in marks if mark.members is not None), default=None),
         )
 
-    def _since_ms(self, group_id: str) -> int | None:
+    def _partition_of(self, group_id: str) -> _Partition | None:
         if not self._partitions:
             return None
         number = self._numbers_of_partitions.get(group_id)
         if number is None:
             number = self._numbers_of_partitions[group_id] = partition_for(group_id, len(self._partitions))
-        return self._partitions[number].since_ms
+        return self._partitions[number]
 
     def _now_ms(self) -> int:
         return round(self._clock() * 1000)
@@ -152,35 +162,36 @@ class FleetLog:
         """Partitions of one leader. Raises KgmError."""
         ends = partition_log.end_offsets(connection, numbers, deadline)
         new = [number for number in numbers if self._partitions[number].position is None]
-        hour_ago_ms = self._now_ms() - WINDOW_MS
-        firsts = partition_log.offsets_at(connection, new, hour_ago_ms, deadline) if new else {}
+        now_ms = self._now_ms()
+        firsts = partition_log.offsets_at(connection, new, now_ms - WINDOW_MS, deadline) if new else {}
         for number in numbers:
             if is_enough():
                 break
             found = self._partitions.pop(number)
             self._partitions[number] = found  # at the end: the others come first the next time
-            end = ends[number]
-            if found.position is None or end < found.position:  # the topic was deleted and created again
-                first = firsts.get(number, -1)
-                found.position, found.since_ms = (end if first < 0 else first), hour_ago_ms
-            if end > found.position:
-                self._read_partition(number, found, end, deadline, connection)
+            end, first, since_ms = ends[number], found.position, found.since_ms
+            if first is None or end < first:  # the topic was deleted and created again
+                first, since_ms = firsts.get(number, -1), now_ms - WINDOW_MS
+                first = end if first < 0 else first
+            if end > first:
+                since_ms = self._read_partition(number, first, end, since_ms, deadline, connection)
+            # Only now: after a failure the same records are read again.
+            found.position, found.since_ms, found.read_ms = end, since_ms, now_ms
 
     def _read_partition(
-        self, number: int, found: _Partition, end: int, deadline: Deadline, connection: BrokerConnection
-    ) -> None:
-        assert found.position is not None
-        first = max(found.position, end - MOST_RECORDS)
-        is_cut = first > found.position
+        self, number: int, position: int, end: int, since_ms: int, deadline: Deadline, connection: BrokerConnection
+    ) -> int:
+        """Returns from when on nothing is missing."""
+        first = max(position, end - MOST_RECORDS)
+        is_cut = first > position
         for fetched in partition_log.fetch_batches(connection, number, first, end, deadline):
             if is_cut:
-                found.since_ms, is_cut = fetched[0].max_timestamp, False
+                since_ms, is_cut = fetched[0].max_timestamp, False
             for batch in fetched:
                 for row in () if batch.is_control else batch.records:
                     if first <= row.offset < end:
-                        self._note(row, found.since_ms or 0)
-            found.position = fetched[-1].last_offset + 1
-        found.position = end
+                        self._note(row, since_ms)
+        return since_ms
 
     def _note(self, row: RawRecord, since_ms: int) -> None:
         key, value = row.key, row.value

@@ -242,7 +242,7 @@ class Fleet:
         away = sum(member.status == _AWAY for member in group.members)
         known = [count for count in (most_seen, logged.most_members) if count is not None]
         present = len(group.members) - away
-        commit_age_ms, commit_age_least_ms = _commit_age_ms(group, logged, now_ms)
+        commit_age_ms, commit_age_least_ms = _commit_age_ms(group, logged)
         rebalances, since_ms, is_exact = _rebalances(past, logged, now_ms, is_classic=group.type == "classic")
         lag = group.lag
         return FleetRow(
@@ -264,14 +264,14 @@ class Fleet:
         )
 
 
-def _commit_age_ms(group: GroupSnapshot, logged: LoggedGroup, now_ms: int) -> tuple[int | None, int | None]:
+def _commit_age_ms(group: GroupSnapshot, logged: LoggedGroup) -> tuple[int | None, int | None]:
     """(how long ago it committed, how long ago at least where that is not known)."""
-    if logged.committed_ms is not None:
-        return max(now_ms - logged.committed_ms, 0), None
-    has_committed = any(offset.committed is not None for offset in group.offsets)
-    if logged.known_since_ms is None or not has_committed or group.type == "share":  # which commits nothing
+    if logged.read_ms is None or logged.known_since_ms is None or group.type == "share":  # which commits nothing
         return None, None
-    return None, max(now_ms - logged.known_since_ms, 0)
+    if logged.committed_ms is not None:
+        return max(logged.read_ms - logged.committed_ms, 0), None
+    has_committed = any(offset.committed is not None for offset in group.offsets)
+    return None, logged.read_ms - logged.known_since_ms if has_committed else None
 
 
 def _rebalances(

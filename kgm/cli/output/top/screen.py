@@ -39,6 +39,7 @@ class TopScreen:
         self._make_reader = make_reader
         self._console = screen_console(options)
         self._keys = TerminalKeys()
+        #: The group that is open.
         self._group: Screen | None = None
         self._seen_events = 0
         self._shown_rounds = -1
@@ -60,14 +61,13 @@ class TopScreen:
                 while self._turn(reader, wake):
                     pass
             finally:
-                height = self._console.size.height
-                self._console.print(_text(self._view.lines(width=self._console.width, height=height, now_ms=_now_ms())))
+                width, height = self._console.size
+                self._console.print(_text(self._view.last_lines(width=width, height=height, now_ms=_now_ms())))
 
     def _wait_for_first_round(self, reader: FleetReader, wake: int) -> None:
         """A cluster that cannot be reached at all is an error, not a screen."""
-        waiting = TerminalKeys()  # not entered: no key is read yet
         while not reader.rounds and reader.mistake is None:
-            waiting.wait(_IDLE_S, wake)
+            self._keys.wait(_IDLE_S, wake)  # which are not entered: none is read yet
             _drain(wake)
         if reader.mistake is not None:
             raise reader.mistake
@@ -125,7 +125,8 @@ class TopScreen:
         if reader.rounds != self._shown_rounds:
             self._shown_rounds = reader.rounds
             self._view.update([*reader.fleet.rows.values()])
-        self._view.problem = _problem(reader.error, reader.failing_since_ms)
+        silent = [error.message for error in reader.fleet.listing.errors]  # brokers whose groups are as they were
+        self._view.problem = _problem(reader.error, reader.failing_since_ms) or next(iter(silent), None)
         self._view.note = reader.fleet.log_unreadable_because
         reader.want([row.group_id for row in self._view.visible(height)])
         return _text(self._view.lines(width=width, height=height, now_ms=_now_ms()))

@@ -17,12 +17,12 @@ from kgm.text.sanitize import clean
 from kgm.text.timestamps import rfc3339
 from kgm.text.wording import many
 
-#: The key of each order, and what the last line calls it.
+#: The key of each order: the capital of its word in the last line, in any case.
 _ORDERS: Final = {
     "t": FleetOrder.LAG_TIME, "l": FleetOrder.LAG, "r": FleetOrder.REBALANCES, "m": FleetOrder.MISSING,
     "c": FleetOrder.COMMIT, "s": FleetOrder.STATE, "n": FleetOrder.GROUP,
 }  # fmt: skip
-_KEYS_LINE: Final = "enter open  / filter  sort: t time l lag r rebalances m missing c commit s state n name  q quit"
+_KEYS_LINE: Final = "enter open  / filter  q quit  sort: Time Lag Rebal Missing Commit State Name"
 _GAP: Final = 2
 #: The lines above the rows, and below them.
 _HEAD, _FOOT = 3, 1
@@ -93,7 +93,7 @@ class TopView:
         """What a key does. Returns the group to open, or an empty string to quit; None: to go on."""
         if self.is_typing:
             self._type(key)
-        elif key == "q":
+        elif key in ("q", "Q"):
             return ""
         elif key == "enter":
             return self._shown[self._cursor].group_id if self._shown else None
@@ -101,8 +101,8 @@ class TopView:
             self._filter_by("")
         elif key == "/":
             self.is_typing = True
-        elif key in _ORDERS:
-            self.order, self._selected, self._first = _ORDERS[key], None, 0
+        elif key.lower() in _ORDERS:
+            self.order, self._selected, self._first = _ORDERS[key.lower()], None, 0
             self.update(self._rows)
         else:
             self._move(key, self._room(height))
@@ -158,6 +158,10 @@ class TopView:
             lines.append([(_cut("no group matches the filter" if self.filter else "no group", width), "dim")])
         lines += [[("", "")]] * (height - _FOOT - len(lines))
         return [*lines[: max(height - _FOOT, 1)], self._last(width)]
+
+    def last_lines(self, *, width: int, height: int, now_ms: int) -> list[Line]:
+        """What stays on the terminal: the lines without those about keys."""
+        return self.lines(width=width, height=height, now_ms=now_ms)[: len(self.visible(height)) + _HEAD]
 
     def _title(self, width: int, now_ms: int) -> Line:
         rows = self._rows
@@ -240,9 +244,10 @@ def _padded(text: str, width: int, *, right: bool = False) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """At most so many cells."""
+    """At most so many cells, the last of them an ellipsis where something is missing."""
     if cells(text) <= width:
         return text
-    while text and cells(text) > width - 1:
-        text = text[:-1] if text.isascii() is False else text[: width - 1]
+    text = text[: max(width - 1, 0)]
+    while cells(text) > width - 1:
+        text = text[:-1]
     return f"{text}…" if width > 0 else ""
