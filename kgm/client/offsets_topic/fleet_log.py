@@ -218,7 +218,7 @@ class FleetLog:
             number, is_new = decoded.assignment_epoch, True  # type: ignore[union-attr]
         before = self._numbers.get(group)
         if before is None:
-            count = 1 if is_new else 0
+            count = 1 if is_new and number > 0 else 0  # generation 0 is that of a group without members
         else:
             count = 0 if number == before else rebalances_between(before, number)
         self._numbers[group] = number
