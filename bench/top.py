@@ -143,7 +143,7 @@ class Terminal:
         environment = {**os.environ, "TERM": "xterm-256color"}
         self.process = subprocess.Popen(
             command, stdin=other, stdout=other, stderr=other, env=environment, cwd=ROOT, start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  (it only takes the terminal)
         )  # fmt: skip
         os.close(other)
 

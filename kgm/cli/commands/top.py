@@ -76,7 +76,7 @@ def top(
 
 def _print_once(connected: AdminClient, request: FleetRequest, order: FleetOrder, options: RunOptions) -> None:
     from kgm.cli.output.contracts.groups import unread_json
-    from kgm.cli.output.contracts.top import fleet_row_json
+    from kgm.cli.output.contracts.list import fleet_row_json
     from kgm.cli.output.failures import exit_with, warn_of_unread, warn_of_unseen_groups
     from kgm.cli.output.progress import progress
     from kgm.cli.output.top.cells import fleet_table

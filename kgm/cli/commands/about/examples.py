@@ -57,7 +57,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     ),
     "top": (
         ("kgm top -b localhost:9092", "all groups, the worst first, until q is pressed"),
-        ("kgm top --once -o name --sort lag-time | head -1", "which group is worst right now"),
+        ("kgm top --once -o name", "the ids, the worst first"),
         ("kgm top --match 'orders-*' -o json", "one frame of a team's groups, for a script"),
     ),
     "watch": (

@@ -16,7 +16,6 @@ from kgm.cli.output.contracts import (
     list,  # noqa: A004  (named as the command)
     remove_members,
     simulate_bounce,
-    top,
     version,
     wait,
     watch,
@@ -26,7 +25,7 @@ from kgm.cli.output.contracts.planning import drain, plan, rollout, scale_in
 FORMS: Final[dict[str, dict[str, Any]]] = {
     name: form
     for module in (
-        list, describe, top, remove_members, simulate_bounce, drain, plan, rollout, scale_in, watch, wait, doctor, diff,
+        list, describe, remove_members, simulate_bounce, drain, plan, rollout, scale_in, watch, wait, doctor, diff,
         export, audit, assign, config, demo, version,
     )
     for name, form in module.FORMS.items()

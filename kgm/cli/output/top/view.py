@@ -188,7 +188,12 @@ class TopView:
         return [(_cut("  ".join([*parts, *([clean(self.note)] if self.note else [])]), width), "dim")]
 
     def _header(self, columns: Sequence[_Column], widths: Sequence[int]) -> Line:
-        line: Line = [(_padded("GROUP", widths[0]), "bold underline" if self.order is FleetOrder.GROUP else "bold")]
+        line: Line = [
+            (
+                _padded(_cut("GROUP", widths[0]), widths[0]),
+                "bold underline" if self.order is FleetOrder.GROUP else "bold",
+            )
+        ]
         for column, width in zip(columns, widths[1:], strict=True):
             style = "bold underline" if column.order is self.order else "bold"
             pad = " " * max(width - len(column.title), 0)
