@@ -119,8 +119,8 @@ def table(seen):
         cells = [" / ".join(dict.fromkeys(one.cell for one in seen[step][name].values())) for step in STEPS]
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     lines += [
-        "", "READ on the topic `__consumer_offsets` is optional. With it `watch`, `doctor`, `simulate-bounce` and `describe -o json`",
-        "read what no API returns: generations, session timeouts, leaders, past rebalances. It gives access to every group of",
+        "", "READ on the topic `__consumer_offsets` is optional. With it `top`, `watch`, `doctor`, `simulate-bounce` and `describe",
+        "-o json` read what no API returns: generations, session timeouts, leaders, past rebalances. It gives access to every group of",
         "the cluster. LeaveGroup needs READ on the group, the right of every consumer: every principal that may consume may",
         "remove members.", "",
         "DESCRIBE_CONFIGS on the cluster is optional too: with it `simulate-bounce` and `doctor` know the broker's limits and,",
