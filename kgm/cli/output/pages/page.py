@@ -61,7 +61,7 @@ svg text { font: 10px system-ui, sans-serif; fill: var(--ink) } svg .soft { fill
 svg .in { fill: #14181d } svg .in.pale { fill: #fff } svg .end { text-anchor: end } svg .mid { text-anchor: middle }
 svg .grid { stroke: var(--line); stroke-width: .6 } svg .row { fill: var(--shade) }
 svg .mark { stroke: var(--mark); stroke-width: .8; stroke-dasharray: 2 2 }
-svg .gap { fill: url(#gap); stroke: var(--ink); stroke-width: .6 } svg .area { fill: var(--mark) }
+svg .gap { fill: url(#gap); stroke: var(--ink); stroke-width: .6 } svg .area { fill: var(--ink); opacity: .65 }
 svg .ground { fill: var(--page) } svg .hatch { fill: var(--ink) } svg.off { position: absolute; width: 0; height: 0 }
 .legend { display: flex; flex-wrap: wrap; gap: .1rem .9rem; font-size: .82rem } .legend svg { display: inline;
   width: .8rem; height: .8rem; vertical-align: -.08rem; margin-right: .3rem }
