@@ -46,7 +46,7 @@ def take(folder: pathlib.Path, *, pages: bool) -> None:
             if pages:
                 _kgm(*BOUNCE, "60s", "-b", stage.server.bootstrap, "--report", str(reports / "bounce-page"))
         with fleet() as server:
-            words = ("top", "--timeout", "2s")
+            words = ("top", "--timeout", "4s")
             text = disguised_ages(at_terminal(*words, "-b", server.bootstrap, columns=80, rows=24))
             picture = terminal_svg(disguised(text, server.port), title="kgm top", columns=80)
             (folder / "top.svg").write_text(picture)

@@ -145,8 +145,10 @@ class Fleet:
         if self._listed_at_ms is None or now_ms - self._listed_at_ms >= _LISTING_MS:
             self._list(now_ms)
         began_s, share_s = self._cpu_clock(), self._request.round_ms / 1000 * _SHARE
+        is_bounded = not self.is_filling  # what was never read is read as soon as possible
         self._log.read(
-            self.cluster.deadline.part(_LOG_SHARE), lambda: self._cpu_clock() - began_s > share_s * _LOG_SHARE
+            self.cluster.deadline.part(_LOG_SHARE),
+            lambda: is_bounded and self._cpu_clock() - began_s > share_s * _LOG_SHARE,
         )
         slice_ = self._next(wanted, share_s - (self._cpu_clock() - began_s))
         began_s = self._cpu_clock()

@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from kgm.model.errors import KgmError
-from kgm.text.names import natural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +57,6 @@ class FleetOrder(StrEnum):
     def sorted(self, rows: list[FleetRow]) -> list[FleetRow]:
         """rows: sorted by name already, which the sort keeps among equals."""
         return rows if self is FleetOrder.GROUP else sorted(rows, key=_KEYS[self])
-
-
-def by_name(rows: list[FleetRow]) -> list[FleetRow]:
-    return sorted(rows, key=lambda row: natural(row.group_id))
 
 
 def _by_lag_time(row: FleetRow) -> tuple[int, int]:

@@ -273,18 +273,20 @@ def test_a_dumb_terminal_gets_one_frame(top):
     assert "late" in terminal.seen
 
 
-def test_a_shell_stops_it_and_goes_on_with_it(fleet, top):
-    """Ctrl-Z gives the screen and the keyboard back to the shell, and `fg` takes them again."""
+def test_a_shell_stops_it_and_goes_on_with_it(fleet):
+    """Ctrl-Z gives the screen and the keyboard back to the shell, and `fg` takes them again; in the background it does not
+    draw over the shell."""
     line = shlex.join([*KGM, "top", "-b", fleet, "--interval", "200ms"])
-    terminal = Terminal(
-        ["bash", "--norc", "--noprofile", "-c", f"set -m; {line}; echo; echo stopped; read; fg; exit $?"]
-    )
+    then = "echo; echo stopped; read; bg; until jobs -s | grep -q .; do sleep 0.05; done; echo waits; read; fg; exit $?"
+    terminal = Terminal(["bash", "--norc", "--noprofile", "-c", f"set -m; {line}; {then}"])
     try:
         terminal.wait_for("all read within")
         terminal.press(CTRL_Z)
         stopped = terminal.wait_for("stopped\n")
         assert OUT in stopped
         assert terminal.echoes
+        terminal.press(b"\n")
+        assert IN not in terminal.wait_for("waits\n")
         terminal.press(b"\n")
         terminal.wait_for(IN, "all read within")
         assert not terminal.echoes

@@ -3,7 +3,12 @@ import random
 import pytest
 
 from kgm.model.errors import KgmError
-from kgm.operations.top.rows import FleetOrder, FleetRow, by_name, matches
+from kgm.operations.top.rows import FleetOrder, FleetRow, matches
+from kgm.text.names import natural
+
+
+def by_name(rows):
+    return sorted(rows, key=lambda row: natural(row.group_id))
 
 
 def row(name, **values):

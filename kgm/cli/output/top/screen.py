@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 #: Without a round, a key or a signal it is drawn after this time, in seconds.
 _IDLE_S: Final = 5.0
 _GROUP_KEYS: Final = "esc back"
+_MOST_STOPS: Final = 100
 
 
 class TopScreen:
@@ -78,6 +79,7 @@ class TopScreen:
         """The screen from now until it is stopped by the shell, or left: whether it goes on."""
         from rich.live import Live
 
+        _wait_for_foreground()
         with self._keys, Live(
             console=self._console, screen=True, auto_refresh=False, vertical_overflow="crop"
         ) as live:  # fmt: skip
@@ -137,8 +139,10 @@ class TopScreen:
 
         opened = reader.opened
         assert opened is not None
-        if not opened.is_read:
-            return Text(f"reading {clean(opened.watched.group_id)}\n{_GROUP_KEYS}", no_wrap=True, overflow="crop")
+        watched = opened.watched
+        if watched.latest is None and (not opened.is_read or watched.error is not None):
+            said = f"reading {watched.group_id}" if watched.error is None else watched.error.message
+            return Text(f"{clean(said)}\n{_GROUP_KEYS}", no_wrap=True, overflow="crop")
         events = opened.events
         new = events[len(events) - (opened.event_count - self._seen_events) :] if events else []
         self._seen_events = opened.event_count
@@ -170,6 +174,8 @@ def _signals(waker: int, suspend: Callable[[], None]) -> Iterator[None]:
         suspend()
 
     handlers = {signal.SIGWINCH: lambda *_: None, signal.SIGTSTP: on_stop}
+    if signal.getsignal(signal.SIGTSTP) is signal.SIG_IGN:
+        del handlers[signal.SIGTSTP]
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     woken = signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     try:
@@ -186,6 +192,17 @@ def _stop_process() -> None:
     handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTSTP)
     signal.signal(signal.SIGTSTP, handler)
+
+
+def _wait_for_foreground() -> None:
+    """Stop as long as another job has the terminal, as programs do that change its settings. Where no shell would
+    continue the process the kernel does not stop it, and it goes on."""
+    for _ in range(_MOST_STOPS):
+        with suppress(OSError, ValueError):  # stdin is no terminal
+            if os.tcgetpgrp(sys.stdin.fileno()) != os.getpgrp():
+                os.kill(os.getpid(), signal.SIGTTOU)
+                continue
+        break
 
 
 def _poke(waker: int) -> None:

@@ -10,11 +10,16 @@ import pytest
 from kgm.cli.output.table_text import cells
 from kgm.cli.output.top.view import TopView
 from kgm.model.errors import KgmError
-from kgm.operations.top.rows import FleetOrder, FleetRow, by_name
+from kgm.operations.top.rows import FleetOrder, FleetRow
+from kgm.text.names import natural
 from tests.text.hostile import HOSTILE, hidden
 
 NOW_MS = 1_790_000_000_000
 HEIGHT, WIDTH = 10, 80
+
+
+def by_name(rows):
+    return sorted(rows, key=lambda row: natural(row.group_id))
 
 
 def row(name, **values):
