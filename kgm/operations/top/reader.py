@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
@@ -14,7 +15,7 @@ from kgm.operations.top.fleet import Fleet
 from kgm.operations.watch.events import GroupEvent
 from kgm.operations.watch.watched_group import WatchedGroup
 
-#: So many events of the group that is open are kept.
+#: So many events of the group that is open wait to be shown at most.
 _MOST_EVENTS: Final = 200
 #: How long reading may take after it was told to end, in seconds; the thread does not keep the process.
 _END_S: Final = 0.5
@@ -22,14 +23,16 @@ _END_S: Final = 0.5
 
 @dataclass(slots=True, kw_only=True)
 class OpenGroup:
-    """The group that is looked at, and what has happened to it since."""
+    """The group that is looked at, and what has happened to it that was not shown yet."""
 
     watched: WatchedGroup
     poller: GroupPoller
-    events: list[GroupEvent] = field(default_factory=list)
-    #: How many events there were in all, and whether the group has been read at all.
-    event_count: int = 0
+    events: deque[GroupEvent] = field(default_factory=lambda: deque(maxlen=_MOST_EVENTS))
     is_read: bool = False
+
+    def new_events(self) -> list[GroupEvent]:
+        """Those that this has not returned before; called from another thread than the one that reads."""
+        return [self.events.popleft() for _ in range(len(self.events))]
 
 
 class FleetReader:
@@ -105,9 +108,7 @@ class FleetReader:
         if opened is None:
             return
         polled = opened.poller.poll()[opened.watched.group_id]
-        events = opened.watched.observe(polled, _now_ms())
-        opened.events = [*opened.events, *events][-_MOST_EVENTS:]
-        opened.event_count += len(events)
+        opened.events.extend(opened.watched.observe(polled, _now_ms()))
         opened.is_read = True
 
 

@@ -132,6 +132,28 @@ def test_what_is_known_of_each_group(cluster, form, prefix):
     assert not fleet.unread()
 
 
+def test_a_brief_description_has_what_a_whole_one_has(server, cluster, form, prefix):
+    """Of what a fleet needs: the lag, and what it rests on."""
+    (late, _) = form("late", "a", "b")
+    assert late.commit(0, 1) == 0  # the others own, or have, nothing that is committed
+    wire = WireClient(server.port)
+    group = HeartbeatGroup(wire, f"{prefix}epochs", [TOPIC], "uniform")
+    group.join(f"a-{uuid.uuid4()}", "a")
+    group.heartbeat_until_stable()
+    ids = [late.group, group.group_id]
+    pairs = zip(cluster.describe_groups(ids), cluster.describe_groups(ids, is_brief=True), strict=True)
+    for whole, brief in pairs:
+        for name in (
+            "group_id", "type", "state", "protocol_type", "assignor", "coordinator", "assignment_epoch", "topics",
+            "offsets", "lag", "lag_ms", "past_end", "may_lack_offsets", "deleted_topics",
+        ):  # fmt: skip
+            assert getattr(brief, name) == getattr(whole, name), name
+        for one, other in zip(whole.members, brief.members, strict=True):
+            for name in ("member_id", "group_instance_id", "topics", "assignment", "is_readable"):
+                assert getattr(one, name) == getattr(other, name), name
+    wire.close()
+
+
 def test_groups_are_asked_for_together(cluster, proxy, form, prefix):
     for number in range(12):
         (joiner,) = form(f"g{number}", "a")

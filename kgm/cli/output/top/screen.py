@@ -42,7 +42,6 @@ class TopScreen:
         self._keys = TerminalKeys()
         #: The group that is open.
         self._group: Screen | None = None
-        self._seen_events = 0
         self._shown_rounds = -1
         self._is_suspended = False
         self._end_s = None if duration_ms is None else time.monotonic() + duration_ms / 1000
@@ -80,9 +79,8 @@ class TopScreen:
         from rich.live import Live
 
         _wait_for_foreground()
-        with self._keys, Live(
-            console=self._console, screen=True, auto_refresh=False, vertical_overflow="crop"
-        ) as live:  # fmt: skip
+        live = Live(console=self._console, screen=True, auto_refresh=False, vertical_overflow="crop")
+        with self._keys, live:
             while not self._is_suspended:
                 live.update(self._picture(reader), refresh=True)
                 for key in self._keys.wait(self._patience_s(), wake):
@@ -106,7 +104,7 @@ class TopScreen:
     def _press(self, key: str, reader: FleetReader) -> bool:
         """Whether it goes on."""
         if self._group is not None:
-            if key in ("esc", "q"):
+            if key in ("esc", "q", "Q"):
                 self._group = None
                 reader.close()
             return True
@@ -116,7 +114,6 @@ class TopScreen:
             assert reader.opened is not None
             watched = [reader.opened.watched]
             self._group = Screen(self._options, watched, interval_ms=self._interval_ms, waiting_for=None)
-            self._seen_events = 0
         return found != ""
 
     def _picture(self, reader: FleetReader) -> RenderableType:
@@ -143,10 +140,8 @@ class TopScreen:
         if watched.latest is None and (not opened.is_read or watched.error is not None):
             said = f"reading {watched.group_id}" if watched.error is None else watched.error.message
             return Text(f"{clean(said)}\n{_GROUP_KEYS}", no_wrap=True, overflow="crop")
-        events = opened.events
-        new = events[len(events) - (opened.event_count - self._seen_events) :] if events else []
-        self._seen_events = opened.event_count
-        return Group(group.picture(new, _now_ms(), height=height - 1), Text(_GROUP_KEYS, style="dim"))
+        picture = group.picture(opened.new_events(), _now_ms(), height=height - 1)
+        return Group(picture, Text(_GROUP_KEYS, style="dim"))
 
 
 def _problem(error: KgmError | None, since_ms: int | None) -> str | None:
