@@ -75,7 +75,7 @@ _kgm() {
         esac
         case $command in
         '')
-            case $word in list|describe|watch|wait|diff|doctor|export|simulate-bounce|drain|plan|assign|rollout|scale-in|remove-members|delete-groups|audit|serve|demo|completion|version|help|history|config) command+="${command:+ }$word" ;; *) break ;; esac
+            case $word in list|describe|top|watch|wait|diff|doctor|export|simulate-bounce|drain|plan|assign|rollout|scale-in|remove-members|delete-groups|audit|serve|demo|completion|version|help|history|config) command+="${command:+ }$word" ;; *) break ;; esac
             ;;
         'history')
             case $word in capture|build|rebalances|explain|timeline|movement|offsets|churn|zombies|timeouts|decode|verify|simulate-fleet) command+="${command:+ }$word" ;; *) break ;; esac
@@ -98,7 +98,7 @@ _kgm() {
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
         if [[ $cur == -* ]]; then _kgm_words '--version -h --help -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug' "$cur"; return; fi
-        _kgm_words 'list describe watch wait diff doctor export simulate-bounce drain plan assign rollout scale-in remove-members delete-groups audit serve demo completion version help history config' "$cur"
+        _kgm_words 'list describe top watch wait diff doctor export simulate-bounce drain plan assign rollout scale-in remove-members delete-groups audit serve demo completion version help history config' "$cur"
         ;;
     'list')
         case $prev in
@@ -134,6 +134,21 @@ _kgm() {
         esac
         if [[ $cur == -* ]]; then _kgm_words '-g --group --match --all-groups --members --offsets --state --verbose --topic --partition --only-lagging --unowned --lag-time --sort -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
+        ;;
+    'top')
+        case $prev in
+        --match) _kgm_value '' "$cur"; return ;;
+        --sort) _kgm_value words "$cur" 'lag-time lag rebalances missing commit-age members state group'; return ;;
+        --interval) _kgm_value '' "$cur"; return ;;
+        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
+        --command-config) _kgm_value 'file' "$cur"; return ;;
+        -X) _kgm_value '' "$cur"; return ;;
+        --profile) _kgm_value 'profiles' "$cur"; return ;;
+        --timeout) _kgm_value '' "$cur"; return ;;
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '--match --sort --once --interval -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         ;;
     'watch')
         case $prev in

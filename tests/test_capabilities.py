@@ -24,7 +24,8 @@ MARKED = {
     "store directory", "store S3", "store HDFS", "store Delta", "Spark", "Spark from Kafka",
     "TLS", "SASL", "Kerberos", "MSK IAM", "ACLs",
     "wheel", "zipapp",
-    "describe", "remove-members", "delete-groups", "rollout", "drain", "simulate-bounce", "watch", "export", "history", "runbooks",
+    "describe", "remove-members", "delete-groups", "rollout", "drain", "simulate-bounce", "top", "watch", "export", "history",
+    "runbooks",
 }  # fmt: skip
 
 

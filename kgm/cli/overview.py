@@ -14,6 +14,7 @@ SECTIONS = {
     "See": {
         "list": ("list", "list_groups", "List the visible groups: id, type, state, members."),
         "describe": ("describe", "describe", "Describe groups: members with instance ids, assignments, lag."),
+        "top": ("top", "top", "Show all groups at a glance, the worst first, as they change."),
         "watch": ("watch", "watch", "Watch groups change; verify a rolling restart while it happens."),
         "wait": ("wait", "wait", "Wait until a group is stable, is empty, has N members, or has a lag of at most N."),
         "diff": ("diff", "diff", "Show what changed in groups between two snapshots, files or live."),

@@ -6,6 +6,9 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator
+from typing import Final
+
+_TERMINATED: Final = 143
 
 
 @contextlib.contextmanager
@@ -16,6 +19,23 @@ def stopped_by_sigterm(stop: threading.Event) -> Iterator[None]:
         yield
         return
     before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def sigterm_as_exit() -> Iterator[None]:
+    """SIGTERM ends kgm in order, so that a terminal gets its cursor and its screen back."""
+
+    def leave(_number: int, _frame: object) -> None:
+        raise SystemExit(_TERMINATED)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, leave)
     try:
         yield
     finally:

@@ -16,7 +16,7 @@ from kgm.client.failures import BadAnswerError, ConnectError, LostError, Missing
 from kgm.client.group_listing import ListedGroup, Listing
 from kgm.client.offset_reader import OffsetReader
 from kgm.client.requests import GroupDescription, Offsets
-from kgm.client.snapshots import group_without_offsets, members_snapshot, snapshot, used_topics
+from kgm.client.snapshots import brief_group, group_without_offsets, members_snapshot, snapshot, used_topics
 from kgm.client.transport.bootstrap import parse_bootstrap
 from kgm.client.transport.brokers import TAKEOVER_S, BrokerNode, Brokers
 from kgm.client.transport.connection import BrokerConnection, Plaintext, Security
@@ -197,12 +197,13 @@ class AdminClient:
     # -- describe ------------------------------------------------------------------------------------------------------
 
     def describe_groups(
-        self, group_ids: Sequence[str], *, offsets: bool = True, with_ends: bool = True
+        self, group_ids: Sequence[str], *, offsets: bool = True, with_ends: bool = True, is_brief: bool = False
     ) -> list[GroupSnapshot | KgmError]:
         """A snapshot or an error for each group, in the order of the ids (NotFoundError, AuthorizationError, ...).
 
         offsets: read committed offsets too; with_ends: and end offsets. Where they cannot be read they are None. Topics
-        and their partition counts are always there. Raises KgmError only when no broker answers at all."""
+        and their partition counts are always there. is_brief: as `brief_group`, without lags of members and without
+        timeouts. Raises KgmError only when no broker answers at all."""
         if not group_ids:
             return []
         described = self._describe(group_ids)
@@ -211,7 +212,7 @@ class AdminClient:
         for group_id, one in described.items():
             if isinstance(one, GroupDescription):
                 try:
-                    bases[group_id] = group_without_offsets(group_id, one)
+                    bases[group_id] = (brief_group if is_brief else group_without_offsets)(group_id, one)
                     descriptions[group_id] = one
                 except KgmError as error:
                     described[group_id] = error
@@ -230,7 +231,8 @@ class AdminClient:
                 partitions |= {(topic, p) for topic, numbers in member.assignment.items() for p in numbers}
         wanted = partitions if offsets and with_ends else set()
         known, ends, starts = self.offsets.topics_and_ends(sorted(topics), wanted, deadline, committed=lowest)
-        timeouts = self._session_timeouts([g for g, one in descriptions.items() if one.kind == "consumer"], deadline)
+        timed = [] if is_brief else [g for g, one in descriptions.items() if one.kind == "consumer"]
+        timeouts = self._session_timeouts(timed, deadline)
         topics_by_name = {topic.name: topic for topic in known}
         results: list[GroupSnapshot | KgmError] = []
         for group_id in group_ids:
@@ -244,7 +246,7 @@ class AdminClient:
                     ends=ends, starts=starts, topics=topics_by_name, session_timeout_ms=timeouts.get(group_id),
                     missing_topics=self.offsets.missing_topics,
                     may_lack_offsets=group_id in self.offsets.incomplete_groups,
-                    share_lags=self.offsets.share_lags.get(group_id),
+                    share_lags=self.offsets.share_lags.get(group_id), member_lags=not is_brief,
                 )
             )  # fmt: skip
         return results

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 #: (topic, partition), and (topic, partition, offset of the first record to read, end).
 _Partition: TypeAlias = tuple[str, int]
 _Place: TypeAlias = tuple[str, int, int, int]
+#: When the record at an offset was written, in ms, by (topic, partition, offset).
+KnownTimes: TypeAlias = dict[tuple[str, int, int], int]
 #: So many batches without a record, markers or what compaction has emptied, are skipped.
 _MOST_BATCHES: Final = 16
 #: By how much the clock of a producer may be ahead.
@@ -43,16 +45,30 @@ _MOST_LOGS: Final = 10
 _SHARE: Final = 0.5
 
 
-def with_lag_times(cluster: AdminClient, groups: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
-    """The groups with seconds behind; why one is not known is in `cluster.offsets.unread_times`. Raises nothing."""
+def with_lag_times(
+    cluster: AdminClient, groups: Sequence[GroupSnapshot], known: KnownTimes | None = None
+) -> list[GroupSnapshot]:
+    """The groups with seconds behind; why one is not known is in `cluster.offsets.unread_times`. Raises nothing.
+
+    known: what earlier calls have read, which is not read again; this one adds to it."""
     places = {place for group in groups for row in group.offsets if (place := _place(row)) is not None}
     deadline = cluster.deadline.part(_SHARE)
-    times, errors = _record_times(cluster, places, deadline) if places else ({}, {})
+    known = {} if known is None else known
+    told: dict[_Place, int | None] = {place: known[place[:3]] for place in places if place[:3] in known}
+    times, errors = _record_times(cluster, places - told.keys(), deadline) if places - told.keys() else ({}, {})
+    known |= {place[:3]: at_ms for place, at_ms in times.items() if at_ms is not None}
+    times |= told
     for topic, partition, *_ in places:
         cluster.offsets.unread_times.pop((topic, partition), None)
     cluster.offsets.unread_times |= errors
     now_ms = round(time.time() * 1000)
     return [_with_rows(group, [_behind(row, times, now_ms) for row in group.offsets]) for group in groups]
+
+
+def unread_records(group: GroupSnapshot, known: KnownTimes) -> int:
+    """How many records `with_lag_times` has to fetch for a group."""
+    places = (place for row in group.offsets if (place := _place(row)) is not None)
+    return sum(place[:3] not in known for place in places)
 
 
 def with_lag_time(cluster: AdminClient, group: GroupSnapshot) -> GroupSnapshot:

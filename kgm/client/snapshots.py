@@ -60,6 +60,38 @@ def group_without_offsets(group_id: str, described: GroupDescription) -> GroupSn
     return group
 
 
+def brief_group(group_id: str, described: GroupDescription) -> GroupSnapshot:
+    """As `group_without_offsets`, for many groups: of the members of a classic group only their ids, topics and
+    assignments. Raises BadAnswerError, too."""
+    if described.kind != "classic":
+        return group_without_offsets(group_id, described)
+    raw: Any = described.raw
+    is_consumer = raw.protocol_type == PROTOCOL_TYPE
+    group = GroupSnapshot(
+        group_id=group_id,
+        type="classic",
+        state=raw.group_state,
+        protocol_type=raw.protocol_type,
+        assignor=raw.protocol_data or None,
+        members=tuple([_brief_member(member, is_consumer=is_consumer) for member in raw.members]),
+    )
+    _check_members(group)
+    return group
+
+
+def _brief_member(row: Any, *, is_consumer: bool) -> MemberSnapshot:
+    if not is_consumer:
+        return MemberSnapshot(member_id=row.member_id, group_instance_id=row.group_instance_id or None)
+    subscription, assignment = _subscription(row.member_metadata), readable_assignment(row.member_assignment)
+    return MemberSnapshot(
+        member_id=row.member_id,
+        group_instance_id=row.group_instance_id or None,
+        topics=subscription.distinct_topics if subscription else None,
+        assignment={} if assignment is None else assignment.partitions,
+        is_readable=assignment is not None,
+    )
+
+
 def _check_members(group: GroupSnapshot) -> None:
     if len(group.members) < 2:
         return
@@ -99,9 +131,9 @@ def snapshot(
     ends: Offsets | None = None, starts: Offsets | None = None,
     topics: Mapping[str, TopicSnapshot] = NO_TOPICS,
     session_timeout_ms: int | None = None, missing_topics: Container[str] = (),
-    may_lack_offsets: bool = False, share_lags: Offsets | None = None,
+    may_lack_offsets: bool = False, share_lags: Offsets | None = None, member_lags: bool = True,
 ) -> GroupSnapshot:  # fmt: skip
-    """One group: `group_without_offsets` completed from other APIs.
+    """One group: `group_without_offsets` completed from other APIs. member_lags: the lag of each member, too.
 
     share_lags: of a share group, whose `committed` are the offsets from which it begins to read.
 
@@ -111,10 +143,12 @@ def snapshot(
     offsets = offset_rows(base.members, committed or {}, ends or {}, starts or {}) if committed is not None else ()
     if base.type == "share":
         offsets = _share_rows(committed or {}, ends or {}, share_lags or {})
-    rows: dict[str | None, list[OffsetSnapshot]] = {}
-    for row in offsets:
-        rows.setdefault(row.member_id, []).append(row)
-    members = [with_lag(member, rows.get(member.member_id, ())) for member in base.members]
+    members: Iterable[MemberSnapshot] = base.members
+    if member_lags:
+        rows: dict[str | None, list[OffsetSnapshot]] = {}
+        for row in offsets:
+            rows.setdefault(row.member_id, []).append(row)
+        members = [with_lag(member, rows.get(member.member_id, ())) for member in base.members]
     return replace(
         base,
         coordinator=coordinator,

@@ -152,3 +152,9 @@ def _topics(before: GroupSnapshot, after: GroupSnapshot) -> tuple[Changed, ...]:
         return ()
     names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
     return tuple(Changed(name=name, before=old.get(name), after=new.get(name)) for name in names)
+
+
+def rebalances_between(before: int, after: int) -> int:
+    """How many rebalances there were between two generations, or assignment epochs, that differ. A group that was
+    deleted and created again counts from 1."""
+    return after - before if after > before else max(after, 1)

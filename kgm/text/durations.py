@@ -54,3 +54,14 @@ def show_age(ms: float) -> str:
     if seconds >= 2 * 3_600:
         return f"{seconds // 3_600} hours"
     return show_duration(seconds * 1000) if seconds else "0s"
+
+
+def short_duration(ms: int, units: int = 2) -> str:
+    """The largest units only, for narrow columns: `3d4h`, `1h2m`, `4m12s`, `45s`; `0s` for less than a second."""
+    seconds = ms // 1000
+    parts = []
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")):
+        number, seconds = divmod(seconds, size)
+        parts.append((number, unit))
+    first = next((at for at, (number, _) in enumerate(parts) if number), len(parts) - 1)
+    return "".join(f"{number}{unit}" for number, unit in parts[first : first + units] if number or first == 3)

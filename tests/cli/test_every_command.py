@@ -40,6 +40,7 @@ _HISTORY = [CROWD, "--source", SEGMENTS]
 #: other.json (snapshots of CROWD) and cases.jsonl; None: not run here, for the reason given.
 _CALLS: dict[tuple[str, ...], list[str] | None] = {
     ("list",): [],
+    ("top",): ["--once"],
     ("describe",): ["--all-groups", "--verbose"],
     ("remove-members",): [CROWD, "--match", "*", "--dry-run", "--guard-window", "0s", "--assume-stopped"],
     ("delete-groups",): [GONE, "--dry-run", "--idle-for", "0s"],

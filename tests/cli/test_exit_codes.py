@@ -40,11 +40,11 @@ NEVER = {
     "it does not connect to a cluster": {"config view": {4, 5, 6}, "audit": {4, 5, 6}, "assign": {4, 5, 6}, "serve": {4, 5, 6}, "demo": {4, 5, 6},
                                         "completion": {4, 5}, "version": {4, 5, 6}, "help": {4, 5, 6}},
     "it names no group or member that has to exist": {
-        "demo": {3}, "audit": {3}, "serve": {3}, "completion": {3}, "version": {3}, "help": {3}, "list": {3}, "assign": {3}, "config view": {3}, "config test": {3},
+        "demo": {3}, "audit": {3}, "serve": {3}, "completion": {3}, "version": {3}, "help": {3}, "list": {3}, "top": {3}, "assign": {3}, "config view": {3}, "config test": {3},
     },
     "everything or nothing": {"simulate-bounce": {7}, "plan": {7}, "scale-in": {7}, "config view": {7}, "config test": {7}, "serve": {7}, "assign": {7}, "demo": {7}, "audit": {7},
                              "watch": {7}, "wait": {7}, "completion": {7}, "version": {7}, "help": {7}},
-    "it has no condition": {"scale-in": {8}, "list": {8}, "describe": {8}, "export": {8}, "remove-members": {8}, "delete-groups": {8}, "config view": {8}, "config test": {8},
+    "it has no condition": {"scale-in": {8}, "list": {8}, "top": {8}, "describe": {8}, "export": {8}, "remove-members": {8}, "delete-groups": {8}, "config view": {8}, "config test": {8},
                             "assign": {8}, "serve": {8}, "demo": {8}, "completion": {8}, "version": {8}, "help": {8}},
     "it keeps polling until its time limit (8)": {"wait": {1}},
     "an error of a broker is a finding (8)": {"doctor": {1}},
@@ -109,19 +109,21 @@ _ASK = {
     "export": f"export {GROUP} --findings-every 0s",
     "config test": f"config test -g {GROUP}",
 }
-_CLUSTER = {"list": "list", **_ASK}
+_CLUSTER = {"list": "list", "top": "top --once", **_ASK}
+#: Those that are about all groups, and name none.
+_OF_ALL = ("list", "top")
 
 
 def _cases():
     for name, words in _CLUSTER.items():
-        reads = ApiKey.LIST_GROUPS if name == "list" else ApiKey.FIND_COORDINATOR
-        denied = 31 if name == "list" else 30
+        reads = ApiKey.LIST_GROUPS if name in _OF_ALL else ApiKey.FIND_COORDINATOR
+        denied = 31 if name in _OF_ALL else 30
         if name != "remove-members":
             yield Case(name, 0, "success", words)
         if name not in ("wait", "doctor"):
             yield Case(name, 1, "the broker answers UNKNOWN_SERVER_ERROR", words, {reads: _error(-1)})
         yield Case(name, 2, "an option that does not exist", f"{words} --no-such-option")
-        if name not in ("list", "wait", "config test"):
+        if name not in (*_OF_ALL, "wait", "config test"):
             missing = f"{words} -g none" if name == "diff" else words.replace(words.split()[1], "none", 1)
             yield Case(name, 3, "the group does not exist", missing)
         yield Case(name, 4, "a right is missing", words, {reads: _error(denied)})
@@ -133,13 +135,9 @@ def _cases():
     )  # fmt: skip
     yield Case("delete-groups", 6, "a group has a member", f"delete-groups {GROUP} --idle-for 0s --yes")
     yield Case("delete-groups", 7, "one of two groups does not exist", f"delete-groups {DEAD} none --idle-for 0s --yes")
-    yield Case(
-        "list",
-        7,
-        "one of two brokers does not answer",
-        "list --timeout 2s",
-        {ApiKey.METADATA: Edit(_with_a_dead_broker)},
-    )
+    for name in _OF_ALL:
+        silent = {ApiKey.METADATA: Edit(_with_a_dead_broker)}
+        yield Case(name, 7, "one of two brokers does not answer", f"{_CLUSTER[name]} --timeout 2s", silent)
     yield Case("describe", 7, "one of two groups does not exist", f"describe {GROUP} none")
     yield Case(
         "remove-members",

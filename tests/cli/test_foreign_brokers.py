@@ -75,6 +75,7 @@ FOREIGN = {
 }  # fmt: skip
 COMMANDS = {
     "list": ["list"],
+    "top": ["top", "--once"],
     "describe": ["describe", GROUP],
     "describe offsets": ["describe", GROUP, "--offsets"],
     "remove-members": ["remove-members", GROUP, "--instance-ids", "a", "--dry-run", "--guard-window", "50ms", "--assume-stopped"],

@@ -23,6 +23,7 @@ DEAD = "rights-dead"
 #: Commands that connect to a cluster, with their other arguments.
 CLUSTER_COMMANDS = {
     "list": ["list"],
+    "top": ["top", "--once"],
     "describe": ["describe", GROUP],
     "remove-members": [
         "remove-members",

@@ -124,8 +124,8 @@ def table(seen):
         cells = [" / ".join(dict.fromkeys(one.cell for one in seen[step][name].values())) for step in STEPS]
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     lines += [
-        "", "READ on the topic `__consumer_offsets` is optional. With it `watch`, `doctor`, `simulate-bounce` and `describe -o json`",
-        "read what no API returns: generations, session timeouts, leaders, past rebalances. It gives access to every group of",
+        "", "READ on the topic `__consumer_offsets` is optional. With it `top`, `watch`, `doctor`, `simulate-bounce` and `describe",
+        "-o json` read what no API returns: generations, session timeouts, leaders, past rebalances. It gives access to every group of",
         "the cluster. LeaveGroup needs READ on the group, the right of every consumer: every principal that may consume may",
         "remove members. DeleteGroups needs DELETE on the group; OffsetDelete (`delete-groups --topic`) also READ on the topic.",
         "",

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.slow
 GROUP, EMPTY, OTHER = "orders-app", "left", "payments-app"
 COMMANDS: Final = {
     "list": ["list"],
+    "top": ["top", "--once"],
     "list --lag": ["list", "--lag"],
     "list --topic": ["list", "--topic", "orders"],
     "describe": ["describe", GROUP, "--offsets"],
@@ -47,9 +48,10 @@ UNAVAILABLE: Final = "coordinator-unavailable"
 #: Predictions rest on what is assumed where it could not be read: they may become others if that is told.
 PREDICTING: Final = {"simulate-bounce", "drain", "plan", "rollout"}
 #: Documents that tell it; of others only stderr may.
-COMPLETE: Final = {"list", "list --lag", "list --topic", "describe", "describe --all-groups", "doctor"}
-#: What differs from one run to the next.
+COMPLETE: Final = {"list", "top", "list --lag", "list --topic", "describe", "describe --all-groups", "doctor"}
+#: What differs from one run to the next; of the others it counts whether it is known.
 NOISY: Final = {"generated_at"}
+TIMES: Final = {"read_at", "rebalances_since", "lag_ms", "commit_age_ms", "commit_age_least_ms"}
 #: READ on `__consumer_offsets` is optional; without it these are null.
 WITHOUT_READ: Final = {"generation", "leader", "session_timeout_ms", "rebalance_timeout_ms"}
 Leaves = dict[tuple[str, ...], Any]
@@ -96,6 +98,8 @@ def leaves(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
         for number, one in enumerate(value):
             name = str(one) if path[-1:] == ("groups",) and isinstance(one, str) else name_of(one)
             yield from leaves(one, (*path, name or str(number)))
+    elif path[-1] in TIMES:
+        yield path, None if value is None else "known"
     else:
         yield path, value
 

@@ -34,9 +34,11 @@ def comparable(step, text):
         text = re.sub(r"s \(\d+\.\d-\d+\.\d\)", "s (1.0-1.0)", text)
         text = re.sub(r" +", " ", re.sub(r"\b(\d+m)?\d+(\.\d+)?(s|ms|m)\b", "1.0s", text))
         text = _STOPS.sub(lambda found: "".join(sorted(found[0].splitlines(keepends=True))), text)
-    if re.search("lag-time|^kgm describe bookings$|^wait; kgm wait", step.command):
+    if re.search("lag-time|^kgm describe bookings$|^wait; kgm wait|^kgm top", step.command):
         text = re.sub(r" +", " ", re.sub(r"\b(\d+m)?\d+(\.\d+)?(s|ms|m)\b", "1.0s", text))
         text = text.replace("no commit for 1.0s; ", "")  # which is told from one second on
+    if step.command.startswith("kgm top"):  # whose last column counts generations
+        text = re.sub(r"(?m) \d+$", " 2", text)
     if "history offsets" in step.command:
         text = re.sub(r" +", " ", re.sub(r"\d+ +(-|\d{4}-\S+Z) +(?=bookings-\d+ )", "1 - ", text))
     if "delete-groups" in step.command:

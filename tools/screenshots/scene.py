@@ -20,7 +20,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from confluent_kafka import Producer
+
 from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -29,6 +32,7 @@ from kgm.protocol.messages.offset_commit_request import (
 from kgm.server import EmbeddedServer, serve_in_thread
 from kgm.server.cluster.topics import topic_id
 from tests.cli.environment import bare
+from tests.client.joiners import Joiner, form_group
 from tests.kafka.heartbeat_group import HeartbeatGroup
 from tests.server.wire_client import WireClient
 
@@ -108,6 +112,53 @@ def scene() -> Iterator[Scene]:
             wire.close()
 
 
+#: The groups of the fleet: {group: (instance ids, age of its records in seconds, how many of them it has read)}.
+FLEET = {
+    "payments": (("payments-1", "payments-2", "payments-3"), 8_130, 2),
+    "orders-eu": (("orders-eu-1", "orders-eu-2"), 754, 7),
+    "orders-us": (("orders-us-1", "orders-us-2"), 754, 9),
+    "invoices": (("invoices-1",), 0, 10),
+    "clickstream": (("clicks-1", "clicks-2", "clicks-3", "clicks-4"), 0, 10),
+    "mail": (("mail-1",), 0, 10),
+}
+_RECORDS = 10
+
+
+@contextmanager
+def fleet() -> Iterator[EmbeddedServer]:
+    """Groups of the classic protocol, one topic each. Of two a member has left: one waits for the others, one is
+    empty."""
+    settings = BrokerSettings(group_initial_rebalance_delay_ms=0)
+    with serve_in_thread(topics=dict.fromkeys(FLEET, 4), settings=settings) as server:
+        joiners: dict[str, list[Joiner]] = {}
+        for name, (instance_ids, age_s, read) in FLEET.items():
+            _produce(server.bootstrap, name, age_s)
+            joiners[name] = form_group(server, name, instance_ids, name)
+            for partition in range(4):
+                assert joiners[name][0].commit(partition, read) == 0
+        for name in ("clickstream", "mail"):
+            _leave(joiners[name][-1])
+        try:
+            yield server
+        finally:
+            for joiner in (one for each in joiners.values() for one in each):
+                joiner.close()
+
+
+def _leave(joiner: Joiner) -> None:
+    row = MemberIdentity(member_id=joiner.member_id, group_instance_id=joiner.instance_id)
+    answer = joiner.wire.ask(LeaveGroupRequest(group_id=joiner.group, members=[row]), version=4)
+    assert answer.error_code == 0, answer  # type: ignore[attr-defined]
+
+
+def _produce(bootstrap: str, topic: str, age_s: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for partition in range(4):
+        for _ in range(_RECORDS):
+            producer.produce(topic, b"record", partition=partition, timestamp=round((time.time() - age_s) * 1000))
+    assert producer.flush(30) == 0
+
+
 def at_terminal(
     *words: str, columns: int, rows: int, steps: Callable[[Callable[[str], None]], None] | None = None
 ) -> str:
@@ -174,3 +225,9 @@ def disguised(text: str, port: int) -> str:
     count = len(_TIME.findall(text))
     seconds = iter([0, count - 3, *range(count - 2)])
     return _WAITED.sub("for 1s", _TIME.sub(lambda _: f"14:00:{next(seconds):02}", text))
+
+
+def disguised_ages(text: str) -> str:
+    """With the same seconds in lags of less than an hour, in the ages of commits, and in that of the readings."""
+    text = re.sub(r"(\d+m)\d\ds", r"\g<1>34s", text)
+    return re.sub(r"\d+s(?=\s+\d+\s+classic)|(?<=within )\d+s", "2s", text)

@@ -14,14 +14,14 @@ from collections.abc import Callable
 
 from tests.cli.environment import bare
 from tools.screenshots.pictures import PHONE_WIDTH, page_png, terminal_svg
-from tools.screenshots.scene import GROUP, INSTANCE_IDS, Scene, at_terminal, disguised, scene
+from tools.screenshots.scene import GROUP, INSTANCE_IDS, Scene, at_terminal, disguised, disguised_ages, fleet, scene
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"
 COLUMNS, ROWS = 132, 30
 BOUNCE = ("simulate-bounce", GROUP, "--all", "--rolling", "--restart-time")
 EXPLAIN = ("history", "explain", "billing", "--generation", "4", "--source", "segments:tests/data/offsets-log/plain")
-TERMINALS = ("describe.svg", "simulate-bounce.svg", "watch.svg")
+TERMINALS = ("describe.svg", "simulate-bounce.svg", "watch.svg", "top.svg")
 #: Width and height of each picture of a page; the name of the page is its beginning.
 PAGES = {"bounce-page.png": (1000, 900), "bounce-page-phone.png": (PHONE_WIDTH, 1130), "explain-page.png": (1000, 1340)}
 
@@ -45,6 +45,11 @@ def take(folder: pathlib.Path, *, pages: bool) -> None:
             _take_terminals(stage, folder)
             if pages:
                 _kgm(*BOUNCE, "60s", "-b", stage.server.bootstrap, "--report", str(reports / "bounce-page"))
+        with fleet() as server:
+            words = ("top", "--timeout", "4s")
+            text = disguised_ages(at_terminal(*words, "-b", server.bootstrap, columns=80, rows=24))
+            picture = terminal_svg(disguised(text, server.port), title="kgm top", columns=80)
+            (folder / "top.svg").write_text(picture)
         if pages:
             _kgm(*EXPLAIN, "--report", str(reports / "explain-page"))
         for report in reports.iterdir():

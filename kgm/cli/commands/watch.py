@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -14,6 +13,7 @@ import typer
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
+from kgm.cli.stop_signal import sigterm_as_exit
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.text.durations import parse_duration, show_duration
 from kgm.text.timestamps import rfc3339
@@ -31,7 +31,6 @@ SCHEMA = "kgm.watch/v1"
 #: The time limit of one poll: a broker that needs longer counts as unreachable for the moment.
 _POLL_MS = 5_000
 _SHORTEST_INTERVAL_MS = 100
-_TERMINATED = 143
 
 
 @cluster_options
@@ -176,7 +175,7 @@ def _watch(
     from kgm.client.poller import GroupPoller
     from kgm.operations.watch.watch import Watch
 
-    with options.cluster(reads_only=True) as connected, _sigterm_as_exit():
+    with options.cluster(reads_only=True) as connected, sigterm_as_exit():
         groups = [*named, *matching(connected)]
         names = [group.group_id for group in groups]
         poller = GroupPoller(connected, names, budget_ms=min(_POLL_MS, options.timeout_ms))
@@ -249,21 +248,3 @@ def _emit(running: Watch, collected: CollectedEvents, where: dict[str, str | Non
         ),
         options,
     )
-
-
-class _sigterm_as_exit:  # noqa: N801  (used as a function)
-    """Makes SIGTERM end kgm in order, so that a terminal gets its cursor and its screen back."""
-
-    def __enter__(self) -> None:
-        def leave(_number: int, _frame: object) -> None:
-            raise SystemExit(_TERMINATED)
-
-        self._restore: Callable[[], object] = lambda: None
-        try:
-            before = signal.signal(signal.SIGTERM, leave)
-        except ValueError:  # signals reach the main thread only, and this is another one
-            return
-        self._restore = lambda: signal.signal(signal.SIGTERM, before)
-
-    def __exit__(self, *_: object) -> None:
-        self._restore()

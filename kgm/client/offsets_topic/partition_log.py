@@ -189,12 +189,24 @@ def fetch_log(
 
 def offset_at(connection: BrokerConnection, partition: int, at_ms: int, deadline: Deadline) -> int:
     """The offset of the first record of that time or later, -1 if there is none. Raises KgmError."""
-    return _offsets(connection, [partition], at_ms, deadline)[partition]
+    return offsets_at(connection, [partition], at_ms, deadline)[partition]
+
+
+def offsets_at(
+    connection: BrokerConnection, partitions: Sequence[int], at_ms: int, deadline: Deadline
+) -> dict[int, int]:
+    """As `offset_at`, of several partitions. Raises KgmError."""
+    return _offsets(connection, partitions, at_ms, deadline)
 
 
 def end_offset(connection: BrokerConnection, partition: int, deadline: Deadline) -> int:
     """The offset of the next record. Raises KgmError."""
-    return _offsets(connection, [partition], _LATEST, deadline)[partition]
+    return end_offsets(connection, [partition], deadline)[partition]
+
+
+def end_offsets(connection: BrokerConnection, partitions: Sequence[int], deadline: Deadline) -> dict[int, int]:
+    """As `end_offset`, of several partitions. Raises KgmError."""
+    return _offsets(connection, partitions, _LATEST, deadline)
 
 
 def start_offset(connection: BrokerConnection, partition: int, deadline: Deadline) -> int:

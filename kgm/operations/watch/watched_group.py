@@ -13,7 +13,15 @@ from typing import Any, Final
 from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.client.poller import PolledGroup
 from kgm.model.assignment import Move, Partitions, as_ranges, less, moves, owners
-from kgm.model.changes import REBALANCING, Changes, by_identity, changes, knows_owners, owned
+from kgm.model.changes import (
+    REBALANCING,
+    Changes,
+    by_identity,
+    changes,
+    knows_owners,
+    owned,
+    rebalances_between,
+)
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.groups.rebalance_wait import logged_members, rebalance_wait
@@ -269,13 +277,13 @@ class WatchedGroup:
         return [replace(event, written_at_ms=record.at_ms) for event in events]
 
     def _generation(self, before: int, after: int) -> GroupEvent:
-        count = _counted(before, after)
+        count = rebalances_between(before, after)
         self.rebalances += count
         more = f": {many(count, 'rebalance')}" if count > 1 else ""
         return self._event(EventKind.GENERATION, f"{before} -> {after}{more}", before=before, after=after)
 
     def _epoch(self, before: int, after: int) -> GroupEvent:
-        count = _counted(before, after)
+        count = rebalances_between(before, after)
         self.rebalances += count
         if count > 1:
             why = "several epochs passed between two polls, perhaps not all of them with an assignment"
@@ -470,11 +478,6 @@ class WatchedGroup:
             parts.append(("" if self.handovers_exact else "at least ") + many(self.handovers, "handover"))
         parts.append(f"{many(len(self.replaced), 'member')} replaced")
         return ", ".join(parts)
-
-
-def _counted(before: int, after: int) -> int:
-    """How many generations or epochs there were. A group that was deleted and created again counts from 1."""
-    return after - before if after > before else max(after, 1)
 
 
 def _state_of(snapshot: GroupSnapshot) -> str:

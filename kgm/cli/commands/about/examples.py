@@ -60,6 +60,11 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("kgm scale-in payments --to 6", "the members that go, what it does, and the commands"),
         ("kgm scale-in payments --to 6 --kubernetes --namespace shop", "when instance ids are not names of pods"),
     ),
+    "top": (
+        ("kgm top -b localhost:9092", "all groups, the worst first, until q is pressed"),
+        ("kgm top --once -o name", "the ids, the worst first"),
+        ("kgm top --match 'orders-*' -o json", "one frame of a team's groups, for a script"),
+    ),
     "watch": (
         ("kgm watch payments --expect-no-moves --until stable", "verify a rolling restart while it happens"),
         ("kgm watch --match 'orders-*' --timeout 10m", "all groups of a team, for ten minutes"),

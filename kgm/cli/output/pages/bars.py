@@ -9,7 +9,7 @@ from itertools import pairwise
 from os.path import commonprefix
 from typing import Protocol
 
-from kgm.cli.output.pages.page import Markup, element, join, swatch, text
+from kgm.cli.output.pages.page import Markup, element, join, label_class, swatch, text
 from kgm.model.assignment import as_ranges
 from kgm.text.sanitize import clean
 
@@ -134,7 +134,7 @@ def ownership(
         size = f'viewBox="0 0 {shape.width:g} {height:g}" role="img" aria-label="ownership over time"'
         drawn.append(element("div", Markup(f"<svg {size}>{join(parts)}</svg>"), class_=shape.class_))
     words = [
-        "Bars are owners, solid red is no consumer, dashed lines are rebalances. Partitions alike in this share a row."
+        "Bars are owners, hatched is no consumer, dashed lines are rebalances. Partitions alike in this share a row."
     ]
     if len(shown) < len(rows):
         left = sum(len(row.partitions) for row in rows) - sum(len(row.partitions) for row in shown)
@@ -213,7 +213,8 @@ def _row(
         if owner != named and fits >= min(len(short[owner]), 6):
             named = owner
             shown = short[owner] if len(short[owner]) <= fits else short[owner][: fits - 1] + "…"
-            labels.append(element("text", shown, class_="in", x=f"{start + 3:.1f}", y=f"{bottom - 2.8:g}"))
+            kind = label_class(colours[owner])
+            labels.append(element("text", shown, class_=kind, x=f"{start + 3:.1f}", y=f"{bottom - 2.8:g}"))
     bars = [_path(swatch(colours[owner]), "".join(d), f"{owner}: {row.label}") for owner, d in paths.items()]
     gaps = "".join(
         f"M{x:.1f} {y:g}h{max(axis.at(end) - x, _LEAST_GAP_PX):.1f}v{_BAR_PX:g}H{x:.1f}z"

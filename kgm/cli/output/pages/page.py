@@ -13,8 +13,17 @@ from kgm.text.files import replace_file
 from kgm.text.sanitize import clean
 from kgm.version import __version__
 
-#: Colours for owners, as hues; neighbours in the list are far from each other on the wheel.
-HUES = tuple(number * 150 % 360 for number in range(12))
+#: Colours for owners that readers who see no red, or no green, tell apart too (Okabe and Ito, without black, which is
+#: what no consumer is drawn with).
+OWNER_COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7")
+#: Those on which light letters are easier to read than dark ones.
+_DARK_COLOURS = ("#0072b2",)
+#: What `.gap` is filled with, for all charts of a page; a definition in a picture that is not shown has no effect.
+_HATCH = (
+    '<svg class="off" aria-hidden="true"><pattern id="gap" width="4" height="4" patternUnits="userSpaceOnUse" '
+    'patternTransform="rotate(45)"><rect class="ground" width="4" height="4"></rect>'
+    '<rect class="hatch" width="1.6" height="4"></rect></pattern></svg>'
+)
 
 
 class Markup(str):
@@ -27,9 +36,9 @@ class Markup(str):
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _STYLE = """
 :root { --page: #fff; --ink: #1b1f24; --soft: #5c6670; --line: #d5dae0; --shade: #f5f7f9; --stop: #c0262d;
-  --mark: #6a737d; --light: 72%; }
+  --mark: #6a737d; }
 @media (prefers-color-scheme: dark) { :root { --page: #14181d; --ink: #e6e9ed; --soft: #98a3ae; --line: #353c44;
-  --shade: #1d2329; --stop: #ff6b6b; --mark: #8b949e; --light: 66%; } }
+  --shade: #1d2329; --stop: #ff6b6b; --mark: #8b949e; } }
 * { box-sizing: border-box }
 body { margin: 2rem auto; padding: 0 1.25rem; max-width: 68rem; background: var(--page); color: var(--ink);
   font: .95rem/1.5 system-ui, sans-serif }
@@ -49,10 +58,11 @@ td:not(.right) { min-width: 4.5rem }
 th { color: var(--soft); font-weight: 600; white-space: nowrap } .right { text-align: right; white-space: nowrap }
 figure { margin: .5rem 0 1rem } svg { display: block; width: 100%; height: auto }
 svg text { font: 10px system-ui, sans-serif; fill: var(--ink) } svg .soft { fill: var(--soft); font-size: 10px }
-svg .in { fill: #14181d } svg .end { text-anchor: end } svg .mid { text-anchor: middle }
+svg .in { fill: #14181d } svg .in.pale { fill: #fff } svg .end { text-anchor: end } svg .mid { text-anchor: middle }
 svg .grid { stroke: var(--line); stroke-width: .6 } svg .row { fill: var(--shade) }
 svg .mark { stroke: var(--mark); stroke-width: .8; stroke-dasharray: 2 2 }
-svg .gap { fill: var(--stop) } svg .area { fill: var(--stop); opacity: .8 }
+svg .gap { fill: url(#gap); stroke: var(--ink); stroke-width: .6 } svg .area { fill: var(--ink); opacity: .65 }
+svg .ground { fill: var(--page) } svg .hatch { fill: var(--ink) } svg.off { position: absolute; width: 0; height: 0 }
 .legend { display: flex; flex-wrap: wrap; gap: .1rem .9rem; font-size: .82rem } .legend svg { display: inline;
   width: .8rem; height: .8rem; vertical-align: -.08rem; margin-right: .3rem }
 .narrow { display: none }
@@ -60,7 +70,7 @@ svg .gap { fill: var(--stop) } svg .area { fill: var(--stop); opacity: .8 }
   th, td { overflow-wrap: break-word } }
 footer { margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: .6rem }
 @media print { :root { --page: #fff; --ink: #000; --soft: #444; --line: #bbb; --shade: #f3f3f3; --stop: #b00;
-  --mark: #666; --light: 74% } html { font-size: 9.5px } body { margin: 0; max-width: none; font-size: 1rem }
+  --mark: #666 } html { font-size: 9.5px } body { margin: 0; max-width: none; font-size: 1rem }
   h2, h3, tr, dl { break-inside: avoid } h2, h3 { break-after: avoid }
   svg { print-color-adjust: exact; -webkit-print-color-adjust: exact } }
 @page { margin: 14mm }
@@ -123,12 +133,17 @@ def section(title: object, *children: object) -> Markup:
 
 def swatch(number: int) -> str:
     """The class of the colour that owner number so and so has."""
-    return f"o{number % len(HUES)}"
+    return f"o{number % len(OWNER_COLOURS)}"
+
+
+def label_class(number: int) -> str:
+    """The class of letters on that colour."""
+    return "in pale" if OWNER_COLOURS[number % len(OWNER_COLOURS)] in _DARK_COLOURS else "in"
 
 
 def document(title: str, *children: object) -> str:
     """The whole page."""
-    colours = "\n".join(f".{swatch(number)} {{ fill: hsl({hue} 58% var(--light)) }}" for number, hue in enumerate(HUES))
+    colours = "\n".join(f".{swatch(number)} {{ fill: {colour} }}" for number, colour in enumerate(OWNER_COLOURS))
     head = join((
         Markup('<meta charset="utf-8">'),
         Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
@@ -138,7 +153,7 @@ def document(title: str, *children: object) -> str:
         Markup(f"<style>{_STYLE}{colours}</style>"),
     ))  # fmt: skip
     footer = element("footer", f"kgm {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
-    body = element("body", element("main", *children), footer)
+    body = element("body", Markup(_HATCH), element("main", *children), footer)
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>{body}</html>\n'
 
 

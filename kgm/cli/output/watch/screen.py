@@ -50,7 +50,7 @@ class Screen:
     def __init__(
         self, options: OutputOptions, groups: Sequence[WatchedGroup], *, interval_ms: int, waiting_for: str | None
     ) -> None:
-        self._console = _console(options)
+        self._console = screen_console(options)
         self._groups = groups
         self._title = f"every {show_duration(interval_ms)}" + (f", until {waiting_for}" if waiting_for else "")
         self._events: list[GroupEvent] = []
@@ -76,10 +76,14 @@ class Screen:
     def show(self, events: Iterable[GroupEvent], now_ms: int) -> None:
         """Draw the state as it is now, and the last events."""
         assert self._live is not None
+        self._live.update(self.picture(events, now_ms, height=self._console.size.height), refresh=True)
+
+    def picture(self, events: Iterable[GroupEvent], now_ms: int, *, height: int) -> RenderableType:
+        """The state as it is now, with these events and those before."""
         self._started_ms = now_ms if self._started_ms is None else self._started_ms
         self._now_ms = now_ms
         self._events = [*self._events, *events][-_MOST_EVENTS:]
-        self._live.update(self._frame(height=self._console.size.height), refresh=True)
+        return self._frame(height=height)
 
     def has_left(self) -> bool:
         return False
@@ -228,7 +232,7 @@ def _widths(lines: Sequence[Sequence[str]], width: int) -> list[int]:
     raise AssertionError("unreachable")
 
 
-def _console(options: OutputOptions) -> Console:
+def screen_console(options: OutputOptions) -> Console:
     """A console that interprets no markup, without colours where they are not wanted."""
     from rich.console import Console
 

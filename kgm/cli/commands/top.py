@@ -1,0 +1,130 @@
+"""`kgm top`: all groups of a cluster, the worst first."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.options.words import known_word
+from kgm.cli.output.report import Report, cluster_json, emit
+from kgm.model.errors import UsageError
+from kgm.text.durations import parse_duration, show_duration
+
+if TYPE_CHECKING:
+    from kgm.client import AdminClient
+    from kgm.operations.top.fleet import FleetRequest
+    from kgm.operations.top.reader import FleetReader
+    from kgm.operations.top.rows import FleetOrder
+
+SCHEMA: Final = "kgm.top/v1"
+#: The time limit of one round: a broker that needs longer counts as unreachable for the moment.
+_ROUND_MS: Final = 5_000
+_SHORTEST_INTERVAL_MS: Final = 100
+
+
+@cluster_options
+def top(
+    *,
+    match: Annotated[str | None, typer.Option("--match", metavar="GLOB", help="Only groups whose id matches.")] = None,
+    sort: Annotated[
+        str,
+        typer.Option(
+            "--sort",
+            metavar="COLUMN",
+            help="lag-time | lag | rebalances | missing | commit-age | members | state | group",
+        ),
+    ] = "lag-time",
+    once: Annotated[bool, typer.Option("--once", help="Print one frame, all groups of it, and end.")] = False,
+    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="From one frame to the next.")] = "1s",
+    options: RunOptions,
+) -> None:
+    """Show all groups at a glance, the worst first: state, members, lag, lag in time, last commit, rebalances.
+
+    Redraws at a terminal until q or Ctrl-C (130), or until --timeout is over. Arrows move, enter opens a group as
+    `kgm watch` shows it, Escape returns, / filters by a part of the id or a glob, and a letter of the last line sorts.
+    With --once, another format or no terminal, one frame is printed.
+
+    Sorted by lag in time; groups of which only the number of records is known follow, then those whose lag is unknown,
+    then those that have read everything. MISSING is how many more members a stable group had within the last hour, and
+    how many are away. REBALANCES are those of the last hour: 3/12m were 3 within 12 minutes, 3+ perhaps more. They, and
+    COMMIT-AGE, come from __consumer_offsets (READ), of which kgm reads the last records only; without that right kgm
+    counts what it sees from its start on. What is not known is "-".
+
+    Of thousands of groups kgm reads those on the screen in every frame, and the others in turn, as far as a small share
+    of a processor allows: the second line says how old the oldest reading is."""
+    from kgm.operations.top.fleet import FleetRequest
+    from kgm.operations.top.rows import FleetOrder
+
+    order = FleetOrder(known_word(sort, "--sort", list(FleetOrder)))
+    interval_ms = parse_duration(interval, "--interval")
+    if interval_ms < _SHORTEST_INTERVAL_MS:
+        raise UsageError(f"--interval: {interval} is shorter than {show_duration(_SHORTEST_INTERVAL_MS)}")
+    request = FleetRequest(pattern=match, round_ms=interval_ms)
+    is_screen = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    with options.cluster(reads_only=True) as connected:
+        if once or not is_screen or options.output != "table":
+            _print_once(connected, request, order, options)
+        else:
+            _show(connected, request, order, interval_ms, options)
+
+
+def _print_once(connected: AdminClient, request: FleetRequest, order: FleetOrder, options: RunOptions) -> None:
+    from kgm.cli.output.contracts.groups import unread_json
+    from kgm.cli.output.contracts.list import fleet_row_json
+    from kgm.cli.output.failures import exit_with, warn_of_unread, warn_of_unseen_groups
+    from kgm.cli.output.progress import progress
+    from kgm.cli.output.top.cells import fleet_table
+    from kgm.operations.top.fleet import Fleet
+
+    fleet = Fleet(connected, request)
+    with progress(options, "reading groups") as line:
+        fleet.read_all(line.count)
+        warn_of_unseen_groups(connected, fleet.listing)
+    missing = fleet.unread()
+    warn_of_unread(missing)
+    rows = order.sorted([*fleet.rows.values()])
+    items = [fleet_row_json(row) for row in rows] if options.output in ("json", "ndjson", "yaml") else []
+    emit(
+        Report(
+            schema=SCHEMA,
+            data={"groups": items, "unread": unread_json(missing)},
+            tables=[fleet_table(rows)] if options.has_tables else [],
+            names=[row.group_id for row in rows],
+            items=items,
+            cluster=cluster_json(connected),
+            errors=fleet.listing.errors,
+        ),
+        options,
+    )
+    exit_with(fleet.listing.errors, done=len(rows))
+
+
+def _show(
+    connected: AdminClient, request: FleetRequest, order: FleetOrder, interval_ms: int, options: RunOptions
+) -> None:
+    from kgm.cli.output.top.screen import TopScreen
+    from kgm.cli.output.top.view import TopView
+    from kgm.cli.stop_signal import sigterm_as_exit
+    from kgm.operations.top.fleet import Fleet
+    from kgm.operations.top.reader import FleetReader
+
+    fleet = Fleet(connected, request)
+    is_limited = options.origins.get("timeout") == "flag"
+
+    def reader(notify: Callable[[], None]) -> FleetReader:
+        budget_ms = min(_ROUND_MS, options.timeout_ms)
+        return FleetReader(fleet, round_ms=interval_ms, budget_ms=budget_ms, notify=notify)
+
+    title = connected.bootstrap + ("" if request.pattern is None else f"  {request.pattern}")
+    screen = TopScreen(
+        options, TopView(title=title, order=order), reader, interval_ms=interval_ms,
+        duration_ms=options.timeout_ms if is_limited else None,
+    )  # fmt: skip
+    with sigterm_as_exit():
+        screen.run()

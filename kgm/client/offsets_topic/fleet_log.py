@@ -1,0 +1,228 @@
+"""What coordinators write of all groups of a cluster: when each committed last, and its rebalances.
+
+The partitions of `__consumer_offsets` are read from an hour ago on, then as they grow, within bounds: of a partition
+that has more to read than `MOST_RECORDS`, only the last ones are, and `since_ms` says from when nothing is missing.
+Of commits, of which there are many, only the group is decoded. Times are those of the coordinators' clocks. Reading
+takes READ on the topic; where that is missing, or the topic cannot be read, `unreadable_because` says so."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple
+
+from kgm.client.admin_client import AdminClient
+from kgm.client.offsets_topic import partition_log
+from kgm.client.transport.brokers import BrokerNode
+from kgm.client.transport.connection import BrokerConnection
+from kgm.client.transport.deadline import Deadline
+from kgm.java.partitions import partition_for
+from kgm.model.changes import rebalances_between
+from kgm.model.errors import DecodeError, KgmError
+from kgm.records.batch import RawRecord
+from kgm.records.messages.group_metadata_value import GroupMetadataValue
+from kgm.records.record import decode_record
+from kgm.records.record_types import RecordType
+
+WINDOW_MS: Final = 3_600_000
+#: So many offsets of a partition are read at once at most.
+MOST_RECORDS: Final = 8_000
+_KEY_HEAD: Final = struct.Struct(">hh")
+_COMMITS: Final = (RecordType.OFFSET_COMMIT, RecordType.LEGACY_OFFSET_COMMIT)
+#: Records that end a rebalance: of a classic group with its generation, of the others with the assignment epoch.
+_REBALANCES: Final = (
+    RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
+    RecordType.SHARE_GROUP_TARGET_ASSIGNMENT_METADATA, RecordType.STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA,
+)  # fmt: skip
+
+
+class LoggedGroup(NamedTuple):
+    """What the log tells of a group. read_ms: when its partition was read last; known_since_ms: from when on nothing is
+    missing; both None if it was not, or not the last time. committed_ms: when it committed last; None if it has not
+    since then. rebalances: how many ended since rebalances_since_ms, an hour ago at the earliest. most_members: the
+    most that a classic group had after one of them."""
+
+    read_ms: int | None
+    known_since_ms: int | None
+    committed_ms: int | None
+    rebalances: int
+    rebalances_since_ms: int | None
+    most_members: int | None
+
+
+class _Mark(NamedTuple):
+    """A record that ends a rebalance, or several. members: of a classic group, else None."""
+
+    at_ms: int
+    rebalances: int
+    members: int | None
+
+
+_NOTHING: Final = LoggedGroup(None, None, None, 0, None, None)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Partition:
+    """position: the next offset to read; None before the first read. since_ms: from when on all records were read.
+    read_ms: when they were; None if the last read failed."""
+
+    position: int | None = None
+    since_ms: int = 0
+    read_ms: int | None = None
+
+
+class FleetLog:
+    """The records of all groups. clock: this machine's, in seconds since the epoch."""
+
+    def __init__(self, cluster: AdminClient, *, clock: Callable[[], float] = time.time) -> None:
+        self._cluster, self._clock = cluster, clock
+        self._partitions: dict[int, _Partition] = {}
+        #: By the bytes of the group's id: when it committed last, its marks, and its latest generation or epoch.
+        self._commits: dict[bytes, int] = {}
+        self._marks: dict[bytes, deque[_Mark]] = {}
+        self._numbers: dict[bytes, int] = {}
+        self._numbers_of_partitions: dict[str, int] = {}
+        #: Why the topic, or a part of it, could not be read the last time; None while it can.
+        self.unreadable_because: str | None = None
+
+    def read(self, deadline: Deadline, is_enough: Callable[[], bool] = lambda: False) -> None:
+        """Read what is new. Raises nothing: what could not be read is read the next time. is_enough: asked after each
+        partition; the others come first the next time."""
+        try:
+            topic = partition_log.look_up(self._cluster, deadline)
+        except KgmError as error:
+            self._could_not_read(self._partitions, error)
+            return
+        self.unreadable_because = None
+        order = list(dict.fromkeys([*self._partitions, *range(topic.partition_count)]))
+        self._partitions = {number: self._partitions.get(number) or _Partition() for number in order}
+        by_leader: dict[BrokerNode, list[int]] = {}
+        for number in order:
+            if number in topic.leaders:
+                by_leader.setdefault(topic.leaders[number].broker, []).append(number)
+            else:
+                self._could_not_read([number], partition_log.leaderless(number))
+        for broker, numbers in by_leader.items():
+            task = partial(self._read_led, numbers, deadline, is_enough)
+            try:
+                self._cluster.brokers.on_broker(broker, task, deadline)
+            except KgmError as error:
+                self._could_not_read(numbers, error)
+
+    def _could_not_read(self, numbers: Iterable[int], error: KgmError) -> None:
+        """What is known of their groups may not be all by now."""
+        self.unreadable_because = partition_log.why_unreadable(error)
+        for number in numbers:
+            self._partitions[number].read_ms = None
+
+    def keep(self, group_ids: Collection[str]) -> None:
+        """Forget all other groups."""
+        kept = {group_id.encode() for group_id in group_ids}
+        for known in (self._commits, self._marks, self._numbers):
+            for group in known.keys() - kept:
+                known.pop(group)
+        for group_id in self._numbers_of_partitions.keys() - set(group_ids):
+            self._numbers_of_partitions.pop(group_id)
+
+    def of(self, group_id: str) -> LoggedGroup:
+        """What is known of a group."""
+        found = self._partition_of(group_id)
+        if found is None or found.read_ms is None:
+            return _NOTHING
+        group = group_id.encode()
+        committed_ms, counted_ms = self._commits.get(group, 0), max(found.since_ms, found.read_ms - WINDOW_MS)
+        marks = [mark for mark in self._marks.get(group, ()) if mark.at_ms >= counted_ms]
+        return LoggedGroup(
+            read_ms=found.read_ms,
+            known_since_ms=found.since_ms,
+            committed_ms=committed_ms if committed_ms >= found.since_ms else None,
+            rebalances=sum(mark.rebalances for mark in marks),
+            rebalances_since_ms=counted_ms,
+            most_members=max((mark.members for mark in marks if mark.members is not None), default=None),
+        )
+
+    def _partition_of(self, group_id: str) -> _Partition | None:
+        if not self._partitions:
+            return None
+        number = self._numbers_of_partitions.get(group_id)
+        if number is None:
+            number = self._numbers_of_partitions[group_id] = partition_for(group_id, len(self._partitions))
+        return self._partitions[number]
+
+    def _now_ms(self) -> int:
+        return round(self._clock() * 1000)
+
+    def _read_led(
+        self, numbers: Sequence[int], deadline: Deadline, is_enough: Callable[[], bool], connection: BrokerConnection
+    ) -> None:
+        """Partitions of one leader. Raises KgmError."""
+        ends = partition_log.end_offsets(connection, numbers, deadline)
+        new = [number for number in numbers if self._partitions[number].position is None]
+        now_ms = self._now_ms()
+        firsts = partition_log.offsets_at(connection, new, now_ms - WINDOW_MS, deadline) if new else {}
+        for number in numbers:
+            if is_enough():
+                break
+            found = self._partitions.pop(number)
+            self._partitions[number] = found  # at the end: the others come first the next time
+            end, first, since_ms = ends[number], found.position, found.since_ms
+            if first is None or end < first:  # the topic was deleted and created again
+                first, since_ms = firsts.get(number, -1), now_ms - WINDOW_MS
+                first = end if first < 0 else first
+            if end > first:
+                since_ms = self._read_partition(number, first, end, since_ms, deadline, connection)
+            # Only now: after a failure the same records are read again.
+            found.position, found.since_ms, found.read_ms = end, since_ms, now_ms
+
+    def _read_partition(
+        self, number: int, position: int, end: int, since_ms: int, deadline: Deadline, connection: BrokerConnection
+    ) -> int:
+        """Returns from when on nothing is missing."""
+        first = max(position, end - MOST_RECORDS)
+        is_cut = first > position
+        for fetched in partition_log.fetch_batches(connection, number, first, end, deadline):
+            if is_cut:
+                since_ms, is_cut = fetched[0].max_timestamp, False
+            for batch in fetched:
+                for row in () if batch.is_control else batch.records:
+                    if first <= row.offset < end:
+                        self._note(row, since_ms)
+        return since_ms
+
+    def _note(self, row: RawRecord, since_ms: int) -> None:
+        key, value = row.key, row.value
+        if key is None or value is None or len(key) < _KEY_HEAD.size:
+            return
+        kind, size = _KEY_HEAD.unpack_from(key)
+        group = key[_KEY_HEAD.size : _KEY_HEAD.size + size]
+        if kind in _COMMITS:
+            self._commits[group] = row.timestamp
+        elif kind in _REBALANCES:
+            self._note_rebalance(group, key, value, row.timestamp, since_ms)
+
+    def _note_rebalance(self, group: bytes, key: bytes, value: bytes, at_ms: int, since_ms: int) -> None:
+        try:
+            decoded = decode_record(key, value).value
+        except DecodeError:
+            return
+        members = None
+        if isinstance(decoded, GroupMetadataValue):
+            number, members = decoded.generation, len(decoded.members)
+            # The record of a static member that was replaced is no rebalance; it has the time of the last one.
+            is_new = not 0 <= decoded.current_state_timestamp < since_ms
+        else:
+            number, is_new = decoded.assignment_epoch, True  # type: ignore[union-attr]
+        before = self._numbers.get(group)
+        if before is None:
+            count = 1 if is_new and number > 0 else 0  # generation 0 is that of a group without members
+        else:
+            count = 0 if number == before else rebalances_between(before, number)
+        self._numbers[group] = number
+        marks = self._marks.setdefault(group, deque())
+        while marks and marks[0].at_ms < at_ms - WINDOW_MS:
+            marks.popleft()
+        marks.append(_Mark(at_ms, count, members))

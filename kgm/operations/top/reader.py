@@ -1,0 +1,116 @@
+"""A fleet that is read in a thread of its own, so that a screen answers keys meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from kgm.client.poller import GroupPoller
+from kgm.model.errors import KgmError
+from kgm.operations.top.fleet import Fleet
+from kgm.operations.watch.events import GroupEvent
+from kgm.operations.watch.watched_group import WatchedGroup
+
+#: So many events of the group that is open wait to be shown at most.
+_MOST_EVENTS: Final = 200
+#: How long reading may take after it was told to end, in seconds; the thread does not keep the process.
+_END_S: Final = 0.5
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenGroup:
+    """The group that is looked at, and what has happened to it that was not shown yet."""
+
+    watched: WatchedGroup
+    poller: GroupPoller
+    events: deque[GroupEvent] = field(default_factory=lambda: deque(maxlen=_MOST_EVENTS))
+    is_read: bool = False
+
+    def new_events(self) -> list[GroupEvent]:
+        """Those that this has not returned before; called from another thread than the one that reads."""
+        return [self.events.popleft() for _ in range(len(self.events))]
+
+
+class FleetReader:
+    """Reads round after round until it is left; a context manager.
+
+    budget_ms: of one round. notify: called from the thread after each."""
+
+    def __init__(self, fleet: Fleet, *, round_ms: int, budget_ms: int, notify: Callable[[], None]) -> None:
+        self.fleet = fleet
+        #: Why the last round failed, and since when rounds fail, in ms since the epoch.
+        self.error: KgmError | None = None
+        self.failing_since_ms: int | None = None
+        #: The group that is open.
+        self.opened: OpenGroup | None = None
+        #: A mistake in kgm, to be raised where the screen is.
+        self.mistake: Exception | None = None
+        #: How many rounds are over.
+        self.rounds = 0
+        self._round_ms, self._budget_ms, self._notify = round_ms, budget_ms, notify
+        self._wanted: Sequence[str] = ()
+        self._wake, self._stop = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._wake.set()
+        self._thread.join(_END_S)
+
+    def want(self, group_ids: Sequence[str]) -> None:
+        """Read these in each round: those that are on the screen."""
+        self._wanted = group_ids
+
+    def open(self, group_id: str) -> None:
+        """Look at one group; it is read at once."""
+        poller = GroupPoller(self.fleet.cluster, [group_id], budget_ms=self._budget_ms)
+        self.opened = OpenGroup(watched=WatchedGroup(group_id), poller=poller)
+        self._wake.set()
+
+    def close(self) -> None:
+        """Look at the fleet again."""
+        self.opened = None
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                began_s = time.monotonic()
+                self._round()
+                self.rounds += 1
+                if not self._stop.is_set():
+                    self._notify()
+                left_s = 0.0 if self.fleet.is_filling else self._round_ms / 1000 - (time.monotonic() - began_s)
+                self._wake.wait(max(left_s, 0.0))
+                self._wake.clear()
+        except Exception as error:  # noqa: BLE001  (raised by the thread of the screen)
+            self.mistake = error
+            self._notify()
+
+    def _round(self) -> None:
+        try:
+            self._look_at(self.opened)
+            self.fleet.read_round(self._wanted, budget_ms=self._budget_ms)
+        except KgmError as error:
+            self.error = error
+            self.failing_since_ms = self.failing_since_ms or _now_ms()
+        else:
+            self.error = self.failing_since_ms = None
+
+    def _look_at(self, opened: OpenGroup | None) -> None:
+        if opened is None:
+            return
+        polled = opened.poller.poll()[opened.watched.group_id]
+        opened.events.extend(opened.watched.observe(polled, _now_ms()))
+        opened.is_read = True
+
+
+def _now_ms() -> int:
+    return round(time.time() * 1000)
