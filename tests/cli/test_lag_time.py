@@ -1,4 +1,5 @@
-"""Lag in time: `describe --lag-time`, `wait --for lag-time<=...` and `export --lag-time` over records of a known age."""
+"""Lag in time: `describe --lag-time`, `wait --for lag-time<=...` and `export --lag-time` over records of a known age; and
+how lag changes: `describe --trend`."""
 
 from __future__ import annotations
 
@@ -32,11 +33,11 @@ def scene(request):
     records."""
     group, topic = f"g-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}"
     if request.param == "embedded":
-        with serve_in_thread(topics={topic: PARTITIONS}) as server:
+        with serve_in_thread(topics={topic: PARTITIONS, f"{topic}-open": 1}) as server:
             yield server.bootstrap, group, topic, _produced(server.bootstrap, group, topic)
     else:
         kafka = request.getfixturevalue("kafka")
-        kafka.create_topics({topic: PARTITIONS})
+        kafka.create_topics({topic: PARTITIONS, f"{topic}-open": 1})
         yield kafka.bootstrap, group, topic, _produced(kafka.bootstrap, group, topic)
 
 
@@ -169,3 +170,35 @@ def test_without_read_on_the_topic(scene, capsys):
         assert "could not be read (TOPIC_AUTHORIZATION_FAILED): its lag in time is unknown" in err
         assert run(["wait", group, "--for", "lag-time<=9h", "-b", proxy.bootstrap]) == 4
         assert f"required: READ on Topic '{topic}'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_two_polls_tell_how_lag_changes_and_what_hides_it(scene, capsys):
+    bootstrap, group, topic, _ = scene
+    data = described(capsys, bootstrap, group, "--trend", "100ms")
+    (total, *rows) = data["trends"]
+    assert (total["topic"], total["trend"], total["done_at"]) == (None, "unknown", None)
+    assert total["because"] == "nothing arrived, and nothing was committed"
+    assert [one["trend"] for one in rows] == ["caught-up", *["unknown"] * 4, "caught-up"]
+    # A consumer that leaves out what is in an open transaction has read all, and lag is left.
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{group}-open"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(f"{topic}-open", b"record")
+    producer.flush(30)
+    rows = [TopicPartition(f"{topic}-open", 0, 0)]
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    (done,) = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(f"{group}-open", rows)]).values()
+    done.result(30)
+    assert run(["describe", f"{group}-open", "--offsets", "--trend", "100ms", "-b", bootstrap]) == 0
+    out = capsys.readouterr().out
+    producer.abort_transaction(30)
+    assert "a transaction is open from 0" in out
+
+
+@pytest.mark.slow
+def test_a_window_that_the_command_has_no_time_for_is_a_usage_error(scene, capsys):
+    bootstrap, group, _, _ = scene
+    for window in ("30s", "0s"):
+        assert run(["describe", group, "--trend", window, "--timeout", "30s", "-b", bootstrap]) == 2
+        assert "error: --trend" in capsys.readouterr().err
