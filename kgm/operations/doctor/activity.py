@@ -9,7 +9,7 @@ from kgm.model.changes import REBALANCING
 from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
 from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names
 from kgm.operations.doctor.group_facts import GroupFacts
-from kgm.operations.groups.rebalance_wait import behind, rebalance_wait
+from kgm.operations.groups.rebalance_wait import RebalanceWait, rebalance_wait
 from kgm.text.durations import show_duration
 from kgm.text.wording import lost_text, many, past_end_text, some
 
@@ -34,7 +34,7 @@ def odd_state(facts: GroupFacts) -> Iterator[Finding]:
     elif state in _IN_TRANSITION and facts.earlier is not None and facts.earlier.state in _IN_TRANSITION:
         wait = facts.wait or rebalance_wait(facts.group, seen_for_ms=facts.window_ms)
         yield facts.finding(
-            "rebalancing", Severity.WARNING, _rebalancing(facts.group),
+            "rebalancing", Severity.WARNING, _rebalancing(facts.group, wait),
             *([] if wait is None else [wait.headline, *wait.lines()]),
             f"{facts.earlier.state}, and {show_duration(facts.window_ms)} later {state}",
             f"{many(len(facts.group.members), 'member')}",
@@ -43,11 +43,10 @@ def odd_state(facts: GroupFacts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _rebalancing(group: GroupSnapshot) -> str:
+def _rebalancing(group: GroupSnapshot, wait: RebalanceWait | None) -> str:
     if group.type == "classic":
         return "the group is rebalancing; with the classic protocol its members may not consume meanwhile"
-    waiting = len([*behind(group)])
-    whom = f", and waits for {many(waiting, 'member')}" if waiting else ""
+    whom = f", and waits for {many(len(wait.awaited), 'member')}" if wait is not None and wait.awaited else ""
     return f"the group is reconciling{whom}"
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kgm.operations.groups.rebalance_wait import RebalanceWait
     from kgm.operations.groups.trends import GroupTrends
 
-_WAIT: Final[dict[str, Any]] = {
+WAIT: Final[dict[str, Any]] = {
     "group_id": "str",
     "phase": "=join|sync|reconcile",
     "generation": "int?",
@@ -27,6 +27,7 @@ _WAIT: Final[dict[str, Any]] = {
             "idle_ms": "int?",
             "member_epoch": "int?",
             "holds": PARTITIONS,
+            "fenced_at": "str?",
         }
     ],
     "arrived": ["str"],
@@ -50,7 +51,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
     "describe": {
         "groups": [GROUP],
         "partitions": ([PARTITION], None),
-        "waits": [_WAIT],
+        "waits": [WAIT],
         "unread": [UNREAD],
         "trends": ([_TREND], None),
     }
@@ -91,6 +92,7 @@ def wait_json(wait: RebalanceWait) -> dict[str, Any]:
                 "idle_ms": one.idle_ms,
                 "member_epoch": one.epoch,
                 "holds": {topic: [*numbers] for topic, numbers in one.holds.items()},
+                "fenced_at": None if one.fenced_at_ms is None else rfc3339(one.fenced_at_ms),
             }
             for one in wait.awaited
         ],
