@@ -14,9 +14,16 @@ from kgm.client.group_listing import Listing
 from kgm.client.offsets_topic.group_tail import GroupRecordTail, RecordedGroup
 from kgm.client.offsets_topic.member_activity import CommitRecord, GroupActivity
 from kgm.client.poller import completed_from_record
-from kgm.model.errors import AuthenticationError, AuthorizationError, KgmError, NotFoundError, PartialError
+from kgm.model.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    ErrorCode,
+    KgmError,
+    NotFoundError,
+    PartialError,
+)
 from kgm.model.snapshot import GroupSnapshot
-from kgm.operations.doctor import activity, assignment, history_findings, identity, recent_records
+from kgm.operations.doctor import activity, assignment, history_findings, identity, poll_intervals, recent_records
 from kgm.operations.doctor.check_names import UNAVAILABLE
 from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, SkippedChecks
 from kgm.operations.doctor.group_facts import GroupFacts
@@ -36,21 +43,27 @@ _CHECKS: Final = (
     *assignment.CHECKS,
     *activity.CHECKS,
     *recent_records.CHECKS,
+    *poll_intervals.CHECKS,
     *history_findings.CHECKS,
 )
 _RETENTION: Final = "offsets.retention.minutes"
 _MAX_SESSION: Final = "group.max.session.timeout.ms"
+#: Of more groups the commits are not read, which takes time and bytes for each.
+_MOST_LOGS: Final = 10
+_UNKNOWN_TOPIC: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 #: The share of the remaining time that reading the coordinators' logs may take.
 _LOG_SHARE: Final = 0.3
 _CHECKS_OF_LOG: Final = (
     "duplicate-instance-id",
     "session-too-short",
+    "max-poll-exceeded",
     "frequent-rebalances",
     "offsets-expire-soon",
 )
 #: The feature of 4.0 and later with which brokers have consumer groups, and the setting of all that may have them.
 _GROUP_VERSION: Final = "group.version"
 _PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
+_CHECKS_OF_COMMITS: Final = ("session-too-short", "max-poll-exceeded")
 _CHECK_OF_RETENTION: Final = "offsets-expire-soon"
 _CHECK_OF_SIZE: Final = "group-full"
 #: The setting that limits the members of a group, by its type.
@@ -202,6 +215,7 @@ class _ClusterQueries:
     _has_consumer_protocol: bool | None = None
     #: By broker and setting.
     _max_sizes: dict[tuple[int, str], int | None] = field(default_factory=dict)
+    _logs_read: int = 0
     _without_retention: set[str] = field(default_factory=set)
     _without_size: set[str] = field(default_factory=set)
 
@@ -244,8 +258,9 @@ class _ClusterQueries:
             latest = completed_from_record(latest, recorded[-1].group)
         history = self.history
         were_absent = recent_records.has_absences(recorded)
+        is_told_by_commits = were_absent or self._is_told_by_commits(recorded, now_ms)
         commits, commits_since_ms = (
-            self._commits(latest.group_id, since_ms=recorded[0].at_ms) if were_absent else ((), 0)
+            self._commits(latest.group_id, since_ms=recorded[0].at_ms) if is_told_by_commits else ((), 0)
         )
         return GroupFacts(
             group=latest,
@@ -261,6 +276,7 @@ class _ClusterQueries:
             retention_ms=self._retention_ms(latest) if latest.state == "Empty" and latest.offsets else None,
             wait=None if later is None else read_rebalance_wait(self.cluster, latest, seen_for_ms=self.window_ms),
             undescribed_topics=self.cluster.offsets.undescribed_topics,
+            vanished_topics=self._vanished_topics(latest, recorded),
             supports_consumer_protocol=self._supports_consumer_protocol(latest.group_id),
             advice=[] if history is None else [one for one in history.advice if one.group_id == latest.group_id],
             alarms=[] if history is None else [one for one in history.alarms if one.group_id == latest.group_id],
@@ -278,8 +294,29 @@ class _ClusterQueries:
             why = activity.unreadable_because or "it is too long to be read back to its oldest rebalance"
             is_optional = activity.unreadable_because is None
             why = f"log of group {group_id}: {why}"
-            self.skipped.append(SkippedChecks(checks=("session-too-short",), why=why, is_optional=is_optional))
+            self.skipped.append(SkippedChecks(checks=_CHECKS_OF_COMMITS, why=why, is_optional=is_optional))
         return [record for record in records if isinstance(record, CommitRecord)], known_since_ms
+
+    def _is_told_by_commits(self, recorded: Sequence[RecordedGroup], now_ms: int) -> bool:
+        """Whether members have left lately of whom commits tell how. That takes a log to read for each group."""
+        if not poll_intervals.has_recent_departures(recorded, now_ms):
+            return False
+        self._logs_read += 1
+        if self._logs_read > _MOST_LOGS:
+            why = f"the logs of more than {_MOST_LOGS} groups are not read"
+            self.skipped.append(SkippedChecks(checks=_CHECKS_OF_COMMITS[1:], why=why, is_optional=True))
+        return self._logs_read <= _MOST_LOGS
+
+    def _vanished_topics(self, group: GroupSnapshot, recorded: Sequence[RecordedGroup]) -> frozenset[str]:
+        """Those that members subscribed to before, and that do not exist."""
+        names = poll_intervals.vanishing_topics(recorded, group) if group.state == "Stable" else set()
+        if not names:
+            return frozenset()
+        try:
+            rows = self.cluster.brokers.metadata(sorted(names), self.cluster.deadline).topics
+        except KgmError:
+            return frozenset()  # nothing is said of them then
+        return frozenset(row.name for row in rows if row.name and row.error_code == _UNKNOWN_TOPIC)
 
     def without_settings(self) -> list[SkippedChecks]:
         """The checks that need settings of brokers that could not be read."""

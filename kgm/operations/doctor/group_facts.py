@@ -20,12 +20,12 @@ from kgm.text.wording import group_command
 class GroupFacts:
     """One group. earlier: the description before `group`, `window_ms` earlier, if there was one.
 
-    recorded: the group's records, oldest first. commits: those in its log, if it is known that static members were
-    gone and came back; commits_since_ms: from when on it has them all, None if the log could not be read. removals:
+    recorded: the group's records, oldest first. commits: those in its log, if it is known that members were gone;
+    commits_since_ms: from when on it has them all, None if the log could not be read. removals:
     those that this machine's audit log has. max_session_timeout_ms, max_size (members): what the broker allows.
     retention_ms: the retention of offsets of an empty group; None where the broker does not say. wait: what a group
-    that rebalances waits for, as its log tells. advice, alarms: of
-    the built history in folder `history`."""
+    that rebalances waits for, as its log tells. vanished_topics: those that its members subscribed to before, and that
+    do not exist. advice, alarms: of the built history in folder `history`."""
 
     group: GroupSnapshot
     now_ms: int
@@ -40,6 +40,7 @@ class GroupFacts:
     retention_ms: int | None = None
     wait: RebalanceWait | None = None
     undescribed_topics: frozenset[str] = frozenset()
+    vanished_topics: frozenset[str] = frozenset()
     supports_consumer_protocol: bool = False
     advice: Sequence[TimeoutAdviceRow] = ()
     alarms: Sequence[AlarmRow] = ()

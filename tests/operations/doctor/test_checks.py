@@ -105,10 +105,10 @@ def test_confusable_ids_and_hidden_characters():
 
 
 def test_partitions_without_an_owner():
-    group = with_members(member("seat-1", [0, 1]), member("seat-2", [2]))
+    group = with_members(member("seat-1", [0, 1]), member("seat-2", [3]))
     (one,) = found(group)
     assert (one.check, one.severity, one.evidence, one.about) == (
-        "unowned-partitions", "error", ("without an owner: t[3]",), ("t-3",),
+        "unowned-partitions", "error", ("without an owner: t[2]",), ("t-2",),
     )  # fmt: skip
     assert found(group, earlier=HEALTHY, window_ms=1000) == []  # it had one a moment ago: it is on its way
     assert [check for check, _ in names(replace(group, state="PreparingRebalance"))] == []
