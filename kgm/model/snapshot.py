@@ -6,7 +6,7 @@ keys that kgm uses; it ignores keys that a later version adds."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -302,11 +302,13 @@ class GroupSnapshot:
     @property
     def past_end(self) -> dict[str, tuple[int, ...]]:
         """The partitions whose committed offset is past the end."""
-        beyond: dict[str, list[int]] = {}
-        for row in self.offsets:
-            if row.is_past_end:
-                beyond.setdefault(row.topic, []).append(row.partition)
-        return {topic: tuple(sorted(numbers)) for topic, numbers in beyond.items()}
+        return _by_topic(row for row in self.offsets if row.is_past_end)
+
+    @property
+    def marker_ends(self) -> dict[str, tuple[int, ...]]:
+        """The partitions with lag of which nothing is left to read but markers of transactions, as far as lag in time
+        was asked for."""
+        return _by_topic(row for row in self.offsets if row.lag and row.lag_ms == 0)
 
     @property
     def knows_listed_order(self) -> bool:
@@ -368,3 +370,10 @@ def with_lag(member: MemberSnapshot, offsets: Sequence[OffsetSnapshot]) -> Membe
 
 def _sorted(partitions: Partitions) -> dict[str, list[int]]:
     return {topic: sorted(partitions[topic]) for topic in sorted(partitions)}
+
+
+def _by_topic(rows: Iterable[OffsetSnapshot]) -> dict[str, tuple[int, ...]]:
+    found: dict[str, list[int]] = {}
+    for row in rows:
+        found.setdefault(row.topic, []).append(row.partition)
+    return {topic: tuple(sorted(numbers)) for topic, numbers in found.items()}

@@ -191,9 +191,31 @@ def test_two_polls_tell_how_lag_changes_and_what_hides_it(scene, capsys):
     (done,) = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(f"{group}-open", rows)]).values()
     done.result(30)
     assert run(["describe", f"{group}-open", "--offsets", "--trend", "100ms", "-b", bootstrap]) == 0
-    out = capsys.readouterr().out
+    assert "a transaction is open from 0" in capsys.readouterr().out
+    assert run(["doctor", f"{group}-open", "--check", "open-transaction", "-b", bootstrap, "-o", "json"]) == 8
     producer.abort_transaction(30)
-    assert "a transaction is open from 0" in out
+    (finding,) = json.loads(capsys.readouterr().out)["data"]["findings"]
+    assert finding["about"] == [f"{topic}-open-0"]
+
+
+@pytest.mark.slow
+def test_nothing_but_markers_is_left(scene, capsys):
+    """What is committed is the offset after the last record, as a consumer does that commits what it has handled."""
+    bootstrap, group, topic, _ = scene
+    name, place = f"{group}-markers", f"{topic}[{MARKER}]"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    rows = [TopicPartition(topic, MARKER, 1)]
+    (done,) = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(name, rows)]).values()
+    done.result(30)
+    assert run(["describe", name, "--lag-time", "-b", bootstrap]) == 0
+    assert f"only markers of transactions are left, and nothing to read: {place}" in capsys.readouterr().out
+    assert run(["wait", name, "--for", "lag<=0", "--timeout", "600ms", "-b", bootstrap]) == 8
+    assert f"lag 1: {place} has nothing left to read but markers of transactions" in capsys.readouterr().out
+    assert run(["wait", name, "--for", "lag-time<=0s", "-b", bootstrap]) == 0
+    capsys.readouterr()
+    run(["doctor", name, "--window", "0s", "-b", bootstrap, "-o", "json"])
+    found = {one["check"] for one in json.loads(capsys.readouterr().out)["data"]["findings"]}
+    assert found == {"commits-without-members"}
 
 
 @pytest.mark.slow

@@ -226,7 +226,9 @@ def _notes(snapshot: GroupSnapshot) -> list[str]:
 def _odd_offsets(snapshot: GroupSnapshot) -> list[str]:
     """Notes on committed offsets that no member's lag has, or that say nothing of the lag, or not all."""
     beyond, deleted, lost, left = snapshot.past_end, snapshot.deleted_topics, snapshot.lost, snapshot.left_lag
+    markers = partitions_text(snapshot.marker_ends)
     return [
+        *([f"only markers of transactions are left, and nothing to read: {markers}"] if markers else []),
         *([f"lag {left_lag_text(left)}"] if left else []),
         *([lost_text(lost)] if lost else []),
         *([f"{past_end_text(beyond)}: {partitions_text(beyond)}"] if beyond else []),

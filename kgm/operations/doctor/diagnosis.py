@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
+from kgm.client.lag_times import with_commit_ages, with_lag_times
 from kgm.client.offsets_topic.group_tail import GroupRecordTail, RecordedGroup
 from kgm.client.offsets_topic.member_activity import CommitRecord, GroupActivity
 from kgm.client.poller import completed_from_record
@@ -50,6 +51,8 @@ _RETENTION: Final = "offsets.retention.minutes"
 _MAX_SESSION: Final = "group.max.session.timeout.ms"
 #: Of more groups the commits are not read, which takes time and bytes for each.
 _MOST_LOGS: Final = 10
+#: A lag up to this may be the markers of transactions alone, one for each.
+_MOST_MARKERS: Final = 2
 _UNKNOWN_TOPIC: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 #: The share of the remaining time that reading the coordinators' logs may take.
 _LOG_SHARE: Final = 0.3
@@ -165,6 +168,7 @@ def diagnose(
         queries.skipped.append(
             SkippedChecks(checks=_CHECKS_OF_WINDOW, why="groups were described once (--window 0s)", is_choice=True)
         )
+    queries.look_at_waiting([later.get(group_id, group) for group_id, group in first.items()])
     now_ms = round(time.time() * 1000)
     for group_id in in_order(first):
         facts = queries.facts(first[group_id], later.get(group_id), recorded.get(group_id, ()), now_ms)
@@ -216,6 +220,9 @@ class _ClusterQueries:
     #: By broker and setting.
     _max_sizes: dict[tuple[int, str], int | None] = field(default_factory=dict)
     _logs_read: int = 0
+    #: By (topic, partition), and of a group.
+    _stable_ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    _marker_ends: set[tuple[str, tuple[str, int]]] = field(default_factory=set)
     _without_retention: set[str] = field(default_factory=set)
     _without_size: set[str] = field(default_factory=set)
 
@@ -256,6 +263,8 @@ class _ClusterQueries:
         latest = later or first
         if recorded:
             latest = completed_from_record(latest, recorded[-1].group)
+        if latest.state == "Empty" and latest.offsets and self._may_read_log("commits-without-members"):
+            (latest,) = with_commit_ages(self.cluster, [latest])
         history = self.history
         were_absent = recent_records.has_absences(recorded)
         is_told_by_commits = were_absent or self._is_told_by_commits(recorded, now_ms)
@@ -277,6 +286,8 @@ class _ClusterQueries:
             wait=None if later is None else read_rebalance_wait(self.cluster, latest, seen_for_ms=self.window_ms),
             undescribed_topics=self.cluster.offsets.undescribed_topics,
             vanished_topics=self._vanished_topics(latest, recorded),
+            stable_ends=self._stable_ends,
+            marker_ends=frozenset(place for group_id, place in self._marker_ends if group_id == latest.group_id),
             supports_consumer_protocol=self._supports_consumer_protocol(latest.group_id),
             advice=[] if history is None else [one for one in history.advice if one.group_id == latest.group_id],
             alarms=[] if history is None else [one for one in history.alarms if one.group_id == latest.group_id],
@@ -301,11 +312,35 @@ class _ClusterQueries:
         """Whether members have left lately of whom commits tell how. That takes a log to read for each group."""
         if not poll_intervals.has_recent_departures(recorded, now_ms):
             return False
+        return self._may_read_log("max-poll-exceeded")
+
+    def _may_read_log(self, check: str) -> bool:
+        """Whether the commits of one more group may be read; a check does not run if not."""
         self._logs_read += 1
         if self._logs_read > _MOST_LOGS:
             why = f"the logs of more than {_MOST_LOGS} groups are not read"
-            self.skipped.append(SkippedChecks(checks=_CHECKS_OF_COMMITS[1:], why=why, is_optional=True))
+            self.skipped.append(SkippedChecks(checks=(check,), why=why, is_optional=True))
         return self._logs_read <= _MOST_LOGS
+
+    def look_at_waiting(self, groups: Collection[GroupSnapshot]) -> None:
+        """Learn of the partitions with lag whether a transaction is open in them, and of those with so little lag that
+        it may be the markers of transactions, whether it is."""
+        pairs = {(row.topic, row.partition) for group in groups for row in group.offsets if row.lag}
+        self._stable_ends = self.cluster.end_offsets(pairs, is_stable=True) if pairs else {}
+        few = [
+            replace(
+                group, members=(), offsets=tuple(row for row in group.offsets if 0 < (row.lag or 0) <= _MOST_MARKERS)
+            )
+            for group in groups
+        ]
+        timed = with_lag_times(self.cluster, [group for group in few if group.offsets][:_MOST_LOGS])
+        self._marker_ends = {
+            (group.group_id, (topic, number))
+            for group in timed
+            for topic, numbers in group.marker_ends.items()
+            for number in numbers
+        }
+        self.cluster.offsets.unread_times.clear()  # without the right lag is taken for records, as it is without this
 
     def _vanished_topics(self, group: GroupSnapshot, recorded: Sequence[RecordedGroup]) -> frozenset[str]:
         """Those that members subscribed to before, and that do not exist."""

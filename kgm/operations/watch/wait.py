@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from kgm.client.transport.brokers import TAKEOVER_S
@@ -14,7 +14,7 @@ from kgm.operations.groups.trends import Trend, TrendKind, group_trends
 from kgm.operations.watch.conditions import Condition, ConditionState
 from kgm.operations.watch.timekeeper import Timekeeper
 from kgm.text.durations import show_duration
-from kgm.text.wording import typed
+from kgm.text.wording import partitions_text, typed
 
 #: The time limit of one poll in ms. A poll that takes longer has failed, and the next one tries again.
 _POLL_MS: Final = 5_000
@@ -106,6 +106,7 @@ def wait_for(
             return state.result(now_ms, met=False)
         left_ms = limits.timeout_ms - (now_ms - state.started_ms) - limits.last_poll_ms
         if left_ms <= 0:
+            state.look_for_markers(with_lag_time)
             return state.result(now_ms, met=False)
         timekeeper.sleep_ms(min(limits.interval_ms, left_ms))
 
@@ -142,6 +143,21 @@ class _WaitState:
                 self.polled.popleft()
         self.states = [condition.check(group) for condition in self.conditions]
         self.final_polls = self.final_polls + 1 if any(state.is_final for state in self.states) else 0
+
+    def look_for_markers(self, with_lag_time: Callable[[GroupSnapshot], GroupSnapshot]) -> None:
+        """Say of a lag that is too high that nothing is left to read, if so: then it does not end."""
+        if self.group is None or not any(state.is_of_lag for state in self.states):
+            return
+        try:
+            markers = with_lag_time(self.group).marker_ends
+        except KgmError:
+            return  # the lag stays what is known
+        if markers:
+            where = f": {partitions_text(markers)} has nothing left to read but markers of transactions (lag-time<=0s)"
+            self.states = [
+                replace(state, seen=f"{state.seen}{where}", is_of_lag=False) if state.is_of_lag else state
+                for state in self.states
+            ]
 
     def take_failure(self, error: KgmError) -> None:
         """Raises the error if waiting does not help."""

@@ -10,7 +10,7 @@ import pytest
 from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.client.offsets_topic.member_activity import CommitRecord
 from kgm.model.client_library import ClientLibrary
-from kgm.model.snapshot import TopicSnapshot
+from kgm.model.snapshot import OffsetSnapshot, TopicSnapshot
 from kgm.operations.doctor.poll_intervals import has_recent_departures, vanishing_topics
 from tests.operations.doctor.test_checks import HEALTHY, HOUR, NOW, found, member
 
@@ -122,3 +122,56 @@ def test_members_on_old_and_new_clients_and_on_several_libraries():
     assert set(one.evidence) == {"java, subscription version 1: seat-1", "java, subscription version 3: seat-2"}
     (one,) = mixed((either, 3), (rd, 3))
     assert "several client libraries" in one.message
+
+
+def lagging(committed, end, **more):
+    row = OffsetSnapshot(
+        "t", 0, committed, end, end - committed, "seat-1", "seat-1-1", 0, None, more.pop("age_ms", None)
+    )
+    return replace(HEALTHY, offsets=(row,), **more)
+
+
+def checks(group, **more):
+    return {one.check: one for one in found(group, **more)}
+
+
+def test_a_member_is_not_blamed_for_an_open_transaction():
+    group = lagging(5, 9)
+    twice = {"earlier": group, "window_ms": 6_000}
+    assert "stalled-owner" in checks(group, **twice)
+    there = checks(group, **twice, stable_ends={("t", 0): 5})
+    assert "stalled-owner" not in there
+    assert there["open-transaction"].about == ("t-0",)
+    assert there["open-transaction"].evidence[0] == "t[0]: from offset 5"
+    # There are records before it, or there is none.
+    for stable_end in (7, 9):
+        there = checks(group, **twice, stable_ends={("t", 0): stable_end})
+        assert "stalled-owner" in there
+        assert "open-transaction" not in there
+    # It is new, or it ends in time.
+    assert checks(group, earlier=lagging(3, 5), window_ms=6_000, stable_ends={("t", 0): 5}) == {}
+
+
+def test_markers_of_transactions_are_not_lag():
+    group = lagging(8, 9)
+    assert "stalled-owner" in checks(group, earlier=group, window_ms=6_000)
+    assert checks(group, earlier=group, window_ms=6_000, marker_ends=frozenset({("t", 0)})) == {}
+    empty = lagging(8, 9, state="Empty", members=())
+    assert "empty-with-lag" in checks(empty)
+    assert checks(empty, marker_ends=frozenset({("t", 0)})) == {}
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "emptied_ms", "is_found"),
+    [
+        (3_000, None, True),
+        (3_000, 60_000, True),
+        (61_000, 60_000, False),  # the last member's
+        (900_000, None, False),  # long ago
+        (None, None, False),
+    ],
+)
+def test_commits_of_a_group_without_members(age_ms, emptied_ms, is_found):
+    group = lagging(9, 9, state="Empty", members=(), age_ms=age_ms)
+    recorded = [] if emptied_ms is None else [RecordedGroup(at_ms=NOW - emptied_ms, group=group)]
+    assert ("commits-without-members" in checks(group, recorded=recorded)) == is_found
