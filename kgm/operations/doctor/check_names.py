@@ -17,7 +17,7 @@ CHECK_NAMES: Final = (
     "group-full", "growing-lag", "hidden-characters", "idle-members", "max-poll-exceeded", "missing-topics",
     "mixed-clients", "mixed-membership", "mixed-subscriptions", "more-members-than-partitions", "nothing-committed",
     "odd-state", "open-transaction", "offsets-expire-soon", "offsets-of-other-topics", "random-instance-id",
-    "rebalancing", "records-lost", "session-timeout-advice", "session-too-short", "stalled-owner",
+    "rebalancing", "records-lost", "refused-consumer", "session-timeout-advice", "session-too-short", "stalled-owner",
     "uneven-assignment", "unassigned-tasks", "unfinished-migration", "unowned-partitions", "unreadable-members",
     *ALARM_CHECKS,
 )  # fmt: skip

@@ -24,7 +24,15 @@ from kgm.model.errors import (
     PartialError,
 )
 from kgm.model.snapshot import GroupSnapshot
-from kgm.operations.doctor import activity, assignment, history_findings, identity, poll_intervals, recent_records
+from kgm.operations.doctor import (
+    activity,
+    assignment,
+    history_findings,
+    identity,
+    newcomers,
+    poll_intervals,
+    recent_records,
+)
 from kgm.operations.doctor.check_names import UNAVAILABLE
 from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, SkippedChecks
 from kgm.operations.doctor.group_facts import GroupFacts
@@ -45,6 +53,7 @@ _CHECKS: Final = (
     *activity.CHECKS,
     *recent_records.CHECKS,
     *poll_intervals.CHECKS,
+    *newcomers.CHECKS,
     *history_findings.CHECKS,
 )
 _RETENTION: Final = "offsets.retention.minutes"
@@ -139,12 +148,14 @@ def diagnose(
     removals: Sequence[KnownRemoval] = (),
     checks: Collection[str] = (),
     ignored: Sequence[IgnoredCheck] = (),
+    consumer_settings: Mapping[str, str] | None = None,
     phase: Phase = lambda _: nullcontext(),
 ) -> Diagnosis:
     """Examine the named groups and those that match the pattern; all groups when there is neither.
 
     removals: those that the audit log of this machine has. checks: the names of those to report; empty is all, and a
-    coordinator that does not answer is always reported. Describes groups again `window_ms` later where time tells
+    coordinator that does not answer is always reported. consumer_settings: of a consumer that is to join the group of
+    its group.id, or the only one that is examined. Describes groups again `window_ms` later where time tells
     more; 0 is not at all. Raises KgmError when no broker answers."""
     with phase("examining groups"):
         selection = select_groups(cluster, names, pattern, all_groups=not names and pattern is None)
@@ -153,10 +164,14 @@ def diagnose(
             window_ms=window_ms,
             history=history,
             removals=removals,
+            consumer_settings=consumer_settings or {},
             errors=list(selection.errors),
         )
         first = queries.described(selection.group_ids)
         recorded = queries.recorded(in_order(first))
+        queries.joined_group = (consumer_settings or {}).get("group.id") or (
+            next(iter(first)) if len(first) == 1 else None
+        )
     later: Mapping[str, GroupSnapshot] = {}
     busy = [group_id for group_id, group in first.items() if _changes_with_time(group)]
     needs_both = not checks or not _CHECKS_OF_BOTH.isdisjoint(checks)
@@ -213,7 +228,10 @@ class _ClusterQueries:
     window_ms: int
     history: HistoryFacts | None
     removals: Sequence[KnownRemoval]
+    consumer_settings: Mapping[str, str]
     errors: list[KgmError]
+    #: The group that a consumer with the settings would join.
+    joined_group: str | None = None
     findings: list[Finding] = field(default_factory=list)
     skipped: list[SkippedChecks] = field(default_factory=list)
     _has_consumer_protocol: bool | None = None
@@ -287,6 +305,7 @@ class _ClusterQueries:
             undescribed_topics=self.cluster.offsets.undescribed_topics,
             vanished_topics=self._vanished_topics(latest, recorded),
             stable_ends=self._stable_ends,
+            consumer_settings=self.consumer_settings if latest.group_id == self.joined_group else {},
             marker_ends=frozenset(place for group_id, place in self._marker_ends if group_id == latest.group_id),
             supports_consumer_protocol=self._supports_consumer_protocol(latest.group_id),
             advice=[] if history is None else [one for one in history.advice if one.group_id == latest.group_id],

@@ -26,7 +26,8 @@ class GroupFacts:
     retention_ms: the retention of offsets of an empty group; None where the broker does not say. wait: what a group
     that rebalances waits for, as its log tells. vanished_topics: those that its members subscribed to before, and that
     do not exist. stable_ends: the last stable offsets (KIP-98) of partitions in which records wait; marker_ends:
-    partitions of which nothing but markers of transactions is left to read. advice, alarms: of the built history in
+    partitions of which nothing but markers of transactions is left to read. consumer_settings: of a consumer that is to
+    join, by Kafka's names. advice, alarms: of the built history in
     folder `history`."""
 
     group: GroupSnapshot
@@ -45,6 +46,7 @@ class GroupFacts:
     vanished_topics: frozenset[str] = frozenset()
     stable_ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
     marker_ends: frozenset[tuple[str, int]] = frozenset()
+    consumer_settings: Mapping[str, str] = field(default_factory=dict)
     supports_consumer_protocol: bool = False
     advice: Sequence[TimeoutAdviceRow] = ()
     alarms: Sequence[AlarmRow] = ()

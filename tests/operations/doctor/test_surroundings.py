@@ -175,3 +175,32 @@ def test_commits_of_a_group_without_members(age_ms, emptied_ms, is_found):
     group = lagging(9, 9, state="Empty", members=(), age_ms=age_ms)
     recorded = [] if emptied_ms is None else [RecordedGroup(at_ms=NOW - emptied_ms, group=group)]
     assert ("commits-without-members" in checks(group, recorded=recorded)) == is_found
+
+
+@pytest.mark.parametrize(
+    ("strategy", "is_refused"),
+    [
+        ("cooperative-sticky", False),
+        ("org.apache.kafka.clients.consumer.CooperativeStickyAssignor, range", False),
+        ("range,roundrobin", True),
+        ("org.apache.kafka.clients.consumer.RangeAssignor", True),
+    ],
+)
+def test_a_consumer_without_the_assignor_of_the_group(strategy, is_refused):
+    there = checks(HEALTHY, consumer_settings={"partition.assignment.strategy": strategy})
+    assert ("refused-consumer" in there) == is_refused
+    new = {"partition.assignment.strategy": strategy, "group.protocol": "CONSUMER"}
+    assert "refused-consumer" not in checks(HEALTHY, consumer_settings=new)
+
+
+def test_a_consumer_whose_instance_id_is_taken():
+    settings = {"group.instance.id": "seat-1", "group.protocol": "consumer"}
+    new = replace(HEALTHY, type="consumer")
+    one = checks(new, consumer_settings=settings)["refused-consumer"]
+    assert "UNRELEASED_INSTANCE_ID" in one.message
+    assert one.evidence == ("seat-1-1 has it (app, 10.0.0.1)",)
+    away = replace(new, members=(replace(new.members[0], status="away"), new.members[1]))
+    assert "refused-consumer" not in checks(away, consumer_settings=settings)
+    old = checks(HEALTHY, consumer_settings={"group.instance.id": "seat-1"})["refused-consumer"]
+    assert (old.severity, old.message.endswith("is fenced")) == ("warning", True)
+    assert "refused-consumer" not in checks(HEALTHY, consumer_settings={"group.instance.id": "seat-9"})
