@@ -400,6 +400,14 @@ def test_a_group_that_keeps_rebalancing():
     past = [record(60_000 - i * 5_000, i, member("seat-1")) for i in range(8)]
     (one,) = found(recorded=past)
     assert (one.check, one.message) == ("frequent-rebalances", "7 rebalances within 30s")
+    assert len(one.evidence) == 1
+    restless = [
+        record(60_000 - i * 5_000, i, member("seat-1"), *([member(f"d-{i}", is_static=False)] if i % 2 else []))
+        for i in range(8)
+    ]
+    (one,) = [each for each in found(recorded=restless) if each.check == "frequent-rebalances"]
+    assert one.evidence[1] == "joined or left most often: app (10.0.0.1): 7 times"
+    assert one.next_command == "kgm history explain g"
     assert found(recorded=past[:6]) == []
 
 
