@@ -123,6 +123,7 @@ _kgm() {
         --match) _kgm_value '' "$cur"; return ;;
         --topic) _kgm_value '' "$cur"; return ;;
         --partition) _kgm_value '' "$cur"; return ;;
+        --trend) _kgm_value '' "$cur"; return ;;
         --sort) _kgm_value words "$cur" 'name lag lag-time'; return ;;
         -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
         --command-config) _kgm_value 'file' "$cur"; return ;;
@@ -132,7 +133,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --all-groups --members --offsets --state --verbose --topic --partition --only-lagging --unowned --lag-time --sort -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --all-groups --members --offsets --state --verbose --topic --partition --only-lagging --unowned --lag-time --trend --sort -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'top')

@@ -104,6 +104,7 @@ complete -c kgm -n '__kgm_at describe' -l partition -x -d 'Only these partitions
 complete -c kgm -n '__kgm_at describe' -l only-lagging -d 'Show partitions whose lag is not 0.'
 complete -c kgm -n '__kgm_at describe' -l unowned -d 'Show partitions that no member owns.'
 complete -c kgm -n '__kgm_at describe' -l lag-time -d 'Show lag in time, and the age of commits; reads records of topics.'
+complete -c kgm -n '__kgm_at describe' -l trend -x -d 'Show how lag changes, from two polls so far apart: 10s.'
 complete -c kgm -n '__kgm_at describe' -l sort -x -a 'name lag lag-time' -d 'name | lag | lag-time'
 complete -c kgm -n '__kgm_at describe' -s b -l bootstrap-server -l bootstrap-servers -x -d 'Brokers to connect to first. [env: KGM_BOOTSTRAP_SERVER; for reads also KAFKA_BOOTSTRAP_SERVERS]'
 complete -c kgm -n '__kgm_at describe' -l command-config -r -F -d 'A Java client.properties.'

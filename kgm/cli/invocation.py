@@ -16,7 +16,7 @@ _COMMANDS = tuple(
     f"kgm {name} "
     for name in (
         "list", "describe", "remove-members", "delete-groups", "simulate-bounce", "drain", "plan", "rollout",
-        "scale-in", "watch", "wait", "doctor", "diff", "export", "config test",
+        "scale-in", "watch", "wait", "doctor", "diff", "export", "config test", "history explain", "history offsets",
     )
 )  # fmt: skip
 
@@ -54,7 +54,7 @@ def with_cluster(hint: str) -> str:
     """A hint that begins with a command, with the options that name the cluster as they were typed in this run."""
     command = next((each for each in _COMMANDS if f"{hint} ".startswith(each)), None)
     words = list(cluster_words()) if command is not None else []
-    if command is None or not words:
+    if command is None or not words or words[0] in hint.split():
         return hint
     if "; " in hint or ", " in hint:  # it may go on behind the command
         return f"{command}{shell_line(words)} {hint[len(command) :]}".rstrip()

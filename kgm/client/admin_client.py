@@ -34,6 +34,11 @@ T = TypeVar("T")
 
 #: The share of the budget that offsets may use: a dead partition leader must not cost the whole result.
 _OFFSETS_SHARE = 0.6
+#: Why a group may not exist although its consumers run.
+_NO_GROUP_YET = (
+    "a consumer that runs may have no group: librdkafka does not join while no topic that it subscribes to exists, and "
+    "one that assigns its partitions itself has a group only once it commits"
+)
 
 
 class AdminClient:
@@ -163,6 +168,8 @@ class AdminClient:
             meant = closest(error.group_id or "", known)
             if meant not in (None, error.group_id):
                 error.facts = (*error.facts, f"did you mean {meant!r}?")
+            else:
+                error.facts = (*error.facts, _NO_GROUP_YET)
 
     def _all(self) -> tuple[BrokerNode, ...]:
         brokers = self.brokers.brokers()

@@ -257,6 +257,7 @@ class _ClassicRow:
             listed_at=listed_at,
             is_readable=assignment is not None,
             user_data=UserData.of(assignment.user_data) if assignment is not None else None,
+            subscription_version=None if subscription is None else subscription.version,
         )
 
     @property

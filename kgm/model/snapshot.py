@@ -6,7 +6,7 @@ keys that kgm uses; it ignores keys that a later version adds."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -55,10 +55,11 @@ class MemberSnapshot:
     of the broker's response, which is the order of hash maps too: a member that has to revoke partitions revokes the
     last ones. is_readable: whether its assignment could be decoded; if not, `assignment` is empty, and what it owns is
     not known. session_timeout_ms, rebalance_timeout_ms: of a member of a classic group, which no API returns; None
-    where they were not read in the coordinator's log. work: None unless the group is one of Kafka Streams or Connect,
-    and says so. user_data: what the assignor wrote into the assignment beside the partitions; None if nothing, or
-    unknown. lag, lag_ms: the sum and the largest of those of its partitions; None as soon as one of them is
-    unknown."""
+    where they were not read in the coordinator's log. subscription_version: in which version of Kafka's form a classic
+    consumer writes its subscription, which tells old clients from new ones; None if it is not known. work: None unless
+    the group is one of Kafka Streams or Connect, and says so. user_data: what the assignor wrote into the assignment
+    beside the partitions; None if nothing, or unknown. lag, lag_ms: the sum and the largest of those of its partitions;
+    None as soon as one of them is unknown."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -82,6 +83,7 @@ class MemberSnapshot:
     rebalance_timeout_ms: int | None = None
     work: MemberWork | None = None
     user_data: UserData | None = None
+    subscription_version: int | None = None
 
     @property
     def identity(self) -> str:
@@ -120,6 +122,7 @@ class MemberSnapshot:
             "rebalance_timeout_ms": self.rebalance_timeout_ms,
             **work_json(self.work),
             "assignment_user_data": None if self.user_data is None else self.user_data.to_json(),
+            "subscription_version": self.subscription_version,
         }
 
 
@@ -299,11 +302,13 @@ class GroupSnapshot:
     @property
     def past_end(self) -> dict[str, tuple[int, ...]]:
         """The partitions whose committed offset is past the end."""
-        beyond: dict[str, list[int]] = {}
-        for row in self.offsets:
-            if row.is_past_end:
-                beyond.setdefault(row.topic, []).append(row.partition)
-        return {topic: tuple(sorted(numbers)) for topic, numbers in beyond.items()}
+        return _by_topic(row for row in self.offsets if row.is_past_end)
+
+    @property
+    def marker_ends(self) -> dict[str, tuple[int, ...]]:
+        """The partitions with lag of which nothing is left to read but markers of transactions, as far as lag in time
+        was asked for."""
+        return _by_topic(row for row in self.offsets if row.lag and row.lag_ms == 0)
 
     @property
     def knows_listed_order(self) -> bool:
@@ -365,3 +370,10 @@ def with_lag(member: MemberSnapshot, offsets: Sequence[OffsetSnapshot]) -> Membe
 
 def _sorted(partitions: Partitions) -> dict[str, list[int]]:
     return {topic: sorted(partitions[topic]) for topic in sorted(partitions)}
+
+
+def _by_topic(rows: Iterable[OffsetSnapshot]) -> dict[str, tuple[int, ...]]:
+    found: dict[str, list[int]] = {}
+    for row in rows:
+        found.setdefault(row.topic, []).append(row.partition)
+    return {topic: tuple(sorted(numbers)) for topic, numbers in found.items()}

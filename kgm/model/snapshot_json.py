@@ -187,6 +187,7 @@ def _member(data: Any, index: int) -> MemberSnapshot:
         rebalance_timeout_ms=reader.get("rebalance_timeout_ms", (int,), optional=True),
         work=_work(reader),
         user_data=_user_data(reader),
+        subscription_version=reader.get("subscription_version", (int,), optional=True),
     )
 
 

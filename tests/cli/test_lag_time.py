@@ -1,4 +1,5 @@
-"""Lag in time: `describe --lag-time`, `wait --for lag-time<=...` and `export --lag-time` over records of a known age."""
+"""Lag in time: `describe --lag-time`, `wait --for lag-time<=...` and `export --lag-time` over records of a known age; and
+how lag changes: `describe --trend`."""
 
 from __future__ import annotations
 
@@ -32,11 +33,11 @@ def scene(request):
     records."""
     group, topic = f"g-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}"
     if request.param == "embedded":
-        with serve_in_thread(topics={topic: PARTITIONS}) as server:
+        with serve_in_thread(topics={topic: PARTITIONS, f"{topic}-open": 1}) as server:
             yield server.bootstrap, group, topic, _produced(server.bootstrap, group, topic)
     else:
         kafka = request.getfixturevalue("kafka")
-        kafka.create_topics({topic: PARTITIONS})
+        kafka.create_topics({topic: PARTITIONS, f"{topic}-open": 1})
         yield kafka.bootstrap, group, topic, _produced(kafka.bootstrap, group, topic)
 
 
@@ -169,3 +170,57 @@ def test_without_read_on_the_topic(scene, capsys):
         assert "could not be read (TOPIC_AUTHORIZATION_FAILED): its lag in time is unknown" in err
         assert run(["wait", group, "--for", "lag-time<=9h", "-b", proxy.bootstrap]) == 4
         assert f"required: READ on Topic '{topic}'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_two_polls_tell_how_lag_changes_and_what_hides_it(scene, capsys):
+    bootstrap, group, topic, _ = scene
+    data = described(capsys, bootstrap, group, "--trend", "100ms")
+    (total, *rows) = data["trends"]
+    assert (total["topic"], total["trend"], total["done_at"]) == (None, "unknown", None)
+    assert total["because"] == "nothing arrived, and nothing was committed"
+    assert [one["trend"] for one in rows] == ["caught-up", *["unknown"] * 4, "caught-up"]
+    # A consumer that leaves out what is in an open transaction has read all, and lag is left.
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{group}-open"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(f"{topic}-open", b"record")
+    producer.flush(30)
+    rows = [TopicPartition(f"{topic}-open", 0, 0)]
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    (done,) = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(f"{group}-open", rows)]).values()
+    done.result(30)
+    assert run(["describe", f"{group}-open", "--offsets", "--trend", "100ms", "-b", bootstrap]) == 0
+    assert "a transaction is open from 0" in capsys.readouterr().out
+    assert run(["doctor", f"{group}-open", "--check", "open-transaction", "-b", bootstrap, "-o", "json"]) == 8
+    producer.abort_transaction(30)
+    (finding,) = json.loads(capsys.readouterr().out)["data"]["findings"]
+    assert finding["about"] == [f"{topic}-open-0"]
+
+
+@pytest.mark.slow
+def test_nothing_but_markers_is_left(scene, capsys):
+    """What is committed is the offset after the last record, as a consumer does that commits what it has handled."""
+    bootstrap, group, topic, _ = scene
+    name, place = f"{group}-markers", f"{topic}[{MARKER}]"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    rows = [TopicPartition(topic, MARKER, 1)]
+    (done,) = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(name, rows)]).values()
+    done.result(30)
+    assert run(["describe", name, "--lag-time", "-b", bootstrap]) == 0
+    assert f"only markers of transactions are left, and nothing to read: {place}" in capsys.readouterr().out
+    assert run(["wait", name, "--for", "lag<=0", "--timeout", "600ms", "-b", bootstrap]) == 8
+    assert f"lag 1: {place} has nothing left to read but markers of transactions" in capsys.readouterr().out
+    assert run(["wait", name, "--for", "lag-time<=0s", "-b", bootstrap]) == 0
+    capsys.readouterr()
+    run(["doctor", name, "--window", "0s", "-b", bootstrap, "-o", "json"])
+    found = {one["check"] for one in json.loads(capsys.readouterr().out)["data"]["findings"]}
+    assert found == {"commits-without-members"}
+
+
+@pytest.mark.slow
+def test_a_window_that_the_command_has_no_time_for_is_a_usage_error(scene, capsys):
+    bootstrap, group, _, _ = scene
+    for window in ("30s", "0s"):
+        assert run(["describe", group, "--trend", window, "--timeout", "30s", "-b", bootstrap]) == 2
+        assert "error: --trend" in capsys.readouterr().err

@@ -1,9 +1,14 @@
-"""Whom a group waits for while it rebalances, in `describe`, `watch` and `doctor`: one member does not rejoin."""
+"""Whom a group waits for while it rebalances, in `describe`, `watch`, `doctor` and `history explain`: one member does not
+rejoin, or in a consumer group does not give up partitions."""
 
 from __future__ import annotations
 
 import json
+import shutil
+import time
 import uuid
+from datetime import datetime
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +17,9 @@ from kgm.client import connect
 from kgm.protocol.subscription import MemberAssignment, encode_assignment
 from kgm.server import serve_in_thread
 from tests.client.joiners import REBALANCE_MS, SESSION_MS, Joiner
-from tests.kafka.heartbeat_group import wait_coordinator_knows
+from tests.kafka.heartbeat_group import HeartbeatGroup, wait_coordinator_knows
+from tests.kafka.versions import LONG_CONSUMER_SESSION, shared_broker
+from tests.server.wire_client import WireClient
 from tests.waiting import until
 
 SLOW = "slow-1"
@@ -87,3 +94,78 @@ def test_doctor_and_watch_tell_it_too(scene, capsys):
     (missing,) = verdict["missing"]
     assert missing.startswith("its state is PreparingRebalance: waits for members to rejoin")
     assert missing.endswith(f": {SLOW}, at most 1m from its start")
+
+
+@pytest.mark.slow
+def test_explain_tells_it_too(scene, capsys):
+    bootstrap, group, newcomer = scene
+    assert run(["history", "explain", group, "-b", bootstrap, "-o", "json"]) == 0
+    wait = json.loads(capsys.readouterr().out)["data"]["wait"]
+    assert (wait["phase"], wait["generation"], wait["limit_ms"]) == ("join", 1, REBALANCE_MS)
+    assert ([one["group_instance_id"] for one in wait["awaited"]], wait["arrived"]) == ([SLOW], [newcomer])
+
+
+@pytest.fixture(scope="module", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+def holding(request, tmp_path_factory):
+    """(bootstrap, folder with the broker's log, group, bounds in ms of when member `a` was asked to give up half of its
+    partitions): it was, because `b` has joined, and does nothing more."""
+    topic = f"t-{uuid.uuid4().hex[:8]}"
+    if request.param == "embedded":
+        folder = tmp_path_factory.mktemp("data")
+        settings = LONG_CONSUMER_SESSION
+        with (
+            serve_in_thread(topics={topic: 4}, data_dir=folder, settings=settings) as server,
+            WireClient(server.port) as wire,
+        ):
+            yield server.bootstrap, folder, *_holding(wire, topic)
+    else:
+        kafka = shared_broker(properties=LONG_CONSUMER_SESSION)
+        kafka.create_topics({topic: 4})
+        wait_coordinator_knows(kafka.bootstrap, {topic: 4})
+        with WireClient(kafka.port) as wire:
+            yield kafka.bootstrap, kafka.log_dir(), *_holding(wire, topic)
+
+
+def _holding(wire, topic):
+    group = HeartbeatGroup(wire, f"g-{uuid.uuid4().hex[:8]}", [topic], "uniform")
+    group.join("a", None)
+    group.heartbeat_until_stable()
+    group.join("b", None)
+
+    def asked() -> tuple[float, float] | None:
+        before_ms = time.time() * 1000
+        group.heartbeat("a")
+        is_asked = sum(map(len, group.owned["a"].values())) == 2
+        return (before_ms, time.time() * 1000) if is_asked else None
+
+    return group.group_id, until(asked, "a is not asked to give up partitions")
+
+
+def _is_held_by_a(wait, asked_ms):
+    assert (wait["phase"], wait["limit_ms"]) == ("reconcile", 60_000)
+    (awaited,) = wait["awaited"]
+    assert (awaited["member_id"], sum(map(len, awaited["holds"].values()))) == ("a", 2)
+    fenced_ms = datetime.fromisoformat(awaited["fenced_at"]).timestamp() * 1000
+    assert asked_ms[0] - 1 <= fenced_ms - 60_000 <= asked_ms[1] + 1
+
+
+@pytest.mark.slow
+def test_who_holds_partitions_and_until_when(holding, capsys):
+    bootstrap, _, group, asked_ms = holding
+    assert run(["describe", group, "-b", bootstrap, "-o", "json"]) == 0
+    (wait,) = json.loads(capsys.readouterr().out)["data"]["waits"]
+    _is_held_by_a(wait, asked_ms)
+    assert run(["history", "explain", group, "-b", bootstrap, "-o", "json"]) == 0
+    _is_held_by_a(json.loads(capsys.readouterr().out)["data"]["wait"], asked_ms)
+
+
+@pytest.mark.slow
+def test_a_copy_of_the_log_tells_it_without_the_broker(holding, tmp_path, capsys):
+    _, folder, group, asked_ms = holding
+    for log in Path(folder).glob("__consumer_offsets-*"):
+        shutil.copytree(log, tmp_path / log.name)
+    words = ["history", "explain", group, "--source", f"segments:{tmp_path}", "-o", "json"]
+    assert run(words) == 0
+    _is_held_by_a(json.loads(capsys.readouterr().out)["data"]["wait"], asked_ms)
+    assert run([*words, "--until", "0s"]) == 0  # of another time than the end nothing is said
+    assert json.loads(capsys.readouterr().out)["data"]["wait"] is None

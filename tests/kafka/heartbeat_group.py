@@ -38,18 +38,18 @@ class HeartbeatGroup:
         self.instance_ids[member_id] = instance_id
         self.subscriptions[member_id] = self.topics if topics is None else sorted(topics)
         self.epochs[member_id], self.owned[member_id] = 0, {}
-        self._heartbeat(member_id)
+        self.heartbeat(member_id)
 
     def leave(self, member_id: str) -> None:
         """Leave for good."""
         self.epochs[member_id] = _LEAVE_EPOCH
-        self._heartbeat(member_id)
+        self.heartbeat(member_id)
         self.forget(member_id)
 
     def step_away(self, member_id: str) -> None:
         """A static member stops, and keeps its place until its session ends."""
         self.epochs[member_id] = _AWAY_EPOCH
-        self._heartbeat(member_id)
+        self.heartbeat(member_id)
         self.forget(member_id)
 
     def forget(self, member_id: str) -> None:
@@ -59,11 +59,11 @@ class HeartbeatGroup:
     def heartbeat_until_stable(self) -> None:
         """Heartbeat for all members until no answer changes anything."""
         for _ in range(_MOST_ROUNDS):
-            if not [member_id for member_id in self.epochs if self._heartbeat(member_id)]:
+            if not [member_id for member_id in self.epochs if self.heartbeat(member_id)]:
                 return
         raise TimeoutError(f"group {self.group_id} does not become stable: {self.epochs}")
 
-    def _heartbeat(self, member_id: str) -> bool:
+    def heartbeat(self, member_id: str) -> bool:
         """Send one heartbeat; returns whether the answer changes the member's epoch or assignment."""
         epoch = self.epochs[member_id]
         joins = epoch == 0

@@ -17,6 +17,7 @@ from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.groups.description import DescribedGroups
 from kgm.operations.groups.partitions import PartitionFilter, PartitionOrder
+from kgm.operations.groups.trends import GroupTrends
 from kgm.text.names import in_order
 
 SCHEMA = "kgm.describe/v1"
@@ -62,6 +63,10 @@ def describe(
         bool,
         typer.Option("--lag-time", help="Show lag in time, and the age of commits; reads records of topics."),
     ] = False,
+    trend: Annotated[
+        str | None,
+        typer.Option("--trend", metavar="DURATION", help="Show how lag changes, from two polls so far apart: 10s."),
+    ] = None,
     sort: Annotated[str, typer.Option("--sort", metavar="COLUMN", help="name | lag | lag-time")] = "name",
     options: RunOptions,
 ) -> None:
@@ -72,7 +77,10 @@ def describe(
     highest lag first.
 
     --lag-time adds the age of the first record that is not committed, from its timestamp (READ on the topic), and how
-    long ago the offset was committed (READ on __consumer_offsets)."""
+    long ago the offset was committed (READ on __consumer_offsets).
+
+    --trend adds whether lag is rising, falling (and when it is done at that rate), steady or caught up; unknown where
+    two polls do not tell."""
     from kgm.cli.completion.cache import store_names
     from kgm.cli.options.words import known_word
     from kgm.cli.output.failures import exit_with, warn_of_unread, warn_of_unseen_groups
@@ -86,7 +94,7 @@ def describe(
     request = DescriptionRequest(
         names=[*(groups or ()), *(group or ())], pattern=match, all_groups=all_groups, partitions=wanted,
         is_complete=options.is_data,  # a table does not show what this adds
-        with_times=lag_time or order is PartitionOrder.LAG_TIME,
+        with_times=lag_time or order is PartitionOrder.LAG_TIME, trend_ms=_window_ms(trend),
     )  # fmt: skip
     if not (request.names or match is not None or all_groups or request.is_of_all_readers):
         hint = "name one, or add --match GLOB or --all-groups; `kgm list` shows the groups"
@@ -106,6 +114,18 @@ def describe(
     )
     emit(report(described, tables, where, view=view, output=options.output), options)
     exit_with(described.errors, done=len(described.groups))
+
+
+def _window_ms(text: str | None) -> int | None:
+    """How far apart two polls are to be. Raises UsageError."""
+    if text is None:
+        return None
+    from kgm.text.durations import parse_duration
+
+    window_ms = parse_duration(text, "--trend")
+    if not window_ms:
+        raise UsageError("--trend: two polls must be some time apart", hint="kgm describe GROUP --trend 10s")
+    return window_ms
 
 
 def _partition_filter(
@@ -143,20 +163,34 @@ def _tables(
 ) -> list[Table]:
     match view:
         case DescribeView.PARTITIONS:
-            return [partitions_table(described.partitions or (), times=times)]
+            return [partitions_table(described.partitions or (), times=times, trends=described.trends)]
         case DescribeView.STATE:
             notes = [f"{wait.group_id}: {line}" for wait in described.waits for line in (wait.headline, *wait.lines())]
-            return [_with_notes(state_table(described.groups, order, times=times), notes)]
+            return [_with_notes(state_table(described.groups, order, times=times, trends=described.trends), notes)]
         case DescribeView.OFFSETS:
-            return [offsets_table(snapshot, order, times=times) for snapshot in described.groups]
+            return [
+                offsets_table(snapshot, order, times=times, trends=_trends_of(snapshot, described))
+                for snapshot in described.groups
+            ]
         case DescribeView.MEMBERS:
             return [
                 _with_notes(
-                    members_table(snapshot, order, verbose=verbose, times=times, folds=folds),
+                    members_table(
+                        snapshot,
+                        order,
+                        verbose=verbose,
+                        times=times,
+                        folds=folds,
+                        trends=_trends_of(snapshot, described),
+                    ),
                     _waits_of(snapshot, described),
                 )
                 for snapshot in described.groups
             ]
+
+
+def _trends_of(group: GroupSnapshot, described: DescribedGroups) -> GroupTrends | None:
+    return None if described.trends is None else described.trends.get(group.group_id)
 
 
 def _waits_of(group: GroupSnapshot, described: DescribedGroups) -> list[str]:
@@ -175,6 +209,14 @@ def _waits_json(described: DescribedGroups) -> list[dict[str, Any]]:
     from kgm.cli.output.contracts.describe import wait_json
 
     return [wait_json(wait) for wait in described.waits]
+
+
+def _trends_json(described: DescribedGroups) -> list[dict[str, Any]] | None:
+    if described.trends is None:
+        return None
+    from kgm.cli.output.contracts.describe import trends_json
+
+    return [row for one in described.trends.values() for row in trends_json(one)]
 
 
 def report(
@@ -207,7 +249,13 @@ def report(
         names = [snapshot.group_id for snapshot in described.groups]
     return Report(
         schema=SCHEMA,
-        data={"groups": jsons, "partitions": partitions, "waits": _waits_json(described), "unread": without},
+        data={
+            "groups": jsons,
+            "partitions": partitions,
+            "waits": _waits_json(described),
+            "unread": without,
+            "trends": _trends_json(described),
+        },
         tables=tables,
         names=names,
         items=items,

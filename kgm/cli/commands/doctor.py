@@ -62,7 +62,9 @@ def doctor(
 
     Checks members, owners, subscriptions, state and offsets. Where records wait or a group rebalances, it checks twice,
     --window apart, to see which members make progress. It also checks the latest records of the coordinators (READ on
-    __consumer_offsets), and the advice and alarms of a built history. Changes nothing.
+    __consumer_offsets), and the advice and alarms of a built history. A consumer that a group refuses is in no
+    description: with its settings in --command-config or -X (partition.assignment.strategy, group.instance.id,
+    group.protocol) doctor says why. Changes nothing.
 
     error: something is not consumed, or will be lost. warning: it costs rebalances, or will. info: worth knowing.
     Accepted findings are listed in config.toml, for all clusters in tables [[ignore]], for a profile in tables
@@ -87,7 +89,7 @@ def doctor(
     with options.cluster(reads_only=True) as connected:
         diagnosis = diagnose(
             connected, names, match, window_ms=window_ms, history=facts,
-            removals=known_removals(os.environ), checks=checks, ignored=ignored,
+            removals=known_removals(os.environ), checks=checks, ignored=ignored, consumer_settings=options.settings,
             phase=functools.partial(progress, options),
         )  # fmt: skip
         if diagnosis.listing is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kgm.cli.output.report import Cell, Column, Table
@@ -11,6 +11,7 @@ from kgm.model.assignment import count
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot
 from kgm.model.work import MemberWork
 from kgm.operations.groups.partitions import PartitionOrder, PartitionRow
+from kgm.operations.groups.trends import GroupTrends
 from kgm.text.durations import show_duration
 from kgm.text.names import in_order, natural
 from kgm.text.wording import left_lag_text, lost_text, many, partitions_text, past_end_text, some
@@ -37,12 +38,13 @@ def heading(snapshot: GroupSnapshot) -> str:
 
 def members_table(
     snapshot: GroupSnapshot, order: PartitionOrder = PartitionOrder.NAME, *, verbose: bool = False, times: bool = False,
-    folds: bool = False,
+    folds: bool = False, trends: GroupTrends | None = None,
 ) -> Table:  # fmt: skip
     """One row for each member, by identity; members without partitions too. times: show lag in time, here and below.
-    folds: one row for each process instead where members are known to be threads or workers."""
+    trends: show how lag changes. folds: one row for each process instead where members are known to be threads or
+    workers."""
     if folds and not verbose and _has_work(snapshot):
-        return _process_table(snapshot, heading=heading(snapshot), notes=_notes(snapshot))
+        return _process_table(snapshot, heading=heading(snapshot), notes=[*_notes(snapshot), *_trend_notes(trends)])
     extra = not verbose
     static = _static_members(snapshot)
     columns = [
@@ -60,6 +62,7 @@ def members_table(
         Column(title="PARTITIONS", right=True, left_out=3),
         Column(title="LAG", right=True),
         *([Column(title="LAG-TIME", right=True)] if times else []),
+        *([] if trends is None else [_TREND]),
         Column(title="ASSIGNMENT"),
         Column(title="TARGET", wide=extra),
         # Last, so that the columns of csv and tsv keep their places.
@@ -67,14 +70,18 @@ def members_table(
         *_thread_columns(snapshot),
         Column(title="LAG-MS", right=True, data=True),
     ]
+    owned: dict[str | None, list[OffsetSnapshot]] = {}
+    for row in snapshot.offsets if trends is not None else ():
+        owned.setdefault(row.member_id, []).append(row)
     rows = [
-        _member_row(snapshot, member, times=times)
+        _member_row(snapshot, member, times=times, trend=_trend(trends, owned.get(member.member_id, ())))
         for member in sorted(snapshot.members, key=lambda member: (*order.place(member), natural(member.identity)))
     ]
-    return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_notes(snapshot))
+    notes = [*_notes(snapshot), *_trend_notes(trends)]
+    return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=notes)
 
 
-def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot, *, times: bool) -> list[Cell]:
+def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot, *, times: bool, trend: list[Cell]) -> list[Cell]:
     subscription = ",".join([*in_order(member.known_topics), *([f"/{member.regex}/"] if member.regex else ())])
     target = member.target_assignment
     return [
@@ -91,6 +98,7 @@ def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot, *, times: bool)
         count(member.assignment),
         member.lag,
         *([_age(member.lag_ms)] if times else []),
+        *trend,
         partitions_text(member.assignment) or None,
         None if target is None else partitions_text(target) or None,
         None if member.client_library is None else member.client_library.text,
@@ -218,7 +226,9 @@ def _notes(snapshot: GroupSnapshot) -> list[str]:
 def _odd_offsets(snapshot: GroupSnapshot) -> list[str]:
     """Notes on committed offsets that no member's lag has, or that say nothing of the lag, or not all."""
     beyond, deleted, lost, left = snapshot.past_end, snapshot.deleted_topics, snapshot.lost, snapshot.left_lag
+    markers = partitions_text(snapshot.marker_ends)
     return [
+        *([f"only markers of transactions are left, and nothing to read: {markers}"] if markers else []),
         *([f"lag {left_lag_text(left)}"] if left else []),
         *([lost_text(lost)] if lost else []),
         *([f"{past_end_text(beyond)}: {partitions_text(beyond)}"] if beyond else []),
@@ -245,8 +255,9 @@ def _unowned_partitions(snapshot: GroupSnapshot) -> list[str]:
 
 
 def offsets_table(
-    snapshot: GroupSnapshot, order: PartitionOrder = PartitionOrder.NAME, *, times: bool = False
-) -> Table:
+    snapshot: GroupSnapshot, order: PartitionOrder = PartitionOrder.NAME, *, times: bool = False,
+    trends: GroupTrends | None = None,
+) -> Table:  # fmt: skip
     """One row for each partition."""
     columns = [
         Column(title="GROUP", data=True),
@@ -255,6 +266,7 @@ def offsets_table(
         Column(title="COMMITTED", right=True, left_out=4),
         Column(title="END", right=True, left_out=3),
         *_lag_columns(times=times),
+        *([] if trends is None else [_TREND]),
         Column(title="INSTANCE-ID", left_out=None if _static_members(snapshot) else 2),
         Column(title="MEMBER-ID", left_out=1 if _static_members(snapshot) == len(snapshot.members) else None),
         Column(title="LOST", right=True, data=True),
@@ -262,10 +274,38 @@ def offsets_table(
     ]
     rows: list[list[Cell]] = [
         [snapshot.group_id, row.topic, row.partition, row.committed, row.end, *_lag_cells(row, times=times),
-         row.group_instance_id, row.member_id, row.lost, row.lag_ms, row.commit_age_ms]
+         *_trend(trends, [row]), row.group_instance_id, row.member_id, row.lost, row.lag_ms, row.commit_age_ms]
         for row in sorted(snapshot.offsets, key=lambda row: (*order.place(row), natural(row.topic), row.partition))
     ]  # fmt: skip
-    return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_odd_offsets(snapshot))
+    notes = [*_odd_offsets(snapshot), *_trend_notes(trends)]
+    return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=notes)
+
+
+_TREND = Column(title="TREND")
+
+
+def _trend(trends: GroupTrends | None, rows: Sequence[OffsetSnapshot]) -> list[Cell]:
+    """How the lag of partitions changes, in the column of trends, if there is one."""
+    return [] if trends is None else [trends.of(rows).text if rows else None]
+
+
+def _trend_notes(trends: GroupTrends | None) -> list[str]:
+    """What is to be said of trends beside their kind."""
+    if trends is None:
+        return []
+    reasons: dict[str, dict[str, list[int]]] = {}
+    for (topic, number), trend in sorted(trends.partitions.items()):
+        if trend.because is not None:
+            reasons.setdefault(f"{trend.text.partition(' ')[0]}, because {trend.because}", {}).setdefault(
+                topic, []
+            ).append(number)
+    return [_total_trend(trends), *(f"{partitions_text(where)}: {why}" for why, where in reasons.items())]
+
+
+def _total_trend(trends: GroupTrends) -> str:
+    total = trends.total
+    why = "" if total.because is None else f" ({total.because})"
+    return f"trend over {show_duration(trends.window_ms // 1000 * 1000)}: {total.text}{why}"
 
 
 #: Times in csv and tsv.
@@ -281,7 +321,9 @@ def _lag_cells(row: OffsetSnapshot, *, times: bool) -> list[Cell]:
     return [row.lag, *([_age(row.lag_ms), _age(row.commit_age_ms)] if times else [])]
 
 
-def partitions_table(rows: Sequence[PartitionRow], *, times: bool = False) -> Table:
+def partitions_table(
+    rows: Sequence[PartitionRow], *, times: bool = False, trends: Mapping[str, GroupTrends] | None = None
+) -> Table:
     """One row for each partition of each group, with its owner."""
     static = any(row.offset.group_instance_id is not None for row in rows)
     columns = [
@@ -291,6 +333,7 @@ def partitions_table(rows: Sequence[PartitionRow], *, times: bool = False) -> Ta
         Column(title="COMMITTED", right=True, left_out=5),
         Column(title="END", right=True, left_out=4),
         *_lag_columns(times=times),
+        *([] if trends is None else [_TREND]),
         Column(title="INSTANCE-ID", left_out=None if static else 3),
         Column(title="MEMBER-ID", left_out=1 if static else None),
         Column(title="CLIENT-ID", wide=True),
@@ -304,12 +347,20 @@ def partitions_table(rows: Sequence[PartitionRow], *, times: bool = False) -> Ta
         offset, owner = row.offset, row.owner
         cells.append([
             row.group_id, offset.topic, offset.partition, offset.committed, offset.end,
-            *_lag_cells(offset, times=times), offset.group_instance_id, offset.member_id,
+            *_lag_cells(offset, times=times), *_trend_in(trends, row.group_id, [offset]),
+            offset.group_instance_id, offset.member_id,
             *((None, None) if owner is None else (owner.client_id, owner.client_host)),
             offset.lost, None if row.has_owner is None else "yes" if row.has_owner else "no",
             offset.lag_ms, offset.commit_age_ms,
         ])  # fmt: skip
     return Table(columns=columns, rows=cells, notes=[*_no_consumer(rows)])
+
+
+def _trend_in(trends: Mapping[str, GroupTrends] | None, group_id: str, rows: Sequence[OffsetSnapshot]) -> list[Cell]:
+    """A cell also for a group that was not described twice, which has none."""
+    if trends is None:
+        return []
+    return _trend(trends.get(group_id), rows) or [None]
 
 
 def _no_consumer(rows: Sequence[PartitionRow]) -> Iterator[str]:
@@ -326,8 +377,9 @@ def _no_consumer(rows: Sequence[PartitionRow]) -> Iterator[str]:
 
 
 def state_table(
-    snapshots: Sequence[GroupSnapshot], order: PartitionOrder = PartitionOrder.NAME, *, times: bool = False
-) -> Table:
+    snapshots: Sequence[GroupSnapshot], order: PartitionOrder = PartitionOrder.NAME, *, times: bool = False,
+    trends: Mapping[str, GroupTrends] | None = None,
+) -> Table:  # fmt: skip
     """One row for each group."""
     if order is not PartitionOrder.NAME:
         snapshots = sorted(snapshots, key=lambda group: (*order.place(group), natural(group.group_id)))
@@ -341,14 +393,20 @@ def state_table(
         Column(title="EPOCH", right=True, left_out=3),
         Column(title="LAG", right=True),
         *([Column(title="LAG-TIME", right=True)] if times else []),
+        *([] if trends is None else [_TREND]),
         Column(title="COORDINATOR", left_out=1),
         Column(title="LAG-MS", right=True, data=True),
     ]
     notes = [f"{snapshot.group_id}: {note}" for snapshot in snapshots for note in _odd_offsets(snapshot)]
-    return Table(columns=columns, rows=[_state_row(snapshot, times=times) for snapshot in snapshots], notes=notes)
+    notes += [f"{one.group_id}: {_total_trend(one)}" for one in (trends or {}).values() if one.total.because]
+    rows = [
+        _state_row(snapshot, times=times, trend=_trend_in(trends, snapshot.group_id, snapshot.offsets))
+        for snapshot in snapshots
+    ]
+    return Table(columns=columns, rows=rows, notes=notes)
 
 
-def _state_row(snapshot: GroupSnapshot, *, times: bool) -> list[Cell]:
+def _state_row(snapshot: GroupSnapshot, *, times: bool, trend: list[Cell]) -> list[Cell]:
     return [
         snapshot.group_id,
         snapshot.type,
@@ -359,6 +417,7 @@ def _state_row(snapshot: GroupSnapshot, *, times: bool) -> list[Cell]:
         snapshot.group_epoch if snapshot.group_epoch is not None else snapshot.generation,
         snapshot.lag,
         *([_age(snapshot.lag_ms)] if times else []),
+        *trend,
         None if snapshot.coordinator is None else _node(snapshot.coordinator),
         snapshot.lag_ms,
     ]

@@ -32,6 +32,7 @@ from kgm.records.messages.consumer_group_current_member_assignment_value import 
     ConsumerGroupCurrentMemberAssignmentValue,
 )
 from kgm.records.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
+from kgm.records.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.record import decode_record
@@ -83,11 +84,15 @@ class RebalanceRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRecord:
-    """A record that a heartbeat of a member of a consumer group caused. member_epoch: None if it has none."""
+    """A record that a heartbeat of a member of a consumer group caused. member_epoch: None if it has none. is_revoking:
+    whether it asks the member to give up partitions. rebalance_timeout_ms: how long it has for that, where the record
+    says so."""
 
     at_ms: int
     member_id: str
     member_epoch: int | None
+    is_revoking: bool = False
+    rebalance_timeout_ms: int | None = None
 
 
 ActivityRecord: TypeAlias = CommitRecord | RebalanceRecord | MemberRecord
@@ -275,9 +280,15 @@ def _decode(key: bytes, value: bytes, at_ms: int) -> ActivityRecord | None:
         ):
             if current.member_epoch in _LEFT_EPOCHS:
                 return None
-            return MemberRecord(at_ms=at_ms, member_id=member.member_id, member_epoch=current.member_epoch)
-        case ConsumerGroupMemberMetadataKey() as member, _:
-            return MemberRecord(at_ms=at_ms, member_id=member.member_id, member_epoch=None)
+            return MemberRecord(
+                at_ms=at_ms, member_id=member.member_id, member_epoch=current.member_epoch,
+                is_revoking=bool(current.partitions_pending_revocation),
+            )  # fmt: skip
+        case ConsumerGroupMemberMetadataKey() as member, ConsumerGroupMemberMetadataValue() as joined:
+            return MemberRecord(
+                at_ms=at_ms, member_id=member.member_id, member_epoch=None,
+                rebalance_timeout_ms=joined.rebalance_timeout_ms,
+            )  # fmt: skip
         case _:
             return None
 

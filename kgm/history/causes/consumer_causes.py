@@ -109,6 +109,9 @@ def consumer_departure(
         return missing.departed(Cause.MAX_POLL, Confidence.LIKELY, why)
     if session is None:
         return _without_session(missing, at, absence)
+    if asked is not None and at - asked > session.most_ms + sum(_margins(session.ms)):
+        why = f"it did not revoke partitions for {seconds(at - asked)}, and {session.text}"
+        return missing.departed(Cause.MAX_POLL, Confidence.LIKELY, f"{why}: it sent heartbeats, and did not poll")
     if absence.away is not None:
         return _away(missing, at - absence.away, session)
     return _silent(missing, absence.silence(missing, at), session)
@@ -154,13 +157,16 @@ def _silent(missing: MissingMember, silence: int, session: SessionTimeout) -> De
     if cadence is not None:
         why = f"{why}; before that, it committed every {seconds(cadence)}"
     due = 2 * cadence if cadence is not None and regular else 0
+    most = missing.change.member.record.rebalance_timeout
     if silence <= session.most_ms + heartbeat + slack + due:
-        most = missing.change.member.record.rebalance_timeout
         if not static and regular and silence >= most - slack:
             why = f"{why}; its max.poll.interval.ms is {seconds(most)}, after which it would leave by itself"
             return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
         sure = Confidence.LIKELY if regular and not _is_early(silence, session) else Confidence.POSSIBLE
         return missing.departed(Cause.SESSION_EXPIRY, sure, why)
+    if regular and not static and most <= silence <= most + heartbeat + slack + due:
+        why = f"{why}; its max.poll.interval.ms is {seconds(most)}, after which it leaves by itself"
+        return missing.departed(Cause.MAX_POLL, Confidence.POSSIBLE, why)
     if regular or static:
         return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
     return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, f"{why}: too few commits to tell how it left")

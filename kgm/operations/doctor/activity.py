@@ -10,8 +10,9 @@ from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
 from kgm.operations.deletion.idleness import IdleVerdict
 from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names, reset_line
 from kgm.operations.doctor.group_facts import GroupFacts
-from kgm.operations.groups.rebalance_wait import behind, rebalance_wait
+from kgm.operations.groups.rebalance_wait import RebalanceWait, rebalance_wait
 from kgm.text.durations import show_age, show_duration
+from kgm.text.shell import shell_word
 from kgm.text.wording import lost_text, many, past_end_text, some
 
 _IN_TRANSITION: Final = REBALANCING | {"Assigning", "Reconciling"}
@@ -22,6 +23,9 @@ _SOON: Final = 0.25
 #: A group is behind when more records wait than arrive in so many of the windows between two looks.
 _MANY_WINDOWS: Final = 10
 _MOST_PARTITIONS: Final = 5
+#: A commit is recent, and a commit is not the last one of a member that left when it is so much later.
+_RECENT_COMMIT_MS: Final = 600_000
+_SLACK_MS: Final = 5_000
 
 
 def odd_state(facts: GroupFacts) -> Iterator[Finding]:
@@ -35,7 +39,7 @@ def odd_state(facts: GroupFacts) -> Iterator[Finding]:
     elif state in _IN_TRANSITION and facts.earlier is not None and facts.earlier.state in _IN_TRANSITION:
         wait = facts.wait or rebalance_wait(facts.group, seen_for_ms=facts.window_ms)
         yield facts.finding(
-            "rebalancing", Severity.WARNING, _rebalancing(facts.group),
+            "rebalancing", Severity.WARNING, _rebalancing(facts.group, wait),
             *([] if wait is None else [wait.headline, *wait.lines()]),
             f"{facts.earlier.state}, and {show_duration(facts.window_ms)} later {state}",
             f"{many(len(facts.group.members), 'member')}",
@@ -44,11 +48,10 @@ def odd_state(facts: GroupFacts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _rebalancing(group: GroupSnapshot) -> str:
+def _rebalancing(group: GroupSnapshot, wait: RebalanceWait | None) -> str:
     if group.type == "classic":
         return "the group is rebalancing; with the classic protocol its members may not consume meanwhile"
-    waiting = len([*behind(group)])
-    whom = f", and waits for {many(waiting, 'member')}" if waiting else ""
+    whom = f", and waits for {many(len(wait.awaited), 'member')}" if wait is not None and wait.awaited else ""
     return f"the group is reconciling{whom}"
 
 
@@ -88,7 +91,7 @@ def left_behind(facts: GroupFacts) -> Iterator[Finding]:
     group = facts.group
     if group.state != "Empty" or group.members:
         return
-    lagging = [row for row in group.offsets if row.lag]
+    lagging = [row for row in group.offsets if facts.has_to_read(row)]
     last = facts.recorded[-1] if facts.recorded else None
     since_ms = last.at_ms if last is not None and not last.group.members else None
     since = () if since_ms is None else (f"empty for {show_age(facts.now_ms - since_ms)}",)
@@ -105,6 +108,7 @@ def left_behind(facts: GroupFacts) -> Iterator[Finding]:
             "idle-group", Severity.INFO, "nothing uses the group: it has no members and no recent commits",
             *idle.evidence, run=("delete-groups", "--dry-run"),
         )  # fmt: skip
+    yield from _standalone(facts, since_ms)
     if since_ms is None or facts.retention_ms is None or not group.offsets:
         return
     left_ms = since_ms + facts.retention_ms - facts.now_ms
@@ -118,6 +122,49 @@ def left_behind(facts: GroupFacts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def _standalone(facts: GroupFacts, since_ms: int | None) -> Iterator[Finding]:
+    """Commits of a group without members. since_ms: since when it has none; None if it never had any, as far as its log
+    says."""
+    ages_ms = [row.commit_age_ms for row in facts.group.offsets if row.commit_age_ms is not None]
+    if not ages_ms or min(ages_ms) > _RECENT_COMMIT_MS:
+        return
+    if since_ms is not None and facts.now_ms - min(ages_ms) < since_ms + _SLACK_MS:
+        return  # the last member's, when it left
+    yield facts.finding(
+        "commits-without-members", Severity.INFO,
+        f"the group has no members, but an offset was committed {show_age(min(ages_ms))} ago: by a consumer that "
+        "assigns its partitions itself (assign), or an admin",
+        "such consumers are in no group, and share its committed offsets only", run=("history offsets",),
+    )  # fmt: skip
+
+
+def held_up_by_transactions(facts: GroupFacts) -> Iterator[Finding]:
+    """Partitions in which read_committed consumers cannot go on."""
+    held = [row for row in facts.group.offsets if facts.is_held_up(row)]
+    if not held or (facts.earlier is not None and not _still(facts, held)):
+        return
+    pairs = [(row.topic, row.partition) for row in held]
+    first = held[0]
+    yield facts.finding(
+        "open-transaction", Severity.WARNING,
+        f"all is committed up to a transaction that is open in {many(len(held), 'partition')}: consumers with "
+        "isolation.level=read_committed wait for its end",
+        *(f"{row.topic}[{row.partition}]: from offset {facts.stable_ends[row.topic, row.partition]}"
+          for row in held[:_MOST_PARTITIONS]),
+        "a consumer that reads uncommitted records too would go on, unless it has stopped",
+        "since when it is open: kafka-transactions.sh --bootstrap-server HOST:PORT find-hanging "
+        f"--topic {shell_word(first.topic)} --partition {first.partition}",
+        about=partition_names(pairs), run=("describe", "--offsets", "--trend", "10s"),
+    )  # fmt: skip
+
+
+def _still(facts: GroupFacts, held: list[OffsetSnapshot]) -> bool:
+    """Whether nothing was committed in one of them since the first description: an open transaction is nothing odd."""
+    before = {} if facts.earlier is None else {(row.topic, row.partition): row for row in facts.earlier.offsets}
+    pairs = [(before.get((row.topic, row.partition)), row) for row in held]
+    return any(then is not None and then.committed == row.committed and then.lag for then, row in pairs)
+
+
 def stalled_owners(facts: GroupFacts) -> Iterator[Finding]:
     """Owners that commit nothing while records wait for them."""
     now, old = facts.group, dict[tuple[str, int], OffsetSnapshot]()
@@ -128,7 +175,11 @@ def stalled_owners(facts: GroupFacts) -> Iterator[Finding]:
             continue
         old[row.topic, row.partition] = then
         by_owner.setdefault(owner, []).append(row)
-    stalled = {owner: rows for owner, rows in sorted(by_owner.items()) if _is_stalled(rows, old)}
+    stalled = {
+        owner: rows
+        for owner, rows in sorted(by_owner.items())
+        if any(facts.has_to_read(row) for row in rows) and _is_stalled(rows, old)
+    }
     if not stalled:
         return
     lag = {owner: sum(row.lag or 0 for row in rows) for owner, rows in stalled.items()}
@@ -212,4 +263,6 @@ def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-CHECKS: Final = (odd_state, left_behind, full_group, growing_lag, stalled_owners, odd_offsets)
+CHECKS: Final = (
+    odd_state, left_behind, full_group, growing_lag, held_up_by_transactions, stalled_owners, odd_offsets,
+)  # fmt: skip

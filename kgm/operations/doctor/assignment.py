@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 from typing import Final
 
 from kgm.clients.table import KNOWN_ASSIGNORS
@@ -22,6 +23,7 @@ _EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
 #: A share is uneven when the largest is this many times the smallest.
 _UNEVEN: Final = 1.5
 _MOST_IDS: Final = 20
+_MOST_KINDS: Final = 5
 #: Of those that are named with their owners.
 _MOST_PARTITIONS: Final = 5
 
@@ -35,8 +37,30 @@ def unowned_partitions(facts: GroupFacts) -> Iterator[Finding]:
         yield facts.finding(
             "unowned-partitions", Severity.ERROR,
             f"{many(len(free), 'partition')} of subscribed topics {'has' if len(free) == 1 else 'have'} no consumer",
-            f"without an owner: {grouped(free)}", about=partition_names(free), run=("describe", "--offsets"),
+            f"without an owner: {grouped(free)}", *_added_later(facts.group, free),
+            about=partition_names(free), run=("describe", "--offsets"),
         )  # fmt: skip
+
+
+def _added_later(group: GroupSnapshot, free: set[tuple[str, int]]) -> Iterator[str]:
+    """Of a classic group, whose assignors leave no partition of a topic out: those with the highest numbers of a topic
+    were added after the assignment."""
+    first: dict[str, int] = {}
+    for topic, number in free:
+        first[topic] = min(number, first.get(topic, number))
+    assigned = owners(owned(group))
+    added = [
+        (topic, number)
+        for topic, number in free
+        if first[topic]
+        and all((topic, below) in assigned for below in range(first[topic]))
+        and not any(name == topic and above > first[topic] for name, above in assigned)
+    ]
+    if group.type == "classic" and added:
+        yield (
+            f"probably added after the last rebalance: {grouped(added)}; consumers look for new partitions every "
+            "metadata.max.age.ms (5m by default), and rebalance then"
+        )
 
 
 def unassigned_tasks(facts: GroupFacts) -> Iterator[Finding]:
@@ -211,6 +235,41 @@ def missing_topics(facts: GroupFacts) -> Iterator[Finding]:
             f"{many(len(missing), 'subscribed topic')} {'does' if len(missing) == 1 else 'do'} not exist",
             f"missing: {some(missing)}", about=missing, run=("describe", "-o", "wide"),
         )  # fmt: skip
+    elif facts.vanished_topics:
+        # librdkafka takes them out of the subscription; Java leaves them in.
+        names = sorted(facts.vanished_topics)
+        yield facts.finding(
+            "missing-topics", Severity.WARNING,
+            f"{many(len(names), 'topic')} that members subscribed to before {'does' if len(names) == 1 else 'do'} not "
+            "exist any more: some libraries leave such topics out of the subscription",
+            f"missing: {some(names)}", about=names, run=("history offsets",),
+        )  # fmt: skip
+
+
+def mixed_clients(facts: GroupFacts) -> Iterator[Finding]:
+    """Members on several libraries, or on old and new versions of one: on purpose, or an upgrade that has left some
+    behind."""
+    kinds: dict[str, list[str]] = {}
+    versions: set[int] = set()
+    libraries: set[frozenset[str]] = set()
+    for one in facts.group.members:
+        library, version = one.client_library, one.subscription_version
+        if library is not None and library.candidates and version is not None:
+            kinds.setdefault(f"{library.text}, subscription version {version}", []).append(one.identity)
+            versions.add(version)
+            libraries.add(frozenset(library.candidates))
+    # A member of which two libraries are possible may run on the one of another member.
+    is_one = not any(one.isdisjoint(other) for one, other in combinations(libraries, 2))
+    if not is_one or len(versions) > 1:
+        ordered = sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0]))
+        yield facts.finding(
+            "mixed-clients", Severity.INFO,
+            "the members run on old and new versions of their library: an upgrade is under way, or has left some out"
+            if is_one
+            else "the members run on several client libraries, whose assignors and restarts may differ",
+            *(f"{kind}: {some(names)}" for kind, names in ordered[:_MOST_KINDS]),
+            about=sorted(name for _, names in ordered[1:] for name in names), run=("describe", "-o", "wide"),
+        )  # fmt: skip
 
 
 def protocols(facts: GroupFacts) -> Iterator[Finding]:
@@ -250,5 +309,5 @@ def _may_migrate(group: GroupSnapshot) -> bool:
 
 CHECKS: Final = (
     unowned_partitions, unassigned_tasks, double_owners, unreadable_members, idle_members, away_members, uneven_shares,
-    mixed_subscriptions, missing_topics, protocols,
+    mixed_subscriptions, missing_topics, mixed_clients, protocols,
 )  # fmt: skip

@@ -11,15 +11,31 @@ from typing import Final, TypeAlias
 
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
+from kgm.client.lag_times import with_commit_ages, with_lag_times
 from kgm.client.offsets_topic.group_tail import GroupRecordTail, RecordedGroup
 from kgm.client.offsets_topic.member_activity import CommitRecord, GroupActivity
 from kgm.client.poller import completed_from_record
-from kgm.model.errors import AuthenticationError, AuthorizationError, KgmError, NotFoundError, PartialError
+from kgm.model.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    ErrorCode,
+    KgmError,
+    NotFoundError,
+    PartialError,
+)
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.deletion.idleness import Idleness, IdleWatch
 from kgm.operations.deletion.request import IDLE_MS
 from kgm.operations.deletion.targets import group_impediment
-from kgm.operations.doctor import activity, assignment, history_findings, identity, recent_records
+from kgm.operations.doctor import (
+    activity,
+    assignment,
+    history_findings,
+    identity,
+    newcomers,
+    poll_intervals,
+    recent_records,
+)
 from kgm.operations.doctor.check_names import UNAVAILABLE
 from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, SkippedChecks
 from kgm.operations.doctor.group_facts import GroupFacts
@@ -39,16 +55,24 @@ _CHECKS: Final = (
     *assignment.CHECKS,
     *activity.CHECKS,
     *recent_records.CHECKS,
+    *poll_intervals.CHECKS,
+    *newcomers.CHECKS,
     *history_findings.CHECKS,
 )
 _RETENTION: Final = "offsets.retention.minutes"
 _MAX_SESSION: Final = "group.max.session.timeout.ms"
+#: Of more groups the commits are not read, which takes time and bytes for each.
+_MOST_LOGS: Final = 10
+#: A lag up to this may be the markers of transactions alone, one for each.
+_MOST_MARKERS: Final = 2
+_UNKNOWN_TOPIC: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 #: The share of the remaining time that reading the coordinators' logs may take.
 _LOG_SHARE: Final = 0.3
 _CHECK_OF_IDLE: Final = "idle-group"
 _CHECKS_OF_LOG: Final = (
     "duplicate-instance-id",
     "session-too-short",
+    "max-poll-exceeded",
     "frequent-rebalances",
     "offsets-expire-soon",
     _CHECK_OF_IDLE,
@@ -56,6 +80,7 @@ _CHECKS_OF_LOG: Final = (
 #: The feature of 4.0 and later with which brokers have consumer groups, and the setting of all that may have them.
 _GROUP_VERSION: Final = "group.version"
 _PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
+_CHECKS_OF_COMMITS: Final = ("session-too-short", "max-poll-exceeded")
 _CHECK_OF_RETENTION: Final = "offsets-expire-soon"
 _CHECK_OF_SIZE: Final = "group-full"
 #: Of more groups without members the log is not read back for commits, which takes time and bytes for each.
@@ -130,12 +155,14 @@ def diagnose(
     removals: Sequence[KnownRemoval] = (),
     checks: Collection[str] = (),
     ignored: Sequence[IgnoredCheck] = (),
+    consumer_settings: Mapping[str, str] | None = None,
     phase: Phase = lambda _: nullcontext(),
 ) -> Diagnosis:
     """Examine the named groups and those that match the pattern; all groups when there is neither.
 
     removals: those that the audit log of this machine has. checks: the names of those to report; empty is all, and a
-    coordinator that does not answer is always reported. Describes groups again `window_ms` later where time tells
+    coordinator that does not answer is always reported. consumer_settings: of a consumer that is to join the group of
+    its group.id, or the only one that is examined. Describes groups again `window_ms` later where time tells
     more; 0 is not at all. Raises KgmError when no broker answers."""
     with phase("examining groups"):
         selection = select_groups(cluster, names, pattern, all_groups=not names and pattern is None)
@@ -144,10 +171,14 @@ def diagnose(
             window_ms=window_ms,
             history=history,
             removals=removals,
+            consumer_settings=consumer_settings or {},
             errors=list(selection.errors),
         )
         first = queries.described(selection.group_ids)
         recorded = queries.recorded(in_order(first))
+        queries.joined_group = (consumer_settings or {}).get("group.id") or (
+            next(iter(first)) if len(first) == 1 else None
+        )
     later: Mapping[str, GroupSnapshot] = {}
     busy = [group_id for group_id, group in first.items() if _changes_with_time(group)]
     needs_both = not checks or not _CHECKS_OF_BOTH.isdisjoint(checks)
@@ -159,6 +190,7 @@ def diagnose(
         queries.skipped.append(
             SkippedChecks(checks=_CHECKS_OF_WINDOW, why="groups were described once (--window 0s)", is_choice=True)
         )
+    queries.look_at_waiting([later.get(group_id, group) for group_id, group in first.items()])
     now_ms = round(time.time() * 1000)
     for group_id in in_order(first):
         facts = queries.facts(first[group_id], later.get(group_id), recorded.get(group_id, ()), now_ms)
@@ -203,12 +235,19 @@ class _ClusterQueries:
     window_ms: int
     history: HistoryFacts | None
     removals: Sequence[KnownRemoval]
+    consumer_settings: Mapping[str, str]
     errors: list[KgmError]
+    #: The group that a consumer with the settings would join.
+    joined_group: str | None = None
     findings: list[Finding] = field(default_factory=list)
     skipped: list[SkippedChecks] = field(default_factory=list)
     _has_consumer_protocol: bool | None = None
     #: By broker and setting.
     _max_sizes: dict[tuple[int, str], int | None] = field(default_factory=dict)
+    _logs_read: int = 0
+    #: By (topic, partition), and of a group.
+    _stable_ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    _marker_ends: set[tuple[str, tuple[str, int]]] = field(default_factory=set)
     _without_retention: set[str] = field(default_factory=set)
     _without_size: set[str] = field(default_factory=set)
     _idle_groups: int = 0
@@ -250,10 +289,13 @@ class _ClusterQueries:
         latest = later or first
         if recorded:
             latest = completed_from_record(latest, recorded[-1].group)
+        if latest.state == "Empty" and latest.offsets and self._may_read_log("commits-without-members"):
+            (latest,) = with_commit_ages(self.cluster, [latest])
         history = self.history
         were_absent = recent_records.has_absences(recorded)
+        is_told_by_commits = were_absent or self._is_told_by_commits(recorded, now_ms)
         commits, commits_since_ms = (
-            self._commits(latest.group_id, since_ms=recorded[0].at_ms) if were_absent else ((), 0)
+            self._commits(latest.group_id, since_ms=recorded[0].at_ms) if is_told_by_commits else ((), 0)
         )
         return GroupFacts(
             group=latest,
@@ -270,6 +312,10 @@ class _ClusterQueries:
             wait=None if later is None else read_rebalance_wait(self.cluster, latest, seen_for_ms=self.window_ms),
             idleness=self._idleness(latest, now_ms),
             undescribed_topics=self.cluster.offsets.undescribed_topics,
+            vanished_topics=self._vanished_topics(latest, recorded),
+            stable_ends=self._stable_ends,
+            consumer_settings=self.consumer_settings if latest.group_id == self.joined_group else {},
+            marker_ends=frozenset(place for group_id, place in self._marker_ends if group_id == latest.group_id),
             supports_consumer_protocol=self._supports_consumer_protocol(latest.group_id),
             advice=[] if history is None else [one for one in history.advice if one.group_id == latest.group_id],
             alarms=[] if history is None else [one for one in history.alarms if one.group_id == latest.group_id],
@@ -287,7 +333,7 @@ class _ClusterQueries:
             why = activity.unreadable_because or "it is too long to be read back to its oldest rebalance"
             is_optional = activity.unreadable_because is None
             why = f"log of group {group_id}: {why}"
-            self.skipped.append(SkippedChecks(checks=("session-too-short",), why=why, is_optional=is_optional))
+            self.skipped.append(SkippedChecks(checks=_CHECKS_OF_COMMITS, why=why, is_optional=is_optional))
         return [record for record in records if isinstance(record, CommitRecord)], known_since_ms
 
     def _idleness(self, group: GroupSnapshot, now_ms: int) -> Idleness | None:
@@ -303,6 +349,51 @@ class _ClusterQueries:
         watch = IdleWatch(self.cluster, group, (), IDLE_MS, now_ms=lambda: now_ms)
         watch.read()
         return watch.verdict(None)
+
+    def _is_told_by_commits(self, recorded: Sequence[RecordedGroup], now_ms: int) -> bool:
+        """Whether members have left lately of whom commits tell how. That takes a log to read for each group."""
+        if not poll_intervals.has_recent_departures(recorded, now_ms):
+            return False
+        return self._may_read_log("max-poll-exceeded")
+
+    def _may_read_log(self, check: str) -> bool:
+        """Whether the commits of one more group may be read; a check does not run if not."""
+        self._logs_read += 1
+        if self._logs_read > _MOST_LOGS:
+            why = f"the logs of more than {_MOST_LOGS} groups are not read"
+            self.skipped.append(SkippedChecks(checks=(check,), why=why, is_optional=True))
+        return self._logs_read <= _MOST_LOGS
+
+    def look_at_waiting(self, groups: Collection[GroupSnapshot]) -> None:
+        """Learn of the partitions with lag whether a transaction is open in them, and of those with so little lag that
+        it may be the markers of transactions, whether it is."""
+        pairs = {(row.topic, row.partition) for group in groups for row in group.offsets if row.lag}
+        self._stable_ends = self.cluster.end_offsets(pairs, is_stable=True) if pairs else {}
+        few = [
+            replace(
+                group, members=(), offsets=tuple(row for row in group.offsets if 0 < (row.lag or 0) <= _MOST_MARKERS)
+            )
+            for group in groups
+        ]
+        timed = with_lag_times(self.cluster, [group for group in few if group.offsets][:_MOST_LOGS])
+        self._marker_ends = {
+            (group.group_id, (topic, number))
+            for group in timed
+            for topic, numbers in group.marker_ends.items()
+            for number in numbers
+        }
+        self.cluster.offsets.unread_times.clear()  # without the right lag is taken for records, as it is without this
+
+    def _vanished_topics(self, group: GroupSnapshot, recorded: Sequence[RecordedGroup]) -> frozenset[str]:
+        """Those that members subscribed to before, and that do not exist."""
+        names = poll_intervals.vanishing_topics(recorded, group) if group.state == "Stable" else set()
+        if not names:
+            return frozenset()
+        try:
+            rows = self.cluster.brokers.metadata(sorted(names), self.cluster.deadline).topics
+        except KgmError:
+            return frozenset()  # nothing is said of them then
+        return frozenset(row.name for row in rows if row.name and row.error_code == _UNKNOWN_TOPIC)
 
     def without_settings(self) -> list[SkippedChecks]:
         """The checks that need settings of brokers that could not be read."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.client.offsets_topic.member_activity import CommitRecord
 from kgm.history.rows import AlarmRow, TimeoutAdviceRow
-from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot
 from kgm.operations.deletion.idleness import Idleness
 from kgm.operations.doctor.findings import Finding, Severity
 from kgm.operations.doctor.known_removals import KnownRemoval
@@ -21,12 +21,15 @@ from kgm.text.wording import group_command
 class GroupFacts:
     """One group. earlier: the description before `group`, `window_ms` earlier, if there was one.
 
-    recorded: the group's records, oldest first. commits: those in its log, if it is known that static members were
-    gone and came back; commits_since_ms: from when on it has them all, None if the log could not be read. removals:
+    recorded: the group's records, oldest first. commits: those in its log, if it is known that members were gone;
+    commits_since_ms: from when on it has them all, None if the log could not be read. removals:
     those that this machine's audit log has. max_session_timeout_ms, max_size (members): what the broker allows.
     retention_ms: the retention of offsets of an empty group; None where the broker does not say. wait: what a group
     that rebalances waits for, as its log tells. idleness: of a group without members; None where it was not read.
-    advice, alarms: of the built history in folder `history`."""
+    vanished_topics: those that its members subscribed to before, and that do not exist. stable_ends: the last stable
+    offsets (KIP-98) of partitions in which records wait; marker_ends: partitions of which nothing but markers of
+    transactions is left to read. consumer_settings: of a consumer that is to join, by Kafka's names. advice, alarms: of
+    the built history in folder `history`."""
 
     group: GroupSnapshot
     now_ms: int
@@ -42,6 +45,10 @@ class GroupFacts:
     wait: RebalanceWait | None = None
     idleness: Idleness | None = None
     undescribed_topics: frozenset[str] = frozenset()
+    vanished_topics: frozenset[str] = frozenset()
+    stable_ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    marker_ends: frozenset[tuple[str, int]] = frozenset()
+    consumer_settings: Mapping[str, str] = field(default_factory=dict)
     supports_consumer_protocol: bool = False
     advice: Sequence[TimeoutAdviceRow] = ()
     alarms: Sequence[AlarmRow] = ()
@@ -56,6 +63,19 @@ class GroupFacts:
         dynamic = tuple(member for member in members if member.group_instance_id is None)
         object.__setattr__(self, "static", static)
         object.__setattr__(self, "dynamic", dynamic)
+
+    def has_to_read(self, row: OffsetSnapshot) -> bool:
+        """Whether records wait in a partition that a consumer may read: not while they are in an open transaction, or
+        behind one, and not if what is left are markers."""
+        place = (row.topic, row.partition)
+        return bool(row.lag) and place not in self.marker_ends and not self.is_held_up(row)
+
+    def is_held_up(self, row: OffsetSnapshot) -> bool:
+        """Whether all is committed in a partition up to a transaction that is open."""
+        stable_end = self.stable_ends.get((row.topic, row.partition))
+        if stable_end is None or row.end is None or stable_end >= row.end:
+            return False
+        return row.committed is not None and row.committed >= stable_end
 
     def finding(
         self, check: str, severity: Severity, message: str, *evidence: str, about: Iterable[str] = (),

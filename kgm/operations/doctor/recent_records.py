@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -191,8 +192,20 @@ def frequent_rebalances(facts: GroupFacts) -> Iterator[Finding]:
         ago = show_duration(max(facts.now_ms - rebalances_ms[-1], 0) // 1000 * 1000)
         yield facts.finding(
             "frequent-rebalances", Severity.WARNING, f"{len(recent)} rebalances within {span}",
-            f"the last one {ago} ago", run=("watch", "--interval", "1s"),
+            f"the last one {ago} ago", *_most_restless(facts.recorded), run=("history explain",),
         )  # fmt: skip
+
+
+def _most_restless(recorded: Sequence[RecordedGroup]) -> Iterator[str]:
+    """Who joined and left most often: dynamic members by client id and host, as each start has another member id."""
+    changes: Counter[str] = Counter()
+    for before, after in pairwise(recorded):
+        old, new = by_identity(before.group), by_identity(after.group)
+        for name in old.keys() ^ new.keys():
+            one = old.get(name) or new[name]
+            changes[name if one.group_instance_id is not None else f"{one.client_id} ({one.client_host})"] += 1
+    if changes:
+        yield "joined or left most often: " + some(f"{name}: {many(n, 'time')}" for name, n in changes.most_common(3))
 
 
 CHECKS: Final = (duplicate_instance_ids, short_sessions, frequent_rebalances)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
-from kgm.model.errors import KgmError
+from kgm.model.errors import KgmError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.groups.partitions import PartitionFilter, PartitionOrder, PartitionRow
 from kgm.operations.groups.rebalance_wait import RebalanceWait
 from kgm.operations.groups.selection import select_groups
+from kgm.operations.groups.trends import GroupTrends
 from kgm.operations.groups.unread import Unread, unread
+from kgm.text.durations import show_duration, typed_duration
 
 #: Of more groups the coordinators' logs are not read, which takes time and bytes for each.
 _MOST_COMPLETED = 10
@@ -25,7 +27,8 @@ class DescriptionRequest:
     """Which groups: names, those that match the pattern, or all. partitions: None to show none.
 
     is_complete: read also what only the coordinators' logs and versions tell. with_times: and how far behind partitions
-    are in time, and when they were committed last."""
+    are in time, and when they were committed last. trend_ms: and describe them twice, so far apart, to see how lag
+    changes; None is once."""
 
     names: Sequence[str] = ()
     pattern: str | None = None
@@ -33,6 +36,7 @@ class DescriptionRequest:
     partitions: PartitionFilter | None = None
     is_complete: bool = False
     with_times: bool = False
+    trend_ms: int | None = None
 
     @property
     def is_of_all_readers(self) -> bool:
@@ -44,7 +48,7 @@ class DescriptionRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedGroups:
     """partitions: None if they were not asked for. waits: what groups that rebalance wait for. listing: None if none
-    was needed. unread: what is missing."""
+    was needed. unread: what is missing. trends: by group id; None if they were not asked for."""
 
     groups: tuple[GroupSnapshot, ...]
     partitions: tuple[PartitionRow, ...] | None
@@ -52,6 +56,7 @@ class DescribedGroups:
     unread: tuple[Unread, ...]
     listing: Listing | None
     waits: tuple[RebalanceWait, ...] = ()
+    trends: Mapping[str, GroupTrends] | None = None
 
 
 def describe(cluster: AdminClient, request: DescriptionRequest, order: PartitionOrder) -> DescribedGroups:
@@ -62,10 +67,13 @@ def describe(cluster: AdminClient, request: DescriptionRequest, order: Partition
     errors = [*selection.errors, *(answer for answer in answers if isinstance(answer, KgmError))]
     cluster.name_similar_groups(errors)
     groups = [answer for answer in answers if not isinstance(answer, KgmError)]
+    trends = None
+    if request.trend_ms is not None:
+        groups, trends = _with_trends(cluster, groups, request.trend_ms)
     if groups and request.with_times:
         from kgm.client.lag_times import with_commit_ages, with_lag_times
 
-        groups = with_commit_ages(cluster, with_lag_times(cluster, groups))
+        groups = with_lag_times(cluster, groups if trends is not None else with_commit_ages(cluster, groups))
     rows = None
     if request.partitions is not None:
         from kgm.operations.groups.partitions import absent_partitions, partition_rows
@@ -83,8 +91,40 @@ def describe(cluster: AdminClient, request: DescriptionRequest, order: Partition
     waits = tuple(_waits(cluster, groups))
     return DescribedGroups(
         groups=tuple(groups), partitions=rows, errors=tuple(errors), listing=selection.listing, waits=waits,
-        unread=tuple(unread(cluster)),
+        unread=tuple(unread(cluster)), trends=trends,
     )  # fmt: skip
+
+
+def _with_trends(
+    cluster: AdminClient, first: list[GroupSnapshot], window_ms: int
+) -> tuple[list[GroupSnapshot], dict[str, GroupTrends]]:
+    """(the groups as they are so much later, with the ages of their commits; their trends). A group that cannot be
+    described again stays as it was. Raises UsageError if there is no time for it."""
+    import time
+
+    from kgm.client.lag_times import with_commit_ages
+    from kgm.operations.groups.trends import group_trends
+
+    if window_ms >= cluster.deadline.remaining() * 1000:
+        raise UsageError(
+            f"--trend: {show_duration(window_ms)} is not within the --timeout",
+            hint=f"--timeout {typed_duration(window_ms + cluster.deadline.budget_ms)}",
+        )
+    then = {group.group_id: group for group in with_commit_ages(cluster, first)}
+    then_ms = round(time.time() * 1000)
+    cluster.deadline.sleep(window_ms / 1000)
+    answers = cluster.describe_groups([*then]) if then else []
+    seen = [answer for answer in answers if not isinstance(answer, KgmError)]
+    now = {group.group_id: group for group in with_commit_ages(cluster, seen)}
+    now_ms = round(time.time() * 1000)
+    # Where lag does not fall, a transaction may be in the way.
+    waiting = {(row.topic, row.partition) for group in now.values() for row in group.offsets if row.lag}
+    stable_ends = cluster.end_offsets(waiting, is_stable=True) if waiting else {}
+    trends = {
+        group_id: group_trends(then[group_id], group, then_ms=then_ms, now_ms=now_ms, stable_ends=stable_ends)
+        for group_id, group in now.items()
+    }
+    return [now.get(group.group_id, group) for group in then.values()], trends
 
 
 def _waits(cluster: AdminClient, groups: list[GroupSnapshot]) -> Iterator[RebalanceWait]:

@@ -2,20 +2,30 @@
 
 No Kafka API tells which members of a classic group have rejoined. What is known is who was in the last generation
 (from the group's log) and who has come since; a member of the last generation that is still listed may have rejoined
-already. In a consumer group (KIP-848) each member's epoch and partitions show whom the others wait for."""
+already. In a consumer group (KIP-848) each member's epoch and partitions show whom the others wait for, and its records
+since when it is asked to give them up, and how long it has for that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kgm.client import AdminClient
+from kgm.client.offsets_topic.member_activity import (
+    ActivityRecord,
+    CommitRecord,
+    GroupActivity,
+    MemberRecord,
+    RebalanceRecord,
+)
 from kgm.model.assignment import Partitions, less
 from kgm.model.changes import REBALANCING
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.text.durations import show_duration
 from kgm.text.names import in_order, natural
+from kgm.text.timestamps import rfc3339
 from kgm.text.wording import many, partitions_text, some
 
 _JOINING = "PreparingRebalance"
@@ -35,13 +45,15 @@ class WaitPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationMember:
-    """A member of the last generation. Timeouts in ms; idle_ms: how long it has committed nothing; None: not known."""
+    """A member as the group's log has it: of the last generation, or of a consumer group. Timeouts in ms; idle_ms: how
+    long it has committed nothing; asked_at_ms: when it was asked to give up what it still holds; None: not known."""
 
     member_id: str
     group_instance_id: str | None = None
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
     idle_ms: int | None = None
+    asked_at_ms: int | None = None
 
     @property
     def identity(self) -> str:
@@ -51,7 +63,8 @@ class GenerationMember:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitedMember:
     """A member that the others may wait for. holds: partitions that it is to give up. session_timeout_ms: after so long
-    without a heartbeat it is removed; limit_ms: after so long although it sends heartbeats. None: not known."""
+    without a heartbeat it is removed; limit_ms: after so long although it sends heartbeats; fenced_at_ms: when that is
+    at the latest, in ms since the epoch of the coordinator's clock. None: not known."""
 
     identity: str
     member_id: str
@@ -61,6 +74,7 @@ class AwaitedMember:
     idle_ms: int | None = None
     epoch: int | None = None
     holds: Partitions = field(default_factory=dict)
+    fenced_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +96,11 @@ class RebalanceWait:
     @property
     def headline(self) -> str:
         """Whom it waits for, and how long at most, in one line."""
-        limit = "" if self.limit_ms is None else f", at most {show_duration(self.limit_ms)} from its start"
+        ends_ms = [one.fenced_at_ms for one in self.awaited if one.fenced_at_ms is not None]
+        if ends_ms and len(ends_ms) == len(self.awaited):
+            limit = f", at most until {rfc3339(max(ends_ms))}"
+        else:
+            limit = "" if self.limit_ms is None else f", at most {show_duration(self.limit_ms)} from its start"
         seen = "" if not self.seen_for_ms else f"; seen for {show_duration(self.seen_for_ms // 1000 * 1000)}"
         names = some(one.identity for one in self.awaited)
         match self.phase:
@@ -124,8 +142,12 @@ def _line(one: AwaitedMember, phase: WaitPhase) -> str:
         case WaitPhase.JOIN | WaitPhase.SYNC:
             missing = "rejoin" if phase is WaitPhase.JOIN else "sync"
             then = f"if it is alive and does not {missing}, it is removed after {limit}"
+        case _ if not one.holds:
+            then = "it takes over its part of the new assignment with its next heartbeats"
+        case _ if one.fenced_at_ms is not None:
+            then = f"if it is alive and does not give them up, it is fenced at {rfc3339(one.fenced_at_ms)}"
         case _:
-            then = f"if it is alive and does not give them up, it is fenced after {limit}"
+            then = f"if it is alive and does not give them up, it is fenced {limit} after it is asked to"
     return f"{one.identity}: {'; '.join([*parts, then])}"
 
 
@@ -149,9 +171,9 @@ def rebalance_wait(
     seen_for_ms: int | None = None, unknown_because: str | None = None,
 ) -> RebalanceWait | None:  # fmt: skip
     """What a group waits for; None if it is not rebalancing. last: the members of the last generation of a classic
-    group, None if they are not known."""
+    group, or those of a consumer group, as the log has them; None if they are not known."""
     if group.type != "classic":
-        return _reconciling(group, seen_for_ms)
+        return _reconciling(group, {one.member_id: one for one in last or ()}, seen_for_ms)
     if group.state not in REBALANCING:
         return None
     joining = group.state == _JOINING
@@ -188,29 +210,40 @@ def _awaited(member: MemberSnapshot, known: GenerationMember | None) -> AwaitedM
     )
 
 
-def _reconciling(group: GroupSnapshot, seen_for_ms: int | None) -> RebalanceWait | None:
-    """Of a group with epochs: members that are behind, those first that hold what another is to get."""
+def _reconciling(
+    group: GroupSnapshot, known: Mapping[str, GenerationMember], seen_for_ms: int | None
+) -> RebalanceWait | None:
+    """Of a group with epochs: members that are behind, those first that hold what another is to get. known: by member
+    id."""
     if group.state not in ("Assigning", "Reconciling"):
         return None
-    awaited = [
-        AwaitedMember(
-            identity=one.identity,
-            member_id=one.member_id,
-            is_static=one.group_instance_id is not None,
-            session_timeout_ms=group.session_timeout_ms,
-            epoch=one.member_epoch,
-            holds={} if one.target_assignment is None else less(one.assignment, one.target_assignment),
-        )
-        for one in behind(group)
-    ]
+    awaited = [_holder(one, known.get(one.member_id), group.session_timeout_ms) for one in behind(group)]
     awaited.sort(key=lambda one: (not one.holds, natural(one.identity)))
     holders = [one for one in awaited if one.holds]
+    limits = [one.limit_ms for one in holders if one.limit_ms is not None]
     return RebalanceWait(
         group_id=group.group_id,
         phase=WaitPhase.RECONCILE,
         awaited=tuple(holders or awaited),
         generation=group.group_epoch,
+        limit_ms=max(limits) if limits and len(limits) == len(holders) else None,
         seen_for_ms=seen_for_ms,
+    )
+
+
+def _holder(member: MemberSnapshot, known: GenerationMember | None, session_timeout_ms: int | None) -> AwaitedMember:
+    limit_ms = None if known is None else known.rebalance_timeout_ms
+    asked_at_ms = None if known is None else known.asked_at_ms
+    return AwaitedMember(
+        identity=member.identity,
+        member_id=member.member_id,
+        is_static=member.group_instance_id is not None,
+        session_timeout_ms=session_timeout_ms,
+        limit_ms=limit_ms,
+        idle_ms=None if known is None else known.idle_ms,
+        epoch=member.member_epoch,
+        holds={} if member.target_assignment is None else less(member.assignment, member.target_assignment),
+        fenced_at_ms=None if limit_ms is None or asked_at_ms is None else asked_at_ms + limit_ms,
     )
 
 
@@ -225,23 +258,23 @@ def behind(group: GroupSnapshot) -> Iterator[MemberSnapshot]:
 def read_rebalance_wait(
     cluster: AdminClient, group: GroupSnapshot, *, seen_for_ms: int | None = None
 ) -> RebalanceWait | None:
-    """What a live group waits for, with its last generation and the commits since from its log. Raises nothing."""
-    if group.type != "classic" or group.state not in REBALANCING:
-        return rebalance_wait(group, seen_for_ms=seen_for_ms)
-    import time
-
-    from kgm.client.offsets_topic.member_activity import CommitRecord, GroupActivity, RebalanceRecord
-
+    """What a live group waits for, with what its log has of its members and the commits since. Raises nothing."""
+    wait = rebalance_wait(group, seen_for_ms=seen_for_ms)
+    if wait is None:
+        return None
     activity = GroupActivity(cluster, group.group_id)
-    records = activity.read_back(
-        lambda read: any(isinstance(one, RebalanceRecord) for one in read), cluster.deadline.part(_SHARE)
-    )
+    deadline = cluster.deadline.part(_SHARE)
+    if group.type != "classic":
+        ids = {one.member_id for one in wait.awaited}
+        records = activity.read_back(lambda read: ids <= {*_timeouts(read)}, deadline)
+        return rebalance_wait(group, _reconciling_members(records, ids), seen_for_ms=seen_for_ms)
+    records = activity.read_back(lambda read: any(isinstance(one, RebalanceRecord) for one in read), deadline)
     latest = next((one for one in reversed(records) if isinstance(one, RebalanceRecord)), None)
     if latest is None:
         why = activity.unreadable_because or "its record is further back in the log than kgm reads"
         return rebalance_wait(group, seen_for_ms=seen_for_ms, unknown_because=why)
     now_ms = round(time.time() * 1000)
-    commits = {(one.topic, one.partition): one.at_ms for one in records if isinstance(one, CommitRecord)}
+    commits = _last_commits(records)
     last = [
         GenerationMember(
             member_id=one.member_id,
@@ -253,6 +286,33 @@ def read_rebalance_wait(
         for one in latest.members.values()
     ]
     return rebalance_wait(group, last, generation=latest.generation, seen_for_ms=seen_for_ms)
+
+
+def _timeouts(records: Sequence[ActivityRecord]) -> dict[str, int]:
+    """The rebalance timeouts of the members of a consumer group, by member id, in ms."""
+    return {
+        one.member_id: one.rebalance_timeout_ms
+        for one in records
+        if isinstance(one, MemberRecord) and one.rebalance_timeout_ms is not None
+    }
+
+
+def _reconciling_members(records: Sequence[ActivityRecord], ids: Collection[str]) -> list[GenerationMember]:
+    """Those of a consumer group that are named, as far as its log has them."""
+    timeouts = _timeouts(records)
+    epochs = {one.member_id: one for one in records if isinstance(one, MemberRecord) and one.member_epoch is not None}
+    return [
+        GenerationMember(
+            member_id=member_id,
+            rebalance_timeout_ms=timeouts.get(member_id),
+            asked_at_ms=epochs[member_id].at_ms if member_id in epochs and epochs[member_id].is_revoking else None,
+        )
+        for member_id in ids
+    ]
+
+
+def _last_commits(records: Sequence[ActivityRecord]) -> dict[tuple[str, int], int]:
+    return {(one.topic, one.partition): one.at_ms for one in records if isinstance(one, CommitRecord)}
 
 
 def _idle_ms(owned: Partitions, commits: dict[tuple[str, int], int], since_ms: int, now_ms: int) -> int | None:

@@ -19,9 +19,11 @@ from kgm.history.rows import (
 from kgm.model.assignment import Move
 from kgm.model.errors import NotFoundError
 from kgm.model.uuids import uuid_text
+from kgm.operations.groups.rebalance_wait import RebalanceWait
 from kgm.operations.history.advice import AdviceReport, advise
 from kgm.operations.history.next_steps import NextStep, next_steps
 from kgm.operations.history.source import History, HistorySource, open_history
+from kgm.operations.history.unfinished import logged_wait
 
 _GENERATIONS_SHOWN = 40
 
@@ -30,7 +32,8 @@ _GENERATIONS_SHOWN = 40
 class Explanation:
     """A group, within the time that was asked about. complete: nothing is missing between its rebalances; None if there
     are none. rebalance: the one that is explained in detail, with the members that changed and the partitions that
-    moved between it and the next one. advice: what would have avoided rebalances of the group, of all those."""
+    moved between it and the next one. advice: what would have avoided rebalances of the group, of all those. wait: whom
+    the rebalance waits for that is under way at the end of the history; None if none is known to be."""
 
     group_id: str
     group_type: str | None
@@ -45,6 +48,7 @@ class Explanation:
     timeout_advice: TimeoutAdviceRow | None
     next_steps: tuple[NextStep, ...]
     advice: AdviceReport
+    wait: RebalanceWait | None = None
 
 
 def explain(
@@ -84,6 +88,7 @@ def explain_group(
             moved=bool(moves),
         ),
         advice=advise(history, group_id, rebalances) if is_advised else AdviceReport(reason="it was not asked for"),
+        wait=None if history.until_ms is not None else logged_wait(history, group_id),
     )  # fmt: skip
 
 

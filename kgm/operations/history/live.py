@@ -15,6 +15,8 @@ from kgm.client.admin_client import AdminClient
 from kgm.client.offsets_topic.topic_reader import LogPart, TopicReader
 from kgm.history.causes.session_timeouts import SessionLookup, SessionSource, SessionTimeout, no_session
 from kgm.history.rows import RebalanceRow
+from kgm.model.errors import KgmError
+from kgm.operations.groups.rebalance_wait import RebalanceWait, read_rebalance_wait
 from kgm.operations.history.offsets import broker_view
 from kgm.operations.history.source import MOST_BYTES, History, HistorySource, extra_needed
 from kgm.pipeline.options import SourceKind
@@ -93,6 +95,14 @@ class LiveHistory:
     def broker_view(self, history: History, group_id: str, retention_ms: int | None) -> BrokerView:
         """What the brokers say of a group's offsets now: see `offsets.broker_view`."""
         return broker_view(self._cluster, history, group_id, retention_ms)
+
+    def wait(self, group_id: str) -> RebalanceWait | None:
+        """Whom a group waits for that rebalances now; None if it does not, or cannot be described."""
+        try:
+            group = self._cluster.describe_group(group_id, offsets=False)
+        except KgmError:
+            return None
+        return read_rebalance_wait(self._cluster, group)
 
     def _history(self) -> History:
         assert self._tables is not None

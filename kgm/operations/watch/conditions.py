@@ -36,11 +36,13 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionState:
-    """seen: what was seen of the group, in words. is_final: whether waiting does not help."""
+    """seen: what was seen of the group, in words. is_final: whether waiting does not help. is_of_lag: whether it is not
+    met because of a lag that is known, so that its trend tells when it may be."""
 
     met: bool
     seen: str
     is_final: bool = False
+    is_of_lag: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +115,8 @@ class Condition:
         if self.needs_times:
             return self._lag_time(group)
         left = f", {left_lag_text(group.left_lag)}" if group.left_lag else ""
-        return ConditionState(met=self._compares(known), seen=f"lag {known}{left}")
+        met = self._compares(known)
+        return ConditionState(met=met, seen=f"lag {known}{left}", is_of_lag=not met)
 
     def _lag_time(self, group: GroupSnapshot) -> ConditionState:
         """Of a group whose lag is known."""
@@ -122,7 +125,8 @@ class Condition:
             row = next(row for row in group.offsets if row.known_lag_ms is None)
             seen = f"no lag in time is known for {row.topic}[{row.partition}]: its lag is {row.lag}"
             return ConditionState(met=False, seen=seen)
-        return ConditionState(met=self._compares(lag_ms), seen=f"lag {show_duration(lag_ms)}")
+        met = self._compares(lag_ms)
+        return ConditionState(met=met, seen=f"lag {show_duration(lag_ms)}", is_of_lag=not met)
 
 
 def parse_condition(text: str) -> Condition:

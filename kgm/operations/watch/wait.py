@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from kgm.client.transport.brokers import TAKEOVER_S
 from kgm.model.errors import AuthenticationError, AuthorizationError, ConditionNotMet, KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.groups.trends import Trend, TrendKind, group_trends
 from kgm.operations.watch.conditions import Condition, ConditionState
 from kgm.operations.watch.timekeeper import Timekeeper
 from kgm.text.durations import show_duration
-from kgm.text.wording import typed
+from kgm.text.wording import partitions_text, typed
 
 #: The time limit of one poll in ms. A poll that takes longer has failed, and the next one tries again.
 _POLL_MS: Final = 5_000
 _SHORTEST_POLL_MS: Final = 100
 #: So many descriptions must show that a condition cannot be met.
 _FINAL_POLLS: Final = 2
+#: The trend of lag is that of the last polls within this time.
+_TREND_MS: Final = 10_000
 #: The time that is left for the last poll.
 _LAST_POLL_MS: Final = 500
 
@@ -61,13 +65,15 @@ class ConditionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitResult:
-    """How it ended. group: as it was described last; None if it never was. error: None when all conditions are met."""
+    """How it ended. group: as it was described last; None if it never was. error: None when all conditions are met.
+    trend: how lag changed at last, where a condition is about it."""
 
     group_id: str
     waited_ms: int
     conditions: tuple[ConditionResult, ...]
     group: GroupSnapshot | None
     error: ConditionNotMet | None
+    trend: Trend | None = None
 
     @property
     def met(self) -> bool:
@@ -90,7 +96,7 @@ def wait_for(
         source.renew(max(min(_POLL_MS, limits.timeout_ms - waited_ms), _SHORTEST_POLL_MS))
         try:
             group = source.describe_group(group_id, offsets=needs_offsets)
-            state.take(with_lag_time(group) if needs_times else group)
+            state.take(with_lag_time(group) if needs_times else group, timekeeper.now_ms())
         except KgmError as error:
             state.take_failure(error)
         now_ms = timekeeper.now_ms()
@@ -100,6 +106,7 @@ def wait_for(
             return state.result(now_ms, met=False)
         left_ms = limits.timeout_ms - (now_ms - state.started_ms) - limits.last_poll_ms
         if left_ms <= 0:
+            state.look_for_markers(with_lag_time)
             return state.result(now_ms, met=False)
         timekeeper.sleep_ms(min(limits.interval_ms, left_ms))
 
@@ -116,6 +123,8 @@ class _WaitState:
     met_since_ms: int | None = None
     states: list[ConditionState] = field(default_factory=list)
     group: GroupSnapshot | None = None
+    #: (when, what) of the last descriptions, oldest first.
+    polled: deque[tuple[int, GroupSnapshot]] = field(default_factory=deque)
     #: Why the last poll has no description.
     error: KgmError | None = None
     #: How many descriptions in a row have shown that a condition cannot be met.
@@ -126,10 +135,29 @@ class _WaitState:
         """Whether waiting does not help. Two brokers may differ for a moment, so it takes two descriptions."""
         return self.final_polls >= _FINAL_POLLS
 
-    def take(self, group: GroupSnapshot) -> None:
+    def take(self, group: GroupSnapshot, now_ms: int) -> None:
         self.group, self.error = group, None
+        if any(condition.needs_offsets for condition in self.conditions):
+            self.polled.append((now_ms, group))
+            while now_ms - self.polled[0][0] > _TREND_MS:
+                self.polled.popleft()
         self.states = [condition.check(group) for condition in self.conditions]
         self.final_polls = self.final_polls + 1 if any(state.is_final for state in self.states) else 0
+
+    def look_for_markers(self, with_lag_time: Callable[[GroupSnapshot], GroupSnapshot]) -> None:
+        """Say of a lag that is too high that nothing is left to read, if so: then it does not end."""
+        if self.group is None or not any(state.is_of_lag for state in self.states):
+            return
+        try:
+            markers = with_lag_time(self.group).marker_ends
+        except KgmError:
+            return  # the lag stays what is known
+        if markers:
+            where = f": {partitions_text(markers)} has nothing left to read but markers of transactions (lag-time<=0s)"
+            self.states = [
+                replace(state, seen=f"{state.seen}{where}", is_of_lag=False) if state.is_of_lag else state
+                for state in self.states
+            ]
 
     def take_failure(self, error: KgmError) -> None:
         """Raises the error if waiting does not help."""
@@ -165,17 +193,30 @@ class _WaitState:
         return max(self.limits.hold_ms, min(round(TAKEOVER_S * 1000), self.limits.timeout_ms // 2))
 
     def result(self, now_ms: int, *, met: bool) -> WaitResult:
+        trend = self._trend()
+        is_told = trend is not None and trend.kind is not TrendKind.UNKNOWN
         results = tuple(
-            ConditionResult(condition=condition, met=state.met, seen=state.seen)
+            ConditionResult(
+                condition=condition, met=state.met,
+                seen=f"{state.seen}, {trend.text}" if trend and is_told and state.is_of_lag else state.seen,
+            )
             for condition, state in zip(self.conditions, self.states, strict=True)
-        )
+        )  # fmt: skip
         return WaitResult(
             group_id=self.group_id,
             waited_ms=now_ms - self.started_ms,
             conditions=results,
             group=self.group,
             error=None if met else self._not_met([one for one in results if not one.met]),
+            trend=trend,
         )
+
+    def _trend(self) -> Trend | None:
+        """Over the last polls; None where no condition is about lag, or no description has it."""
+        if not self.polled:
+            return None
+        (then_ms, then), (now_ms, now) = self.polled[0], self.polled[-1]
+        return group_trends(then, now, then_ms=then_ms, now_ms=now_ms).total
 
     def _not_met(self, unmet: Sequence[ConditionResult]) -> ConditionNotMet:
         names = ", ".join(one.condition.text for one in unmet or [])

@@ -112,6 +112,7 @@ def _classic_member(view: GroupView, member: MemberView) -> MemberSnapshot:
         topics=subscription.distinct_topics if subscription else None if is_consumer else (),
         assignment=_assignment(member.assignment) if is_consumer else {},
         protocol="classic",
+        subscription_version=None if subscription is None else subscription.version,
     )
 
 

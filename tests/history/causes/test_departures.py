@@ -144,3 +144,34 @@ def test_a_static_member_of_a_short_session_may_have_been_removed_before_it_was_
     departed = departure(missing, AT)
     assert verdict(departed) == (Cause.SESSION_EXPIRY, confidence)
     assert ("an admin may have removed it" in departed.evidence) == (confidence is Confidence.POSSIBLE)
+
+
+SESSION = SessionTimeout.exactly(6_000, SessionSource.GIVEN)
+MAX_POLL = (Cause.MAX_POLL, Confidence.POSSIBLE)
+
+
+@pytest.mark.parametrize(
+    ("silence_ms", "instance_id", "expected"),
+    [
+        (29_000, None, (Cause.SESSION_EXPIRY, Confidence.POSSIBLE)),
+        (30_500, None, MAX_POLL),
+        (30_500, "i", (Cause.SESSION_EXPIRY, Confidence.POSSIBLE)),
+        (40_000, None, (Cause.SESSION_EXPIRY, Confidence.POSSIBLE)),
+    ],
+)
+def test_a_silence_as_long_as_the_poll_interval(silence_ms, instance_id, expected):
+    """Of a member whose session would have expired long before, had it sent no heartbeats."""
+    missing = gone(silence_ms, cadence_ms=500, max_poll_ms=30_000, instance_id=instance_id)
+    absence = ConsumerAbsence(away=None, heard=AT - 60_000, unrevoked=None)
+    departed = consumer_departure(missing, AT, absence, SESSION)
+    assert verdict(departed) == expected
+    assert ("max.poll.interval.ms is 30 s" in departed.evidence) == (expected == MAX_POLL)
+
+
+@pytest.mark.parametrize(
+    ("asked_ms", "expected"), [(29_000, (Cause.MAX_POLL, Confidence.LIKELY)), (7_000, (Cause.LEAVE, Confidence.LIKELY))]
+)
+def test_a_member_that_did_not_revoke_although_it_sent_heartbeats(asked_ms, expected):
+    missing = gone(900, cadence_ms=5_000, max_poll_ms=30_000)
+    absence = ConsumerAbsence(away=None, heard=AT - 60_000, unrevoked=AT - asked_ms)
+    assert verdict(consumer_departure(missing, AT, absence, SESSION)) == expected

@@ -106,10 +106,10 @@ def test_confusable_ids_and_hidden_characters():
 
 
 def test_partitions_without_an_owner():
-    group = with_members(member("seat-1", [0, 1]), member("seat-2", [2]))
+    group = with_members(member("seat-1", [0, 1]), member("seat-2", [3]))
     (one,) = found(group)
     assert (one.check, one.severity, one.evidence, one.about) == (
-        "unowned-partitions", "error", ("without an owner: t[3]",), ("t-3",),
+        "unowned-partitions", "error", ("without an owner: t[2]",), ("t-2",),
     )  # fmt: skip
     assert found(group, earlier=HEALTHY, window_ms=1000) == []  # it had one a moment ago: it is on its way
     assert [check for check, _ in names(replace(group, state="PreparingRebalance"))] == []
@@ -420,6 +420,14 @@ def test_a_group_that_keeps_rebalancing():
     past = [record(60_000 - i * 5_000, i, member("seat-1")) for i in range(8)]
     (one,) = found(recorded=past)
     assert (one.check, one.message) == ("frequent-rebalances", "7 rebalances within 30s")
+    assert len(one.evidence) == 1
+    restless = [
+        record(60_000 - i * 5_000, i, member("seat-1"), *([member(f"d-{i}", is_static=False)] if i % 2 else []))
+        for i in range(8)
+    ]
+    (one,) = [each for each in found(recorded=restless) if each.check == "frequent-rebalances"]
+    assert one.evidence[1] == "joined or left most often: app (10.0.0.1): 7 times"
+    assert one.next_command == "kgm history explain g"
     assert found(recorded=past[:6]) == []
 
 

@@ -100,9 +100,17 @@ def test_a_consumer_group_waits_for_who_holds_partitions():
     assert wait.lines() == [
         (
             "s-1: at epoch 4; still holds orders[1]; if it has stopped, it is removed 45s after its last heartbeat; if it "
-            "is alive and does not give them up, it is fenced after max.poll.interval.ms"
+            "is alive and does not give them up, it is fenced max.poll.interval.ms after it is asked to"
         )
     ]
+    # 2023-11-14T22:13:20Z, as its log has it, and 300 s.
+    asked = rebalance_wait(group, [was("s-1", asked_at_ms=1_700_000_000_000)])
+    assert asked.awaited[0].fenced_at_ms == 1_700_000_300_000
+    assert asked.headline == "waits for s-1, at most until 2023-11-14T22:18:20.000Z"
+    assert asked.lines()[0].endswith("does not give them up, it is fenced at 2023-11-14T22:18:20.000Z")
+    unasked = rebalance_wait(group, [was("s-1")])
+    assert (unasked.awaited[0].fenced_at_ms, unasked.limit_ms) == (None, 300_000)
+    assert unasked.lines()[0].endswith("it is fenced 5m after it is asked to")
 
 
 def test_a_record_names_the_members_of_its_generation():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kgm.model.errors import AuthorizationError, KgmError, NotFoundError, UnreachableError
-from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot
+from kgm.operations.groups.trends import TrendKind
 from kgm.operations.watch.conditions import parse_condition
 from kgm.operations.watch.wait import WaitLimits, wait_for
 from tests.operations.watch.virtual_time import VirtualTime
@@ -106,3 +109,28 @@ def test_the_error_says_what_was_seen_last_and_what_to_run():
     assert result.error.message == "group 'g': not met within 1s: stable, members>=3"
     assert result.error.facts == (f"stable: {AWAY.message}", f"members>=3: {AWAY.message}")
     assert result.error.hint == "kgm describe g"
+
+
+def test_a_lag_that_is_too_high_is_told_with_its_trend():
+    """Each poll finds 10 fewer, 50 ms later and a few ms more."""
+
+    def polled(lag):
+        return replace(GROUP, offsets=(OffsetSnapshot("t", 0, 2000 - lag, 2000, lag, None, "m", 0),))
+
+    lags = range(1000, 690, -10)
+    result = wait_for(
+        LagScript(*map(polled, lags)), "g", [parse_condition("lag<=0")],
+        WaitLimits(timeout_ms=1_600, hold_ms=0, interval_ms=50), VirtualTime(),
+    )  # fmt: skip
+    assert (result.trend.kind, result.met) == (TrendKind.FALLING, False)
+    lag = sum(row.lag for row in result.group.offsets)
+    assert lag * 50 / 10 <= result.trend.done_in_ms <= lag * 55 / 10
+    assert [one.seen for one in result.conditions] == [f"lag {lag}, {result.trend.text}"]
+
+
+class LagScript(Script):
+    """Descriptions with offsets."""
+
+    def describe_group(self, group_id, *, offsets):
+        assert offsets
+        return super().describe_group(group_id, offsets=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,17 +56,18 @@ def explain(
 ) -> None:
     """Explain a rebalance of a group: why and how certain, who, how long, what moved, and what to do next.
 
+    While one is under way, it says whom the group waits for, and how long at most. A history without a cluster shows
+    that of consumer groups (KIP-848) only: a classic group writes nothing when a rebalance begins.
+
     With -b HOST:PORT and neither --source nor --store, kgm reads the group's partition of the live topic: this needs
     READ on __consumer_offsets, but neither Spark nor Java. --follow explains each rebalance as it happens, and prints
     the advice whenever it changes (not with -o ndjson)."""
     name = one_group(group, group_option)
     if follow:
         following.follow(options, common, name, partial(_followed, name, _AdviceShown(common.output in _TABLES)))
-    from kgm.operations.history import explain_group
     from kgm.operations.history.group_rows import owners as owners_of
 
-    history = options.open(common, name)
-    explained = explain_group(history, name, generation)
+    history, explained = _explained(options, common, name, generation)
     owners = [] if report is None else owners_of(history, name)
     warn_of(history.tables.origin.damages)
     window = window_json(history)
@@ -86,6 +88,21 @@ def explain(
         from kgm.cli.output.pages.page import write
 
         write(report, explain_page(explained, owners, window))
+
+
+def _explained(
+    options: HistoryOptions, common: RunOptions, group_id: str, generation: int | None
+) -> tuple[History, Explanation]:
+    """A live coordinator knows more of a rebalance that is under way than its log."""
+    from kgm.operations.history import explain_group
+
+    if not options.is_live(common):
+        history = options.open(common, group_id)
+        return history, explain_group(history, group_id, generation)
+    with options.live(common, group_id) as live:
+        history = live.read()
+        wait = None if history.until_ms is not None else live.wait(group_id)
+    return history, replace(explain_group(history, group_id, generation), wait=wait)
 
 
 class _AdviceShown:
@@ -130,10 +147,19 @@ def _tables(explained: Explanation) -> list[Table]:
     one = explained.rebalance
     return [
         _list(explained),
+        *_under_way(explained),
         *([rebalance_detail(one, explained.moves), *_members(explained)] if one is not None else []),
         *_advice(explained),
         *_next(explained),
     ]
+
+
+def _under_way(explained: Explanation) -> list[Table]:
+    """The rebalance that is not over."""
+    wait = explained.wait
+    if wait is None:
+        return []
+    return [Table(columns=[], rows=[], heading="a rebalance is under way", notes=[wait.headline, *wait.lines()])]
 
 
 def _list(explained: Explanation) -> Table:

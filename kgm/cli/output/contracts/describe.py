@@ -1,16 +1,19 @@
 """The JSON of `kgm describe`: snapshots, which `GroupSnapshot.to_json` makes, partitions where they were asked for,
-what groups that rebalance wait for, and what all of these lack."""
+what groups that rebalance wait for, how lag changes, and what all of these lack."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from kgm.cli.output.contracts.groups import GROUP, PARTITION, PARTITIONS, UNREAD
+from kgm.text.timestamps import rfc3339
 
 if TYPE_CHECKING:
     from kgm.operations.groups.rebalance_wait import RebalanceWait
+    from kgm.operations.groups.trends import GroupTrends
 
-_WAIT: Final[dict[str, Any]] = {
+WAIT: Final[dict[str, Any]] = {
     "group_id": "str",
     "phase": "=join|sync|reconcile",
     "generation": "int?",
@@ -24,15 +27,53 @@ _WAIT: Final[dict[str, Any]] = {
             "idle_ms": "int?",
             "member_epoch": "int?",
             "holds": PARTITIONS,
+            "fenced_at": "str?",
         }
     ],
     "arrived": ["str"],
     "gone": ["str"],
     "text": ["str"],
 }
-FORMS: Final[dict[str, dict[str, Any]]] = {
-    "describe": {"groups": [GROUP], "partitions": ([PARTITION], None), "waits": [_WAIT], "unread": [UNREAD]}
+#: Of a whole group where there is no topic.
+_TREND: Final[dict[str, Any]] = {
+    "group_id": "str",
+    "topic": "str?",
+    "partition": "int?",
+    "trend": "=rising|falling|steady|caught-up|unknown",
+    "window_ms": "int",
+    "arrived_per_s": "float?",
+    "committed_per_s": "float?",
+    "done_in_ms": "int?",
+    "done_at": "str?",
+    "because": "str?",
 }
+FORMS: Final[dict[str, dict[str, Any]]] = {
+    "describe": {
+        "groups": [GROUP],
+        "partitions": ([PARTITION], None),
+        "waits": [WAIT],
+        "unread": [UNREAD],
+        "trends": ([_TREND], None),
+    }
+}
+
+
+def trends_json(trends: GroupTrends) -> Iterator[dict[str, Any]]:
+    """Some of `data.trends`: of the group, and of its partitions."""
+    for (topic, partition), one in [((None, None), trends.total), *sorted(trends.partitions.items())]:
+        done_in_ms = one.done_in_ms
+        yield {
+            "group_id": trends.group_id,
+            "topic": topic,
+            "partition": partition,
+            "trend": str(one.kind),
+            "window_ms": trends.window_ms,
+            "arrived_per_s": one.arrived_per_s,
+            "committed_per_s": one.committed_per_s,
+            "done_in_ms": done_in_ms,
+            "done_at": None if done_in_ms is None else rfc3339(trends.at_ms + done_in_ms),
+            "because": one.because,
+        }
 
 
 def wait_json(wait: RebalanceWait) -> dict[str, Any]:
@@ -51,6 +92,7 @@ def wait_json(wait: RebalanceWait) -> dict[str, Any]:
                 "idle_ms": one.idle_ms,
                 "member_epoch": one.epoch,
                 "holds": {topic: [*numbers] for topic, numbers in one.holds.items()},
+                "fenced_at": None if one.fenced_at_ms is None else rfc3339(one.fenced_at_ms),
             }
             for one in wait.awaited
         ],

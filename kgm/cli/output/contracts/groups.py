@@ -53,6 +53,7 @@ MEMBER: Final[dict[str, Any]] = {
     "target_warmup_tasks": (["str"], None),
     "topology_epoch": "int?",
     "assignment_user_data": ({"length": "int", "sha256": "str"}, None),
+    "subscription_version": "int?",
 }
 _OFFSET: Final[dict[str, Any]] = {
     "topic": "str",

@@ -17,6 +17,8 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
         "members": "int?",
         "lag": "int?",
         "lag_ms": "int?",
+        "trend": "=rising|falling|steady|caught-up|unknown?",
+        "done_in_ms": "int?",
     }
 }
 
@@ -38,4 +40,6 @@ def wait_json(result: WaitResult) -> dict[str, Any]:
         "members": None if group is None else len(group.members),
         "lag": None if group is None else group.lag,
         "lag_ms": None if group is None else group.lag_ms,
+        "trend": None if result.trend is None else str(result.trend.kind),
+        "done_in_ms": None if result.trend is None else result.trend.done_in_ms,
     }

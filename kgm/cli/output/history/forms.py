@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kgm.cli.output.contracts.describe import WAIT
+
 _WINDOW = {"source": "str?", "store": "str?", "since": "str?", "until": "str?"}
 _RECORD = {"partition": "int", "offset": "int"}
 _BOUNDS = {"min": "int?", "max": "int?"}
@@ -244,6 +246,7 @@ CONTRACTS: dict[str, dict[str, Any]] = {
         "advice": [_CHANGE_ADVICE],
         "replay": _REPLAY,
         "next": ["any"],
+        "wait": (WAIT, None),
     },
     "history-timeline": {
         "group_id": "str",

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from kgm.cli.output.contracts.describe import wait_json
 from kgm.model.uuids import uuid_text
 
 if TYPE_CHECKING:
@@ -197,6 +198,7 @@ def explanation_json(explained: Explanation, window: Json) -> Json:
         "advice": [_change_advice_json(each) for each in explained.advice.advice],
         "replay": _replay_json(explained.advice),
         "next": [{"why": step.why, "command": step.command} for step in explained.next_steps],
+        "wait": None if explained.wait is None else wait_json(explained.wait),
     }  # fmt: skip
 
 

@@ -1,0 +1,58 @@
+"""What a consumer group (KIP-848) waits for where a history ends within a rebalance, by its records alone.
+
+A classic group writes nothing when a rebalance begins: only a live coordinator tells whether one is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kgm.history.facts.consumer_state import LoggedMemberState
+from kgm.history.rows import GroupEpochRow, MemberStateRow, TopicIdPartitions, TopicRow
+from kgm.model.assignment import Partitions
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.model.uuids import uuid_text
+from kgm.operations.groups.rebalance_wait import GenerationMember, RebalanceWait, rebalance_wait
+from kgm.operations.history.source import History
+
+_LEFT = (LoggedMemberState.AWAY, LoggedMemberState.GONE)
+
+
+def logged_wait(history: History, group_id: str) -> RebalanceWait | None:
+    """None for a group whose last epoch was reached by all, and for one that has no epochs."""
+    rows = history.all_times(group_id)
+    epochs = sorted(history.tables.rows(GroupEpochRow, rows), key=lambda row: row.offset)
+    if not epochs or epochs[-1].settled_offset is not None:
+        return None
+    states = sorted(history.tables.rows(MemberStateRow, rows), key=lambda row: row.offset)
+    latest = {row.member_id: row for row in states}
+    present = [row for row in latest.values() if row.state not in _LEFT]
+    if not present:
+        return None
+    names = {row.topic_id: row.topic for row in history.tables.rows(TopicRow, history.all_times())}
+    group = GroupSnapshot(
+        group_id=group_id, type="consumer", state="Reconciling", group_epoch=epochs[-1].epoch,
+        members=tuple(_member(row, names, epochs[-1].epoch) for row in present),
+    )  # fmt: skip
+    return rebalance_wait(group, [_known(row) for row in present])
+
+
+def _member(row: MemberStateRow, names: Mapping[bytes, str], epoch: int) -> MemberSnapshot:
+    assigned, pending = _partitions(row.assigned, names), _partitions(row.pending, names)
+    owned = {topic: (*assigned.get(topic, ()), *pending.get(topic, ())) for topic in {**assigned, **pending}}
+    target = assigned if row.target is None else _partitions(row.target, names)
+    is_behind = bool(pending) or row.state == LoggedMemberState.UNRELEASED or (row.member_epoch or 0) < epoch
+    return MemberSnapshot(
+        member_id=row.member_id, group_instance_id=row.group_instance_id, member_epoch=row.member_epoch,
+        status="reconciling" if is_behind else "stable", assignment=owned, target_assignment=target,
+    )  # fmt: skip
+
+
+def _partitions(rows: Iterable[TopicIdPartitions] | None, names: Mapping[bytes, str]) -> Partitions:
+    return {names.get(one.topic_id, f"id {uuid_text(one.topic_id)}"): one.partitions for one in rows or ()}
+
+
+def _known(row: MemberStateRow) -> GenerationMember:
+    return GenerationMember(
+        member_id=row.member_id, group_instance_id=row.group_instance_id,
+        rebalance_timeout_ms=row.rebalance_timeout_ms, asked_at_ms=row.timestamp if row.pending else None,
+    )  # fmt: skip
