@@ -70,7 +70,8 @@ class Brokers:
         self._refused_at: dict[str, float] = {}
         self._any: Address | None = None
         self._is_bound = False
-        self._is_hurried = False
+        #: See `hurry`.
+        self.is_hurried = False
         self._silent: dict[BrokerNode, KgmError] = {}
         self._closed = False
 
@@ -177,11 +178,11 @@ class Brokers:
     def hurry(self) -> None:
         """From now on ask once: what a broker refuses for the moment is an error, and one that does not answer is not
         asked again."""
-        self._is_hurried = True
+        self.is_hurried = True
 
     def take_time(self) -> None:
         """The opposite of `hurry`."""
-        self._is_hurried = False
+        self.is_hurried = False
         self._silent.clear()
 
     def ask_each(
@@ -190,7 +191,7 @@ class Brokers:
         """The result of each task, which asks this broker, all at once; see `run_parallel`."""
         silent: dict[BrokerNode, T | KgmError] = {one: self._silent[one] for one in tasks if one in self._silent}
         results = run_parallel({one: task for one, task in tasks.items() if one not in silent}, deadline, what)
-        if self._is_hurried:
+        if self.is_hurried:
             self._silent |= {one: error for one, error in results.items() if isinstance(error, UnreachableError)}
         return silent | results
 
@@ -320,8 +321,8 @@ class Brokers:
                 error = round_of[group_id]
                 if isinstance(error, KgmError) and (error.kafka_error or group_id not in broker_errors):
                     broker_errors[group_id] = error
-            deadline.sleep(backoff(attempt) if pending and not self._is_hurried else 0)
-            if not pending or deadline.expired or self._is_hurried:
+            deadline.sleep(backoff(attempt) if pending and not self.is_hurried else 0)
+            if not pending or deadline.expired or self.is_hurried:
                 break
             attempt += 1
         if not pending:
