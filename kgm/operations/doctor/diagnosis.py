@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import fnmatch
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
-from kgm.client.offsets_topic.group_tail import GroupRecordTail, RecordedGroup
+from kgm.client.in_parts import PART, in_parts
+from kgm.client.offsets_topic.group_tail import GroupRecordTail, RawRecord, RecordedGroup, decoded
 from kgm.client.offsets_topic.member_activity import CommitRecord, GroupActivity
 from kgm.client.poller import completed_from_record
 from kgm.model.errors import AuthenticationError, AuthorizationError, KgmError, NotFoundError, PartialError
@@ -20,6 +21,7 @@ from kgm.operations.doctor import activity, assignment, history_findings, identi
 from kgm.operations.doctor.check_names import UNAVAILABLE
 from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, SkippedChecks
 from kgm.operations.doctor.group_facts import GroupFacts
+from kgm.operations.doctor.held_groups import HeldGroups
 from kgm.operations.doctor.history_findings import HistoryFacts
 from kgm.operations.doctor.known_removals import KnownRemoval
 from kgm.operations.groups.rebalance_wait import read_rebalance_wait
@@ -130,6 +132,8 @@ def diagnose(
     removals: those that the audit log of this machine has. checks: the names of those to report; empty is all, and a
     coordinator that does not answer is always reported. Describes groups again `window_ms` later where time tells
     more; 0 is not at all. Raises KgmError when no broker answers."""
+    needs_both = not checks or not _CHECKS_OF_BOTH.isdisjoint(checks)
+    held, group_ids, is_skipped = HeldGroups(), [], False
     with phase("examining groups"):
         selection = select_groups(cluster, names, pattern, all_groups=not names and pattern is None)
         queries = _ClusterQueries(
@@ -139,23 +143,24 @@ def diagnose(
             removals=removals,
             errors=list(selection.errors),
         )
-        first = queries.described(selection.group_ids)
-        recorded = queries.recorded(in_order(first))
-    later: Mapping[str, GroupSnapshot] = {}
-    busy = [group_id for group_id, group in first.items() if _changes_with_time(group)]
-    needs_both = not checks or not _CHECKS_OF_BOTH.isdisjoint(checks)
-    if busy and window_ms and needs_both:
-        with phase("waiting for commits"):
-            cluster.deadline.sleep(window_ms / 1000)
-            later = queries.described_again(busy)
-    elif busy and needs_both:
+        for group in queries.described(selection.group_ids):
+            group_ids.append(group.group_id)
+            is_busy = needs_both and _changes_with_time(group)
+            if is_busy and window_ms:
+                held.hold(group)
+                continue
+            is_skipped = is_skipped or is_busy
+            queries.examine(group, None)
+    if is_skipped:
         queries.skipped.append(
             SkippedChecks(checks=_CHECKS_OF_WINDOW, why="groups were described once (--window 0s)", is_choice=True)
         )
-    now_ms = round(time.time() * 1000)
-    for group_id in in_order(first):
-        facts = queries.facts(first[group_id], later.get(group_id), recorded.get(group_id, ()), now_ms)
-        queries.findings += run_checks(facts)
+    if held.group_ids:
+        with phase("waiting for commits"):
+            cluster.deadline.sleep(window_ms / 1000)
+            for group, later in queries.described_again(held):
+                queries.examine(group, later)
+    queries.skipped += queries.skipped_of_groups
     cluster.name_similar_groups(queries.errors)
     queries.skipped += [*queries.without_settings(), *queries.without_offsets()]
     wanted = [one for one in queries.findings if not checks or one.check in {*checks, UNAVAILABLE}]
@@ -163,7 +168,7 @@ def diagnose(
     reasons = [_reason_to_ignore(one, ignored) for one in wanted]
     pairs = list(zip(wanted, reasons, strict=True))
     return Diagnosis(
-        group_ids=tuple(in_order(first)),
+        group_ids=tuple(in_order(group_ids)),
         findings=tuple(finding for finding, reason in pairs if reason is None),
         ignored=tuple(IgnoredFinding(finding=finding, reason=reason) for finding, reason in pairs if reason),
         skipped=tuple(_of_checks(one, checks) for one in queries.skipped if not checks or {*one.checks} & {*checks}),
@@ -199,36 +204,49 @@ class _ClusterQueries:
     errors: list[KgmError]
     findings: list[Finding] = field(default_factory=list)
     skipped: list[SkippedChecks] = field(default_factory=list)
+    skipped_of_groups: list[SkippedChecks] = field(default_factory=list)
+    _recorded: Mapping[str, Sequence[RawRecord]] | None = None
     _has_consumer_protocol: bool | None = None
     #: By broker and setting.
     _max_sizes: dict[tuple[int, str], int | None] = field(default_factory=dict)
     _without_retention: set[str] = field(default_factory=set)
     _without_size: set[str] = field(default_factory=set)
 
-    def described(self, group_ids: Sequence[str]) -> dict[str, GroupSnapshot]:
-        """By group id. A coordinator that does not answer is a finding; a missing group or right is an error."""
-        groups: dict[str, GroupSnapshot] = {}
-        for group_id, answer in zip(group_ids, self.cluster.describe_groups(group_ids), strict=True):
+    def described(self, group_ids: Sequence[str]) -> Iterator[GroupSnapshot]:
+        """A coordinator that does not answer is a finding; a missing group or right is an error."""
+        is_whole = len(group_ids) <= PART
+
+        def ask(part: Sequence[str]) -> list[GroupSnapshot | KgmError]:
+            answers = self.cluster.describe_groups(part)
+            present = [answer.group_id for answer in answers if isinstance(answer, GroupSnapshot)]
+            if present and self._recorded is None:  # after the first descriptions, so that it is not behind them
+                self._recorded = self._read_records(in_order(present) if is_whole else group_ids)
+            return answers
+
+        for group_id, answer in zip(group_ids, in_parts(self.cluster, group_ids, ask), strict=True):
             if not isinstance(answer, KgmError):
-                groups[group_id] = answer
+                yield answer
             elif isinstance(answer, NotFoundError | AuthenticationError | AuthorizationError):
                 self.errors.append(answer)
             else:
                 self.findings.append(_coordinator_unavailable(group_id, answer))
-        return groups
 
-    def described_again(self, group_ids: Sequence[str]) -> dict[str, GroupSnapshot]:
-        answers = dict(zip(group_ids, self.cluster.describe_groups(group_ids), strict=True))
-        errors = {group_id: answer for group_id, answer in answers.items() if isinstance(answer, KgmError)}
+    def described_again(self, held: HeldGroups) -> Iterator[tuple[GroupSnapshot, GroupSnapshot | None]]:
+        """Each group as it was, and as it is now; None where that cannot be described."""
+        errors: dict[str, KgmError] = {}
+        answers = in_parts(self.cluster, held.group_ids, self.cluster.describe_groups)
+        for first, answer in zip(held, answers, strict=True):
+            if isinstance(answer, KgmError):
+                errors[first.group_id] = answer
+                yield first, None
+            else:
+                yield first, answer
         for why, names in by_reason(errors):
             text = f"group {names} could not be described again ({why})"
             self.skipped.append(SkippedChecks(checks=_CHECKS_OF_WINDOW, why=text))
-        return {group_id: answer for group_id, answer in answers.items() if not isinstance(answer, KgmError)}
 
-    def recorded(self, group_ids: Sequence[str]) -> Mapping[str, Sequence[RecordedGroup]]:
+    def _read_records(self, group_ids: Sequence[str]) -> Mapping[str, Sequence[RawRecord]]:
         """What the coordinators wrote of groups that do not use the consumer protocol."""
-        if not group_ids:
-            return {}
         tail = GroupRecordTail(self.cluster, group_ids)
         records = tail.read_back(self.cluster.deadline.part(_LOG_SHARE))
         why = tail.unreadable_because or tail.interrupted_because
@@ -236,7 +254,12 @@ class _ClusterQueries:
             self.skipped.append(SkippedChecks(checks=_CHECKS_OF_LOG, why=why))
         return records
 
-    def facts(
+    def examine(self, first: GroupSnapshot, later: GroupSnapshot | None) -> None:
+        """Run all checks on a group. later: as it was described again, if it was."""
+        recorded = decoded(first.group_id, (self._recorded or {}).get(first.group_id, ()))
+        self.findings += run_checks(self._facts(first, later, recorded, round(time.time() * 1000)))
+
+    def _facts(
         self, first: GroupSnapshot, later: GroupSnapshot | None, recorded: Sequence[RecordedGroup], now_ms: int
     ) -> GroupFacts:
         latest = later or first
@@ -278,7 +301,8 @@ class _ClusterQueries:
             why = activity.unreadable_because or "it is too long to be read back to its oldest rebalance"
             is_optional = activity.unreadable_because is None
             why = f"log of group {group_id}: {why}"
-            self.skipped.append(SkippedChecks(checks=("session-too-short",), why=why, is_optional=is_optional))
+            skipped = SkippedChecks(checks=("session-too-short",), why=why, is_optional=is_optional)
+            self.skipped_of_groups.append(skipped)
         return [record for record in records if isinstance(record, CommitRecord)], known_since_ms
 
     def without_settings(self) -> list[SkippedChecks]:
