@@ -142,7 +142,7 @@ def fill(bootstrap):
 
 def commands(bootstrap):
     """{name: words of kgm}."""
-    at = ["-b", bootstrap, "--timeout", "10m"]
+    at = ["-b", bootstrap, "--timeout", "60m"]
     every = ["describe", "--all-groups", *at]
     return {
         **{f"list {form}".strip(): ["list", *at, *words] for form, words in FORMS.items()},

@@ -24,13 +24,14 @@ Describe: TypeAlias = Callable[[Sequence[str]], list[Answer]]
 
 
 def in_parts(
-    cluster: AdminClient, group_ids: Sequence[str], describe: Describe, *, size: int = PART
+    cluster: AdminClient, group_ids: Sequence[str], describe: Describe, *, size: int | None = None
 ) -> Iterator[Answer]:
-    """What `describe` answers for each group, in the order of the ids, asked for `size` groups at a time.
+    """What `describe` answers for each group, in the order of the ids, asked for PART groups, or `size`, at a time.
 
     The time allowed is for the brokers: what the caller does meanwhile does not count. What could not be read of any
     part is in `cluster.offsets` at the end. Raises what `describe` raises for the first part; of another one that is
     the error of each group."""
+    size = PART if size is None else size
     if len(group_ids) <= size:
         yield from describe(group_ids) if group_ids else ()
         return

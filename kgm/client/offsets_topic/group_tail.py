@@ -87,14 +87,19 @@ class GroupRecordTail:
         """What was written since the last read, by group, oldest first; the first read returns the last record of each.
 
         Raises nothing: the next read starts where a failed one did."""
-        found = self._read(self._read_on, deadline)
+        found = self.read_undecoded(deadline)
         by_group = {group_id: decoded(group_id, records) for group_id, records in found.items()}
         self.last |= {group_id: records[-1] for group_id, records in by_group.items() if records}
         return by_group
 
+    def read_undecoded(self, deadline: Deadline) -> Mapping[str, Sequence[RawRecord]]:
+        """The same for `decoded`, which makes more of the records of many groups than fits into memory; `last` has none
+        of them."""
+        return self._read(self._read_on, deadline)
+
     def read_back(self, deadline: Deadline) -> Mapping[str, Sequence[RawRecord]]:
-        """What was written recently, by group, oldest first: the last `PAST_BYTES` of each partition. It is for
-        `decoded`: of many groups it is too much for memory at once."""
+        """What was written recently, by group, oldest first: the last `PAST_BYTES` of each partition, for
+        `decoded`."""
         return self._read(self._read_past, deadline)
 
     def _read(
