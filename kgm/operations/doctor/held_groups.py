@@ -1,4 +1,4 @@
-"""Descriptions of groups that are compared with later ones: packed, where there are many, to a tenth and less."""
+"""Descriptions of groups that are compared with later ones."""
 
 from __future__ import annotations
 
