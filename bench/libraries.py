@@ -13,7 +13,7 @@ import time
 
 import yaml
 
-from kgm.cli.output.yaml_text import yaml_text
+from kgm.cli.output.yaml_text import yaml_lines
 from kgm.records.batch import checksum
 
 #: What a login imports of the standard library, and the library in its place.
@@ -73,7 +73,7 @@ def main():
         print(f"| {name} | {import_ms(code, runs) - nothing:.0f} |")
     data = document()
     emitters = {
-        "kgm": lambda: yaml_text(data),
+        "kgm": lambda: "\n".join(yaml_lines(data)),
         "PyYAML with libyaml": lambda: yaml.dump(data, Dumper=yaml.CSafeDumper, sort_keys=False),
         "PyYAML": lambda: yaml.safe_dump(data, sort_keys=False),
     }

@@ -10,7 +10,6 @@ from kgm.client.requests import GroupDescription, Offsets
 from kgm.client.transport.brokers import BrokerNode, Brokers
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
-from kgm.client.transport.parallel import run_parallel
 from kgm.model.errors import ErrorCode, KgmError
 from kgm.model.snapshot import TopicSnapshot
 
@@ -172,7 +171,7 @@ class OffsetReader:
         }
         ends: Offsets = {}
         starts: Offsets = {}
-        for broker, result in run_parallel(tasks, deadline, "a partition leader").items():
+        for broker, result in self._brokers.ask_each(tasks, deadline, "a partition leader").items():
             asked = [(topic, number) for topic, numbers in by_leader[broker].items() for number in numbers]
             if isinstance(result, KgmError):
                 unread |= dict.fromkeys(asked, result)

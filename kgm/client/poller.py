@@ -1,11 +1,12 @@
 """Polling groups: each poll describes all of them and reads what was appended to their coordinators' logs since the
 previous poll. A poll that fails is data, not an exception: brokers come back."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kgm.client.admin_client import AdminClient
-from kgm.client.offsets_topic.group_tail import GroupRecordTail, RecordedGroup
+from kgm.client.in_parts import in_parts
+from kgm.client.offsets_topic.group_tail import GroupRecordTail, RawRecord, RecordedGroup, decoded
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
 
@@ -67,6 +68,30 @@ class GroupPoller:
             log_unreadable_because=self._tail.unreadable_because,
             skipped=group_id in self._tail.skipped,
         )
+
+
+def poll_once(cluster: AdminClient, group_ids: Sequence[str], *, budget_ms: int) -> Iterator[PolledGroup]:
+    """What the first poll of a `GroupPoller` shows, of one group after the other, where there is no second one: no
+    group is kept. The log is read after the first groups, and may be behind the others. Raises KgmError when no broker
+    answers."""
+    cluster.renew(budget_ms)
+    tail = GroupRecordTail(cluster, group_ids)
+    records: Mapping[str, Sequence[RawRecord]] | None = None
+
+    def describe(part: Sequence[str]) -> list[GroupSnapshot | KgmError]:
+        nonlocal records
+        answers = cluster.describe_groups(part)
+        if records is None and _any_classic(answers):
+            records = tail.read_undecoded(cluster.deadline.part(_LOG_SHARE))
+        return answers
+
+    for group_id, seen in zip(group_ids, in_parts(cluster, group_ids, describe), strict=True):
+        if isinstance(seen, KgmError) or seen.type != "classic":
+            yield PolledGroup(seen=seen)
+            continue
+        recorded = tuple(decoded(group_id, (records or {}).get(group_id, ())))
+        group = completed_from_record(seen, recorded[-1].group) if recorded else seen
+        yield PolledGroup(seen=group, recorded=recorded, log_unreadable_because=tail.unreadable_because)
 
 
 def completed_from_record(seen: GroupSnapshot, recorded: GroupSnapshot) -> GroupSnapshot:

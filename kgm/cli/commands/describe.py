@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Annotated, Any
@@ -81,7 +81,7 @@ def describe(
 
     --trend adds whether lag is rising, falling (and when it is done at that rate), steady or caught up; unknown where
     two polls do not tell."""
-    from kgm.cli.completion.cache import store_names
+    from kgm.cli.completion.cache import SeenNames, store_names
     from kgm.cli.options.words import known_word
     from kgm.cli.output.failures import exit_with, warn_of_unread, warn_of_unseen_groups
     from kgm.cli.output.progress import progress
@@ -99,21 +99,20 @@ def describe(
     if not (request.names or match is not None or all_groups or request.is_of_all_readers):
         hint = "name one, or add --match GLOB or --all-groups; `kgm list` shows the groups"
         raise UsageError("no group is given", hint=hint)
-    with options.cluster(reads_only=True) as connected, progress(options, "describing groups"):
-        described = ask(connected, request, order)
-        if described.listing is not None:
-            warn_of_unseen_groups(connected, described.listing)
-        warn_of_unread(described.unread)
-        where = cluster_json(connected)
-    gone = [one.group_id for one in described.errors if isinstance(one, NotFoundError) and one.group_id is not None]
-    store_names(options, described.groups, gone=gone)
+    names = SeenNames()
     shows_times = request.with_times and options.output not in ("csv", "tsv")  # which have them in any case, in ms
     folds = options.output in _FOLDED
-    tables = (
-        _tables(described, view, order, verbose=verbose, times=shows_times, folds=folds) if options.has_tables else []
-    )
-    emit(report(described, tables, where, view=view, output=options.output), options)
-    exit_with(described.errors, done=len(described.groups))
+    with options.cluster(reads_only=True) as connected, progress(options, "describing groups"):
+        described = ask(connected, request, order)
+        described.groups = map(names.noted, described.groups)
+        if described.listing is not None:
+            warn_of_unseen_groups(connected, described.listing)
+        tables = _tables(described, view, order, verbose=verbose, times=shows_times, folds=folds)
+        emit(report(described, tables, cluster_json(connected), view=view), options)
+    warn_of_unread(described.unread)
+    gone = [one.group_id for one in described.errors if isinstance(one, NotFoundError) and one.group_id is not None]
+    store_names(options, names, gone=gone)
+    exit_with(described.errors, done=described.described)
 
 
 def _window_ms(text: str | None) -> int | None:
@@ -160,33 +159,24 @@ def _view(*, members: bool, offsets: bool, state: bool, has_filter: bool) -> Des
 
 def _tables(
     described: DescribedGroups, view: DescribeView, order: PartitionOrder, *, verbose: bool, times: bool, folds: bool
-) -> list[Table]:
+) -> Iterator[Table]:
     match view:
         case DescribeView.PARTITIONS:
-            return [partitions_table(described.partitions or (), times=times, trends=described.trends)]
+            for _ in described.groups:
+                pass
+            yield partitions_table(described.partitions or (), times=times, trends=described.trends)
         case DescribeView.STATE:
-            notes = [f"{wait.group_id}: {line}" for wait in described.waits for line in (wait.headline, *wait.lines())]
-            return [_with_notes(state_table(described.groups, order, times=times, trends=described.trends), notes)]
+            table = state_table(described.groups, order, times=times, trends=described.trends)
+            lines = [f"{wait.group_id}: {line}" for wait in described.waits for line in (wait.headline, *wait.lines())]
+            yield _with_notes(table, lines)
         case DescribeView.OFFSETS:
-            return [
-                offsets_table(snapshot, order, times=times, trends=_trends_of(snapshot, described))
-                for snapshot in described.groups
-            ]
+            for snapshot in described.groups:
+                yield offsets_table(snapshot, order, times=times, trends=_trends_of(snapshot, described))
         case DescribeView.MEMBERS:
-            return [
-                _with_notes(
-                    members_table(
-                        snapshot,
-                        order,
-                        verbose=verbose,
-                        times=times,
-                        folds=folds,
-                        trends=_trends_of(snapshot, described),
-                    ),
-                    _waits_of(snapshot, described),
-                )
-                for snapshot in described.groups
-            ]
+            for snapshot in described.groups:
+                trends = _trends_of(snapshot, described)
+                table = members_table(snapshot, order, verbose=verbose, times=times, folds=folds, trends=trends)
+                yield _with_notes(table, _waits_of(snapshot, described))
 
 
 def _trends_of(group: GroupSnapshot, described: DescribedGroups) -> GroupTrends | None:
@@ -194,71 +184,84 @@ def _trends_of(group: GroupSnapshot, described: DescribedGroups) -> GroupTrends 
 
 
 def _waits_of(group: GroupSnapshot, described: DescribedGroups) -> list[str]:
-    """Whom a group waits for."""
-    waits = [wait for wait in described.waits if wait.group_id == group.group_id]
-    return [line for wait in waits for line in (wait.headline, *wait.lines())]
+    """Whom a group waits for, which was described last."""
+    wait = described.waits[-1] if described.waits else None
+    return [] if wait is None or wait.group_id != group.group_id else [wait.headline, *wait.lines()]
 
 
 def _with_notes(table: Table, notes: Sequence[str]) -> Table:
     return replace(table, notes=[*table.notes, *notes]) if notes else table
 
 
-def _waits_json(described: DescribedGroups) -> list[dict[str, Any]]:
-    if not described.waits:
-        return []
-    from kgm.cli.output.contracts.describe import wait_json
-
-    return [wait_json(wait) for wait in described.waits]
-
-
-def _trends_json(described: DescribedGroups) -> list[dict[str, Any]] | None:
-    if described.trends is None:
-        return None
-    from kgm.cli.output.contracts.describe import trends_json
-
-    return [row for one in described.trends.values() for row in trends_json(one)]
-
-
 def report(
-    described: DescribedGroups, tables: list[Table], where: dict[str, str | None], *, view: DescribeView, output: str
+    described: DescribedGroups, tables: Iterable[Table], where: dict[str, str | None], *, view: DescribeView
 ) -> Report:
     """The snapshots are the data, and partitions if they were asked for; an item is a group, a partition, an offset or
-    a member, as the view says. Only what `-o` prints is made: with thousands of members the rest takes time."""
-    jsons, items, names, partitions, without = [], [], [], None, []
-    if described.unread:
-        from kgm.cli.output.contracts.groups import unread_json
-
-        without = unread_json(described.unread)
-    if output in ("json", "yaml", "ndjson"):
-        jsons = [snapshot.to_json() for snapshot in described.groups]
-        if described.partitions is not None:
-            from kgm.cli.output.contracts.groups import partition_json
-
-            partitions = [partition_json(row) for row in described.partitions]
-    if output == "ndjson" and view is DescribeView.PARTITIONS:
-        items = partitions or []
-    elif output == "ndjson" and view is not DescribeView.STATE:
-        items = [{"group_id": group["group_id"], **row} for group in jsons for row in group[view.value]]
-    elif output == "ndjson":
-        items = jsons
-    if output == "name" and view is DescribeView.PARTITIONS:
-        names = list(dict.fromkeys(row.owner.identity for row in described.partitions or () if row.owner is not None))
-    elif output == "name" and view is not DescribeView.STATE:
-        names = [name for one in described.groups for name in in_order(member.identity for member in one.members)]
-    elif output == "name":
-        names = [snapshot.group_id for snapshot in described.groups]
+    a member, as the view says. Everything is made while it is printed: the groups are described then."""
     return Report(
         schema=SCHEMA,
         data={
-            "groups": jsons,
-            "partitions": partitions,
+            "groups": (snapshot.to_json() for snapshot in described.groups),
+            "partitions": None if view is not DescribeView.PARTITIONS else _partitions_json(described),
             "waits": _waits_json(described),
-            "unread": without,
-            "trends": _trends_json(described),
+            "unread": _unread_json(described),
+            "trends": None if described.trends is None else _trends_json(described.trends),
         },
         tables=tables,
-        names=names,
-        items=items,
+        names=_names(described, view),
+        items=_items(described, view),
         cluster=where,
         errors=described.errors,
     )
+
+
+def _partitions_json(described: DescribedGroups) -> Iterator[dict[str, Any]]:
+    from kgm.cli.output.contracts.groups import partition_json
+
+    for _ in described.groups:  # those that are not printed
+        pass
+    yield from map(partition_json, described.partitions or ())
+
+
+def _waits_json(described: DescribedGroups) -> Iterator[dict[str, Any]]:
+    if described.waits:
+        from kgm.cli.output.contracts.describe import wait_json
+
+        yield from map(wait_json, described.waits)
+
+
+def _trends_json(trends: Mapping[str, GroupTrends]) -> Iterator[dict[str, Any]]:
+    from kgm.cli.output.contracts.describe import trends_json
+
+    for one in trends.values():
+        yield from trends_json(one)
+
+
+def _unread_json(described: DescribedGroups) -> Iterator[dict[str, Any]]:
+    if described.unread:
+        from kgm.cli.output.contracts.groups import unread_json
+
+        yield from unread_json(described.unread)
+
+
+def _items(described: DescribedGroups, view: DescribeView) -> Iterator[dict[str, Any]]:
+    if view is DescribeView.PARTITIONS:
+        yield from _partitions_json(described)
+        return
+    for snapshot in described.groups:
+        group = snapshot.to_json()
+        if view is DescribeView.STATE:
+            yield group
+        else:
+            yield from ({"group_id": snapshot.group_id, **row} for row in group[view.value])
+
+
+def _names(described: DescribedGroups, view: DescribeView) -> Iterator[str]:
+    for snapshot in described.groups:
+        if view is DescribeView.STATE:
+            yield snapshot.group_id
+        elif view is not DescribeView.PARTITIONS:
+            yield from in_order(member.identity for member in snapshot.members)
+    if view is DescribeView.PARTITIONS:
+        owners = [row.owner for row in described.partitions or () if row.owner is not None]
+        yield from dict.fromkeys(owner.identity for owner in owners)

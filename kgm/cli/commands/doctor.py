@@ -157,9 +157,9 @@ def _emit(diagnosis: Diagnosis, where: dict[str, str | None], blind: KgmError | 
         Report(
             schema=SCHEMA,
             data=diagnosis_json(diagnosis),
-            tables=[_data_table(diagnosis.findings) if options.is_data else _table(diagnosis)],
-            names=[f"{one.group_id}/{one.check}" for one in diagnosis.findings],
-            items=[finding_json(one) for one in diagnosis.findings],
+            tables=map(_data_table if options.is_data else _table, [diagnosis]),
+            names=(f"{one.group_id}/{one.check}" for one in diagnosis.findings),
+            items=map(finding_json, diagnosis.findings),
             cluster=where,
             errors=[*diagnosis.errors, *([] if blind is None else [blind])],
         ),
@@ -167,7 +167,7 @@ def _emit(diagnosis: Diagnosis, where: dict[str, str | None], blind: KgmError | 
     )
 
 
-def _data_table(findings: Sequence[Finding]) -> Table:
+def _data_table(diagnosis: Diagnosis) -> Table:
     """For programs: a row for each finding."""
     columns = [Column(title=title) for title in ("SEVERITY", "GROUP", "CHECK", "FINDING", "EVIDENCE", "NEXT", "ABOUT")]
     rows: list[list[Cell]] = [
@@ -181,7 +181,7 @@ def _data_table(findings: Sequence[Finding]) -> Table:
             one.next_command,
             ",".join(one.about),
         ]
-        for one in findings
+        for one in diagnosis.findings
     ]
     return Table(columns=columns, rows=rows)
 

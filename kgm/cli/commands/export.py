@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +23,8 @@ from kgm.model.errors import UsageError
 from kgm.text.durations import parse_duration, show_duration
 
 if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
     from kgm.operations.export.collector import Collection, GroupCollector
     from kgm.operations.export.listener import MetricsListener
 
@@ -103,20 +105,20 @@ def export(
         budget_ms=options.timeout_ms,
         findings_every_ms=every_ms or None,
         with_times=lag_time,
+        max_series=max_series,
+        is_once=listen is None and interval is None,
     )
     with ExitStack() as stack:
         listener = (
-            None
-            if address is None
-            else stack.enter_context(MetricsListener(*address, max_series=max_series, allowed_hosts=allow_host or ()))
+            None if address is None else stack.enter_context(MetricsListener(*address, allowed_hosts=allow_host or ()))
         )
         collector = GroupCollector(cluster=stack.enter_context(options.cluster(reads_only=True)), request=request)
         if listener is not None:
             _serve(collector, listener, interval_ms or _DEFAULT_INTERVAL_MS)
         elif textfile is not None:
-            _write(collector, Path(textfile), interval_ms, max_series)
+            _write(collector, Path(textfile), interval_ms)
         else:
-            _print(collector, options, max_series)
+            _print(collector, options)
 
 
 def _interval_ms(interval: str | None, *, listen: str | None, textfile: str | None) -> int | None:
@@ -137,8 +139,8 @@ def _check_extra() -> None:
         raise UsageError("kgm export needs prometheus-client, which is not installed", hint=install_command("export"))
 
 
-def _print(collector: GroupCollector, options: RunOptions, max_series: int) -> None:
-    from kgm.cli.output.contracts.export import collection_json
+def _print(collector: GroupCollector, options: RunOptions) -> None:
+    from kgm.cli.output.contracts.export import collection_json, family_json
     from kgm.cli.output.failures import exit_with, warn_of_unknown_offsets
     from kgm.cli.output.progress import progress
     from kgm.operations.export.families import families, openmetrics_text
@@ -149,27 +151,31 @@ def _print(collector: GroupCollector, options: RunOptions, max_series: int) -> N
         raise collection.errors[-1]
     warn_of_unknown_offsets(collector.cluster)
     if not options.is_data:
-        write_stdout(openmetrics_text(collection, max_series=max_series))
-        exit_with(collection.errors, done=len(collection.groups))
+        write_stdout(openmetrics_text(collection))
+        exit_with(collection.errors, done=len(collection.series.group_ids))
         return
-    shown = families(collection, max_series=max_series)
-    data = collection_json(collection, shown)
-    samples = [sample for family in shown for sample in family.samples]
-    rows = [
-        [one.name, ",".join(f"{key}={value}" for key, value in one.labels.items()), f"{one.value:g}"] for one in samples
-    ]
-    columns = [Column(title="METRIC"), Column(title="LABELS"), Column(title="VALUE", right=True)]
+    shown = families(collection)
     report = Report(
         schema=SCHEMA,
-        data=data,
-        tables=[Table(columns=columns, rows=rows)],
-        names=[one.snapshot.group_id for one in collection.groups],
-        items=data["families"],
+        data=collection_json(collection, shown),
+        tables=map(_table, [shown]),
+        names=collection.series.group_ids,
+        items=map(family_json, shown),
         cluster=cluster_json(collector.cluster),
         errors=collection.errors,
     )
     emit(report, options)
-    exit_with(collection.errors, done=len(collection.groups))
+    exit_with(collection.errors, done=len(collection.series.group_ids))
+
+
+def _table(families: Sequence[Metric]) -> Table:
+    rows = [
+        [one.name, ",".join(f"{key}={value}" for key, value in one.labels.items()), f"{one.value:g}"]
+        for family in families
+        for one in family.samples
+    ]
+    columns = [Column(title="METRIC"), Column(title="LABELS"), Column(title="VALUE", right=True)]
+    return Table(columns=columns, rows=rows)
 
 
 def _serve(collector: GroupCollector, listener: MetricsListener, interval_ms: int) -> None:
@@ -190,7 +196,7 @@ def _serve(collector: GroupCollector, listener: MetricsListener, interval_ms: in
     _go_on(collector, interval_ms, show)
 
 
-def _write(collector: GroupCollector, path: Path, interval_ms: int | None, max_series: int) -> None:
+def _write(collector: GroupCollector, path: Path, interval_ms: int | None) -> None:
     """Once, or again and again. A cluster that does not answer is an error for one that writes once; after that it is a
     file in which kgm_up is 0."""
     from kgm.cli.output.failures import exit_with
@@ -198,7 +204,7 @@ def _write(collector: GroupCollector, path: Path, interval_ms: int | None, max_s
     from kgm.operations.export.textfile import write_textfile
 
     def write(collection: Collection) -> None:
-        write_textfile(path, prometheus_text(collection, max_series=max_series))
+        write_textfile(path, prometheus_text(collection))
 
     first = collector.collect()
     write(first)
@@ -207,7 +213,7 @@ def _write(collector: GroupCollector, path: Path, interval_ms: int | None, max_s
         return
     if not first.is_up:
         raise first.errors[-1]
-    exit_with(first.errors, done=len(first.groups))
+    exit_with(first.errors, done=len(first.series.group_ids))
 
 
 def _go_on(collector: GroupCollector, interval_ms: int, use: Callable[[Collection], None]) -> None:

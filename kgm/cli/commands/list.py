@@ -42,7 +42,7 @@ def list_groups(
     --lag adds the records between the committed offsets and the ends of the partitions. --sort members and --sort lag
     put the highest first; --sort lag implies --lag. Groups that cannot be described have unknown members and lag, and
     are not listed with --topic; a warning names them."""
-    from kgm.cli.completion.cache import store_names
+    from kgm.cli.completion.cache import SeenNames, store_names
     from kgm.cli.output.contracts.groups import unread_json
     from kgm.cli.output.contracts.list import group_json
     from kgm.cli.output.failures import exit_with, warn_of_unread, warn_of_unseen_groups
@@ -55,9 +55,10 @@ def list_groups(
     topics = topic_names(topic)
     order = listing.GroupOrder(known_word(sort, "--sort", list(listing.GroupOrder)))
     lag = lag or order is listing.GroupOrder.LAG
+    seen = SeenNames()
     with options.cluster(reads_only=True) as connected, progress(options, "listing groups"):
         table = listing.list_groups(
-            connected, states=states, types=types, pattern=match, topics=topics, lag=lag, order=order
+            connected, states=states, types=types, pattern=match, topics=topics, lag=lag, order=order, see=seen.noted
         )
         warn_of_unseen_groups(connected, table.listing)
         consequence = "not listed" if topics else "members and lag are unknown"
@@ -67,15 +68,14 @@ def list_groups(
     names = [row.group_id for row in table.rows]
     errors = table.listing.errors
     is_all = match is None and not state and not kind and not topics and not errors
-    store_names(options, table.snapshots, listed=names, is_all=is_all)
-    items = [group_json(row) for row in table.rows] if options.output in ("json", "ndjson", "yaml") else []
+    store_names(options, seen, listed=names, is_all=is_all)
     emit(
         Report(
             schema=SCHEMA,
-            data={"groups": items, "unread": unread_json(missing)},
+            data={"groups": map(group_json, table.rows), "unread": unread_json(missing)},
             tables=[_table(table.rows, lag=lag)] if options.has_tables else [],
             names=names,
-            items=items,
+            items=map(group_json, table.rows),
             cluster=where,
             errors=errors,
         ),

@@ -74,15 +74,29 @@ def _groups_in(lines: Iterable[str]) -> dict[str, dict[str, list[str]]]:
     return groups
 
 
+class SeenNames:
+    """The groups that a command describes, and the ids of their members: of no more than are stored."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, dict[str, list[str]]] = {}
+        self._left = MOST_NAMES
+
+    def noted(self, one: GroupSnapshot) -> GroupSnapshot:
+        """The same group."""
+        members = one.members if self._left > 0 else ()
+        kinds = {
+            "instance_ids": [m.group_instance_id for m in members if m.group_instance_id is not None],
+            "member_ids": [m.member_id for m in members if m.group_instance_id is None],
+        }
+        self._left -= len(members)
+        self.groups[one.group_id] = {kind: ids for kind, ids in kinds.items() if ids}
+        return one
+
+
 def store_names(
-    options: RunOptions,
-    snapshots: Iterable[GroupSnapshot] = (),
-    *,
-    listed: Iterable[str] = (),
-    is_all: bool = False,
-    gone: Iterable[str] = (),
+    options: RunOptions, seen: SeenNames, *, listed: Iterable[str] = (), is_all: bool = False, gone: Iterable[str] = ()
 ) -> None:
-    """Store the names of groups that were listed (is_all: and delete all others) and of the members in the snapshots.
+    """Store the names of groups that were listed (is_all: and delete all others) and of the members that were seen.
 
     gone: groups to delete. Never fails."""
     try:
@@ -92,12 +106,7 @@ def store_names(
         groups = {name: before[name] for name in names if name in before} if is_all else dict(before)
         for name in names:
             groups.setdefault(name, {})
-        for one in snapshots:
-            kinds = {
-                "instance_ids": [m.group_instance_id for m in one.members if m.group_instance_id is not None],
-                "member_ids": [m.member_id for m in one.members if m.group_instance_id is None],
-            }
-            groups[one.group_id] = {kind: ids for kind, ids in kinds.items() if ids}
+        groups |= seen.groups
         for name in gone:
             groups.pop(name, None)
         if groups == before:

@@ -377,12 +377,10 @@ def _no_consumer(rows: Sequence[PartitionRow]) -> Iterator[str]:
 
 
 def state_table(
-    snapshots: Sequence[GroupSnapshot], order: PartitionOrder = PartitionOrder.NAME, *, times: bool = False,
+    snapshots: Iterable[GroupSnapshot], order: PartitionOrder = PartitionOrder.NAME, *, times: bool = False,
     trends: Mapping[str, GroupTrends] | None = None,
 ) -> Table:  # fmt: skip
-    """One row for each group."""
-    if order is not PartitionOrder.NAME:
-        snapshots = sorted(snapshots, key=lambda group: (*order.place(group), natural(group.group_id)))
+    """One row for each group, of which nothing else is kept."""
     columns = [
         Column(title="GROUP"),
         Column(title="TYPE", left_out=4),
@@ -397,13 +395,19 @@ def state_table(
         Column(title="COORDINATOR", left_out=1),
         Column(title="LAG-MS", right=True, data=True),
     ]
-    notes = [f"{snapshot.group_id}: {note}" for snapshot in snapshots for note in _odd_offsets(snapshot)]
-    notes += [f"{one.group_id}: {_total_trend(one)}" for one in (trends or {}).values() if one.total.because]
-    rows = [
-        _state_row(snapshot, times=times, trend=_trend_in(trends, snapshot.group_id, snapshot.offsets))
-        for snapshot in snapshots
+    shown = [
+        (
+            order.place(one),
+            _state_row(one, times=times, trend=_trend_in(trends, one.group_id, one.offsets)),
+            _odd_offsets(one),
+        )
+        for one in snapshots
     ]
-    return Table(columns=columns, rows=rows, notes=notes)
+    if order is not PartitionOrder.NAME:
+        shown.sort(key=lambda one: (*one[0], natural(str(one[1][0]))))
+    notes = [f"{row[0]}: {note}" for _, row, odd in shown for note in odd]
+    notes += [f"{one.group_id}: {_total_trend(one)}" for one in (trends or {}).values() if one.total.because]
+    return Table(columns=columns, rows=[row for _, row, _ in shown], notes=notes)
 
 
 def _state_row(snapshot: GroupSnapshot, *, times: bool, trend: list[Cell]) -> list[Cell]:

@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -30,6 +30,8 @@ _MARKDOWN = r"[\\|<>&\[\]`*~]"
 _KEYS = {
     "GROUP": "group_id", "INSTANCE-ID": "group_instance_id", "HOST": "client_host", "TARGET": "target_assignment",
 }  # fmt: skip
+#: So many characters are written at once, unless the end comes before.
+_AT_ONCE = 1 << 16
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 
@@ -61,13 +63,15 @@ class Table:
 class Report:
     """The result of a command. `items` are the objects of ndjson, `names` the lines of -o name.
 
-    CSV and TSV contain the first table, and those of the others that have the same columns."""
+    CSV and TSV contain the first table, and those of the others that have the same columns. What is an iterator, in
+    `data` too, is iterated only if the format needs it, in the order of the output, and printed as it comes; `errors`
+    are looked at last."""
 
     schema: str
     data: Mapping[str, Any]
-    tables: Sequence[Table] = ()
-    names: Sequence[str] = ()
-    items: Sequence[Mapping[str, Any]] = ()
+    tables: Iterable[Table] = ()
+    names: Iterable[str] = ()
+    items: Iterable[Mapping[str, Any]] = ()
     cluster: Mapping[str, Any] | None = None
     errors: Sequence[KgmError] = ()
 
@@ -75,10 +79,18 @@ class Report:
 def emit(report: Report, options: OutputOptions) -> bool:
     """Print a report. False when its reader has gone (`| head`), which is not an error.
 
-    Raises OutputError when it cannot be written for another reason."""
+    Raises OutputError when it cannot be written for another reason, and what its iterators raise."""
     from kgm.cli.output.streams import write_stdout
 
-    return write_stdout(rendered(report, options))
+    pieces, size = [], 0
+    for piece in _pieces(report, options):
+        pieces.append(piece)
+        size += len(piece)
+        if size >= _AT_ONCE:
+            if not write_stdout("".join(pieces)):
+                return False
+            pieces, size = [], 0
+    return write_stdout("".join(pieces))
 
 
 def emit_item(item: Mapping[str, Any]) -> bool:
@@ -90,33 +102,47 @@ def emit_item(item: Mapping[str, Any]) -> bool:
 
 def rendered(report: Report, options: OutputOptions) -> str:
     """The text of a report."""
+    return "".join(_pieces(report, options))
+
+
+def _pieces(report: Report, options: OutputOptions) -> Iterator[str]:
     match options.output:
         case "json":
-            return json_text(_indented_json(envelope(report)))
+            yield from map(json_text, _indented_json(envelope(report)))
+            yield "\n"
         case "ndjson":
-            return "".join(_json(item) + "\n" for item in report.items)
+            yield from (_json(item) + "\n" for item in report.items)
         case "yaml":
-            from kgm.cli.output.yaml_text import yaml_text
+            from kgm.cli.output.yaml_text import yaml_lines
 
-            return yaml_text(envelope(report))
+            yield from (line + "\n" for line in yaml_lines(envelope(report)))
         case "name":
-            return "".join(clean(name) + "\n" for name in report.names)
+            yield from (clean(name) + "\n" for name in report.names)
         case "csv" | "tsv":
-            return _separated(report, options)
+            yield from _separated(report, options)
         case "markdown":
-            return _markdown(report, options)
+            yield from _joined(_markdown(table, options) for table in report.tables)
         case _:
-            return _tables(report, options)
+            style = style_for(options)
+            yield from _joined(table_text(table, options, style) for table in report.tables)
+
+
+def _joined(texts: Iterable[str]) -> Iterator[str]:
+    """The texts, with an empty line between two of them."""
+    between = ""
+    for text in texts:
+        yield between + text
+        between = "\n"
 
 
 def envelope(report: Report) -> dict[str, Any]:
-    """The JSON object of a run."""
+    """The JSON object of a run; what is an iterator in it is an array."""
     return {
         "schema": report.schema,
         "cluster": report.cluster,
         "generated_at": rfc3339(time.time_ns() // 1_000_000),
         "data": report.data,
-        "errors": [error_json(error) for error in report.errors],
+        "errors": map(error_json, report.errors),
     }
 
 
@@ -136,16 +162,33 @@ def error_json(error: KgmError) -> dict[str, Any]:
     }
 
 
-def _indented_json(value: Any) -> str:
-    """JSON with an indentation of 2, and a line break."""
+def _indented_json(value: Any, indent: str = "\n") -> Iterator[str]:
+    """JSON with an indentation of 2. indent: the line break before the end of this value."""
+    if isinstance(value, Iterator):
+        between, end, deeper = "[", "[]", f"{indent}  "
+        for one in value:
+            yield between + deeper + _indented_text(one).replace("\n", deeper)
+            between, end = ",", f"{indent}]"
+        yield end
+    elif isinstance(value, dict) and any(isinstance(one, Iterator | dict) for one in value.values()):
+        between = "{"
+        for key, one in value.items():
+            yield f"{between}{indent}  {_indented_text(key)}: "
+            yield from _indented_json(one, f"{indent}  ")
+            between = ","
+        yield f"{indent}}}"
+    else:
+        yield _indented_text(value).replace("\n", indent)
+
+
+def _indented_text(value: Any) -> str:
     import msgspec  # what prints tables does without it
 
     try:
         # Ten times as fast as the standard library, which indents in Python.
-        text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     except UnicodeEncodeError:  # words of the command line that are no UTF-8
-        text = json.dumps(value, indent=2, ensure_ascii=False)
-    return text + "\n"
+        return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _json(value: Any) -> str:
@@ -170,16 +213,17 @@ def _cells(values: Sequence[Cell]) -> Sequence[str]:
     return [*map(_cell, values)]
 
 
-def _separated(report: Report, options: OutputOptions) -> str:
-    if not report.tables:
-        return ""
+def _separated(report: Report, options: OutputOptions) -> Iterator[str]:
     mark = "," if options.output == "csv" else "\t"
-    titles = [column.title for column in report.tables[0].columns]
-    lines = [mark.join(map(_key, titles))] if options.headers else []
+    titles = None
     for table in report.tables:
-        if [column.title for column in table.columns] == titles:
-            lines += [mark.join(_csv_value(value, mark) for value in row) for row in table.rows]
-    return "".join(line + "\n" for line in lines)
+        own = [column.title for column in table.columns]
+        if titles is None:
+            titles = own
+            if options.headers:
+                yield mark.join(map(_key, titles)) + "\n"
+        if own == titles:
+            yield "".join(mark.join(_csv_value(value, mark) for value in row) + "\n" for row in table.rows)
 
 
 def _key(title: str) -> str:
@@ -197,27 +241,20 @@ def _csv_value(value: Cell, mark: str) -> str:
     return text
 
 
-def _markdown(report: Report, options: OutputOptions) -> str:
+def _markdown(table: Table, options: OutputOptions) -> str:
     from tabulate import tabulate
 
-    parts = []
-    for table in report.tables:
-        shown = [i for i, column in enumerate(table.columns) if not column.data and not column.wide]
-        rows = [[markdown_text(_cell(row[i])) for i in shown] for row in table.rows]
-        headers = [table.columns[i].title for i in shown] if options.headers else ()
-        title = f"{markdown_text(clean(table.heading))}\n\n" if table.heading else ""
-        parts.append(title + tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True) + "\n")
-    return "\n".join(parts)
+    shown = [i for i, column in enumerate(table.columns) if not column.data and not column.wide]
+    rows = [[markdown_text(_cell(row[i])) for i in shown] for row in table.rows]
+    headers = [table.columns[i].title for i in shown] if options.headers else ()
+    title = f"{markdown_text(clean(table.heading))}\n\n" if table.heading else ""
+    return title + tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True) + "\n"
 
 
 def markdown_text(text: str) -> str:
     """The text as Markdown that shows it, and nothing else: no table, tag, entity, link or emphasis comes out of it."""
     text = re.sub(_MARKDOWN, lambda match: _ENTITIES.get(match[0]) or f"\\{match[0]}", text)
     return text.replace("://", "&#58;//").replace("www.", "www&#46;")
-
-
-def _tables(report: Report, options: OutputOptions) -> str:
-    return "\n".join(table_text(table, options, style_for(options)) for table in report.tables)
 
 
 def table_text(table: Table, options: OutputOptions, style: TableStyle) -> str:

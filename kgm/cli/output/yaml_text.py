@@ -19,9 +19,10 @@ _UNUSUAL = re.compile(r"[^\x20-\x7e]")
 _LONG_KEY = 1000
 
 
-def yaml_text(value: Any) -> str:
-    """The value (dict, list, str, int, float, bool, None) as a YAML document."""
-    return "\n".join(_lines(value, "")) + "\n"
+def yaml_lines(value: Any) -> Iterator[str]:
+    """The value (dict, list, str, int, float, bool, None; an iterator is a list) as the lines of a YAML document, of
+    which some have several."""
+    return _lines(value, "")
 
 
 def _lines(value: Any, indent: str) -> Iterator[str]:
@@ -41,7 +42,12 @@ def _key(key: str, indent: str) -> str:
 
 
 def _entry(start: str, value: Any, indent: str) -> Iterator[str]:
-    if isinstance(value, dict | list | tuple) and value:
+    if isinstance(value, Iterator):
+        lines = (line for each in value for line in _item(each, indent + "  "))
+        first = next(lines, None)
+        yield f"{start} []" if first is None else f"{start}\n{first}"
+        yield from lines
+    elif isinstance(value, dict | list | tuple) and value:
         yield start
         yield from _lines(value, indent + "  ")
     else:

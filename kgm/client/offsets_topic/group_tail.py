@@ -51,8 +51,10 @@ class _Partition:
     position: int | None = None
 
 
-_Records: TypeAlias = list[tuple[str, RecordedGroup]]
-_ByGroup: TypeAlias = dict[str, list[RecordedGroup]]
+#: A record that is not decoded: value, and when it was written, in ms.
+RawRecord: TypeAlias = tuple[bytes, int]
+_RawRecords: TypeAlias = list[tuple[str, RawRecord]]
+_ByGroup: TypeAlias = dict[str, list[RawRecord]]
 
 
 class GroupRecordTail:
@@ -85,14 +87,23 @@ class GroupRecordTail:
         """What was written since the last read, by group, oldest first; the first read returns the last record of each.
 
         Raises nothing: the next read starts where a failed one did."""
+        found = self.read_undecoded(deadline)
+        by_group = {group_id: decoded(group_id, records) for group_id, records in found.items()}
+        self.last |= {group_id: records[-1] for group_id, records in by_group.items() if records}
+        return by_group
+
+    def read_undecoded(self, deadline: Deadline) -> Mapping[str, Sequence[RawRecord]]:
+        """The same for `decoded`, which makes more of the records of many groups than fits into memory; `last` has none
+        of them."""
         return self._read(self._read_on, deadline)
 
-    def read_back(self, deadline: Deadline) -> Mapping[str, Sequence[RecordedGroup]]:
-        """What was written recently, by group, oldest first: the last `PAST_BYTES` of each partition."""
+    def read_back(self, deadline: Deadline) -> Mapping[str, Sequence[RawRecord]]:
+        """What was written recently, by group, oldest first: the last `PAST_BYTES` of each partition, for
+        `decoded`."""
         return self._read(self._read_past, deadline)
 
     def _read(
-        self, read_partition: Callable[[_Partition, Deadline, BrokerConnection], _Records], deadline: Deadline
+        self, read_partition: Callable[[_Partition, Deadline, BrokerConnection], _RawRecords], deadline: Deadline
     ) -> _ByGroup:
         self.skipped = set()
         self.interrupted_because = None
@@ -116,9 +127,8 @@ class GroupRecordTail:
                 self._could_not_read(error)
                 continue
             self.unreadable_because = None
-            for group_id, recorded in rows:
-                by_group.setdefault(group_id, []).append(recorded)
-                self.last[group_id] = recorded
+            for group_id, record in rows:
+                by_group.setdefault(group_id, []).append(record)
         return by_group
 
     def _could_not_read(self, error: KgmError) -> None:
@@ -138,13 +148,13 @@ class GroupRecordTail:
             self._partitions[number].group_ids.append(group_id)
             self._keys[partition_log.group_record_key(group_id)] = group_id
 
-    def _read_on(self, partition: _Partition, deadline: Deadline, connection: BrokerConnection) -> _Records:
+    def _read_on(self, partition: _Partition, deadline: Deadline, connection: BrokerConnection) -> _RawRecords:
         """Raises KgmError; then the next read starts at the same offset."""
         end = partition_log.end_offset(connection, partition.number, deadline)
         if partition.position is None or end < partition.position:  # the topic was deleted and created again
             partition.position = end
             return _last_records(connection, partition, deadline)
-        records: _Records = []
+        records: _RawRecords = []
         read = 0
         for fetched in partition_log.fetch_records(connection, partition.number, partition.position, end, deadline):
             read += fetched.size_bytes
@@ -155,40 +165,43 @@ class GroupRecordTail:
         partition.position = end
         return records
 
-    def _read_past(self, partition: _Partition, deadline: Deadline, connection: BrokerConnection) -> _Records:
+    def _read_past(self, partition: _Partition, deadline: Deadline, connection: BrokerConnection) -> _RawRecords:
         """Raises KgmError."""
         start = partition_log.start_offset(connection, partition.number, deadline)
         end = partition.position = partition_log.end_offset(connection, partition.number, deadline)
-        records: _Records = []
+        records: _RawRecords = []
         read = 0
         for first, window_end in partition_log.windows_back(start, end, _PAST_WINDOW):
             if read >= PAST_BYTES or deadline.expired:
                 break
-            older: _Records = []
+            older: _RawRecords = []
             for fetched in partition_log.fetch_records(connection, partition.number, first, window_end, deadline):
                 read += fetched.size_bytes
                 older += self._records_of_groups(fetched)
             records = older + records
         return records
 
-    def _records_of_groups(self, fetched: partition_log.FetchedRecords) -> _Records:
-        records = []
-        for key, value, at_ms in fetched.records:
-            group_id = self._keys.get(key or b"")
-            recorded = None if group_id is None or value is None else _recorded(group_id, value, at_ms)
-            if recorded is not None:
-                records.append((recorded.group.group_id, recorded))
-        return records
+    def _records_of_groups(self, fetched: partition_log.FetchedRecords) -> _RawRecords:
+        return [
+            (self._keys[key], (value, at_ms))
+            for key, value, at_ms in fetched.records
+            if key in self._keys and value is not None
+        ]
 
 
-def _last_records(connection: BrokerConnection, partition: _Partition, deadline: Deadline) -> _Records:
+def _last_records(connection: BrokerConnection, partition: _Partition, deadline: Deadline) -> _RawRecords:
     """None of them if the search fails: it is done once, not with each read."""
     try:
         last = last_rebalance.find_last_records(partition.number, partition.group_ids, deadline, connection)
     except KgmError:
         return []
-    decoded = [(group_id, _recorded(group_id, *record)) for group_id, record in last.items()]
-    return [(group_id, recorded) for group_id, recorded in decoded if recorded is not None]
+    return [*last.items()]
+
+
+def decoded(group_id: str, records: Iterable[RawRecord]) -> list[RecordedGroup]:
+    """The records of a group, without those that cannot be read."""
+    found = [_recorded(group_id, *record) for record in records]
+    return [one for one in found if one is not None]
 
 
 def _recorded(group_id: str, value: bytes, at_ms: int) -> RecordedGroup | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -70,6 +70,9 @@ class Brokers:
         self._refused_at: dict[str, float] = {}
         self._any: Address | None = None
         self._is_bound = False
+        #: See `hurry`.
+        self.is_hurried = False
+        self._silent: dict[BrokerNode, KgmError] = {}
         self._closed = False
 
     def bind(self) -> None:
@@ -169,6 +172,28 @@ class Brokers:
 
     def _task(self, address: Address, deadline: Deadline) -> Callable[[], BrokerConnection]:
         return lambda: BrokerConnection.connect(address, deadline, self._security)
+
+    # -- patience ------------------------------------------------------------------------------------------------------
+
+    def hurry(self) -> None:
+        """From now on ask once: what a broker refuses for the moment is an error, and one that does not answer is not
+        asked again."""
+        self.is_hurried = True
+
+    def take_time(self) -> None:
+        """The opposite of `hurry`."""
+        self.is_hurried = False
+        self._silent.clear()
+
+    def ask_each(
+        self, tasks: Mapping[BrokerNode, Callable[[], T]], deadline: Deadline, what: str
+    ) -> dict[BrokerNode, T | KgmError]:
+        """The result of each task, which asks this broker, all at once; see `run_parallel`."""
+        silent: dict[BrokerNode, T | KgmError] = {one: self._silent[one] for one in tasks if one in self._silent}
+        results = run_parallel({one: task for one, task in tasks.items() if one not in silent}, deadline, what)
+        if self.is_hurried:
+            self._silent |= {one: error for one, error in results.items() if isinstance(error, UnreachableError)}
+        return silent | results
 
     # -- any broker ----------------------------------------------------------------------------------------------------
 
@@ -296,8 +321,8 @@ class Brokers:
                 error = round_of[group_id]
                 if isinstance(error, KgmError) and (error.kafka_error or group_id not in broker_errors):
                     broker_errors[group_id] = error
-            deadline.sleep(backoff(attempt) if pending else 0)
-            if not pending or deadline.expired:
+            deadline.sleep(backoff(attempt) if pending and not self.is_hurried else 0)
+            if not pending or deadline.expired or self.is_hurried:
                 break
             attempt += 1
         if not pending:
@@ -334,7 +359,7 @@ class Brokers:
             for broker, ids in by_broker.items()
         }
         if tasks:
-            for broker, answer in run_parallel(tasks, deadline, "the coordinator").items():
+            for broker, answer in self.ask_each(tasks, deadline, "the coordinator").items():
                 for group_id in by_broker[broker]:
                     if isinstance(answer, KgmError):
                         results[group_id] = answer

@@ -35,6 +35,10 @@ class Deadline:
         """At most so many seconds from now, and not after this deadline."""
         return Deadline(self._clock() + min(seconds, self.remaining()), budget_ms=self.budget_ms, clock=self._clock)
 
+    def later(self, seconds: float) -> Deadline:
+        """The deadline that is so many seconds later."""
+        return Deadline(self._at + seconds, budget_ms=self.budget_ms, clock=self._clock)
+
     def sleep(self, seconds: float) -> None:
         """Sleep, but not past the deadline."""
         time.sleep(min(seconds, self.remaining()))

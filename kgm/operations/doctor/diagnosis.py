@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import fnmatch
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final, TypeAlias
 
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
-from kgm.client.lag_times import with_commit_ages, with_lag_times
-from kgm.client.offsets_topic.group_tail import GroupRecordTail, RecordedGroup
+from kgm.client.in_parts import PART, in_parts
+from kgm.client.lag_times import with_commit_ages
+from kgm.client.offsets_topic.group_tail import GroupRecordTail, RawRecord, RecordedGroup, decoded
 from kgm.client.offsets_topic.member_activity import CommitRecord, GroupActivity
 from kgm.client.poller import completed_from_record
 from kgm.model.errors import (
     AuthenticationError,
     AuthorizationError,
-    ErrorCode,
     KgmError,
     NotFoundError,
     PartialError,
@@ -39,8 +40,10 @@ from kgm.operations.doctor import (
 from kgm.operations.doctor.check_names import UNAVAILABLE
 from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, SkippedChecks
 from kgm.operations.doctor.group_facts import GroupFacts
+from kgm.operations.doctor.held_groups import HeldGroups
 from kgm.operations.doctor.history_findings import HistoryFacts
 from kgm.operations.doctor.known_removals import KnownRemoval
+from kgm.operations.doctor.lookups import WaitingPartitions, vanished_topics
 from kgm.operations.groups.rebalance_wait import read_rebalance_wait
 from kgm.operations.groups.selection import select_groups
 from kgm.operations.groups.unread import UnreadKind, by_reason, unread
@@ -63,9 +66,6 @@ _RETENTION: Final = "offsets.retention.minutes"
 _MAX_SESSION: Final = "group.max.session.timeout.ms"
 #: Of more groups the commits are not read, which takes time and bytes for each.
 _MOST_LOGS: Final = 10
-#: A lag up to this may be the markers of transactions alone, one for each.
-_MOST_MARKERS: Final = 2
-_UNKNOWN_TOPIC: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 #: The share of the remaining time that reading the coordinators' logs may take.
 _LOG_SHARE: Final = 0.3
 _CHECK_OF_IDLE: Final = "idle-group"
@@ -164,6 +164,8 @@ def diagnose(
     coordinator that does not answer is always reported. consumer_settings: of a consumer that is to join the group of
     its group.id, or the only one that is examined. Describes groups again `window_ms` later where time tells
     more; 0 is not at all. Raises KgmError when no broker answers."""
+    needs_both = not checks or not _CHECKS_OF_BOTH.isdisjoint(checks)
+    held, group_ids, is_skipped = HeldGroups(), [], False
     with phase("examining groups"):
         selection = select_groups(cluster, names, pattern, all_groups=not names and pattern is None)
         queries = _ClusterQueries(
@@ -173,28 +175,34 @@ def diagnose(
             removals=removals,
             consumer_settings=consumer_settings or {},
             errors=list(selection.errors),
+            waiting=WaitingPartitions(cluster),
         )
-        first = queries.described(selection.group_ids)
-        recorded = queries.recorded(in_order(first))
+        # Of the settings of one consumer it is known which group it is to join, or there is only one.
         queries.joined_group = (consumer_settings or {}).get("group.id") or (
-            next(iter(first)) if len(first) == 1 else None
+            selection.group_ids[0] if len(selection.group_ids) == 1 else None
         )
-    later: Mapping[str, GroupSnapshot] = {}
-    busy = [group_id for group_id, group in first.items() if _changes_with_time(group)]
-    needs_both = not checks or not _CHECKS_OF_BOTH.isdisjoint(checks)
-    if busy and window_ms and needs_both:
-        with phase("waiting for commits"):
-            cluster.deadline.sleep(window_ms / 1000)
-            later = queries.described_again(busy)
-    elif busy and needs_both:
+
+        def described_once() -> Iterator[tuple[GroupSnapshot, None]]:
+            nonlocal is_skipped
+            for group in queries.described(selection.group_ids):
+                group_ids.append(group.group_id)
+                is_busy = needs_both and _changes_with_time(group)
+                if is_busy and window_ms:
+                    held.hold(group)
+                    continue
+                is_skipped = is_skipped or is_busy
+                yield group, None
+
+        queries.examine(described_once())
+    if is_skipped:
         queries.skipped.append(
             SkippedChecks(checks=_CHECKS_OF_WINDOW, why="groups were described once (--window 0s)", is_choice=True)
         )
-    queries.look_at_waiting([later.get(group_id, group) for group_id, group in first.items()])
-    now_ms = round(time.time() * 1000)
-    for group_id in in_order(first):
-        facts = queries.facts(first[group_id], later.get(group_id), recorded.get(group_id, ()), now_ms)
-        queries.findings += run_checks(facts)
+    if held.group_ids:
+        with phase("waiting for commits"):
+            cluster.deadline.sleep(window_ms / 1000)
+            queries.examine(queries.described_again(held))
+    queries.skipped += queries.skipped_of_groups
     cluster.name_similar_groups(queries.errors)
     queries.skipped += [*queries.without_settings(), *queries.without_offsets()]
     wanted = [one for one in queries.findings if not checks or one.check in {*checks, UNAVAILABLE}]
@@ -202,7 +210,7 @@ def diagnose(
     reasons = [_reason_to_ignore(one, ignored) for one in wanted]
     pairs = list(zip(wanted, reasons, strict=True))
     return Diagnosis(
-        group_ids=tuple(in_order(first)),
+        group_ids=tuple(in_order(group_ids)),
         findings=tuple(finding for finding, reason in pairs if reason is None),
         ignored=tuple(IgnoredFinding(finding=finding, reason=reason) for finding, reason in pairs if reason),
         skipped=tuple(_of_checks(one, checks) for one in queries.skipped if not checks or {*one.checks} & {*checks}),
@@ -237,45 +245,56 @@ class _ClusterQueries:
     removals: Sequence[KnownRemoval]
     consumer_settings: Mapping[str, str]
     errors: list[KgmError]
+    waiting: WaitingPartitions
     #: The group that a consumer with the settings would join.
     joined_group: str | None = None
     findings: list[Finding] = field(default_factory=list)
     skipped: list[SkippedChecks] = field(default_factory=list)
+    skipped_of_groups: list[SkippedChecks] = field(default_factory=list)
+    _recorded: Mapping[str, Sequence[RawRecord]] | None = None
     _has_consumer_protocol: bool | None = None
     #: By broker and setting.
     _max_sizes: dict[tuple[int, str], int | None] = field(default_factory=dict)
     _logs_read: int = 0
-    #: By (topic, partition), and of a group.
-    _stable_ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    _marker_ends: set[tuple[str, tuple[str, int]]] = field(default_factory=set)
     _without_retention: set[str] = field(default_factory=set)
     _without_size: set[str] = field(default_factory=set)
     _idle_groups: int = 0
 
-    def described(self, group_ids: Sequence[str]) -> dict[str, GroupSnapshot]:
-        """By group id. A coordinator that does not answer is a finding; a missing group or right is an error."""
-        groups: dict[str, GroupSnapshot] = {}
-        for group_id, answer in zip(group_ids, self.cluster.describe_groups(group_ids), strict=True):
+    def described(self, group_ids: Sequence[str]) -> Iterator[GroupSnapshot]:
+        """A coordinator that does not answer is a finding; a missing group or right is an error."""
+        is_whole = len(group_ids) <= PART
+
+        def ask(part: Sequence[str]) -> list[GroupSnapshot | KgmError]:
+            answers = self.cluster.describe_groups(part)
+            present = [answer.group_id for answer in answers if isinstance(answer, GroupSnapshot)]
+            if present and self._recorded is None:  # after the first descriptions, so that it is not behind them
+                self._recorded = self._read_records(in_order(present) if is_whole else group_ids)
+            return answers
+
+        for group_id, answer in zip(group_ids, in_parts(self.cluster, group_ids, ask), strict=True):
             if not isinstance(answer, KgmError):
-                groups[group_id] = answer
+                yield answer
             elif isinstance(answer, NotFoundError | AuthenticationError | AuthorizationError):
                 self.errors.append(answer)
             else:
                 self.findings.append(_coordinator_unavailable(group_id, answer))
-        return groups
 
-    def described_again(self, group_ids: Sequence[str]) -> dict[str, GroupSnapshot]:
-        answers = dict(zip(group_ids, self.cluster.describe_groups(group_ids), strict=True))
-        errors = {group_id: answer for group_id, answer in answers.items() if isinstance(answer, KgmError)}
+    def described_again(self, held: HeldGroups) -> Iterator[tuple[GroupSnapshot, GroupSnapshot | None]]:
+        """Each group as it was, and as it is now; None where that cannot be described."""
+        errors: dict[str, KgmError] = {}
+        answers = in_parts(self.cluster, held.group_ids, self.cluster.describe_groups)
+        for first, answer in zip(held, answers, strict=True):
+            if isinstance(answer, KgmError):
+                errors[first.group_id] = answer
+                yield first, None
+            else:
+                yield first, answer
         for why, names in by_reason(errors):
             text = f"group {names} could not be described again ({why})"
             self.skipped.append(SkippedChecks(checks=_CHECKS_OF_WINDOW, why=text))
-        return {group_id: answer for group_id, answer in answers.items() if not isinstance(answer, KgmError)}
 
-    def recorded(self, group_ids: Sequence[str]) -> Mapping[str, Sequence[RecordedGroup]]:
+    def _read_records(self, group_ids: Sequence[str]) -> Mapping[str, Sequence[RawRecord]]:
         """What the coordinators wrote of groups that do not use the consumer protocol."""
-        if not group_ids:
-            return {}
         tail = GroupRecordTail(self.cluster, group_ids)
         records = tail.read_back(self.cluster.deadline.part(_LOG_SHARE))
         why = tail.unreadable_because or tail.interrupted_because
@@ -283,7 +302,16 @@ class _ClusterQueries:
             self.skipped.append(SkippedChecks(checks=_CHECKS_OF_LOG, why=why))
         return records
 
-    def facts(
+    def examine(self, groups: Iterable[tuple[GroupSnapshot, GroupSnapshot | None]]) -> None:
+        """Run all checks on each group, as it was and as it was described again, if it was."""
+        pairs = iter(groups)
+        while some := list(islice(pairs, PART)):
+            self.waiting.look_at([later or first for first, later in some])
+            for first, later in some:
+                recorded = decoded(first.group_id, (self._recorded or {}).get(first.group_id, ()))
+                self.findings += run_checks(self._facts(first, later, recorded, round(time.time() * 1000)))
+
+    def _facts(
         self, first: GroupSnapshot, later: GroupSnapshot | None, recorded: Sequence[RecordedGroup], now_ms: int
     ) -> GroupFacts:
         latest = later or first
@@ -312,10 +340,10 @@ class _ClusterQueries:
             wait=None if later is None else read_rebalance_wait(self.cluster, latest, seen_for_ms=self.window_ms),
             idleness=self._idleness(latest, now_ms),
             undescribed_topics=self.cluster.offsets.undescribed_topics,
-            vanished_topics=self._vanished_topics(latest, recorded),
-            stable_ends=self._stable_ends,
+            vanished_topics=vanished_topics(self.cluster, latest, recorded),
+            stable_ends=self.waiting.stable_ends,
             consumer_settings=self.consumer_settings if latest.group_id == self.joined_group else {},
-            marker_ends=frozenset(place for group_id, place in self._marker_ends if group_id == latest.group_id),
+            marker_ends=self.waiting.marker_ends_of(latest.group_id),
             supports_consumer_protocol=self._supports_consumer_protocol(latest.group_id),
             advice=[] if history is None else [one for one in history.advice if one.group_id == latest.group_id],
             alarms=[] if history is None else [one for one in history.alarms if one.group_id == latest.group_id],
@@ -333,7 +361,8 @@ class _ClusterQueries:
             why = activity.unreadable_because or "it is too long to be read back to its oldest rebalance"
             is_optional = activity.unreadable_because is None
             why = f"log of group {group_id}: {why}"
-            self.skipped.append(SkippedChecks(checks=_CHECKS_OF_COMMITS, why=why, is_optional=is_optional))
+            skipped = SkippedChecks(checks=_CHECKS_OF_COMMITS, why=why, is_optional=is_optional)
+            self.skipped_of_groups.append(skipped)
         return [record for record in records if isinstance(record, CommitRecord)], known_since_ms
 
     def _idleness(self, group: GroupSnapshot, now_ms: int) -> Idleness | None:
@@ -344,7 +373,7 @@ class _ClusterQueries:
         if self._idle_groups > _MOST_IDLE:
             why = f"the logs of more than {_MOST_IDLE} groups without members are not read"
             if self._idle_groups == _MOST_IDLE + 1:
-                self.skipped.append(SkippedChecks(checks=(_CHECK_OF_IDLE,), why=why, is_optional=True))
+                self.skipped_of_groups.append(SkippedChecks(checks=(_CHECK_OF_IDLE,), why=why, is_optional=True))
             return None
         watch = IdleWatch(self.cluster, group, (), IDLE_MS, now_ms=lambda: now_ms)
         watch.read()
@@ -361,39 +390,8 @@ class _ClusterQueries:
         self._logs_read += 1
         if self._logs_read > _MOST_LOGS:
             why = f"the logs of more than {_MOST_LOGS} groups are not read"
-            self.skipped.append(SkippedChecks(checks=(check,), why=why, is_optional=True))
+            self.skipped_of_groups.append(SkippedChecks(checks=(check,), why=why, is_optional=True))
         return self._logs_read <= _MOST_LOGS
-
-    def look_at_waiting(self, groups: Collection[GroupSnapshot]) -> None:
-        """Learn of the partitions with lag whether a transaction is open in them, and of those with so little lag that
-        it may be the markers of transactions, whether it is."""
-        pairs = {(row.topic, row.partition) for group in groups for row in group.offsets if row.lag}
-        self._stable_ends = self.cluster.end_offsets(pairs, is_stable=True) if pairs else {}
-        few = [
-            replace(
-                group, members=(), offsets=tuple(row for row in group.offsets if 0 < (row.lag or 0) <= _MOST_MARKERS)
-            )
-            for group in groups
-        ]
-        timed = with_lag_times(self.cluster, [group for group in few if group.offsets][:_MOST_LOGS])
-        self._marker_ends = {
-            (group.group_id, (topic, number))
-            for group in timed
-            for topic, numbers in group.marker_ends.items()
-            for number in numbers
-        }
-        self.cluster.offsets.unread_times.clear()  # without the right lag is taken for records, as it is without this
-
-    def _vanished_topics(self, group: GroupSnapshot, recorded: Sequence[RecordedGroup]) -> frozenset[str]:
-        """Those that members subscribed to before, and that do not exist."""
-        names = poll_intervals.vanishing_topics(recorded, group) if group.state == "Stable" else set()
-        if not names:
-            return frozenset()
-        try:
-            rows = self.cluster.brokers.metadata(sorted(names), self.cluster.deadline).topics
-        except KgmError:
-            return frozenset()  # nothing is said of them then
-        return frozenset(row.name for row in rows if row.name and row.error_code == _UNKNOWN_TOPIC)
 
     def without_settings(self) -> list[SkippedChecks]:
         """The checks that need settings of brokers that could not be read."""

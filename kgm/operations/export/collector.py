@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgm.client import AdminClient
-from kgm.client.poller import GroupPoller
+from kgm.client.poller import GroupPoller, poll_once
 from kgm.model.errors import KgmError, NotFoundError
-from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.doctor.diagnosis import diagnose
 from kgm.operations.doctor.findings import Finding
+from kgm.operations.export.series import ExportedGroup, GroupSeries
 from kgm.operations.groups.selection import select_groups
 from kgm.operations.watch.watched_group import WatchedGroup
 
@@ -25,40 +25,32 @@ class ExportRequest:
     """Which groups: names and those that match the pattern; all groups where neither is given.
 
     budget_ms: how long one collection may take. findings_every_ms: how often the doctor examines the groups, in the
-    first collection to begin with; None: never. with_times: collect lag in time too."""
+    first collection to begin with; None: never. with_times: collect lag in time too. max_series: of one collection.
+    is_once: whether there is no other collection that this one is compared with, so that no group has to be kept."""
 
     names: Sequence[str] = ()
     pattern: str | None = None
     budget_ms: int = 30_000
     findings_every_ms: int | None = None
     with_times: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportedGroup:
-    """A group as it is now. rebalances, handovers: since it was first seen by this collector."""
-
-    snapshot: GroupSnapshot
-    rebalances: int
-    handovers: int
+    max_series: int = 50_000
+    is_once: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
     """What was seen at one time. at_s: seconds since the epoch. findings: of the latest examination; None before the
     first one, or if it failed. is_up: whether the cluster answered. log_unreadable_because: why rebalances between two
-    collections may be missed; None where the log of the groups is read, or is not needed. has_times: whether lag in
-    time was asked for."""
+    collections may be missed; None where the log of the groups is read, or is not needed."""
 
     at_s: float
     duration_s: float
     is_up: bool
     cluster_id: str | None
-    groups: tuple[ExportedGroup, ...] = ()
+    series: GroupSeries
     errors: tuple[KgmError, ...] = ()
     findings: tuple[Finding, ...] | None = None
     log_unreadable_because: str | None = None
-    has_times: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,7 +70,7 @@ class GroupCollector:
         """The groups as they are now. Raises nothing: see `Collection.errors`."""
         began_s, request = self.clock(), self.request
         self.cluster.renew(request.budget_ms)
-        groups: list[ExportedGroup] = []
+        series = GroupSeries(most=request.max_series, has_times=request.with_times)
         errors: list[KgmError] = []
         is_up = True
         try:
@@ -87,10 +79,11 @@ class GroupCollector:
             errors += selection.errors
             # Where a broker did not answer, its groups are not gone.
             known = self._watched if selection.errors else ()
-            groups, failed = self._observe(list(dict.fromkeys([*selection.group_ids, *known])))
+            observe = self._observe_once if request.is_once and not request.with_times else self._observe
+            failed = observe(list(dict.fromkeys([*selection.group_ids, *known])), series)
             errors += failed
             self._forget_gone(failed)
-            self._examine(tuple(one.snapshot.group_id for one in groups))
+            self._examine(series.group_ids)
         except KgmError as error:
             errors.append(error)
             is_up = False
@@ -99,15 +92,25 @@ class GroupCollector:
             duration_s=self.clock() - began_s,
             is_up=is_up,
             cluster_id=self.cluster.cluster_id,
-            groups=tuple(groups),
+            series=series,
             errors=tuple(errors),
             findings=self._findings if is_up else None,
             log_unreadable_because=self._log_unreadable_because,
-            has_times=request.with_times,
         )
 
-    def _observe(self, group_ids: Sequence[str]) -> tuple[list[ExportedGroup], list[KgmError]]:
-        """Describe the groups, and read what was recorded of them since the last time."""
+    def _observe_once(self, group_ids: Sequence[str], series: GroupSeries) -> list[KgmError]:
+        """Describe the groups, of which none is kept. Returns what failed; raises KgmError."""
+        errors = []
+        for polled in poll_once(self.cluster, group_ids, budget_ms=self.request.budget_ms):
+            self._log_unreadable_because = self._log_unreadable_because or polled.log_unreadable_because
+            if isinstance(polled.seen, KgmError):
+                errors.append(polled.seen)
+            else:
+                series.add(ExportedGroup(snapshot=polled.seen, rebalances=0, handovers=0))
+        return errors
+
+    def _observe(self, group_ids: Sequence[str], series: GroupSeries) -> list[KgmError]:
+        """Describe the groups, and read what was recorded of them since the last time. Returns what failed."""
         self._watched = {
             group_id: self._watched.get(group_id) or WatchedGroup(group_id=group_id) for group_id in group_ids
         }
@@ -131,7 +134,9 @@ class GroupCollector:
             exported.append(
                 ExportedGroup(snapshot=polled.seen, rebalances=watched.rebalances, handovers=watched.handovers)
             )
-        return self._with_times(exported), errors
+        for row in self._with_times(exported):
+            series.add(row)
+        return errors
 
     def _with_times(self, exported: list[ExportedGroup]) -> list[ExportedGroup]:
         if not self.request.with_times:

@@ -44,10 +44,10 @@ class MetricsListener:
     allowed_hosts: names in Host headers that are answered besides loopback's, `host`, and the address that was
     connected to."""
 
-    def __init__(self, host: str, port: int, *, max_series: int, allowed_hosts: AnyCollection[str] = ()) -> None:
+    def __init__(self, host: str, port: int, *, allowed_hosts: AnyCollection[str] = ()) -> None:
         self.latest: Collection | None = None
         self._registry = CollectorRegistry()
-        self._registry.register(CollectionMetrics(lambda: self.latest, max_series=max_series))
+        self._registry.register(CollectionMetrics(lambda: self.latest))
         self._host, self._port = host, port
         self._names = frozenset(name.lower() for name in ("localhost", host, *allowed_hosts))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
@@ -45,71 +45,116 @@ class DescriptionRequest:
         return has_topics and not self.names and self.pattern is None and not self.all_groups
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class DescribedGroups:
-    """partitions: None if they were not asked for. waits: what groups that rebalance wait for. listing: None if none
-    was needed. unread: what is missing. trends: by group id; None if they were not asked for."""
+    """The groups as they are described, which can be iterated once; what else there is to say of them is complete
+    after the last. They come in the order in which they are named, then by name.
 
-    groups: tuple[GroupSnapshot, ...]
-    partitions: tuple[PartitionRow, ...] | None
-    errors: tuple[KgmError, ...]
-    unread: tuple[Unread, ...]
-    listing: Listing | None
-    waits: tuple[RebalanceWait, ...] = ()
-    trends: Mapping[str, GroupTrends] | None = None
+    partitions: None if they were not asked for. waits: what groups that rebalance wait for. listing: None if none was
+    needed. unread: what is missing. described: how many groups there were. trends: by group id; None if they were not
+    asked for."""
+
+    groups: Iterator[GroupSnapshot]
+    errors: list[KgmError] = field(default_factory=list)
+    partitions: list[PartitionRow] | None = None
+    waits: list[RebalanceWait] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
+    listing: Listing | None = None
+    described: int = 0
+    trends: dict[str, GroupTrends] | None = None
 
 
 def describe(cluster: AdminClient, request: DescriptionRequest, order: PartitionOrder) -> DescribedGroups:
-    """The groups in the order in which they are named, then by name. Raises KgmError when no broker answers."""
-    is_of_all = request.is_of_all_readers
-    selection = select_groups(cluster, request.names, request.pattern, all_groups=request.all_groups or is_of_all)
-    answers = cluster.describe_groups(selection.group_ids) if selection.group_ids else []
-    errors = [*selection.errors, *(answer for answer in answers if isinstance(answer, KgmError))]
-    cluster.name_similar_groups(errors)
+    """Find the groups, and describe some at a time while `groups` is iterated. Both raise KgmError when no broker
+    answers. UsageError if there is no time for trends."""
+    if request.trend_ms is not None and request.trend_ms >= cluster.deadline.remaining() * 1000:
+        raise UsageError(
+            f"--trend: {show_duration(request.trend_ms)} is not within the --timeout",
+            hint=f"--timeout {typed_duration(request.trend_ms + cluster.deadline.budget_ms)}",
+        )
+    is_all = request.all_groups or request.is_of_all_readers
+    selection = select_groups(cluster, request.names, request.pattern, all_groups=is_all)
+    found = DescribedGroups(groups=iter(()), errors=[*selection.errors], listing=selection.listing)
+    found.trends = None if request.trend_ms is None else {}
+    found.groups = _described(cluster, request, order, selection.group_ids, found)
+    return found
+
+
+def _described(
+    cluster: AdminClient, request: DescriptionRequest, order: PartitionOrder, group_ids: Sequence[str],
+    found: DescribedGroups,
+) -> Iterator[GroupSnapshot]:  # fmt: skip
+    """The groups; what else is known of them goes into `found`."""
+    from kgm.client.in_parts import PART, in_parts
+
+    rows: list[PartitionRow] = []
+    # How far behind groups are in time, and how that changes, is read for all of them at once.
+    size = len(group_ids) if request.with_times or request.trend_ms is not None else PART
+    is_whole = len(group_ids) <= size
+
+    def ask(some: Sequence[str]) -> list[GroupSnapshot | KgmError]:
+        return _answers(cluster, request, some, rows, found.trends, is_whole=is_whole)
+
+    changing = 0
+    for answer in in_parts(cluster, group_ids, ask, size=size):
+        if isinstance(answer, KgmError):
+            found.errors.append(answer)
+            continue
+        if answer.state in _CHANGING:
+            found.waits += _waits(cluster, answer, is_read=changing < _MOST_COMPLETED)
+            changing += 1
+        found.described += 1
+        yield answer
+    cluster.name_similar_groups(found.errors)
+    if request.partitions is not None:
+        from kgm.operations.groups.partitions import absent_partitions, sort_rows
+
+        sort_rows(rows, order)
+        found.partitions = rows
+        found.errors += absent_partitions(cluster, request.partitions)
+    found.unread += unread(cluster)
+
+
+def _answers(
+    cluster: AdminClient, request: DescriptionRequest, group_ids: Sequence[str], rows: list[PartitionRow],
+    trends: dict[str, GroupTrends] | None, *, is_whole: bool,
+) -> list[GroupSnapshot | KgmError]:  # fmt: skip
+    """Some groups, without those that have no part in what was asked for, and why others are not known. Their
+    partitions go into `rows`, and how their lag changes into `trends`. is_whole: whether there are no other groups."""
+    answers = cluster.describe_groups(group_ids)
+    errors = [answer for answer in answers if isinstance(answer, KgmError)]
     groups = [answer for answer in answers if not isinstance(answer, KgmError)]
-    trends = None
-    if request.trend_ms is not None:
-        groups, trends = _with_trends(cluster, groups, request.trend_ms)
+    if groups and request.trend_ms is not None and trends is not None:
+        groups, found_trends = _with_trends(cluster, groups, request.trend_ms)
+        trends |= found_trends
     if groups and request.with_times:
         from kgm.client.lag_times import with_commit_ages, with_lag_times
 
         groups = with_lag_times(cluster, groups if trends is not None else with_commit_ages(cluster, groups))
-    rows = None
     if request.partitions is not None:
-        from kgm.operations.groups.partitions import absent_partitions, partition_rows
+        from kgm.operations.groups.partitions import partition_rows
 
-        rows = tuple(partition_rows(groups, request.partitions, order))
-        errors += absent_partitions(cluster, request.partitions)
-        if is_of_all:
-            concerned = {row.group_id for row in rows}
-            groups = [group for group in groups if group.group_id in concerned]
+        found = [(group, partition_rows(group, request.partitions)) for group in groups]
+        groups = [group for group, own in found if own or not request.is_of_all_readers]
+        rows += [row for _, own in found for row in own]
     if groups and request.is_complete:
         groups = cluster.with_kafka_versions(groups)
     # The log tells when the delay of a Connect group began, and so when it ends.
-    if request.is_complete or any(group.rebalance_delay_ms for group in groups):
+    if is_whole and (request.is_complete or any(group.rebalance_delay_ms for group in groups)):
         groups = _with_logged(cluster, groups)
-    waits = tuple(_waits(cluster, groups))
-    return DescribedGroups(
-        groups=tuple(groups), partitions=rows, errors=tuple(errors), listing=selection.listing, waits=waits,
-        unread=tuple(unread(cluster)), trends=trends,
-    )  # fmt: skip
+    return [*groups, *errors]
 
 
 def _with_trends(
     cluster: AdminClient, first: list[GroupSnapshot], window_ms: int
 ) -> tuple[list[GroupSnapshot], dict[str, GroupTrends]]:
     """(the groups as they are so much later, with the ages of their commits; their trends). A group that cannot be
-    described again stays as it was. Raises UsageError if there is no time for it."""
+    described again stays as it was."""
     import time
 
     from kgm.client.lag_times import with_commit_ages
     from kgm.operations.groups.trends import group_trends
 
-    if window_ms >= cluster.deadline.remaining() * 1000:
-        raise UsageError(
-            f"--trend: {show_duration(window_ms)} is not within the --timeout",
-            hint=f"--timeout {typed_duration(window_ms + cluster.deadline.budget_ms)}",
-        )
     then = {group.group_id: group for group in with_commit_ages(cluster, first)}
     then_ms = round(time.time() * 1000)
     cluster.deadline.sleep(window_ms / 1000)
@@ -127,16 +172,12 @@ def _with_trends(
     return [now.get(group.group_id, group) for group in then.values()], trends
 
 
-def _waits(cluster: AdminClient, groups: list[GroupSnapshot]) -> Iterator[RebalanceWait]:
-    changing = [group for group in groups if group.state in _CHANGING]
-    if not changing:
-        return
+def _waits(cluster: AdminClient, group: GroupSnapshot, *, is_read: bool) -> Iterator[RebalanceWait]:
     from kgm.operations.groups.rebalance_wait import read_rebalance_wait, rebalance_wait
 
-    for number, group in enumerate(changing):
-        wait = read_rebalance_wait(cluster, group) if number < _MOST_COMPLETED else rebalance_wait(group)
-        if wait is not None:
-            yield wait
+    wait = read_rebalance_wait(cluster, group) if is_read else rebalance_wait(group)
+    if wait is not None:
+        yield wait
 
 
 def _with_logged(cluster: AdminClient, groups: list[GroupSnapshot]) -> list[GroupSnapshot]:

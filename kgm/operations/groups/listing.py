@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -47,12 +47,10 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTable:
-    """snapshots: of those groups that could be described, without offsets and assignments unless lag or topics were
-    asked for. undescribed: why groups could not be described, by id; with topics they are not in the rows. Groups that
-    are gone by now are not among them."""
+    """undescribed: why groups could not be described, by id; with topics they are not in the rows. Groups that are gone
+    by now are not among them."""
 
     rows: tuple[GroupRow, ...]
-    snapshots: tuple[GroupSnapshot, ...]
     listing: Listing
     undescribed: Mapping[str, KgmError]
 
@@ -66,31 +64,36 @@ def list_groups(
     topics: Collection[str] = (),
     lag: bool = False,
     order: GroupOrder = GroupOrder.GROUP,
+    see: Callable[[GroupSnapshot], object] = lambda _: None,
 ) -> GroupTable:
     """Groups in any of these states, of any of these types (in any case; empty is all), whose id matches the pattern,
     and that have a member or a committed offset on any of the topics.
 
-    lag and topics cost requests for the offsets of every group. Raises KgmError when no broker answers."""
+    lag and topics cost requests for the offsets of every group. see: called with each group that is listed and could be
+    described, without offsets and assignments unless lag or topics were asked for. Raises KgmError when no broker
+    answers."""
+    from kgm.client.in_parts import in_parts
+
     listing = cluster.list_groups(states=states, types=types)
     listed = sorted(listing.groups, key=lambda row: natural(row.group_id))
     if pattern is not None:
         listed = [row for row in listed if fnmatchcase(row.group_id, pattern)]
     ids = [row.group_id for row in listed]
-    described = cluster.describe_groups(ids) if lag or topics else cluster.describe_members(ids)
-    snapshots = {answer.group_id: answer for answer in described if not isinstance(answer, KgmError)}
-    if topics:
-        snapshots = {group_id: one for group_id, one in snapshots.items() if _topics_of(one) & set(topics)}
-        listed = [row for row in listed if row.group_id in snapshots]
-    rows = [_row(row, snapshots.get(row.group_id), lag=lag) for row in listed]
+    describe = cluster.describe_groups if lag or topics else cluster.describe_members
+    rows, undescribed = [], {}
+    for row, answer in zip(listed, in_parts(cluster, ids, describe), strict=True):
+        if isinstance(answer, KgmError):
+            if not isinstance(answer, NotFoundError):
+                undescribed[row.group_id] = answer
+            if not topics:
+                rows.append(_row(row, None, lag=lag))
+        elif not topics or _topics_of(answer) & set(topics):
+            see(answer)
+            rows.append(_row(row, answer, lag=lag))
     return GroupTable(
         rows=tuple(rows if order is GroupOrder.GROUP else sorted(rows, key=lambda row: _place(row, order))),
-        snapshots=tuple(snapshots.values()),
         listing=listing,
-        undescribed={
-            group_id: answer
-            for group_id, answer in zip(ids, described, strict=True)
-            if isinstance(answer, KgmError) and not isinstance(answer, NotFoundError)
-        },
+        undescribed=undescribed,
     )
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kgm.client import AdminClient
 from kgm.model.errors import AuthorizationError, ErrorCode, KgmError, NotFoundError
-from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot
-from kgm.text.names import NaturalKey, closest, natural
+from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
+from kgm.text.names import closest, in_order
 
 
 class HasLag(Protocol):
@@ -62,6 +62,14 @@ class PartitionFilter:
         )
 
 
+class PartitionOwner(NamedTuple):
+    """Of a member that owns a partition, what is shown beside it."""
+
+    identity: str
+    client_id: str
+    client_host: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRow:
     """A partition as one group has it. owner: the member that owns it; has_owner: None if that is not known, as while a
@@ -69,22 +77,34 @@ class PartitionRow:
 
     group_id: str
     offset: OffsetSnapshot
-    owner: MemberSnapshot | None
+    owner: PartitionOwner | None
     has_owner: bool | None
 
 
-def partition_rows(
-    groups: Iterable[GroupSnapshot], wanted: PartitionFilter, order: PartitionOrder = PartitionOrder.NAME
-) -> list[PartitionRow]:
+def partition_rows(group: GroupSnapshot, wanted: PartitionFilter) -> list[PartitionRow]:
     """A row for each partition that a group owns, has a committed offset for, or subscribes to by the topic's name."""
-    rows = [row for group in groups for row in _rows(group) if wanted.takes(row)]
-    return sorted(rows, key=lambda row: (*order.place(row.offset), *_name(row)))
+    return [row for row in _rows(group) if wanted.takes(row)]
+
+
+def sort_rows(rows: list[PartitionRow], order: PartitionOrder) -> None:
+    """Sort the rows of all groups."""
+    topics, groups = _places(row.offset.topic for row in rows), _places(row.group_id for row in rows)
+    rows.sort(
+        key=lambda row: (
+            *order.place(row.offset), topics[row.offset.topic], row.offset.partition, groups[row.group_id]
+        )
+    )  # fmt: skip
+
+
+def _places(names: Iterable[str]) -> dict[str, int]:
+    """The place of each name in natural order: the keys of names are large."""
+    return {name: place for place, name in enumerate(in_order(set(names)))}
 
 
 def _rows(group: GroupSnapshot) -> Iterator[PartitionRow]:
     from kgm.model.changes import knows_owners  # which takes long to import, and most descriptions do without
 
-    by_id = {member.member_id: member for member in group.members}
+    owners = {one.member_id: PartitionOwner(one.identity, one.client_id, one.client_host) for one in group.members}
     is_known = knows_owners(group) and all(member.is_readable for member in group.members)
     subscribed = {topic for member in group.members for topic in member.known_topics}
     places = {(row.topic, row.partition) for row in group.offsets}
@@ -96,13 +116,9 @@ def _rows(group: GroupSnapshot) -> Iterator[PartitionRow]:
         if (topic.name, number) not in places
     ]
     for offset in (*group.offsets, *unread):
-        owner = None if offset.member_id is None else by_id.get(offset.member_id)
+        owner = None if offset.member_id is None else owners.get(offset.member_id)
         has_owner = True if owner is not None else False if is_known else None
         yield PartitionRow(group_id=group.group_id, offset=offset, owner=owner, has_owner=has_owner)
-
-
-def _name(row: PartitionRow) -> tuple[NaturalKey, int, NaturalKey]:
-    return natural(row.offset.topic), row.offset.partition, natural(row.group_id)
 
 
 def absent_partitions(cluster: AdminClient, wanted: PartitionFilter) -> list[KgmError]:

@@ -196,7 +196,8 @@ def test_alerts_and_dashboard_use_metrics_that_there_are():
         for path in (MONITORING / "alerts.yml", MONITORING / "dashboard.json", MONITORING / "README.md")
         for name in re.findall(r"\bkgm_[a-z_]+", path.read_text())
     }
-    source = (ROOT / "kgm" / "operations" / "export" / "families.py").read_text()
+    export = ROOT / "kgm" / "operations" / "export"
+    source = (export / "families.py").read_text() + (export / "series.py").read_text()
     known = set(re.findall(r"kgm_[a-z_]+", source))
     known |= {f"{name}_total" for name in known}
     assert named

@@ -48,7 +48,10 @@ def store(*groups, bootstrap=SERVER, profile=None, **how):
         )
         for name, static_ids, dynamic_ids in groups
     ]  # fmt: skip
-    cache.store_names(RunOptions(bootstrap=bootstrap, profile=profile), snapshots, **how)
+    seen = cache.SeenNames()
+    for one in snapshots:
+        seen.noted(one)
+    cache.store_names(RunOptions(bootstrap=bootstrap, profile=profile), seen, **how)
 
 
 def zsh(home, kind, *words):

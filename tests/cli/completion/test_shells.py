@@ -35,13 +35,10 @@ def home(tmp_path, monkeypatch):
         "payments": members("payments-1", "other"), "plain": (), "team:orders=1@eu": members("seat:1", "z"), "host": members(*HOSTILE),
         **{f"h{at:02d}{one}": () for at, one in enumerate(HOSTILE)},
     }  # fmt: skip
-    cache.store_names(
-        RunOptions(bootstrap="broker-1:9092"),
-        [
-            GroupSnapshot(group_id=group, type="classic", state="Stable", members=found)
-            for group, found in groups.items()
-        ],
-    )
+    seen = cache.SeenNames()
+    for group, found in groups.items():
+        seen.noted(GroupSnapshot(group_id=group, type="classic", state="Stable", members=found))
+    cache.store_names(RunOptions(bootstrap="broker-1:9092"), seen)
     return home
 
 

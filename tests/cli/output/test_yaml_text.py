@@ -6,8 +6,12 @@ import pytest
 import yaml
 from hypothesis import given
 
-from kgm.cli.output.yaml_text import yaml_text
+from kgm.cli.output.yaml_text import yaml_lines
 from tests.text.hostile import VALUES, hidden
+
+
+def yaml_text(value):
+    return "\n".join(yaml_lines(value)) + "\n"
 
 
 @given(VALUES)
@@ -47,6 +51,12 @@ def test_words_with_a_meaning_in_yaml_stay_words(word):
 def test_a_key_longer_than_yaml_allows():
     value = {"x" * 5000: {"y" * 2000: [1, {"z" * 1500: "\n"}]}}
     assert yaml.safe_load(yaml_text(value)) == value
+
+
+def test_an_iterator_is_a_list():
+    value = {"a": [1, {"b": [2]}], "none": [], "c": "d"}
+    lazy = {"a": iter(value["a"]), "none": iter(()), "c": "d"}
+    assert yaml_text({"data": lazy}) == yaml_text({"data": value})
 
 
 def _same(found, wanted):

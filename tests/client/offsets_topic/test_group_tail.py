@@ -8,7 +8,7 @@ import pytest
 
 from kgm.client import connect
 from kgm.client.offsets_topic import group_tail, partition_log
-from kgm.client.offsets_topic.group_tail import GroupRecordTail, as_snapshot
+from kgm.client.offsets_topic.group_tail import GroupRecordTail, as_snapshot, decoded
 from kgm.client.poller import GroupPoller, completed_from_record
 from kgm.model.errors import NotFoundError, UnreachableError
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
@@ -67,7 +67,8 @@ def test_each_generation_is_read_once(cluster, member):
 def test_the_past_is_read_back_within_bounds(cluster, member, monkeypatch):
     for _ in range(3):
         take(member)
-    past = GroupRecordTail(cluster, [member.group]).read_back(cluster.deadline)[member.group]
+    records = GroupRecordTail(cluster, [member.group]).read_back(cluster.deadline)[member.group]
+    past = decoded(member.group, records)
     assert [one.group.generation for one in past] == [0, 1, 2, 3, 4] or [one.group.generation for one in past] == [
         1,
         2,

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from kgm.client import connect
+from kgm.client import connect, in_parts
 from kgm.operations.export.collector import ExportRequest, GroupCollector
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.protocol.subscription import MemberAssignment, encode_assignment
@@ -62,7 +62,11 @@ def group(kafka):
 
 
 def counted(collection):
-    return {one.snapshot.group_id: (one.rebalances, one.handovers) for one in collection.groups}
+    rebalances, handovers = (
+        {labels[0]: value for labels, value in family.rows}
+        for family in (collection.series.rebalances, collection.series.handovers)
+    )
+    return {group_id: (rebalances[group_id], handovers[group_id]) for group_id in collection.series.group_ids}
 
 
 @pytest.mark.kafka
@@ -93,7 +97,7 @@ def test_names_and_findings(kafka, group):
         request = ExportRequest(names=[group.name, "export-nobody"], findings_every_ms=60_000)
         collector = GroupCollector(cluster=cluster, request=request, clock=lambda: now_s[0])
         first = collector.collect()
-        assert [one.snapshot.group_id for one in first.groups] == [group.name]
+        assert first.series.group_ids == [group.name]
         assert [(error.code, error.group_id) for error in first.errors] == [("NOT_FOUND", "export-nobody")]
         assert first.findings is not None
         assert {one.group_id for one in first.findings} <= {group.name}
@@ -117,11 +121,11 @@ def test_a_cluster_that_is_away_has_no_groups_and_counters_go_on():
         group.close()
         server.close()
         away = collector.collect()
-        assert (away.is_up, away.groups, away.findings) == (False, (), None)
+        assert (away.is_up, away.series.group_ids, away.findings) == (False, [], None)
         assert away.errors
         with serve_in_thread(topics={TOPIC: 2}, settings=settings, port=port):
             back = collector.collect()
-            assert (back.is_up, back.errors, back.groups) == (True, (), ())
+            assert (back.is_up, back.errors, back.series.group_ids) == (True, (), [])
 
 
 @pytest.mark.kafka
@@ -142,3 +146,20 @@ def test_the_findings_of_a_group_go_with_it(kafka):
     finally:
         gone.close()
         kept.close()
+
+
+@pytest.mark.kafka
+def test_a_collection_that_is_the_only_one_keeps_no_group_and_shows_the_same(kafka, group, monkeypatch):
+    """Part by part, with the generation from the log."""
+    monkeypatch.setattr(in_parts, "PART", 1)
+    group.rebalance()
+    other = Group(kafka.port)
+    with connect(kafka.bootstrap, timeout_ms=TIMEOUT_MS) as cluster:
+        shown = []
+        for is_once in (False, True):
+            request = ExportRequest(names=[group.name, "export-nobody", other.name], is_once=is_once)
+            found = GroupCollector(cluster=cluster, request=request).collect()
+            shown.append((found.series.group_ids, [one.rows for one in found.series], [*map(str, found.errors)]))
+    other.close()
+    assert shown[0] == shown[1]
+    assert any(one.name == "kgm_group_generation" and one.rows for one in found.series)

@@ -9,8 +9,9 @@ from prometheus_client.parser import text_string_to_metric_families as read_prom
 from kgm.model.errors import UnreachableError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot
 from kgm.operations.doctor.findings import Finding, Severity
-from kgm.operations.export.collector import Collection, ExportedGroup
+from kgm.operations.export.collector import Collection
 from kgm.operations.export.families import DROPPED, openmetrics_text, prometheus_text
+from kgm.operations.export.series import ExportedGroup, GroupSeries
 
 FORMATS = [(openmetrics_text, read_openmetrics), (prometheus_text, read_prometheus)]
 
@@ -32,13 +33,16 @@ def group(group_id, *members, offsets=(), **more):
     )
 
 
-def collection(*groups, **more):
-    return Collection(at_s=1_000.5, duration_s=0.25, is_up=True, cluster_id="c", groups=groups, **more)
+def collection(*groups, max_series=1_000, **more):
+    series = GroupSeries(most=max_series)
+    for one in groups:
+        series.add(one)
+    return Collection(at_s=1_000.5, duration_s=0.25, is_up=True, cluster_id="c", series=series, **more)
 
 
-def samples(one, *, max_series=1_000, write=openmetrics_text, read=read_openmetrics):
+def samples(one, *, write=openmetrics_text, read=read_openmetrics):
     """{(name, label values in the order of their names): value}"""
-    text = write(one, max_series=max_series)
+    text = write(one)
     rows = [row for family in read(text) for row in family.samples]
     found = {(row.name, tuple(value for _, value in sorted(row.labels.items()))): row.value for row in rows}
     assert len(found) == len(rows)
@@ -73,9 +77,8 @@ def test_what_is_not_known_is_missing():
     unknown = group("g", generation=None, offsets=[offset("t", 0, None)])
     found = samples(collection(unknown))
     assert not [key for key in found if key[0] in ("kgm_group_generation", "kgm_group_lag", "kgm_findings")]
-    down = Collection(
-        at_s=1, duration_s=1, is_up=False, cluster_id=None, errors=(UnreachableError("x"), UnreachableError("y"))
-    )
+    errors = (UnreachableError("x"), UnreachableError("y"))
+    down = Collection(at_s=1, duration_s=1, is_up=False, cluster_id=None, errors=errors, series=GroupSeries(most=1_000))
     found = samples(down)
     assert found["kgm_up", ()] == 0
     blind = samples(collection(log_unreadable_because="no READ"))
@@ -108,7 +111,7 @@ def test_a_consumer_group_has_its_epoch_and_findings_are_counted():
     ],
 )
 def test_foreign_names_are_harmless_and_stay_apart(names, write, read):
-    text = write(collection(*map(group, names)), max_series=1_000)
+    text = write(collection(*map(group, names)))
     states = [row for family in read(text) for row in family.samples if row.name == "kgm_group_state"]
     labels = [row.labels["group"] for row in states]
     assert len(set(labels)) == len(names)
@@ -118,9 +121,17 @@ def test_foreign_names_are_harmless_and_stay_apart(names, write, read):
 
 def test_too_many_series_lose_their_details_and_say_so():
     offsets = [offset("t", partition, 1) for partition in range(500)]
-    found = samples(collection(*(group(f"g{n}", offsets=offsets) for n in range(2))), max_series=200)
+    found = samples(collection(*(group(f"g{n}", offsets=offsets) for n in range(2)), max_series=200))
     names = {name for name, _ in found}
     assert {"kgm_group_lag", "kgm_group_topic_lag", "kgm_group_rebalances_total"} <= names
     assert "kgm_partition_lag" not in names
     assert found[DROPPED, ("kgm_partition_lag",)] == 1_000
     assert len(found) <= 200 + 1
+
+
+def test_of_a_metric_with_too_many_series_only_their_number_is_kept():
+    series = GroupSeries(most=3)
+    for number in range(5):
+        series.add(group(f"g{number}"))
+    (state,) = [one for one in series if one.name == "kgm_group_state"]
+    assert (state.count, state.rows) == (5, [])

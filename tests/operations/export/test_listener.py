@@ -13,14 +13,15 @@ import pytest
 from kgm.operations.export import listener as module
 from kgm.operations.export.collector import Collection
 from kgm.operations.export.listener import MOST_CONNECTIONS, MOST_REQUEST_BYTES, MetricsListener
+from kgm.operations.export.series import GroupSeries
 from tests.waiting import until
 
-COLLECTION = Collection(at_s=1.0, duration_s=0.5, is_up=True, cluster_id="c")
+COLLECTION = Collection(at_s=1.0, duration_s=0.5, is_up=True, cluster_id="c", series=GroupSeries(most=1_000))
 
 
 @pytest.fixture
 def listener():
-    with MetricsListener("127.0.0.1", 0, max_series=1000, allowed_hosts=("kgm.monitoring.svc",)) as listener:
+    with MetricsListener("127.0.0.1", 0, allowed_hosts=("kgm.monitoring.svc",)) as listener:
         listener.latest = COLLECTION
         yield listener
 
@@ -146,7 +147,7 @@ def test_a_request_has_a_size(listener):
 
 
 def test_it_ends_while_somebody_waits():
-    with MetricsListener("127.0.0.1", 0, max_series=1000) as listener:
+    with MetricsListener("127.0.0.1", 0) as listener:
         connection = raw(listener, b"GET")
         until(threads, "the request is not read")
     with connection:
@@ -157,7 +158,7 @@ def test_it_ends_while_somebody_waits():
 @pytest.mark.parametrize("host", ["::1", "localhost"])
 def test_other_addresses_of_loopback(host):
     try:
-        with MetricsListener(host, 0, max_series=1000) as listener:
+        with MetricsListener(host, 0) as listener:
             listener.latest = COLLECTION
             assert get(listener)[0] == 200
     except OSError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
-from kgm.operations.groups.partitions import PartitionFilter, PartitionOrder, partition_rows
+from kgm.operations.groups.partitions import PartitionFilter, PartitionOrder, partition_rows, sort_rows
 
 
 def member(name, partitions, topics=("orders",), **more):
@@ -35,10 +35,9 @@ EMPTY = group("g-10", offsets=[offset(2, 1, 31), offset(7, 0, None, topic="payme
 
 
 def shown(wanted, order=PartitionOrder.NAME, groups=(EMPTY, BUSY)):
-    return [
-        (row.group_id, row.offset.topic, row.offset.partition, row.owner and row.owner.identity)
-        for row in partition_rows(groups, wanted, order)
-    ]
+    rows = [row for one in groups for row in partition_rows(one, wanted)]
+    sort_rows(rows, order)
+    return [(row.group_id, row.offset.topic, row.offset.partition, row.owner and row.owner.identity) for row in rows]
 
 
 def test_who_owns_a_partition_in_each_group():
@@ -51,7 +50,7 @@ def test_who_owns_a_partition_in_each_group():
 
 def test_a_subscribed_partition_without_owner_and_offset_is_there():
     """Partition 3 is in no assignment and no commit: only the subscription and the number of partitions show it."""
-    (row,) = partition_rows([BUSY], PartitionFilter(unowned=True))
+    (row,) = partition_rows(BUSY, PartitionFilter(unowned=True))
     assert (row.offset.partition, row.has_owner, row.offset.committed, row.offset.lag) == (3, False, None, None)
 
 
@@ -62,7 +61,7 @@ def test_a_subscribed_partition_without_owner_and_offset_is_there():
     ids=["it rebalances", "a member cannot be decoded"],
 )  # fmt: skip
 def test_an_owner_that_is_not_known_is_not_missing(doubtful):
-    rows = partition_rows([doubtful], PartitionFilter(unowned=True))
+    rows = partition_rows(doubtful, PartitionFilter(unowned=True))
     assert {row.has_owner for row in rows} == {None}
     assert [row.offset.partition for row in rows] == [0, 1, 2, 3]
 

@@ -60,7 +60,7 @@ def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
     """`data`."""
     return {
         "groups": list(diagnosis.group_ids),
-        "findings": [finding_json(finding) for finding in diagnosis.findings],
+        "findings": map(finding_json, diagnosis.findings),
         "ignored": [_ignored_json(one) for one in diagnosis.ignored],
         "skipped": [{"checks": ", ".join(one.checks), "why": one.why} for one in diagnosis.skipped],
         "window_ms": diagnosis.window_ms,

@@ -31,10 +31,11 @@ def collection_json(collection: Collection, families: Iterable[Metric]) -> dict[
     return {
         "is_up": collection.is_up,
         "collected_at": collection.at_s,
-        "families": [_family_json(family) for family in families],
+        "families": map(family_json, families),
     }
 
 
-def _family_json(family: Metric) -> dict[str, Any]:
+def family_json(family: Metric) -> dict[str, Any]:
+    """One of `data.families`."""
     samples = [{"name": one.name, "labels": dict(one.labels), "value": float(one.value)} for one in family.samples]
     return {"name": family.name, "type": family.type, "help": family.documentation, "samples": samples}

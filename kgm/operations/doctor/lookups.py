@@ -1,0 +1,68 @@
+"""What is asked of the cluster beside the descriptions of groups: what holds up the partitions with lag, and topics
+that are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from kgm.client import AdminClient
+from kgm.client.lag_times import with_lag_times
+from kgm.client.offsets_topic.group_tail import RecordedGroup
+from kgm.model.errors import ErrorCode, KgmError
+from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.doctor import poll_intervals
+
+#: A lag up to this may be the markers of transactions alone, one for each.
+_MOST_MARKERS: Final = 2
+#: Of more groups records are not read, which takes time for each.
+_MOST_TIMED: Final = 10
+_UNKNOWN_TOPIC: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@dataclass(slots=True)
+class WaitingPartitions:
+    """stable_ends: the last stable offsets (KIP-98), by (topic, partition), of the groups that were looked at last."""
+
+    cluster: AdminClient
+    stable_ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    _marker_ends: set[tuple[str, tuple[str, int]]] = field(default_factory=set)
+    _timed: int = 0
+
+    def look_at(self, groups: Collection[GroupSnapshot]) -> None:
+        """Learn of the partitions with lag whether a transaction is open in them, and of those with so little lag that
+        it may be the markers of transactions, whether it is."""
+        pairs = {(row.topic, row.partition) for group in groups for row in group.offsets if row.lag}
+        self.stable_ends = self.cluster.end_offsets(pairs, is_stable=True) if pairs else {}
+        few = [
+            replace(
+                group, members=(), offsets=tuple(row for row in group.offsets if 0 < (row.lag or 0) <= _MOST_MARKERS)
+            )
+            for group in groups
+        ]
+        chosen = [group for group in few if group.offsets][: max(_MOST_TIMED - self._timed, 0)]
+        self._timed += len(chosen)
+        self._marker_ends = {
+            (group.group_id, (topic, number))
+            for group in with_lag_times(self.cluster, chosen)
+            for topic, numbers in group.marker_ends.items()
+            for number in numbers
+        }
+        self.cluster.offsets.unread_times.clear()  # without the right lag is taken for records, as it is without this
+
+    def marker_ends_of(self, group_id: str) -> frozenset[tuple[str, int]]:
+        """The (topic, partition) pairs of a group of which nothing but markers of transactions is left to read."""
+        return frozenset(place for one, place in self._marker_ends if one == group_id)
+
+
+def vanished_topics(cluster: AdminClient, group: GroupSnapshot, recorded: Sequence[RecordedGroup]) -> frozenset[str]:
+    """Those that members subscribed to before, and that do not exist."""
+    names = poll_intervals.vanishing_topics(recorded, group) if group.state == "Stable" else set()
+    if not names:
+        return frozenset()
+    try:
+        rows = cluster.brokers.metadata(sorted(names), cluster.deadline).topics
+    except KgmError:
+        return frozenset()  # nothing is said of them then
+    return frozenset(row.name for row in rows if row.name and row.error_code == _UNKNOWN_TOPIC)

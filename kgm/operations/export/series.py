@@ -1,0 +1,179 @@
+"""The series of groups, made of each as it comes, so that the groups themselves need not be kept.
+
+What is not known is missing, never 0 or -1. Dynamic members have no label of their own, because their ids are new with
+every restart: their partitions have the label `client_id` only."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.text.sanitize import clean
+
+#: Kafka's limit for topics; group, instance and client ids have none but the size of a request.
+_LONGEST_LABEL: Final = 249
+_GROUP: Final = ("group",)
+_SECONDS: Final = "seconds"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedGroup:
+    """A group as it is now. rebalances, handovers: since it was first seen by this collector."""
+
+    snapshot: GroupSnapshot
+    rebalances: int
+    handovers: int
+
+
+@dataclass(slots=True)
+class SeriesFamily:
+    """One metric. most: of so many series; with more it is left out, and only `count` is kept. rows: the values of the
+    labels, and that of the series."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...]
+    most: int
+    is_counter: bool = False
+    unit: str = ""
+    count: int = 0
+    rows: list[tuple[tuple[str, ...], float]] = field(default_factory=list)
+
+    def add(self, value: float, *labels: str) -> None:
+        self.count += 1
+        if self.count <= self.most:
+            self.rows.append((labels, value))
+        else:
+            self.rows = []
+
+
+class GroupSeries:
+    """All metrics of groups. most: series of one exposition. has_times: whether lag in time was asked for."""
+
+    def __init__(self, *, most: int, has_times: bool = False) -> None:
+        self.group_ids: list[str] = []
+        self.most, self._has_times = most, has_times
+        family = self._family
+        self._state = family("kgm_group_state", "1 for the state that the group is in.", "state")
+        self._kind = family("kgm_group_type", "1 for the type of the group.", "type")
+        self._members = family("kgm_group_members", "Members by status.", "status")
+        self._static = family("kgm_group_static_members", "Members with a group.instance.id.")
+        self._generation = family(
+            "kgm_group_generation", "Generation of a classic group; assignment epoch of a consumer group."
+        )
+        self.rebalances = family(
+            "kgm_group_rebalances", "Completed rebalances since the exporter first saw the group.", is_counter=True
+        )
+        self.handovers = family(
+            "kgm_group_handovers",
+            "Partitions that passed from one member to another since the exporter first saw the group; those between "
+            "two collections may be missed unless the exporter may read __consumer_offsets.",
+            is_counter=True,
+        )
+        self._lag = family("kgm_group_lag", "Records that are not committed.")
+        self._topic_lag = family("kgm_group_topic_lag", "Records that are not committed, by topic.", "topic")
+        self._member_lag = family(
+            "kgm_member_lag", "Records that are not committed, by the member that owns the partition.",
+            "group_instance_id", "client_id",
+        )  # fmt: skip
+        self._partition_lag = family(
+            "kgm_partition_lag", "Records that are not committed, by partition, with its owner.", "topic", "partition",
+            "group_instance_id", "client_id",
+        )  # fmt: skip
+        self._lost = family(
+            "kgm_group_lost_records", "Records after the committed offset that retention has deleted.", "topic"
+        )
+        self._seconds = family(
+            "kgm_group_lag_seconds",
+            "Age of the oldest record that is not committed, of the group; missing if that of one partition is not "
+            "known.",
+            unit=_SECONDS,
+        )
+        self._partition_seconds = family(
+            "kgm_partition_lag_seconds", "Age of the first record that is not committed.", "topic", "partition",
+            unit=_SECONDS,
+        )  # fmt: skip
+
+    def _family(
+        self, name: str, text: str, *labels: str, is_counter: bool = False, unit: str = ""
+    ) -> SeriesFamily:  # fmt: skip
+        return SeriesFamily(name, text, (*_GROUP, *labels), self.most, is_counter=is_counter, unit=unit)
+
+    def __iter__(self) -> Iterator[SeriesFamily]:
+        """From the least to the most detailed, so that what is left out is the detail."""
+        yield from (self._state, self._kind, self._members, self._static, self._generation)
+        yield from (self.rebalances, self.handovers)
+        yield from (self._lag, self._topic_lag, self._member_lag, self._partition_lag, self._lost)
+        if self._has_times:
+            yield from (self._seconds, self._partition_seconds)
+
+    def add(self, row: ExportedGroup) -> None:
+        """The series of one group."""
+        snapshot, name = row.snapshot, label(row.snapshot.group_id)
+        self.group_ids.append(snapshot.group_id)
+        self._state.add(1, name, snapshot.state)
+        self._kind.add(1, name, snapshot.type)
+        for status, count in sorted(Counter(member.status for member in snapshot.members).items()):
+            self._members.add(count, name, status)
+        self._static.add(sum(member.group_instance_id is not None for member in snapshot.members), name)
+        number = snapshot.generation if snapshot.type == "classic" else snapshot.assignment_epoch
+        if number is not None:
+            self._generation.add(number, name)
+        self.rebalances.add(row.rebalances, name)
+        self.handovers.add(row.handovers, name)
+        self._add_lag(snapshot, name)
+        if self._has_times:
+            self._add_lag_times(snapshot, name)
+
+    def _add_lag(self, snapshot: GroupSnapshot, name: str) -> None:
+        """The lag of the group, of topics, of members, of partitions."""
+        if snapshot.lag is not None:
+            self._lag.add(snapshot.lag, name)
+        by_id = {member.member_id: member for member in snapshot.members}
+        topics: Counter[str] = Counter()
+        members: Counter[tuple[str, str]] = Counter()
+        for offset in snapshot.offsets:
+            if offset.lag is None:
+                continue
+            owner = _owner(by_id, offset.member_id)
+            topics[offset.topic] += offset.lag
+            if offset.member_id is not None:
+                members[owner] += offset.lag
+            self._partition_lag.add(offset.lag, name, label(offset.topic), str(offset.partition), *owner)
+        losses: Counter[str] = Counter()
+        for (topic, _partition), number in snapshot.lost.items():
+            losses[topic] += number
+        for topic, number in sorted(losses.items()):
+            self._lost.add(number, name, label(topic))
+        for topic, lag in sorted(topics.items()):
+            self._topic_lag.add(lag, name, label(topic))
+        for owner, lag in sorted(members.items()):
+            self._member_lag.add(lag, name, *owner)
+
+    def _add_lag_times(self, snapshot: GroupSnapshot, name: str) -> None:
+        """How far behind the group and its partitions are in time."""
+        if snapshot.lag_ms is not None:
+            self._seconds.add(snapshot.lag_ms / 1000, name)
+        for offset in snapshot.offsets:
+            if offset.known_lag_ms is not None:
+                seconds = offset.known_lag_ms / 1000
+                self._partition_seconds.add(seconds, name, label(offset.topic), str(offset.partition))
+
+
+def _owner(members: Mapping[str, MemberSnapshot], member_id: str | None) -> tuple[str, str]:
+    """(group instance id, client id) of the member; empty where it has none."""
+    member = None if member_id is None else members.get(member_id)
+    return ("", "") if member is None else (label(member.group_instance_id), label(member.client_id))
+
+
+def label(text: str | None) -> str:
+    """A foreign string as the value of a label: on one line, without characters that a terminal acts on, of limited
+    length. What is changed gets a part of its hash, because two series with the same labels would spoil the scrape."""
+    shown = clean(text or "")
+    if shown == (text or "") and len(shown) <= _LONGEST_LABEL:
+        return shown
+    return f"{shown[:_LONGEST_LABEL]}~{hashlib.sha256((text or '').encode()).hexdigest()[:8]}"

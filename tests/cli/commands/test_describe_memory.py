@@ -1,0 +1,78 @@
+"""What `kgm describe` of many groups keeps of each: what its format cannot do without, and never the group."""
+
+from __future__ import annotations
+
+import tracemalloc
+from types import SimpleNamespace
+
+import pytest
+
+from kgm.cli.commands.describe import DescribeView, _tables, report
+from kgm.cli.output import streams
+from kgm.cli.output.output_options import OutputOptions
+from kgm.cli.output.report import emit
+from kgm.client import in_parts
+from kgm.client.group_listing import ListedGroup, Listing
+from kgm.client.offset_reader import OffsetReader
+from kgm.client.transport.bootstrap import Address
+from kgm.client.transport.brokers import Brokers
+from kgm.client.transport.connection import Plaintext
+from kgm.client.transport.deadline import Deadline
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot
+from kgm.operations.groups.description import DescriptionRequest, describe
+from kgm.operations.groups.partitions import PartitionOrder
+
+#: Bytes that a group may leave behind, its id and its row; the groups below take several times as much.
+MOST_KEPT = 2_500
+
+
+def group(group_id):
+    names = [f"{group_id}-{number}" for number in range(4)]
+    members = [
+        MemberSnapshot(member_id=f"{name}-{'x' * 36}", group_instance_id=name, client_id=f"{name}-client",
+                       client_host=f"10.0.0.{name}", topics=("orders",), assignment={"orders": [*range(3)]})
+        for name in names
+    ]  # fmt: skip
+    offsets = [
+        OffsetSnapshot("orders", number, 1_000 + number, 2_000 + number, 1_000, names[0], members[0].member_id)
+        for number in range(12)
+    ]
+    return GroupSnapshot(
+        group_id=group_id, type="classic", state="Stable", members=tuple(members), offsets=tuple(offsets)
+    )
+
+
+def peak(output, view, count):
+    """Bytes at most, while so many groups are described and printed."""
+    brokers = Brokers([Address("localhost", 1)], Plaintext())
+    listed = [
+        ListedGroup(group_id=f"g-{number:06d}", protocol_type=None, state=None, type=None) for number in range(count)
+    ]
+    cluster = SimpleNamespace(
+        brokers=brokers, offsets=OffsetReader(brokers), deadline=Deadline.after(600_000), unread_records={},
+        list_groups=lambda: Listing(groups=tuple(listed), errors=()), name_similar_groups=lambda _errors: None,
+        describe_groups=lambda part: [*map(group, part)],
+    )  # fmt: skip
+    tracemalloc.start()
+    try:
+        described = describe(cluster, DescriptionRequest(all_groups=True), PartitionOrder.LAG)
+        tables = _tables(described, view, PartitionOrder.LAG, verbose=False, times=False, folds=True)
+        emit(report(described, tables, {"id": None, "bootstrap": ""}, view=view), OutputOptions(output=output))
+        assert described.described == count
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("output", "view"),
+    [*((output, DescribeView.MEMBERS) for output in ("json", "ndjson", "yaml", "csv", "name", "table")),
+     ("csv", DescribeView.STATE)],
+)  # fmt: skip
+def test_a_group_that_was_printed_is_not_kept(output, view, monkeypatch):
+    monkeypatch.setattr(in_parts, "PART", 10)
+    monkeypatch.setattr(streams, "write_stdout", lambda _text: True)
+    few, many = 30, 90
+    peak(output, view, few)  # what is imported and cached once
+    kept = (peak(output, view, many) - peak(output, view, few)) / (many - few)
+    assert kept < MOST_KEPT, f"{kept:.0f} bytes of each group are kept"
