@@ -27,10 +27,16 @@ _RECORD: Final = 2_400
 _BYTE: Final = 6
 _GROUP_BYTE: Final = 120
 _GROUP_KEY: Final = 6_000
-#: The same of a table: a row, and a byte of it; and a file that is opened.
-_ROW: Final = 400
-_ROW_BYTE: Final = 24
+#: The same of the tables of a store: a byte of a row; a row that becomes an object, and a byte of it, up to where it is
+#: printed as JSON. Of commits there are many, and they are only looked at.
+_KEPT_BYTE: Final = 3
+_ROW: Final = 2_000
+_ROW_BYTE: Final = 33
+_COMMIT: Final = 300
+_COMMIT_BYTE: Final = 11
+#: A file that is opened.
 _FILE: Final = 16 << 10
+_COMMITTED: Final = "committed_offset"
 _COMMIT_TYPES: Final = RecordType.LEGACY_OFFSET_COMMIT, RecordType.OFFSET_COMMIT
 
 
@@ -93,9 +99,14 @@ class RowExpansion(Expansion):
         self.grow_by(path)
         super().opened(path)
 
-    def count(self, path: Place, rows: pa.RecordBatch | pa.Table) -> None:
-        """Rows that are kept. Raises RefusedError."""
-        self.decode(path, _ROW * len(rows) + _ROW_BYTE * rows.nbytes)
+    def keep(self, path: Place, rows: pa.RecordBatch) -> None:
+        """Rows that were read. Raises RefusedError."""
+        self.decode(path, _KEPT_BYTE * rows.nbytes)
+
+    def count(self, path: Place, rows: pa.Table) -> None:
+        """Rows that are about to become objects. Raises RefusedError."""
+        row, byte = (_COMMIT, _COMMIT_BYTE) if _COMMITTED in rows.column_names else (_ROW, _ROW_BYTE)
+        self.decode(path, row * len(rows) + byte * rows.nbytes)
 
 
 class RecordExpansion(Expansion):

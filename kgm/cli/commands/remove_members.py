@@ -173,7 +173,7 @@ class _Run:
         if prepared.plan.present:
             if not self._yes:
                 self._ask(prepared)
-                self._cluster.renew()  # the time to think is not the cluster's
+                self._cluster.go_on()  # the time to think is not the cluster's
             else:
                 self._notices.note(f"removing {many(len(prepared.plan.present), 'member')} from {self._where}")
         report = self._execute(prepared, audit)

@@ -118,7 +118,7 @@ def _of_file(file: Place, wanted: RowFilter, columns: pa.Schema, expansion: RowE
                 for field in columns
             ]
             part = pa.RecordBatch.from_arrays(arrays, schema=columns)
-            expansion.count(file, part)
+            expansion.keep(file, part)
             yield part
 
 

@@ -24,6 +24,7 @@ _COMPACT = ".compact"
 _DELTA_DIGITS = 20
 #: The newest reader version of Delta tables that can be read as plain files.
 _NEWEST_DELTA_READER = 1
+#: Of a line of the log, those that tell which files there are.
 _ACTIONS = ("protocol", "add", "remove")
 
 
@@ -125,7 +126,7 @@ def _delta_adds(directory: Place, log: Place) -> dict[str, dict[str, Any]]:
         start = int(json.loads(text_of(last))["version"])
         for part in by_name(log.glob(f"{start:0{_DELTA_DIGITS}d}.checkpoint*.parquet")):
             for rows in batches(part, _actions, expansion):
-                expansion.count(part, rows)
+                expansion.count(part, pa.Table.from_batches([rows]))
                 for row in rows.to_pylist():
                     _apply(row, files, directory)
     commits = by_name(path for path in log.glob("*.json") if path.stem.isdecimal() and int(path.stem) > start)

@@ -92,7 +92,10 @@ class BuiltStore:
             return read_files(self._files_of(name, wanted), wanted, chosen, self._expansion)
 
     def rows(self, cls: type[AnyRow], wanted: RowFilter) -> list[AnyRow]:
-        return read_rows(cls, self.table(cls.table, wanted, columns_of(cls)))
+        table = self.table(cls.table, wanted, columns_of(cls))
+        files = self._files_of(cls.table, wanted)
+        self._expansion.count(files[0] if len(files) == 1 else self.path.joinpath(*cls.table.split("_", 1)), table)
+        return read_rows(cls, table)
 
     def _files_of(self, name: str, wanted: RowFilter) -> Sequence[Place]:
         """The files of a table that may hold something of the groups that are asked for."""

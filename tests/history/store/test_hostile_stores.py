@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
+
 import pyarrow as pa
 import pytest
 
 from kgm.history import schema
+from kgm.history.rows import RebalanceRow
+from kgm.history.store.query import RowFilter
+from kgm.history.store.sink_files import counted_files
+from kgm.history.store.tables import open_store
+from kgm.model.errors import RefusedError
 from tests.history.store import hostile_files as hostile
 from tests.history.store.stores import write_store
 from tests.history.test_expansion import MOST_KIB, history_of
 
 MOST_BYTES = 1 << 20
 TABLE = "gold_rebalance"
-COMMITS = "silver_commit"
 
 
 def numbers(count, kind=None):
@@ -51,9 +58,15 @@ READ = {"a wide schema": 0, "a wide row group": 2, "row groups": 2, "rows of ano
 QUICK = ("long strings of a dictionary", "a page that the footer does not tell of")
 
 
+def empty_store(folder):
+    tables = {name: columns.empty_table() for name, columns in schema.TABLES.items()}
+    del tables["bronze_raw"]
+    return write_store(folder / "store", tables)
+
+
 def hostile_store(folder, kind):
     """A store whose rebalances are hostile."""
-    store = write_store(folder / "store", {name: columns.empty_table() for name, columns in schema.TABLES.items()})
+    store = empty_store(folder)
     FILES[kind](store / "gold" / "rebalance" / "a.parquet")
     assert sum(file.stat().st_size for file in store.rglob("*.parquet")) <= MOST_BYTES
     return store
@@ -67,3 +80,51 @@ def test_a_small_store_fits_into_memory_or_is_refused(kind, tmp_path):
     code, peak_kib = history_of(hostile_store(tmp_path, kind), *command, kind="store")
     assert code == READ.get(kind, 6)
     assert peak_kib < MOST_KIB
+
+
+def heavy(count):
+    """Rebalances that differ, each with somebody and a reason."""
+    text = pa.array([f"{at:x}" for at in range(count)])
+    lists = pa.ListArray.from_arrays(range(count + 1), text)
+    who = pa.array([[{"seat": "a", "what": "left"}]] * count, schema.WHO)
+    columns = row(count, group_type=text, protocol=text, reason=text, evidence=lists, also=lists, who=who)
+    return {**columns, **{name: pa.array(range(count), pa.int32()) for name in ("moved", "kept", "members_after")}}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", [["rebalances"], ["rebalances", "-o", "json"], ["churn"]])
+def test_what_is_accepted_fits_into_memory(command, tmp_path):
+    store = empty_store(tmp_path)
+    hostile.repeated(store / "gold" / "rebalance" / "a.parquet", heavy(34_000))
+    code, peak_kib = history_of(store, *command, kind="store")
+    assert code == 0
+    assert peak_kib < MOST_KIB
+
+
+def test_a_file_counts_once_however_often_it_is_named(tmp_path):
+    """A manifest may name it by many paths, and a folder have links to it."""
+    store = empty_store(tmp_path)
+    file = store / "gold" / "rebalance" / "a.parquet"
+    hostile.repeated(file, heavy(1_000))
+    names = [f"gold/{'./' * at}rebalance/a.parquet" for at in range(300)]
+    manifest = store / "kgm-history.json"
+    content = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**content, "files": {TABLE: dict.fromkeys(names, 1_000)}}))
+    with pytest.raises(RefusedError, match="holds more than one process can read"):
+        open_store(store).rows(RebalanceRow, RowFilter())
+    manifest.write_text(json.dumps(content))
+    for at in range(300):
+        os.link(file, file.with_name(f"link-{at}.parquet"))
+    with pytest.raises(RefusedError, match="holds more than one process can read"):
+        open_store(store).rows(RebalanceRow, RowFilter())
+
+
+def test_the_checkpoint_of_a_delta_table_is_bounded_too(tmp_path):
+    folder = tmp_path / "silver" / "commit"
+    log = folder / "_delta_log"
+    log.mkdir(parents=True)
+    add = pa.StructArray.from_arrays([hostile.same("x" * 900_000, 10_000)], ["path"])
+    hostile.repeated(log / f"{1:020}.checkpoint.parquet", {"add": add})
+    (log / "_last_checkpoint").write_text('{"version": 1, "size": 1}')
+    with pytest.raises(RefusedError, match=r"checkpoint.parquet holds more than one process can read"):
+        counted_files(folder)
