@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from kgm.client import connect
-from kgm.model.errors import UnreachableError
 from kgm.operations.removal import guard
 from kgm.operations.removal.liveness import LivenessVerdict
 from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -101,29 +99,6 @@ def test_members_that_left_to_come_back_need_no_watching(watch, form):
     assert report.watched_ms < guard._IDLE_MS
     assert {report.verdict_of(one.member_id) for one in (a, b)} == {LivenessVerdict.STOPPED}
     assert all(report.liveness[one.member_id].was_seen for one in (a, b))
-
-
-def test_offsets_that_nobody_answers_are_asked_for_until_a_share_of_the_time_is_spent(server, group, form, monkeypatch):
-    """However often it polls, the rest of the time is for what is answered."""
-    a, _ = form("a", "b")
-    with closing(connect(server.bootstrap, timeout_ms=10_000)) as cluster:
-        snapshot = cluster.describe_group(group)
-        waited = []
-
-        def ask(_group_id):
-            deadline = cluster.deadline
-            waited.append(deadline.budget_ms)
-            deadline.waited_in_vain(deadline.now() - deadline.budget_ms / 1000)
-            raise UnreachableError("no answer")
-
-        monkeypatch.setattr(cluster, "committed_offsets", ask)
-        watched = guard.GuardWatch(cluster, snapshot, [a.member_id], window_ms=0)
-        assert watched.run().verdict_of(a.member_id) is LivenessVerdict.UNKNOWN
-        for _ in range(5):
-            watched.look_again()
-        assert waited == [5_000, 3_000, 1_200, pytest.approx(480)][: len(waited)]
-        assert len(waited) == 3
-        assert cluster.deadline.budget_ms == 800
 
 
 def produce_to_orders():
