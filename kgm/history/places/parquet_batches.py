@@ -31,7 +31,7 @@ _LISTED: Final = 24
 _GAP_BYTES: Final = 64 << 10
 
 
-class Bound(Protocol):
+class ReadingLimit(Protocol):
     """What may be made of files; raises RefusedError for more (`kgm.history.expansion`)."""
 
     def opened(self, path: Place, /) -> None: ...
@@ -46,7 +46,7 @@ Choice = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 def batches(
-    path: Place, columns: Callable[[pa.Schema], Sequence[str]], bound: Bound, *,
+    path: Place, columns: Callable[[pa.Schema], Sequence[str]], bound: ReadingLimit, *,
     may_be_in: May = lambda *_: True, chosen: Choice = lambda batch: batch, most_rows: int = _BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """The chosen rows of a file with these columns, in parts of about 32 MiB. Raises what `check_is_file` does."""
@@ -86,7 +86,7 @@ def _check_pages(
     metadata: pq.FileMetaData,
     groups: Sequence[int],
     places: Sequence[int],
-    bound: Bound,
+    bound: ReadingLimit,
 ) -> tuple[list[str], int]:
     """(strings that stay in dictionaries, the most bytes of pages whose values share their beginnings)"""
     kept, most_shared = [], 0
