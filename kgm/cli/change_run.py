@@ -168,7 +168,7 @@ class ChangeRun(ABC, Generic[P, R]):
         audit = self._audit_trail() if self._audit and number else None
         if number and not self._yes:
             self._ask(prepared)
-            self._cluster.renew()  # the time to think is not the cluster's
+            self._cluster.go_on()  # the time to think is not the cluster's
         elif number:
             self._notices.note(self._doing(number))
         report = self._change(prepared, audit)

@@ -80,6 +80,11 @@ class AdminClient:
         """Start the budget again: after a prompt, or for the next poll of a watch."""
         self.deadline = Deadline.after(self.deadline.budget_ms if timeout_ms is None else timeout_ms)
 
+    def go_on(self, most_ms: float | None = None) -> None:
+        """The same after time that is not the cluster's, where one command goes on: what was waited for answers that
+        did not come stays spent. most_ms: for what comes next."""
+        self.deadline = self.deadline.go_on(most_ms)
+
     @property
     def cluster_id(self) -> str | None:
         return self.brokers.cluster_id

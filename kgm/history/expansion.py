@@ -5,12 +5,14 @@ many times its bytes, most of all what a member or a group leaves behind. So the
 read, and compared with the size of the input: 1 MiB never takes more than 512 MiB, with what Python and its libraries
 take. A log that is not compressed never comes near that."""
 
+import posixpath
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgm.history.decode.raw_batch import leading_int16
+from kgm.history.places.remote_path import Place, RemoteStat
 from kgm.model.errors import RefusedError
 from kgm.records.record_types import RecordType
 
@@ -25,23 +27,98 @@ _RECORD: Final = 2_400
 _BYTE: Final = 6
 _GROUP_BYTE: Final = 120
 _GROUP_KEY: Final = 6_000
+#: The same of the tables of a store: a byte of a row; a row that becomes an object, and a byte of it, up to where it is
+#: printed as JSON. Of commits there are many, and they are only looked at.
+_KEPT_BYTE: Final = 3
+_ROW: Final = 2_000
+_ROW_BYTE: Final = 33
+_COMMIT: Final = 300
+_COMMIT_BYTE: Final = 11
+#: A file that is opened.
+_FILE: Final = 16 << 10
+_COMMITTED: Final = "committed_offset"
 _COMMIT_TYPES: Final = RecordType.LEGACY_OFFSET_COMMIT, RecordType.OFFSET_COMMIT
 
 
 class Expansion:
-    """Counts the records of one input, which may come in parts. what: names it in errors. most_bytes: of records,
-    however large the input is; None: no such bound."""
+    """Counts what is made of one input, which may come in parts. what: names it in errors."""
 
-    def __init__(self, what: object, most_bytes: int | None = None) -> None:
-        self._what, self._most_bytes = what, most_bytes
-        self._size = self._bytes = self._records = self._group_bytes = 0
-        self._group_keys: set[bytes] = set()
+    def __init__(self, what: object) -> None:
+        self._what = what
+        self._size = self._made = 0
+        self._files: set[object] = set()
 
     def grow(self, size_bytes: int) -> None:
         """So many bytes of input more are about to be read."""
         self._size += size_bytes
 
-    def expect(self, records: int, size_bytes: int) -> None:
+    def grow_by(self, path: Place) -> None:
+        """The same for a file, whatever the names under which it is read more than once."""
+        status = path.stat()
+        file: object = posixpath.normpath(str(path))
+        if not isinstance(status, RemoteStat):
+            file = status.st_dev, status.st_ino
+        if file not in self._files:
+            self._files.add(file)
+            self._size += status.st_size
+
+    def opened(self, path: Place) -> None:
+        """A file of it is about to be read. As for the following: raises RefusedError if that is too much."""
+        self.decode(path, _FILE)
+
+    def decode(self, path: Place, size_bytes: int) -> None:
+        """So many bytes are about to be made of a file of it."""
+        self._made += size_bytes
+        self.expect(path, 0)
+
+    def expect(self, path: Place, size_bytes: int) -> None:
+        """So many are about to be made of what is decoded, for some moments."""
+        if self._taken() + size_bytes > self._allowed():
+            raise self._refusal(path)
+
+    def _taken(self) -> int:
+        """Bytes that have been made so far."""
+        return self._made
+
+    def _allowed(self) -> int:
+        return _LEAST_BYTES + _BYTES_PER_BYTE * max(self._size - _FIRST_BYTES, 0)
+
+    def _refusal(self, path: Place) -> RefusedError:
+        return RefusedError(
+            f"{path} holds more than one process can read: what was read of {self._what} takes more than "
+            f"{self._allowed() >> 20:,} MiB, and the files have {self._size:,} bytes",
+            facts=("they repeat themselves far more than what kgm writes does",),
+            hint="ask for one group or less time; if that does not help, see who may write there",
+        )
+
+
+class RowExpansion(Expansion):
+    """Of the tables of a store, for all that is read of it."""
+
+    def opened(self, path: Place) -> None:
+        self.grow_by(path)
+        super().opened(path)
+
+    def keep(self, path: Place, rows: pa.RecordBatch) -> None:
+        """Rows that were read. Raises RefusedError."""
+        self.decode(path, _KEPT_BYTE * rows.nbytes)
+
+    def count(self, path: Place, rows: pa.Table) -> None:
+        """Rows that are about to become objects. Raises RefusedError."""
+        row, byte = (_COMMIT, _COMMIT_BYTE) if _COMMITTED in rows.column_names else (_ROW, _ROW_BYTE)
+        self.decode(path, row * len(rows) + byte * rows.nbytes)
+
+
+class RecordExpansion(Expansion):
+    """Of raw records. most_bytes: of keys and values, however large the input is; None: no such bound."""
+
+    def __init__(self, what: object, most_bytes: int | None = None) -> None:
+        super().__init__(what)
+        self._most_bytes = most_bytes
+        self._bytes = self._records = self._group_bytes = 0
+        self._group_keys: set[bytes] = set()
+
+    def expect_records(self, records: int, size_bytes: int) -> None:
         """So many records are about to be counted, and what they are read from has so many bytes when it is not
         compressed. Raises RefusedError if that is too much."""
         self._check(records, size_bytes)
@@ -58,21 +135,27 @@ class Expansion:
         self._group_keys.update(pc.unique(told.column("key")).to_pylist())
         self._check()
 
-    def _check(self, more_records: int = 0, more_bytes: int = 0) -> None:
-        records, size_bytes = self._records + more_records, self._bytes + more_bytes
-        taken = (
-            _RECORD * records + _BYTE * size_bytes + _GROUP_BYTE * self._group_bytes
-            + _GROUP_KEY * len(self._group_keys)
+    def _taken(self, more_records: int = 0, more_bytes: int = 0) -> int:
+        return (
+            self._made + _RECORD * (self._records + more_records) + _BYTE * (self._bytes + more_bytes)
+            + _GROUP_BYTE * self._group_bytes + _GROUP_KEY * len(self._group_keys)
         )  # fmt: skip
-        allowed = _LEAST_BYTES + _BYTES_PER_BYTE * max(self._size - _FIRST_BYTES, 0)
+
+    def _check(self, more_records: int = 0, more_bytes: int = 0) -> None:
         is_much = self._most_bytes is not None and self._bytes > self._most_bytes
-        if taken > allowed or is_much:
-            raise RefusedError(
-                f"{self._what} holds more than one process can read: {records:,} records or more, of "
-                f"{size_bytes:,} bytes, in {self._size:,} bytes",
-                facts=("they are compressed, or repeat themselves far more than logs do",),
-                hint="build it once, on Spark: kgm history build; then use --store DIR",
-            )
+        if self._taken(more_records, more_bytes) > self._allowed() or is_much:
+            raise self._refused(self._records + more_records, self._bytes + more_bytes)
+
+    def _refusal(self, _: Place) -> RefusedError:
+        return self._refused(self._records, self._bytes)
+
+    def _refused(self, records: int, size_bytes: int) -> RefusedError:
+        return RefusedError(
+            f"{self._what} holds more than one process can read: {records:,} records or more, of "
+            f"{size_bytes:,} bytes, in {self._size:,} bytes",
+            facts=("they are compressed, or repeat themselves far more than logs do",),
+            hint="build it once, on Spark: kgm history build; then use --store DIR",
+        )
 
 
 def _bytes_of(batch: pa.RecordBatch) -> int:

@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from kgm.history.decode.raw import segment_records
-from kgm.history.expansion import Expansion
+from kgm.history.expansion import RecordExpansion
 from kgm.history.gzipped_segment import unpack
 from kgm.history.places.remote_path import Place, check_is_directory, check_is_file, inside
 from kgm.history.schema import RAW
@@ -135,7 +135,7 @@ def raw_table(source: tuple[Folder, ...], reading: Reading, *, most_bytes: int |
     """All records of all partitions, by partition and offset. Raises RefusedError for more than `most_bytes`, and for
     more than files of their size may hold (`expansion`); None: the size of the files, but at least 512 MiB."""
     size = sum(folder.size for folder in source)
-    expansion = Expansion(
+    expansion = RecordExpansion(
         source[0].path if len(source) == 1 else f"{len(source)} partitions", most_bytes or max(size, MOST_BYTES)
     )
     expansion.grow(size)

@@ -9,7 +9,7 @@ from kgm.history.carry import Carry
 from kgm.history.causes.session_timeouts import SessionLookup
 from kgm.history.decode.log_bytes import LogBytes, log_records
 from kgm.history.derive import derive, merge
-from kgm.history.expansion import Expansion
+from kgm.history.expansion import RecordExpansion
 from kgm.history.schema import RAW
 from kgm.history.store.tables import HistoryOrigin, TablesInMemory
 
@@ -20,7 +20,7 @@ class GrowingTables:
     def __init__(self, *, cluster: str | None, source: str, session_of_group: SessionLookup) -> None:
         self._session_of_group = session_of_group
         self._carry: Carry | None = None
-        self._expansion = Expansion(source)
+        self._expansion = RecordExpansion(source)
         self.tables = TablesInMemory(
             tables=derive(RAW.empty_table()).tables, origin=HistoryOrigin(cluster=cluster, source=source)
         )

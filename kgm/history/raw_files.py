@@ -1,9 +1,7 @@
 """Parquet files of raw records: dumps, what was captured, Delta tables.
 
-A small file may hold any number of records, and any number of bytes: what repeats is written once. So files are read
-in batches, their values stay in dictionaries until it is known how long they are, and what they would take is compared
-with the size of the files, as for segments (`expansion`). What a file says of itself is believed: one whose footer is
-forged may make a page of 2 GiB."""
+They are read in batches (`parquet_batches`), and what they would take is compared with the size of the files, as for
+segments (`expansion`)."""
 
 from __future__ import annotations
 
@@ -13,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgm.history.expansion import Expansion
+from kgm.history.expansion import RecordExpansion
 from kgm.history.folders import TOPIC
 from kgm.history.places.parquet import each_file, parquet_file
+from kgm.history.places.parquet_batches import batches
 from kgm.history.places.remote_path import Place
 from kgm.history.schema import RAW
 from kgm.history.store.commit_log import each_once
@@ -28,11 +27,8 @@ _LEAST_COLUMNS: Final = ("partition", "offset", "key", "value")
 _BYTES: Final = ("key", "value")
 _PARTITION: Final = "partition"
 _TOPIC: Final = "topic"
-#: The most records of a batch, and the most bytes that a part of one is decoded to at a time, unless it is one record.
+#: The most records of a batch.
 _BATCH_RECORDS: Final = 20_000
-_PART_BYTES: Final = 32 << 20
-#: Values that share their beginnings are only decoded whole, and none is longer than all of its row group.
-_DELTA: Final = "DELTA_BYTE_ARRAY"
 
 
 def raw_of_files(
@@ -45,8 +41,8 @@ def raw_of_files(
     `most_bytes`."""
     _require_columns(files[0], directory)
     expansion = _expansion(files, directory, most_bytes)
-    batches = []
-    for batch in _batches(files, (*RAW.names, _TOPIC), partition):
+    found = []
+    for batch in _batches(files, (*RAW.names, _TOPIC), expansion, partition):
         columns = [_column(batch, field) for field in RAW]
         without = [
             field.name for field, column in zip(RAW, columns, strict=True) if not field.nullable and column.null_count
@@ -55,17 +51,17 @@ def raw_of_files(
             raise without_values(directory, *without)
         raw = pa.RecordBatch.from_arrays(columns, schema=RAW)
         expansion.count(raw)
-        batches.append(raw)
-    rows = pa.Table.from_batches(batches, RAW).sort_by([("partition", "ascending"), ("offset", "ascending")])
+        found.append(raw)
+    rows = pa.Table.from_batches(found, RAW).sort_by([("partition", "ascending"), ("offset", "ascending")])
     return each_once(rows)
 
 
 def partition_numbers(files: Sequence[Place], directory: Place) -> list[int]:
     """The partitions of a dump. Raises UsageError, RefusedError."""
     _require_columns(files[0], directory)
-    _expansion(files, directory, None)
+    expansion = _expansion(files, directory, None)
     found: set[int] = set()
-    for batch in _batches(files, (_PARTITION,)):
+    for batch in _batches(files, (_PARTITION,), expansion):
         column = batch.column(_PARTITION)
         if column.null_count:
             raise without_values(directory, _PARTITION)
@@ -89,48 +85,40 @@ def without_values(directory: Place, *names: str) -> UsageError:
     return UsageError(f"the files in {directory} have records without {' and '.join(names)}")
 
 
-def _expansion(files: Sequence[Place], directory: Place, most_bytes: int | None) -> Expansion:
+def _expansion(files: Sequence[Place], directory: Place, most_bytes: int | None) -> RecordExpansion:
     """Of these files. Raises RefusedError for more than they may hold, before any record is read."""
-    expansion = Expansion(directory, most_bytes)
-    expansion.grow(sum(file.stat().st_size for file in files))
+    expansion = RecordExpansion(directory, most_bytes)
+    for file in files:
+        expansion.grow_by(file)
     shapes = each_file(files, _shape)
-    expansion.expect(sum(rows for rows, _ in shapes), sum(size for _, size in shapes))
+    expansion.expect_records(sum(rows for rows, _ in shapes), sum(size for _, size in shapes))
     return expansion
 
 
 def _shape(file: Place) -> tuple[int, int]:
-    """(records, bytes of their keys and values as they are encoded)"""
+    """(records, bytes of their keys and values as they are encoded), as its footer has them."""
     with parquet_file(file) as opened:
         metadata = opened.metadata
-        return metadata.num_rows, sum(column.total_uncompressed_size for column in _values(metadata))
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        columns = [group.column(place) for group in groups for place in range(group.num_columns)]
+        values = [column.total_uncompressed_size for column in columns if column.path_in_schema in _BYTES]
+        return metadata.num_rows, sum(values)
 
 
-def _values(metadata: pq.FileMetaData) -> Iterator[pq.ColumnChunkMetaData]:
-    """The parts of a file that have keys or values."""
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        for place in range(group.num_columns):
-            column = group.column(place)
-            if column.path_in_schema in _BYTES:
-                yield column
+def _batches(
+    files: Sequence[Place], columns: Sequence[str], expansion: RecordExpansion, partition: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Records of the topic, of one partition or of all, with those of these columns that there are, in parts."""
 
+    def chosen(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return _of_partition(_of_topic(batch), partition)
 
-def _batches(files: Sequence[Place], columns: Sequence[str], partition: int | None = None) -> Iterator[pa.RecordBatch]:
-    """Records of the topic, of one partition or of all, with those of these columns that there are, in parts of about
-    `_PART_BYTES`."""
     for file in files:
-        with parquet_file(file) as opened:
-            metadata = opened.metadata
-            names = {column.path_in_schema for column in _values(metadata)}
-            whole = [column for column in _values(metadata) if _DELTA in column.encodings]
-        longest = max((column.total_uncompressed_size for column in whole), default=0)
-        most = max(1, min(_BATCH_RECORDS, _PART_BYTES // longest if longest else _BATCH_RECORDS))
-        kept = sorted(names - {column.path_in_schema for column in whole})
-        with parquet_file(file, read_dictionary=kept) as opened:
-            groups = [number for number in range(metadata.num_row_groups) if _may_have(metadata, number, partition)]
-            chosen = [name for name in columns if name in opened.schema_arrow.names]
-            for batch in opened.iter_batches(most, groups, chosen):
-                yield from _parts(_of_partition(_of_topic(batch), partition))
+        yield from batches(
+            file, lambda schema: [name for name in columns if name in schema.names], expansion,
+            may_be_in=lambda metadata, number: _may_have(metadata, number, partition), chosen=chosen,
+            most_rows=_BATCH_RECORDS,
+        )  # fmt: skip
 
 
 def _may_have(metadata: pq.FileMetaData, row_group: int, partition: int | None) -> bool:
@@ -152,26 +140,6 @@ def _of_topic(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _of_partition(batch: pa.RecordBatch, partition: int | None) -> pa.RecordBatch:
     return batch if partition is None else batch.filter(pc.equal(batch.column(_PARTITION), pa.scalar(partition)))
-
-
-def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch in halves of halves, until each is small enough to be decoded."""
-    values = [batch.column(name) for name in _BYTES if name in batch.schema.names]
-    if len(batch) > 1 and sum(map(_length, values)) > _PART_BYTES:
-        half = len(batch) // 2
-        yield from _parts(batch.slice(0, half))
-        yield from _parts(batch.slice(half))
-    elif len(batch):
-        yield batch
-
-
-def _length(column: pa.Array) -> int:
-    """Bytes of a column of keys or values, when they are decoded."""
-    if pa.types.is_dictionary(column.type):
-        lengths = pc.binary_length(column.dictionary).take(column.indices)
-    else:
-        lengths = pc.binary_length(column)
-    return pc.sum(lengths).as_py() or 0
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:

@@ -96,9 +96,11 @@ def write(tmp_path, pairs, **more):
     return folder
 
 
-def history_of(folder, command="rebalances", kind="segments"):
-    """(exit code, peak of memory in KiB) of a process that reads it."""
-    words = ["history", command, "--source", f"{kind}:{folder.parent if kind == 'segments' else folder}"]
+def history_of(folder, *command, kind="segments"):
+    """(exit code, peak of memory in KiB) of a process that reads it. kind: of the source, or "store"."""
+    where = f"{kind}:{folder.parent if kind == 'segments' else folder}"
+    source = ["--store", str(folder)] if kind == "store" else ["--source", where]
+    words = ["history", *(command or ["rebalances"]), *source]
     done = subprocess.run(
         [sys.executable, "-c", CHILD, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
     )
@@ -215,7 +217,7 @@ REPEATED = {
     "way", [pytest.param(way, marks=[] if way == "dictionary" else pytest.mark.long) for way in REPEATED]
 )
 def test_gigabytes_in_a_small_parquet_file_are_refused_before_they_are_there(way, command, tmp_path):
-    code, peak_kib = history_of(REPEATED[way](tmp_path), command, "parquet")
+    code, peak_kib = history_of(REPEATED[way](tmp_path), command, kind="parquet")
     assert code == 6
     assert peak_kib < MOST_KIB
 

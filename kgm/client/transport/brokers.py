@@ -30,8 +30,9 @@ T = TypeVar("T")
 STAGGER_S = 0.25
 #: How long a coordinator that has just taken over may describe groups in an outdated state (see `fresh_describe`).
 TAKEOVER_S = 1.0
-#: What may be spent beyond the deadline to say why a coordinator is not available.
-_EXPLANATION_MS = 500
+#: What is kept of the time to say why a coordinator is not available, but no more than what is left of this share.
+_EXPLANATION_S = 0.5
+_TRYING_SHARE = 0.8
 _BACKOFF_S = 0.1
 _BACKOFF_MAX_S = 1.0
 #: Groups in one request.
@@ -212,7 +213,7 @@ class Brokers:
                 self._any = None
                 if deadline.expired or attempt >= 4:
                     raise
-            deadline.sleep(backoff(attempt))
+            deadline.back_off(backoff(attempt))
             attempt += 1
 
     def metadata(self, topics: Sequence[str] | None, deadline: Deadline) -> MetadataResponse:
@@ -310,6 +311,7 @@ class Brokers:
         done: dict[str, T | KgmError] = {}
         broker_errors: dict[str, KgmError] = {}
         pending = list(dict.fromkeys(group_ids))
+        trying = deadline.within(max(deadline.remaining() - _EXPLANATION_S, deadline.remaining() * _TRYING_SHARE))
         attempt = 0
         while True:
             round_of = self._one_round(pending, ask, deadline)
@@ -321,17 +323,17 @@ class Brokers:
                 error = round_of[group_id]
                 if isinstance(error, KgmError) and (error.kafka_error or group_id not in broker_errors):
                     broker_errors[group_id] = error
-            deadline.sleep(backoff(attempt) if pending and not self.is_hurried else 0)
-            if not pending or deadline.expired or self.is_hurried:
+            if pending and not self.is_hurried:
+                trying.back_off(backoff(attempt))
+            if not pending or trying.expired or self.is_hurried:
                 break
             attempt += 1
         if not pending:
             return done
         from kgm.client.transport import missing_coordinator  # only where something is wrong
 
-        spare = Deadline.after(min(deadline.budget_ms, _EXPLANATION_MS))
         last = {group_id: broker_errors[group_id] for group_id in pending}
-        topic = missing_coordinator.look_up(last.values(), lambda: self.metadata([missing_coordinator.TOPIC], spare))
+        topic = missing_coordinator.look_up(last.values(), lambda: self.metadata([missing_coordinator.TOPIC], deadline))
         in_vain = {one: missing_coordinator.error_in_vain(one, error, topic, deadline) for one, error in last.items()}
         return {**done, **in_vain}
 

@@ -138,6 +138,7 @@ def _open_socket(address: Address, deadline: Deadline, on_step: Callable[[Connec
     for index, (family, target) in enumerate(targets):
         # A silent first address must leave time for the others.
         share = deadline.part(1 / (len(targets) - index))
+        began = deadline.now()
         sock: socket.socket = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.settimeout(max(share.remaining(), 0.001))
@@ -146,6 +147,7 @@ def _open_socket(address: Address, deadline: Deadline, on_step: Callable[[Connec
             return sock
         except TimeoutError:
             sock.close()
+            deadline.waited_in_vain(began)
             why = f"no answer within {_budget(deadline)}"
         except OSError as error:
             sock.close()
@@ -308,7 +310,7 @@ class BrokerConnection:
             )
         )  # fmt: skip
         self._wait_out_throttle(deadline)
-        sent = False
+        sent, began = False, deadline.now()
         try:
             self._socket.settimeout(max(deadline.remaining(), 0.001))
             self._socket.sendall(out)
@@ -316,6 +318,7 @@ class BrokerConnection:
             return self._read_frame(deadline, API[request.API_KEY].name, MAX_ANSWER_BYTES.get(request.API_KEY))
         except TimeoutError as error:
             self.close()
+            deadline.waited_in_vain(began)
             raise LostError(
                 f"broker {self.address} did not answer within {_budget(deadline)}",
                 sent=sent, facts=(f"{API[request.API_KEY].name} v{version}",),

@@ -6,13 +6,30 @@ import time
 from collections.abc import Callable
 
 
+class _Vain:
+    """How long a command has waited for answers that did not come, in seconds; waits at the same time count once.
+    whole_s: its budget."""
+
+    __slots__ = ("_end", "seconds", "whole_s")
+
+    def __init__(self, whole_s: float) -> None:
+        self.whole_s, self.seconds, self._end = whole_s, 0.0, float("-inf")
+
+    def add(self, began: float, end: float) -> None:
+        self.seconds += max(0.0, end - max(began, self._end))
+        self._end = max(end, self._end)
+
+
 class Deadline:
     """A moment on the monotonic clock. Spans are in seconds inside, in milliseconds where they come from a user."""
 
-    __slots__ = ("_at", "_clock", "budget_ms")
+    __slots__ = ("_at", "_clock", "_vain", "budget_ms")
 
-    def __init__(self, at: float, *, budget_ms: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, at: float, *, budget_ms: int, clock: Callable[[], float] = time.monotonic, vain: _Vain | None = None
+    ) -> None:
         self._at, self.budget_ms, self._clock = at, budget_ms, clock
+        self._vain = vain or _Vain(budget_ms / 1000)
 
     @classmethod
     def after(cls, budget_ms: int, *, clock: Callable[[], float] = time.monotonic) -> Deadline:
@@ -29,11 +46,34 @@ class Deadline:
 
     def part(self, fraction: float) -> Deadline:
         """A nearer deadline: this share of what is left. The rest is for what follows."""
-        return Deadline(self._clock() + self.remaining() * fraction, budget_ms=self.budget_ms, clock=self._clock)
+        return self._in(self.remaining() * fraction, self.budget_ms)
 
     def within(self, seconds: float) -> Deadline:
         """At most so many seconds from now, and not after this deadline."""
-        return Deadline(self._clock() + min(seconds, self.remaining()), budget_ms=self.budget_ms, clock=self._clock)
+        return self._in(min(seconds, self.remaining()), self.budget_ms)
+
+    def go_on(self, most_ms: float | None = None) -> Deadline:
+        """The budget again, after time that was not spent on requests, without what was waited in vain. most_ms: and no
+        more than this."""
+        rest_s = max(0.0, self._vain.whole_s - self._vain.seconds)
+        rest_s = rest_s if most_ms is None else min(rest_s, most_ms / 1000)
+        return self._in(rest_s, round(rest_s * 1000))
+
+    def _in(self, seconds: float, budget_ms: int) -> Deadline:
+        return Deadline(self._clock() + seconds, budget_ms=budget_ms, clock=self._clock, vain=self._vain)
+
+    def now(self) -> float:
+        return self._clock()
+
+    def waited_in_vain(self, began: float) -> None:
+        """Since this moment nobody has answered."""
+        self._vain.add(began, self._clock())
+
+    def back_off(self, seconds: float) -> None:
+        """Sleep before something is tried again, but not past the deadline."""
+        began = self.now()
+        self.sleep(seconds)
+        self.waited_in_vain(began)
 
     def later(self, seconds: float) -> Deadline:
         """The deadline that is so many seconds later."""
@@ -41,4 +81,8 @@ class Deadline:
 
     def sleep(self, seconds: float) -> None:
         """Sleep, but not past the deadline."""
-        time.sleep(min(seconds, self.remaining()))
+        self.pause(min(seconds, self.remaining()))
+
+    def pause(self, seconds: float) -> None:
+        """Sleep also past the deadline, where that is not about what comes next."""
+        time.sleep(seconds)

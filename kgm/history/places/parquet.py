@@ -21,9 +21,17 @@ CODEC = "zstd"
 def parquet_file(path: Place, **options: Any) -> pq.ParquetFile:
     """To be used in a `with`. Raises what `check_is_file` does."""
     if isinstance(path, RemotePath):
-        return pq.ParquetFile(path.open(), pre_buffer=True, **options)
+        return checked(pq.ParquetFile(path.open(), pre_buffer=True, **options))
     check_is_file(path)
-    return pq.ParquetFile(path, **options)
+    return checked(pq.ParquetFile(path, **options))
+
+
+def checked(opened: pq.ParquetFile) -> pq.ParquetFile:
+    """The same. Raises ArrowInvalid for a footer that would end the whole process when it is asked for its columns."""
+    metadata = opened.metadata
+    if any(metadata.row_group(at).num_columns != metadata.num_columns for at in range(metadata.num_row_groups)):
+        raise pa.ArrowInvalid("a row group has other columns than the file")
+    return opened
 
 
 def read_table(path: Place, **options: Any) -> pa.Table:

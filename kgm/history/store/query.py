@@ -7,16 +7,19 @@ which row groups can be skipped, and the few values to compare with are made of 
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kgm.history.places.parquet import each_file, parquet_file
+from kgm.history.expansion import RowExpansion
+from kgm.history.places.parquet import damage_as_usage_error, each_file
+from kgm.history.places.parquet_batches import batches
 from kgm.history.places.remote_path import Place
 
 _GROUP = "group_id"
+Table = TypeVar("Table", pa.Table, pa.RecordBatch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +37,8 @@ class RowFilter:
         given = ((_GROUP, self.group_ids), (ends, self.since_ms), (starts, self.until_ms))
         return tuple(dict.fromkeys(name for name, value in given if value is not None and name in names))
 
-    def of(self, table: pa.Table) -> pa.Table:
-        """The chosen rows of a table that has those columns."""
+    def of(self, table: Table) -> Table:
+        """The chosen rows of a table, or of a part of one, that has those columns."""
         names = table.column_names
         chosen: pa.ChunkedArray | None = None
         starts, ends = _times(names)
@@ -95,29 +98,28 @@ def _int64(value: int) -> pa.Int64Scalar:
     return pa.Int64Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(struct.pack("<q", value))])[0]
 
 
-def read_files(files: Sequence[Place], wanted: RowFilter, columns: pa.Schema) -> pa.Table:
-    """The rows of Parquet files that are asked for, with these columns; one that a file does not have is null."""
-    of_each = each_file(files, lambda file: list(_of_file(file, wanted, columns)))
+def read_files(files: Sequence[Place], wanted: RowFilter, columns: pa.Schema, expansion: RowExpansion) -> pa.Table:
+    """The rows of Parquet files that are asked for, with these columns; one that a file does not have is null. Raises
+    UsageError for a file that is damaged, RefusedError for more than such files may hold."""
+    of_each = each_file(files, lambda file: list(_of_file(file, wanted, columns, expansion)))
     parts = [part for parts in of_each for part in parts]
-    return pa.concat_tables(parts) if parts else _empty(columns)
+    return pa.Table.from_batches(parts, schema=columns) if parts else _empty(columns)
 
 
-def _of_file(file: Place, wanted: RowFilter, columns: pa.Schema) -> Iterator[pa.Table]:
-    with parquet_file(file) as opened:
-        row_groups = [
-            number for number in range(opened.metadata.num_row_groups) if wanted.may_be_in(opened.metadata, number)
-        ]
-        if not row_groups:
-            return
-        there = set(opened.schema_arrow.names)
-        needed = {*columns.names, *wanted.columns(opened.schema_arrow.names)} & there
-        rows = wanted.of(opened.read_row_groups(row_groups, columns=sorted(needed)))
-    if len(rows):
-        arrays: list[Any] = [
-            rows.column(field.name).cast(field.type) if field.name in there else pa.nulls(len(rows), field.type)
-            for field in columns
-        ]
-        yield pa.Table.from_arrays(arrays, schema=columns)
+def _of_file(file: Place, wanted: RowFilter, columns: pa.Schema, expansion: RowExpansion) -> Iterator[pa.RecordBatch]:
+    def needed(there: pa.Schema) -> list[str]:
+        return sorted({*columns.names, *wanted.columns(there.names)} & set(there.names))
+
+    with damage_as_usage_error(file):
+        for rows in batches(file, needed, expansion, may_be_in=wanted.may_be_in, chosen=wanted.of):
+            there = set(rows.schema.names)
+            arrays = [
+                rows.column(field.name).cast(field.type) if field.name in there else pa.nulls(len(rows), field.type)
+                for field in columns
+            ]
+            part = pa.RecordBatch.from_arrays(arrays, schema=columns)
+            expansion.keep(file, part)
+            yield part
 
 
 def _empty(columns: pa.Schema) -> pa.Table:

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any, overload
 from urllib.parse import unquote, urlsplit
 
-from kgm.history.places.parquet import read_table
+import pyarrow as pa
+
+from kgm.history.expansion import RowExpansion
+from kgm.history.places.parquet_batches import batches
 from kgm.history.places.remote_path import Place, RemotePath, RemoteStat, below, by_name, text_of
 from kgm.history.store import commit_log
 from kgm.model.errors import UsageError
@@ -21,6 +24,8 @@ _COMPACT = ".compact"
 _DELTA_DIGITS = 20
 #: The newest reader version of Delta tables that can be read as plain files.
 _NEWEST_DELTA_READER = 1
+#: Of a line of the log, those that tell which files there are.
+_ACTIONS = ("protocol", "add", "remove")
 
 
 @overload
@@ -115,17 +120,24 @@ def delta_adds(directory: Place) -> dict[str, dict[str, Any]]:
 def _delta_adds(directory: Place, log: Place) -> dict[str, dict[str, Any]]:
     files: dict[str, dict[str, Any]] = {}
     start = -1
+    expansion = RowExpansion(log)
     last = log / "_last_checkpoint"
     if last.is_file():
         start = int(json.loads(text_of(last))["version"])
         for part in by_name(log.glob(f"{start:0{_DELTA_DIGITS}d}.checkpoint*.parquet")):
-            for row in read_table(part).to_pylist():
-                _apply(row, files, directory)
+            for rows in batches(part, _actions, expansion):
+                expansion.count(part, pa.Table.from_batches([rows]))
+                for row in rows.to_pylist():
+                    _apply(row, files, directory)
     commits = by_name(path for path in log.glob("*.json") if path.stem.isdecimal() and int(path.stem) > start)
     for commit in commits:
         for line in filter(None, text_of(commit).splitlines()):
             _apply(json.loads(line), files, directory)
     return files
+
+
+def _actions(there: pa.Schema) -> list[str]:
+    return [name for name in _ACTIONS if name in there.names]
 
 
 def _apply(action: dict[str, Any], files: dict[str, dict[str, Any]], directory: Place) -> None:

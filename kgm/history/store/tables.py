@@ -15,6 +15,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from kgm.history import schema
+from kgm.history.expansion import RowExpansion
 from kgm.history.folders import Damage
 from kgm.history.places.parquet import failures_of
 from kgm.history.places.remote_path import Place
@@ -69,6 +70,11 @@ class BuiltStore:
     _partition_of_group: dict[str, int | None] = field(default_factory=dict)
 
     @cached_property
+    def _expansion(self) -> RowExpansion:
+        """Of all that is read, which may be kept."""
+        return RowExpansion(self.path)
+
+    @cached_property
     def manifest(self) -> Manifest:
         """Raises MissingFileError, UsageError."""
         return read_manifest(self.path)
@@ -82,11 +88,14 @@ class BuiltStore:
         chosen = every if columns is None else pa.schema([every.field(column) for column in columns])
         with failures_of(self.path):
             if name == _RAW:
-                return _raw_records(self._files_of(name, wanted), wanted, chosen)
-            return read_files(self._files_of(name, wanted), wanted, chosen)
+                return _raw_records(self._files_of(name, wanted), wanted, chosen, self._expansion)
+            return read_files(self._files_of(name, wanted), wanted, chosen, self._expansion)
 
     def rows(self, cls: type[AnyRow], wanted: RowFilter) -> list[AnyRow]:
-        return read_rows(cls, self.table(cls.table, wanted, columns_of(cls)))
+        table = self.table(cls.table, wanted, columns_of(cls))
+        files = self._files_of(cls.table, wanted)
+        self._expansion.count(files[0] if len(files) == 1 else self.path.joinpath(*cls.table.split("_", 1)), table)
+        return read_rows(cls, table)
 
     def _files_of(self, name: str, wanted: RowFilter) -> Sequence[Place]:
         """The files of a table that may hold something of the groups that are asked for."""
@@ -111,8 +120,9 @@ class BuiltStore:
         wanted = RowFilter(group_ids=(group,))
         columns = pa.schema([schema.TABLES[schema.TABLES_OF_GROUPS[0]].field("group_id")])
         return any(
-            len(read_files([file for file in self.files(name) if _partition_of(file) == partition], wanted, columns))
+            len(read_files(files, wanted, columns, self._expansion))
             for name in schema.TABLES_OF_GROUPS
+            if (files := [file for file in self.files(name) if _partition_of(file) == partition])
         )
 
     def files(self, name: str) -> Sequence[Place]:
@@ -135,10 +145,10 @@ class BuiltStore:
         return counted_files(directory)
 
 
-def _raw_records(files: Sequence[Place], wanted: RowFilter, columns: pa.Schema) -> pa.Table:
+def _raw_records(files: Sequence[Place], wanted: RowFilter, columns: pa.Schema, expansion: RowExpansion) -> pa.Table:
     """Each record once, by its place."""
     place = [field for field in schema.BRONZE_RAW if field.name in _PLACE and field.name not in columns.names]
-    rows = read_files(files, wanted, pa.schema([*columns, *place]))
+    rows = read_files(files, wanted, pa.schema([*columns, *place]), expansion)
     return each_once(rows.sort_by([(name, "ascending") for name in _PLACE])).select(columns.names)
 
 

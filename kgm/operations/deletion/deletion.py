@@ -138,11 +138,11 @@ def prepare(
                 watches[target.group_id] = IdleWatch(cluster, target.group, topics, request.idle_ms, now_ms=now_ms)
     with phase("reading when the groups committed"):
         for watch in watches.values():
-            cluster.renew()
+            cluster.go_on()
             watch.read()
     with phase("looking for commits"):
         watch_for(cluster, [*watches.values()], request.window_ms or 0, clock=clock)
-    cluster.renew()
+    cluster.go_on()
     prepared = PreparedDeletion(
         request=request, targets=tuple(targets), errors=tuple(errors), watches=watches,
         idleness={one: watches[one.group_id].verdict(one.topic) for one in targets if one.group_id in watches},
@@ -266,7 +266,7 @@ class _Deletion:
     def run(self) -> ChangeReport[DeletionResult]:
         for group_id, targets in self._by_group.items():
             try:
-                self._cluster.renew()
+                self._cluster.go_on()
                 self._change(group_id, targets)
             except KeyboardInterrupt:
                 if not self.was_sent:

@@ -184,14 +184,14 @@ def watch_for(
         return
     end_s = clock() + window_ms / 1000
     while True:
-        cluster.renew()
+        cluster.go_on()
         for one in blind:
             one.poll()
         rest_s = end_s - clock()
         if rest_s <= 0:
             break
         cluster.deadline.sleep(min(1.0, rest_s))
-    cluster.renew()
+    cluster.go_on()
 
 
 def committed_of(group: GroupSnapshot, topic: str | None = None) -> Offsets:

@@ -48,8 +48,10 @@ _IDLE_MS: Final = 1_200
 _POLL_S: Final = 0.4
 #: A rest of the time that is too short to move a clock must not be slept again and again.
 _SHORTEST_SLEEP_S: Final = 0.001
-#: The budget of one poll of offsets and log, in ms, and of one after others that got no answer.
+#: The budget of one poll of offsets and log, in ms, and the share of what the command may still wait that it is at
+#: most. What was not answered is not asked for again if less is left for it.
 _REQUEST_MS: Final = 5_000
+_REQUEST_SHARE: Final = 0.6
 _LEAST_REQUEST_MS: Final = 500
 ASSUME_STOPPED: Final = "--assume-stopped"
 _CONSUMER_SESSION: Final = "group.consumer.session.timeout.ms"
@@ -107,11 +109,8 @@ class GuardWatch:
         member_ids, also = set(member_ids), set(also)
         self._cluster, self._group = cluster, group
         self._window_ms, self._stop_when_alive, self._now_s = window_ms, stop_when_alive, clock
-        self._budget_ms = cluster.deadline.budget_ms
         self._began_s = self._ended_s = clock()
-        # For offsets that nobody answers kgm waits no longer than for all else together, however often it polls.
-        is_silent = group.group_id in cluster.offsets.unread_groups
-        self._patience_ms = 0.0 if is_silent else float(self._budget_ms)
+        self._is_silent = group.group_id in cluster.offsets.unread_groups
         self._activity = GroupActivity(cluster, group.group_id)
         self._past: list[ActivityRecord] = []
         self._last_rebalance: RebalanceRecord | None = None
@@ -141,22 +140,22 @@ class GuardWatch:
     def run(self) -> GuardReport:
         """The verdicts after watching."""
         if not self._targets or all(one.member.status == "away" for one in self._targets):
-            self._renew()
+            self._begin_request()
             self._activity.begin(self._cluster.deadline)
         else:
             self._watch()
-        self._renew(self._budget_ms)
+        self._cluster.go_on()
         self._ended_s = self._now_s()
         return self._report()
 
     def _watch(self) -> None:
-        self._renew()
+        self._begin_request()
         self._read_past()
         while True:
             self._poll()
             if self._is_over():
                 break
-            self._cluster.deadline.sleep(max(_SHORTEST_SLEEP_S, min(_POLL_S, self._remaining_s())))
+            self._cluster.deadline.pause(max(_SHORTEST_SLEEP_S, min(_POLL_S, self._remaining_s())))
         try:
             self._describe_again()
         except KgmError as error:
@@ -170,7 +169,7 @@ class GuardWatch:
         nothing may be sent."""
         self._poll()
         self._describe_again()
-        self._renew(self._budget_ms)
+        self._cluster.go_on()
         return self._report()
 
     @property
@@ -178,9 +177,11 @@ class GuardWatch:
         """Whether more time has passed since `run` than it watches: what it saw is not enough for a verdict now."""
         return 0 < self._bound_ms < (self._now_s() - self._ended_s) * 1000
 
-    def _renew(self, budget_ms: int = _REQUEST_MS) -> None:
-        """Start the budget of the next request again, which is never longer than that of the command."""
-        self._cluster.renew(min(budget_ms, self._budget_ms))
+    def _begin_request(self) -> None:
+        """Start the budget of the next request again: a share of what the command may still wait, so that others that
+        are answered come after one that is not."""
+        self._cluster.go_on()
+        self._cluster.go_on(min(_REQUEST_MS, self._cluster.deadline.remaining() * 1000 * _REQUEST_SHARE))
 
     @property
     def _watched_ms(self) -> float:
@@ -266,8 +267,15 @@ class GuardWatch:
     # -- polling
 
     def _poll(self) -> None:
-        self._renew(max(_LEAST_REQUEST_MS, min(_REQUEST_MS, round(self._patience_ms))))
-        began_s = self._now_s()
+        self._begin_request()
+        if self._is_silent and self._cluster.deadline.remaining() * 1000 < _LEAST_REQUEST_MS:
+            self._disturb("offsets could not be read: nobody has answered")
+        else:
+            self._poll_offsets()
+        self._poll_log(self._now_s())
+        self._see_heartbeats_without_commits()
+
+    def _poll_offsets(self) -> None:
         pairs = {pair for one in self._observations.values() for pair in one.pairs}
         try:
             committed = self._cluster.committed_offsets(self._group.group_id)
@@ -275,15 +283,12 @@ class GuardWatch:
             ends = self._cluster.end_offsets(pairs, is_stable=True) if pairs else {}
         except KgmError as error:
             self._disturb(f"offsets could not be read: {error.message}")
-            self._patience_ms -= (self._now_s() - began_s) * 1000
-            self._renew()
+            self._is_silent = True
+            self._begin_request()
         else:
-            self._patience_ms = self._budget_ms
+            self._is_silent = False
             for one in self._observations.values():
                 one.see_offsets(committed, ends, self._now_s())
-        now_s = self._now_s()
-        self._poll_log(now_s)
-        self._see_heartbeats_without_commits()
 
     def _poll_log(self, now_s: float) -> None:
         if self._activity.unreadable_because is not None:
@@ -322,7 +327,7 @@ class GuardWatch:
 
     def _describe_again(self) -> None:
         """Describe the group again: who is still a member after watching. Raises KgmError."""
-        self._renew(self._budget_ms)
+        self._cluster.go_on()
         # One description is not enough to conclude that a member is gone.
         names = [one.member.group_instance_id for one in self._observations.values()]
         after: GroupSnapshot | None

@@ -144,7 +144,7 @@ def prepare(
         watch = _watch_of(cluster, group, plan, request, clock)
         with phase("looking for signs of life"):
             report = watch.run()
-        cluster.renew()
+        cluster.go_on()
         plan = plan.without(report.left)
         refusal = guard.decide(request, plan, report)
         moves = preview_moves(stated, plan.member_ids, undescribed_topics=cluster.offsets.undescribed_topics)
@@ -325,8 +325,7 @@ class _Execution:
 
     def _results(self, budget_ms: int | None) -> list[MemberResult]:
         """The result of each id, by the responses and the present description of the group."""
-        remaining_ms = round(self._cluster.deadline.remaining() * 1000)
-        self._cluster.renew(max(remaining_ms, _LOOK_MS) if budget_ms is None else budget_ms)
+        self._cluster.go_on(budget_ms)
         after: GroupSnapshot | KgmError
         try:
             after = self._later.describe()

@@ -199,6 +199,8 @@ class World:
         self.sent: list[ApiKey] = []
         #: Called with (api, request, deliver) for each request; returns the answer, or raises.
         self.between: Callable[[ApiKey, Any, Callable[[], Any]], Any] | None = None
+        #: Of the request that `between` has.
+        self.deadline: Deadline | None = None
         #: Called when time has passed.
         self.actors: list[Callable[[], None]] = []
         self._open: list[DirectConnection] = []
@@ -220,6 +222,14 @@ class World:
                 cluster.load()
             for act in self.actors:
                 act()
+
+    def stay_silent(self, api: ApiKey) -> Any:
+        """Never answer the request that `between` has. Raises LostError when kgm waits no longer."""
+        assert self.deadline is not None
+        began_s = self.deadline.now()
+        self.pass_by(self.deadline.remaining())
+        self.deadline.waited_in_vain(began_s)
+        raise LostError("no answer in time", sent=True, facts=(api.name,))
 
     def break_connections(self) -> None:
         for one in self._open:
@@ -245,7 +255,7 @@ class World:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(BrokerConnection, "connect", connect)
             patch.setattr(Deadline, "after", after)
-            patch.setattr(Deadline, "sleep", lambda one, seconds: self.pass_by(min(seconds, one.remaining())))
+            patch.setattr(Deadline, "pause", lambda _, seconds: self.pass_by(seconds))
             with AdminClient(f"{HOST}:9092", timeout_ms=timeout_ms) as client:
                 client.start()
                 yield client
@@ -272,6 +282,7 @@ class DirectConnection(BrokerConnection):
         if self.closed:
             raise LostError("the connection is closed", sent=False)
         self._world.sent.append(api)
+        self._world.deadline = deadline
 
         def deliver() -> Any:
             return self._deliver(request, version)

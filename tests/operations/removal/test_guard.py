@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from kgm.client import connect
-from kgm.model.errors import UnreachableError
 from kgm.operations.removal import guard
 from kgm.operations.removal.liveness import LivenessVerdict
 from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -101,38 +99,6 @@ def test_members_that_left_to_come_back_need_no_watching(watch, form):
     assert report.watched_ms < guard._IDLE_MS
     assert {report.verdict_of(one.member_id) for one in (a, b)} == {LivenessVerdict.STOPPED}
     assert all(report.liveness[one.member_id].was_seen for one in (a, b))
-
-
-@pytest.mark.parametrize(("is_known", "waited_ms"), [(False, [5_000, 5_000, 500, 500]), (True, [500, 500, 500, 500])])
-def test_offsets_that_nobody_answers_are_waited_for_no_longer_than_the_command_may_take(
-    server, group, form, monkeypatch, is_known, waited_ms
-):
-    """However often it polls; from the start if they were not answered when the group was described."""
-    a, _ = form("a", "b")
-    with closing(connect(server.bootstrap, timeout_ms=10_000)) as cluster:
-        snapshot = cluster.describe_group(group)
-        now_ms, waited = [0], []
-        silent = UnreachableError("no answer")
-
-        def ask(_group_id):
-            waited.append(cluster.deadline.budget_ms)
-            now_ms[0] += waited[-1]
-            raise silent
-
-        if is_known:
-            cluster.offsets.unread_groups[group] = silent
-        monkeypatch.setattr(cluster, "committed_offsets", ask)
-        watched = guard.GuardWatch(cluster, snapshot, [a.member_id], window_ms=0, clock=lambda: now_ms[0] / 1000)
-        assert watched.run().verdict_of(a.member_id) is LivenessVerdict.UNKNOWN
-        for _ in range(3):
-            watched.look_again()
-        assert waited == waited_ms
-        assert cluster.deadline.budget_ms == 10_000
-        monkeypatch.setattr(cluster, "committed_offsets", lambda _group_id: {})
-        watched.look_again()
-        monkeypatch.setattr(cluster, "committed_offsets", ask)
-        watched.look_again()
-        assert waited[len(waited_ms) :] == [5_000], "it was answered meanwhile"
 
 
 def produce_to_orders():

@@ -1,0 +1,142 @@
+"""What the pages of a Parquet file hold, by the header of each, before any of them is decoded.
+
+A footer may say anything, and a page of some bytes may become 2 GiB, or any number of values. The header of a page is
+what the decoder goes by, so it is read here first (https://github.com/apache/parquet-format; Thrift's compact
+protocol)."""
+
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_DICTIONARY_PAGE: Final = 2
+#: Where the header of each type of page has its number of values and their encoding: (field, field in that).
+_DETAILS: Final = {0: (5, 2), _DICTIONARY_PAGE: (7, 2), 3: (8, 4)}
+_DELTAS: Final = range(5, 8)
+_SHARED_BEGINNINGS: Final = 7
+#: What a decoder makes at once for each value of a page of these kinds, in bytes.
+_AT_ONCE: Final = 16
+_FIRST_READ, _LONGEST_HEADER = 512, 16 << 20
+_INT16, _INT32, _INT64, _DOUBLE, _BINARY, _STRUCT = 4, 5, 6, 7, 8, 12
+
+
+class Chunk(NamedTuple):
+    """A column in a row group. values: of its data pages, with nulls. The others are bytes: size of its pages when they
+    are decompressed, with what is made of them at once, dictionary of the pages that are one, and shared of those with
+    values that share their beginnings."""
+
+    values: int = 0
+    size: int = 0
+    dictionary: int = 0
+    shared: int = 0
+
+
+def bounds(column: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    """Where the pages of a column are in the file: the first byte, and the one after the last."""
+    start = column.data_page_offset
+    if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
+        start = column.dictionary_page_offset
+    return start, start + column.total_compressed_size
+
+
+def chunk_of(file: BinaryIO, column: pq.ColumnChunkMetaData) -> Chunk:
+    """Raises pyarrow's ArrowInvalid for what are no pages."""
+    at, end = bounds(column)
+    if not 0 <= at <= end:
+        raise pa.ArrowInvalid("a column is outside of the file")
+    found = Chunk()
+    while at < end:
+        header, length = _header(file, at)
+        kind, size, compressed = (header.get(number) for number in (1, 2, 3))
+        if not (isinstance(kind, int) and isinstance(size, int) and isinstance(compressed, int)) or compressed < 0:
+            raise _no_page(at)
+        found = _with(found, kind, max(size, compressed), header)
+        at += length + compressed
+    return found
+
+
+def _with(found: Chunk, kind: int, size: int, header: dict[int, Any]) -> Chunk:
+    values, size_of_all, dictionary, shared = found
+    where, encoded_as = _DETAILS.get(kind, (0, 0))
+    details = header.get(where)
+    if not isinstance(details, dict):
+        return Chunk(values, size_of_all + size, dictionary, shared)
+    count, encoding = details.get(1), details.get(encoded_as)
+    if not isinstance(count, int) or count < 0:
+        raise pa.ArrowInvalid("a page has no number of values")
+    if kind == _DICTIONARY_PAGE:
+        return Chunk(values, size_of_all + size + _AT_ONCE * count, dictionary + size, shared)
+    if encoding in _DELTAS:
+        shared += size if encoding == _SHARED_BEGINNINGS else 0
+        size += _AT_ONCE * count
+    return Chunk(values + count, size_of_all + size, dictionary, shared)
+
+
+def _header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:
+    """(fields by their numbers, bytes) of the header of a page."""
+    most = _FIRST_READ
+    while True:
+        file.seek(at)
+        data = file.read(most)
+        try:
+            return _fields(data, 0)
+        except IndexError:
+            if len(data) < most or most >= _LONGEST_HEADER:
+                raise _no_page(at) from None
+            most *= 8
+
+
+def _no_page(at: int) -> pa.ArrowInvalid:
+    return pa.ArrowInvalid(f"there is no page at byte {at}")
+
+
+def _fields(data: bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
+    """(values of 32 bits and structs by the number of their field, None for others; where it ends). Raises IndexError
+    where the data end first. What no writer writes is refused, so that nothing is read here in another way than by the
+    decoder."""
+    found: dict[int, Any] = {}
+    number = 0
+    while head := data[at]:
+        at += 1
+        kind = head & 15
+        if head >> 4:
+            number += head >> 4
+        else:
+            number, at = _integer(data, at)
+        if number in found or not 0 < number < 1 << 15 or depth > 4:
+            raise pa.ArrowInvalid("a page has a header that cannot be read")
+        value: Any = None
+        if kind == _INT32:
+            value, at = _integer(data, at)
+            if not -(1 << 31) <= value < 1 << 31:
+                raise pa.ArrowInvalid("a page has a number of more than 32 bits")
+        elif kind in (_INT16, _INT64):
+            _, at = _varint(data, at)
+        elif kind == _BINARY:
+            length, at = _varint(data, at)
+            at += length
+        elif kind == _STRUCT:
+            value, at = _fields(data, at, depth + 1)
+        elif kind == _DOUBLE:
+            at += 8
+        elif kind not in (1, 2):  # true, false
+            raise pa.ArrowInvalid(f"a page has a header with a field of type {kind}")
+        found[number] = value
+    return found, at + 1
+
+
+def _integer(data: bytes, at: int) -> tuple[int, int]:
+    value, at = _varint(data, at)
+    return (value >> 1) ^ -(value & 1), at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = data[at] & 0x7F
+    shift = 0
+    while data[at] & 0x80:
+        at += 1
+        shift += 7
+        if shift > 63:
+            raise pa.ArrowInvalid("a page has a number of more than 64 bits")
+        value |= (data[at] & 0x7F) << shift
+    return value, at + 1
