@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kgm.assignors.unsupported_groups import refuse_to_migrate
@@ -19,9 +19,9 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, with_versions_o
 from kgm.simulation.plan.client_library import usual_heartbeat_interval_ms
 from kgm.simulation.plan.played_settings import broker_settings_of
 from kgm.simulation.plan.starting_group import StartingGroup, starting_group_of
-from kgm.simulation.play.bulk import BULK_FROM
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.play.draw import Draw
+from kgm.simulation.play.leader import SubscriptionCache
 from kgm.simulation.play.plan_runner import PlanRunner
 from kgm.simulation.play.timing import EXTREME_TIMINGS, NOTICED, DrawTiming, UsualTiming
 from kgm.simulation.report.caveats import INITIAL_DELAY
@@ -47,6 +47,8 @@ _MOST_ROUNDS = 8
 _MOST_MORE = 2
 #: In how many of the draws an empty group does not wait, if it is not known whether it does.
 _NO_DELAY_EVERY = 4
+#: Draws of groups of so many members cost too much for directed ones of what several processes do.
+_NOT_SMALL = {GroupProtocol.CLASSIC: 24, GroupProtocol.CONSUMER: 60}
 #: For the network, and for what is slow for once.
 _SPARE_MS = 350
 #: With so many members it is no chance that they are listed in the order of a hash map.
@@ -64,7 +66,7 @@ def never() -> bool:
 class Simulation:
     """What is played in each draw: a group, a plan in the identities of its members, and the broker's settings.
 
-    budget_ms, executor: as in `simulate`."""
+    budget_ms, executor: as in `simulate`. cache: what members say is the same in many draws."""
 
     group: StartingGroup
     plan: Plan
@@ -73,6 +75,7 @@ class Simulation:
     is_out_of_time: Callable[[], bool] = never
     budget_ms: int | None = None
     executor: DrawExecutor = HERE
+    cache: SubscriptionCache = field(default_factory=SubscriptionCache, repr=False, compare=False)
 
     @classmethod
     def of(cls, snapshot: GroupSnapshot, plan: Plan, seed: int = SEED) -> "Simulation":
@@ -163,12 +166,12 @@ class Simulation:
         if task.led_by is not None:
             return PlanRunner(
                 self.group, self.plan, self.settings, f"{self.seed}/led", led_by=task.led_by,
-                is_out_of_time=self.is_out_of_time,
+                is_out_of_time=self.is_out_of_time, cache=self.cache,
             )  # fmt: skip
         if task.is_deleted_when_empty:
             return PlanRunner(
                 self.group, self.plan, self.settings, f"{self.seed}/deleted", timing=UsualTiming,
-                is_out_of_time=self.is_out_of_time, is_deleted_when_empty=True,
+                is_out_of_time=self.is_out_of_time, is_deleted_when_empty=True, cache=self.cache,
             )  # fmt: skip
         if task.extreme is not None:
             name = f"{self.seed}/{task.extreme.__name__}/{task.number}"
@@ -183,7 +186,7 @@ class Simulation:
             )
         return PlanRunner(
             self.group, self.plan, self.settings, name, keeps_holdings=keeps_holdings, timing=UsualTiming,
-            is_out_of_time=self.is_out_of_time,
+            is_out_of_time=self.is_out_of_time, cache=self.cache,
         )  # fmt: skip
 
     def _shuffled_runner(
@@ -196,7 +199,7 @@ class Simulation:
             settings = replace(settings, group_initial_rebalance_delay_ms=0)
         return PlanRunner(
             shuffled(self.group, name, becomes_consumer=self.plan.migrate), self.plan, settings, name,
-            keeps_holdings=keeps_holdings, timing=timing, is_out_of_time=self.is_out_of_time,
+            keeps_holdings=keeps_holdings, timing=timing, is_out_of_time=self.is_out_of_time, cache=self.cache,
         )  # fmt: skip
 
     def play_rare(self, drawn: Sequence[Draw], extreme: Sequence[Draw]) -> list[Draw]:
@@ -244,8 +247,8 @@ class Simulation:
 
     @property
     def is_small(self) -> bool:
-        """Whether a draw costs little, also if it is played by events."""
-        return len(self.group.members) < BULK_FROM[self.group.protocol]
+        """Whether a draw costs little."""
+        return len(self.group.members) < _NOT_SMALL[self.group.protocol]
 
     def play_led(self) -> list[Draw]:
         """A draw led by each library. Raises TimedOutError."""
