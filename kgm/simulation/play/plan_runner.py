@@ -54,9 +54,9 @@ class PlanRunner:
     """One draw of a plan, and the observer of its world.
 
     led_by: whose assignor the first leader runs; None: anybody's. keeps_holdings: whether to record `Draw.holdings`.
-    timing, is_deleted_when_empty, cache: see `World`. is_out_of_time: asked now and then; the play ends with TimedOutError if
-    so. bulk_from: groups of at least so many members are played in bulk if they can be (None: see `BULK_FROM`,
-    `HEARTBEATS_FROM`); it makes no difference to the draw."""
+    timing, is_deleted_when_empty, cache: see `World`. is_out_of_time: asked now and then; the play ends with
+    TimedOutError if so. bulk_from: groups of at least so many members are played in bulk if they can be (None: see
+    `BULK_FROM`, `HEARTBEATS_FROM`); it makes no difference to the draw."""
 
     def __init__(
         self, group: StartingGroup, plan: Plan, settings: BrokerSettings, seed: str, *, led_by: str | None = None,
