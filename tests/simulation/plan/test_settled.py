@@ -11,17 +11,16 @@ from kgm.simulation.draws.task import DrawTask
 from kgm.simulation.plan.bounce_plan import Plan, Stop
 from kgm.simulation.play.timing import EXTREME_TIMINGS
 from kgm.simulation.simulation import Simulation
-from tests.selection import first_seed, is_long
+from tests.selection import first_seed, sized
 from tests.simulation.groups import DYNAMIC, KINDS, STATIC, ids, made_up, mixed_fleet
 
 
-@pytest.mark.sized
 @pytest.mark.parametrize("stop", Stop)
 def test_whoever_loses_one_member_does_the_same_in_every_draw(stop):
     """In groups of each kind; the rule covers at least half of them."""
-    size, draws = (10 * len(KINDS), 30) if is_long() else (len(KINDS), 4)
+    size, draws = sized(1, 10) * len(KINDS), sized(4, 30)
     covered = 0
-    for one in mixed_fleet(size, first_seed() + 3, most_members=20 if is_long() else 7):
+    for one in mixed_fleet(size, first_seed() + 3, most_members=sized(7, 20)):
         gone = min(member.identity for member in one.members)
         simulation = Simulation.of(one, Plan(scale_in=(gone,), stop=stop))
         first = simulation.play_task(DrawTask(number=0))
