@@ -4,8 +4,8 @@ What of a name may matter is how it compares with others, because assignors sort
 brokers and some assignors follow the order of hash maps. So members and topics get names that sort as theirs do, and
 only where no hash matters: in classic groups with `range`, which all libraries compute in the order of ids, or with
 `roundrobin` in Java and librdkafka; and wherever nothing is assigned at all, because static members are back in time.
-Then other members notice nothing either, and one of them stands for all. That holds as long as no draw has a rebalance;
-if one does, the group is played as it is.
+Then other members notice nothing either, and one of them stands for all; and of partitions nothing matters but how many
+each member has that restarts. That holds as long as no draw has a rebalance; if one does, the group is played as it is.
 A group is played like this also if it is the only one of its shape: its prediction is the same either way."""
 
 import re
@@ -31,18 +31,30 @@ _MOST_SHAPES = 10_000
 _GENERATION = 1_000_000
 _COUNTED = re.compile(r"\b(generation|epoch) (\d{7,})\b")
 _CLIENT = "client"
+_TOPIC = "topic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealNames:
     """From the names with which a simulation was played to those of a group. more_generations: what is added to those
-    that it counts on from its first one. bystanders: members that were left out, with their real names."""
+    that it counts on from its first one. bystanders: members that were left out, or had no partitions, with their real
+    names. places: partitions that were played as others."""
 
     simulation: Simulation
     members: Mapping[str, str] = field(default_factory=dict)
     topics: Mapping[str, str] = field(default_factory=dict)
     more_generations: int = 0
     bystanders: tuple[StartingMember, ...] = ()
+    places: Mapping[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
+
+    def _place(self, topic: str, number: int) -> tuple[str, int]:
+        return self.places.get((topic, number)) or (self.topics[topic], number)
+
+    def _partitions(self, partitions: Partitions) -> Partitions:
+        found: dict[str, list[int]] = {}
+        for topic, number in sorted(self._place(topic, n) for topic, numbers in partitions.items() for n in numbers):
+            found.setdefault(topic, []).append(number)
+        return {topic: tuple(numbers) for topic, numbers in found.items()}
 
     def typical(self, played: PlayedBounce, *, keeps_holdings: bool) -> Draw:
         """The typical draw with real names. keeps_holdings: see `simulate`."""
@@ -53,10 +65,13 @@ class RealNames:
         if not self.members:
             return draw
         member, topic = self.members, self.topics
-        final = {member[name]: _renamed(mine, topic) for name, mine in draw.final_assignment.items()}
+        final = {member[name]: self._partitions(mine) for name, mine in draw.final_assignment.items()}
         final |= {one.identity: {t: p for t, p in sorted(one.owned.items()) if p} for one in self.bystanders}
         consumed = draw.fewest_consumed
-        holdings = [replace(one, topic=topic[one.topic], owner=member[one.owner]) for one in draw.holdings]
+        holdings = []
+        for one in draw.holdings:
+            name, number = self._place(one.topic, one.partition)
+            holdings.append(replace(one, topic=name, partition=number, owner=member[one.owner]))
         if keeps_holdings:
             holdings += _held(self.bystanders, draw.took_ms)
         return replace(
@@ -103,7 +118,7 @@ class PlayedShapes:
         simulation = to_play.simulation
         members = simulation.group.members
         if _has_shape(simulation) and simulation.is_quiet:
-            shape, names = _with_plain_names(to_play, _concerned(simulation))
+            shape, names = _quiet_shape(to_play)
             played = self._of(shape)
             if not (played.has_rebalances or played.depends_on_ids):
                 return played, names
@@ -154,6 +169,38 @@ def _concerned(simulation: Simulation) -> tuple[StartingMember, ...]:
     others = [member for member in group.members if member.identity not in bouncing]
     others.sort(key=lambda member: (member.session_timeout_ms, member.identity))
     return tuple(member for member in group.members if member.identity in bouncing or member in others[:1])
+
+
+def _quiet_shape(to_play: BounceToPlay) -> tuple[BounceToPlay, RealNames]:
+    """Members that restart have partitions of one topic, and the others none."""
+    simulation = to_play.simulation
+    concerned = {member.identity for member in _concerned(simulation)}
+    bouncing = {*simulation.plan.bounce}
+    ours = sorted((one for one in simulation.group.members if one.identity in bouncing), key=lambda one: one.identity)
+    places = [(topic, n) for member in ours for topic, numbers in sorted(member.owned.items()) for n in numbers]
+    owned: dict[str, Partitions] = {}
+    first = 0
+    for member in ours:
+        after = first + count(member.owned)
+        owned[member.identity] = {_TOPIC: tuple(range(first, after))} if after > first else {}
+        first = after
+
+    def merged(one: Simulation) -> Simulation:
+        members = tuple(
+            replace(member, topics=(_TOPIC,), owned=owned.get(member.identity, {}), listed=None)
+            for member in one.group.members
+            if member.identity in concerned
+        )
+        return replace(one, group=replace(one.group, members=members, topics={_TOPIC: len(places)}, topic_ids={}))
+
+    plain = replace(to_play, simulation=merged(simulation), versions=tuple(map(merged, to_play.versions)))
+    shape, names = _with_plain_names(plain, plain.simulation.group.members)
+    (topic,) = names.topics
+    return shape, replace(
+        names,
+        bystanders=tuple(member for member in simulation.group.members if member.identity not in bouncing),
+        places={(topic, number): place for number, place in enumerate(places)},
+    )
 
 
 def _has_shape(simulation: Simulation) -> bool:

@@ -123,14 +123,27 @@ def test_static_members_that_are_back_in_time_are_played_once_for_groups_that_ar
 
 
 def test_of_members_that_notice_nothing_one_stands_for_all():
-    """Groups of 3 and of 6 members in which the first restarts, with as many partitions."""
+    """Groups of 3 and of 6 members, of one topic and of two, in which the first restarts with as many partitions."""
     shapes = PlayedShapes()
-    for members in (3, 6):
-        one = group("orders", members=members, partitions=2 * members)
+    for members, topics in ((3, 1), (6, 1), (4, 2)):
+        one = group("orders", members=members, partitions=2 * members // topics, topics=topics)
         found = simulate(one, Plan(bounce=("orders-0",), restart_time_ms=10_000), draws=DRAWS, shapes=shapes)
         assert found.typical.timeline[-1].detail == f"the group is stable with {members} members"
         assert found.typical.final_assignment == {m.identity: m.assignment for m in one.members}
-    assert len(shapes) == 2, "the topic has as many partitions as the group"
+    assert len(shapes) == 1
+
+
+def test_who_has_what_in_a_group_that_notices_nothing_is_told_of_its_own_partitions():
+    """Two members of a group of two topics restart; one of them has no partitions."""
+    one = group("orders", members=4, partitions=3, topics=2)
+    found = simulate(
+        one, Plan(bounce=("orders-1", "orders-3"), restart_time_ms=10_000), draws=DRAWS, keeps_holdings=True
+    ).typical
+    owned = {(t, n, m.identity) for m in one.members for t, numbers in m.assignment.items() for n in numbers}
+    assert {(each.topic, each.partition, each.owner) for each in found.holdings} == owned
+    assert {each.owner for each in found.holdings if each.from_ms} == {"orders-1"}
+    assert found.fewest_consumed == 4
+    assert found.final_assignment == {m.identity: m.assignment for m in one.members}
 
 
 @pytest.mark.parametrize(
