@@ -49,21 +49,21 @@ KINDS = tuple(
 )
 
 
-def mixed_fleet(size: int, seed: int, *, most_members: int = 20) -> list[GroupSnapshot]:
-    """Groups of 2 members and more, of 1 to 3 topics, of each kind in turn, as brokers describe them. Each has names and
-    member ids of its own; its first member runs on the host `gone`."""
+def mixed_fleet(size: int, seed: int, *, members: tuple[int, int] = (2, 20), kinds=KINDS) -> list[GroupSnapshot]:
+    """Groups of 1 to 3 topics, of each kind in turn, as brokers describe them. Each has names and member ids of its own;
+    its first member runs on the host `gone`. members: how many they have, at least and at most."""
     chance = random.Random(seed)
-    return [_mixed(number, chance, most_members) for number in range(size)]
+    return [_mixed(kinds[number % len(kinds)], chance, chance.randint(*members)) for number in range(size)]
 
 
-def _mixed(number: int, chance: random.Random, most_members: int) -> GroupSnapshot:
-    membership, assignor, protocol = KINDS[number % len(KINDS)]
+def _mixed(kind: tuple[Membership, str, GroupProtocol], chance: random.Random, count: int) -> GroupSnapshot:
+    membership, assignor, protocol = kind
     name = f"{chance.choice(('zeta', 'orders', 'a'))}-{chance.getrandbits(32):08x}"
     topics = [
         TopicSnapshot(name=f"{name}-{topic}", partitions=chance.randint(1, 30), topic_id=chance.randbytes(16))
         for topic in range(chance.randint(1, 3))
     ]
-    made = synthetic_group(chance.randint(2, most_members), topics, membership, assignor, protocol)
+    made = synthetic_group(count, topics, membership, assignor, protocol)
     members = []
     for place, one in enumerate(made.members):
         instance_id = f"{name}-{place}" if membership is STATIC else None

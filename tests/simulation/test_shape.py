@@ -22,6 +22,8 @@ from kgm.simulation.plan.synthetic_group import newly_assigned, synthetic_group
 from kgm.simulation.played_bounce import BounceToPlay
 from kgm.simulation.shape import PlayedShapes, RealNames
 from kgm.simulation.simulation import Simulation
+from tests.selection import first_seed, sized
+from tests.simulation.groups import KINDS, mixed_fleet
 
 STATIC, DYNAMIC = Membership.STATIC, Membership.DYNAMIC
 CONSUMER, CLASSIC = GroupProtocol.CONSUMER, GroupProtocol.CLASSIC
@@ -66,6 +68,23 @@ GROUPS = st.builds(
 DRAINS = st.builds(
     Drain, target=st.just(HOST), restart_time_ms=st.sampled_from([None, 5_000, 90_000]), stop=st.sampled_from(Stop)
 )
+
+
+@pytest.mark.parametrize("restart_time_ms", [None, 10_000])
+def test_a_group_of_a_mixed_fleet_has_the_prediction_that_it_has_alone(restart_time_ms):
+    """And where nothing is left to chance, what it has by its own names; in groups of each kind, as brokers describe
+    them."""
+    groups = mixed_fleet(sized(1, 100) * len(KINDS), first_seed() + 8, members=(2, sized(5, 20)))
+    drain = Drain(target=HOST, restart_time_ms=restart_time_ms)
+    found = forecast(_fleet(groups), drain, draws=DRAWS)
+    assert len(found.groups) == len(groups)
+    for one in found.groups:
+        assert one.prediction == simulate(one.group, one.plan, draws=DRAWS)
+        plain = BounceToPlay.of(one.group, one.plan, Simulation.of(one.group, one.plan), DRAWS).play()
+        assert one.prediction.exact <= plain.are_alike
+        if one.prediction.exact:
+            assert one.prediction.typical.without_times == plain.typical.without_times
+            assert one.prediction.typical.final_assignment == plain.typical.final_assignment
 
 
 def playable(fleet: list[GroupSnapshot]) -> list[GroupSnapshot]:

@@ -20,7 +20,7 @@ def test_whoever_loses_one_member_does_the_same_in_every_draw(stop):
     """In groups of each kind; the rule covers at least half of them."""
     size, draws = sized(1, 10) * len(KINDS), sized(4, 30)
     covered = 0
-    for one in mixed_fleet(size, first_seed() + 3, most_members=sized(7, 20)):
+    for one in mixed_fleet(size, first_seed() + 3, members=(2, sized(7, 20))):
         gone = min(member.identity for member in one.members)
         simulation = Simulation.of(one, Plan(scale_in=(gone,), stop=stop))
         first = simulation.play_task(DrawTask(number=0))
