@@ -3,7 +3,8 @@
 What of a name may matter is how it compares with others, because assignors sort; and the hash of a member id, because
 brokers and some assignors follow the order of hash maps. So members and topics get names that sort as theirs do, and
 only where no hash matters: in classic groups with `range`, which all libraries compute in the order of ids, or with
-`roundrobin` in Java and librdkafka; and wherever nothing is assigned at all, because static members are back in time.
+`roundrobin` in Java and librdkafka; where one member goes, and the assignor gives the others the same by their own
+names; and wherever nothing is assigned at all, because static members are back in time.
 Then other members notice nothing either, and one of them stands for all; and of partitions nothing matters but how many
 each member has that restarts. That holds as long as no draw has a rebalance; if one does, the group is played as it is.
 A group is played like this also if it is the only one of its shape: its prediction is the same either way."""
@@ -13,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
+from kgm.assignors import MemberSpec
+from kgm.java.hash_map import DEFAULT_CAPACITY
 from kgm.model.assignment import Partitions, count
 from kgm.model.client_library import PLAYED
 from kgm.simulation.draws.task import DrawTask
@@ -20,6 +23,7 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.draw import Draw, TimelineEvent, stable_with
 from kgm.simulation.play.holdings import Holding
+from kgm.simulation.play.leader import assigned
 from kgm.simulation.played_bounce import BounceToPlay, PlayedBounce
 from kgm.simulation.simulation import Simulation, never
 
@@ -127,6 +131,11 @@ class PlayedShapes:
             played = self._of(shape)
             if not played.depends_on_ids:
                 return played, names
+        elif not to_play.versions and _may_be_assigned_alike(simulation):
+            shape, names = _with_plain_names(to_play, members)
+            played = self._of(shape)
+            if not played.depends_on_ids and _is_assigned_alike(simulation, played, names):
+                return played, names
         return to_play.play(), RealNames(simulation=simulation)
 
     def _of(self, shape: BounceToPlay) -> PlayedBounce:
@@ -161,6 +170,38 @@ def _may_only_sort(simulation: Simulation) -> bool:
         and _sort_alike(group.members)
         and all(topic.isascii() for topic in (*group.topics, *(each for one in group.members for each in one.topics)))
     )
+
+
+def _may_be_assigned_alike(simulation: Simulation) -> bool:
+    """Whether it is a leader that assigns, and only once, because one member goes."""
+    is_classic = simulation.group.protocol is GroupProtocol.CLASSIC
+    return is_classic and _has_shape(simulation) and simulation.only_loses_one
+
+
+def _is_assigned_alike(simulation: Simulation, played: PlayedBounce, names: RealNames) -> bool:
+    """Whether the members that are left are assigned once, and the same as with their own names. In which order their
+    ids are in a hash map makes a difference to sticky assignors, but seldom: the real ones are asked."""
+    if played.rebalances != 1 or not played.are_alike:
+        return False
+    group = simulation.group
+    left = [member for member in group.members if member.identity not in simulation.plan.scale_in]
+    found = assigned(
+        group.assignor,
+        [
+            MemberSpec(
+                member_id=member.member_id, group_instance_id=member.group_instance_id, rack=member.rack,
+                topics=member.topics, owned=member.owned, generation=group.generation, says_owned=member.says_owned,
+            )
+            for member in left
+        ],
+        group.topics, group.assigner, group.listing_capacity or DEFAULT_CAPACITY,
+        has_scala_maps=simulation.settings.behavior.has_scala_maps,
+    )  # fmt: skip
+    typical = names.typical(played, keeps_holdings=False)
+    return typical.final_assignment == {
+        member.identity: {topic: tuple(numbers) for topic, numbers in found[member.member_id].items()}
+        for member in left
+    }
 
 
 def _concerned(simulation: Simulation) -> tuple[StartingMember, ...]:

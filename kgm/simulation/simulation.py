@@ -134,11 +134,14 @@ class Simulation:
 
     def differs_in_times_only(self, draw: Draw) -> bool:
         """Whether other draws can differ from this one in times only."""
-        group, plan = self.group, self.plan
-        within_ms = self._interval_ms(group.sessions_ms()[0]) + LONGEST_START_MS + _SPARE_MS
         is_once = draw.rebalances == draw.generations == 1 and draw.became_stable and not draw.follows_map_order
-        loses_one = is_once and only_loses_one(group, plan, self.settings, notices_within_ms=round(within_ms))
-        return loses_one or self.is_certain(draw)
+        return (is_once and self.only_loses_one) or self.is_certain(draw)
+
+    @property
+    def only_loses_one(self) -> bool:
+        """Whether one member goes, and who gets what is decided by how the others are assigned, if they are once."""
+        within_ms = self._interval_ms(self.group.sessions_ms()[0]) + LONGEST_START_MS + _SPARE_MS
+        return only_loses_one(self.group, self.plan, self.settings, notices_within_ms=round(within_ms))
 
     def _interval_ms(self, session_ms: int) -> int:
         """The longest heartbeat interval that members have if their session timeout is this."""

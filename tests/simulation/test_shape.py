@@ -203,3 +203,18 @@ def test_the_forecast_is_the_same_on_any_number_of_cores():
 
 def _fleet(groups):
     return recorded_fleet(groups, HOST, path="s.json")
+
+
+@pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
+def test_sticky_groups_that_lose_one_member_share_what_was_played(assignor):
+    """Of groups whose member ids have another order in the hash map each, as long as they are assigned the same."""
+    shapes = PlayedShapes()
+    for number in range(6):
+        one = group(f"g{number}", assignor=assignor, members=4, partitions=12, seed=number)
+        gone = min(member.identity for member in one.members)
+        found = simulate(one, Plan(scale_in=(gone,)), draws=DRAWS, shapes=shapes)
+        plain = Simulation.of(one, Plan(scale_in=(gone,))).runner(0).play()
+        assert found.exact
+        assert found.typical.without_times == plain.without_times
+        assert found.typical.final_assignment == plain.final_assignment
+    assert len(shapes) == 1
