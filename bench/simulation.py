@@ -2,37 +2,35 @@
 """What predicting a bounce costs as the group grows: `kgm simulate-bounce --all --rolling`, one process each.
 
 usage: python bench/simulation.py [--sizes N[,N...]] [--dynamic-sizes N[,N...]] [--drawn N] [--draws N] [--runs N]
-       python bench/simulation.py --only fleet [--groups N] [--kinds TEXT] [--runs N] [--before DIR]
+       python bench/simulation.py --only fleet [--groups N[,N...]] [--kinds TEXT] [--before DIR]
 
 There is no peer: nothing else predicts what a bounce does. Each run is the whole command, from start-up to the JSON that
 it prints, one draw, 10 partitions a member, `range`. A rolling bounce of static members costs no rebalance, one of N
 dynamic members 2 N rebalances of N members; so the cost per member and rebalance is what should stay flat. The second
 table is one prediction of dynamic members with many draws, on one core (the process is bound to it) and on all, in
 turn; the answers must be equal. The last table is
-`kgm drain` of a fleet in a file: groups of 4 to 20 members that are alike in nothing but what the kind says, of which
-the first member is taken away. --before: another checkout of kgm, whose commands are run in turn with this one's; on a
-busy machine trust the ratios of CPU.
+`kgm drain` of a fleet in a file, one run each: groups of 4 to 20 members as brokers describe them, of which the first
+member is taken away. Beside it what some of these groups cost that are played alone, by their own names. --before:
+another checkout of kgm, whose commands are run in turn with this one's; on a busy machine trust the ratios of CPU.
 """
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
-import random
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import uuid
-from dataclasses import replace
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
-from processes import side_by_side
+from processes import once
 
-from kgm.model.uuids import uuid_text
+from tests.simulation.groups import KINDS, mixed_fleet
 
 
 def run(members, kind, draws=1, cores=None):
@@ -81,60 +79,58 @@ def drawn(members, draws, runs):
         print(f"| {members} | {played} | {count} | {wall:.2f} | {cpu:.2f} | {memory:.0f} |", flush=True)
 
 
-KINDS = [
-    (membership, assignor, how)
-    for how in (("--restart-time", "10s"), ("--for-good",))
-    for assignor in ("range", "cooperative-sticky", "uniform")
-    for membership in ("static", "dynamic")
-]
+PLANS = (("--restart-time", "10s"), ("--for-good",))
+#: Played one by one, to see what a group costs that shares nothing.
+PLAIN = 2 * len(KINDS)
 
 
-def write_fleet(path, groups, membership, assignor):
-    """Groups of 4 to 20 members, each with names, sizes and member ids of its own."""
-    from kgm.model.snapshot import TopicSnapshot
-    from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
-    from kgm.simulation.plan.synthetic_group import newly_assigned, synthetic_group
-
-    chance, made = random.Random(1), []
-    protocol = GroupProtocol.CONSUMER if assignor == "uniform" else GroupProtocol.CLASSIC
-    for number in range(groups):
-        name = f"team-{chance.getrandbits(32):08x}-{number}"
-        topic = TopicSnapshot(name=f"{name}-events", partitions=chance.choice((12, 24, 48, 50)))
-        group = synthetic_group(chance.randint(4, 20), [topic], Membership(membership), assignor, protocol)
-        members = []
-        for place, member in enumerate(group.members):
-            static = f"{name}-{place}" if membership == "static" else None
-            drawn = uuid.UUID(int=chance.getrandbits(128), version=4)
-            member_id = uuid_text(drawn.bytes) if assignor == "uniform" else f"{static or name}-{drawn}"
-            members.append(
-                replace(
-                    member, member_id=member_id, group_instance_id=static, client_id=static or name,
-                    client_host=f"/10.0.{chance.randrange(200)}.{place}",
-                )
-            )  # fmt: skip
-        made.append(newly_assigned(replace(group, group_id=name, members=tuple(members))).to_json())
-    path.write_text(json.dumps({"groups": made}))
+def kind_text(kind):
+    membership, assignor, protocol = kind
+    return f"{membership.value} {protocol.value} {assignor}"
 
 
-def fleets(groups, wanted, runs, before):
-    print(f"{groups:,} groups of 4 to 20 members, the first of each is taken away, medians of {runs}")
-    print("| members | assignor | plan | wall s | CPU s | CPU ms a group | CPU s before | before / now |")
+def plain_ms(fleet, how):
+    """CPU ms of a group that is played by its own names, every time: of some of the fleet."""
+    from kgm.operations.drain.fleet import recorded_fleet
+    from kgm.operations.drain.forecast import DRAWS, Drain, forecast
+    from kgm.operations.drain.target import DrainTarget
+    from kgm.simulation.played_bounce import BounceToPlay
+    from kgm.simulation.simulation import Simulation
+
+    target = DrainTarget(hosts=("gone",))
+    drain = Drain(target=target, restart_time_ms=10_000 if "10s" in how else None)
+    some = recorded_fleet(fleet[:PLAIN], target, path="fleet.json")
+    plans = [(one.group, one.plan) for one in forecast(some, drain, draws=1).groups]
+    start = time.process_time()
+    for group, plan in plans:
+        BounceToPlay.of(group, plan, Simulation.of(group, plan), DRAWS).play()
+    return (time.process_time() - start) / len(plans) * 1e3
+
+
+def fleets(sizes, wanted, before):
+    """A row for a fleet of all kinds, of each size; and of the first size one for each kind."""
+    print(f"groups of 4 to 20 members on 1 to 3 topics, the first of each is taken away; {len(KINDS)} kinds are mixed")
+    print("| groups | members | plan | wall s | CPU ms a group | alone, by its own names | ms before | before / now |")
     print("|---|---|---|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory(prefix="kgm-bench-") as folder:
-        path = pathlib.Path(folder) / "fleet.json"
-        for membership, assignor, how in KINDS:
-            if wanted not in f"{membership} {assignor} {' '.join(how)}":
-                continue
-            write_fleet(path, groups, membership, assignor)
-            words = ["drain", "--from-file", str(path), "--host", "10.0.*.0", *how, "-o", "json"]
-            entry = "import sys; sys.path.insert(0, {!r}); from kgm.cli.entry import main; main()"
-            homes = {"now": str(ROOT)} | ({"before": before} if before else {})
-            commands = {name: [sys.executable, "-c", entry.format(home), *words] for name, home in homes.items()}
-            found = side_by_side(commands, runs)
-            (cpu, wall), then = found["now"], found.get("before")
-            ratio = "| |" if then is None else f"{then[0]:.1f} | {then[0] / cpu:.1f} |"
-            row = f"| {membership} | {assignor} | {' '.join(how)} | {wall:.1f} | {cpu:.1f} | {cpu / groups * 1e3:.1f}"
-            print(f"{row} | {ratio}", flush=True)
+    kinds = [("mixed", KINDS, size) for size in sizes] + [(kind_text(kind), (kind,), sizes[0]) for kind in KINDS]
+    for (name, some, size), how in itertools.product(kinds, PLANS):
+        if wanted not in f"{name} {' '.join(how)}":
+            continue
+        with tempfile.TemporaryDirectory(prefix="kgm-bench-") as folder:
+            path = pathlib.Path(folder) / "fleet.json"
+            fleet = mixed_fleet(size, 1, members=(4, 20), kinds=some)
+            path.write_text(json.dumps({"groups": [group.to_json() for group in fleet]}))
+            found = {}
+            for home in (str(ROOT), *([before] if before else [])):
+                entry = f"import sys; sys.path.insert(0, {home!r}); from kgm.cli.entry import main; main()"
+                words = ["drain", "--from-file", str(path), "--host", "gon*", *how, "-o", "json"]
+                cpu, wall, code = once([sys.executable, "-c", entry, *words])
+                assert code == 0, (home, code)
+                found[home] = cpu / size * 1e3, wall
+        now, wall = found[str(ROOT)]
+        then = f"{found[before][0]:.1f} | {found[before][0] / now:.1f} |" if before else "| |"
+        row = f"| {size:,} | {name} | {' '.join(how)} | {wall:.1f} | {now:.1f} | {plain_ms(fleet, how):.1f}"
+        print(f"{row} | {then}", flush=True)
 
 
 def main():
@@ -144,13 +140,14 @@ def main():
     parser.add_argument("--drawn", type=int, default=100, help="members of the group that is drawn many times")
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--groups", type=int, default=2_000, help="of the fleet that is drained")
+    parser.add_argument("--groups", default="200,2000", help="of the fleets that are drained")
     parser.add_argument("--kinds", default="", help="only fleets whose row has this text")
     parser.add_argument("--only", choices=["fleet"])
     parser.add_argument("--before")
     arguments = parser.parse_args()
+    sizes = [int(size) for size in arguments.groups.split(",")]
     if arguments.only == "fleet":
-        fleets(arguments.groups, arguments.kinds, arguments.runs, arguments.before)
+        fleets(sizes, arguments.kinds, arguments.before)
         return
     print(f"medians of {arguments.runs} runs")
     print("| members | how many | partitions | rebalances | CPU s | wall s | peak MB | us per member and rebalance |")
@@ -162,7 +159,7 @@ def main():
     print("|---|---|---|---|---|---|")
     drawn(arguments.drawn, arguments.draws, arguments.runs)
     print()
-    fleets(arguments.groups, arguments.kinds, arguments.runs, arguments.before)
+    fleets(sizes, arguments.kinds, arguments.before)
 
 
 if __name__ == "__main__":

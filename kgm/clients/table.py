@@ -6,6 +6,7 @@ and from Java 4.3.0. Java from 2.4 on, librdkafka from 1.4 on and sarama write o
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -242,7 +243,12 @@ def known_library(name: str) -> str:
 
 def never_says_owned(client: ClientLibrary) -> bool:
     """Whether its subscriptions end before the owned partitions, whichever of the libraries it is that it may be."""
-    known = [CLIENTS[name] for name in client.candidates if name in CLIENTS]
+    return _never_say_owned(client.candidates)
+
+
+@functools.cache
+def _never_say_owned(libraries: tuple[str, ...]) -> bool:
+    known = [CLIENTS[name] for name in libraries if name in CLIENTS]
     return bool(known) and not any(form.says_owned for traits in known for form in traits.subscriptions)
 
 

@@ -11,6 +11,7 @@ not know its assignor) has the reason.
     drain      the members of a target restart, all together; a group that has none of them gets no row"""
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +20,7 @@ from statistics import median_low
 from typing import Any, Protocol
 
 from kgm.model.assignment import count
-from kgm.model.errors import KgmError, UsageError
+from kgm.model.errors import KgmError, TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.snapshot_json import snapshot_from_json
 from kgm.simulation.bounce import simulate
@@ -28,7 +29,7 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, WhatIf
 from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.report.prediction import Prediction, Range
 from kgm.simulation.shape import MOST_MEMBERS, PlayedShapes
-from kgm.simulation.simulation import SEED
+from kgm.simulation.simulation import SEED, never
 
 DRAIN = "drain"
 SCENARIOS = ("rolling", "each", "scale-in", DRAIN)
@@ -54,6 +55,8 @@ _MEASURES = (
     ("rebalances", "rebalances"), ("moved", "moved_partitions"), ("handovers", "handovers"),
     ("stopped_partition_ms", "stopped_partition_ms"),
 )  # fmt: skip
+#: Why a group has not been simulated when the time is over.
+OUT_OF_TIME = "the time limit (--timeout) has passed before the group was simulated"
 _NO_ORDER = (
     "the order in which the broker lists the group is not known: its records were not seen from its beginning on, a "
     "coordinator has loaded them after members had left, or the history was built by an older kgm (build it again)"
@@ -71,7 +74,8 @@ class MemberTarget(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPlan:
     """What is simulated for each group. settings: the broker's, as in `kgm simulate-bounce --set`. target: who restarts
-    in a drain."""
+    in a drain. ends_at_s: when the time is over, in seconds since the epoch, because groups may be simulated on other
+    machines; None: never."""
 
     scenarios: tuple[str, ...] = ("rolling",)
     restart_time_ms: int = 10_000
@@ -79,6 +83,10 @@ class FleetPlan:
     seed: int = SEED
     settings: Mapping[str, str] = field(default_factory=dict)
     target: MemberTarget | None = None
+    ends_at_s: float | None = None
+
+    def is_out_of_time(self) -> bool:
+        return self.ends_at_s is not None and time.time() >= self.ends_at_s
 
     def __post_init__(self) -> None:
         if DRAIN in self.scenarios and self.target is None:
@@ -106,9 +114,13 @@ def cost_rows(group: Mapping[str, Any], plan: FleetPlan, executor: DrawExecutor 
             if scenario == DRAIN and not _drained(snapshot, plan):
                 continue
             row |= _described(snapshot)
-            if row["reason"] is None:
+            if row["reason"] is None and plan.is_out_of_time():
+                row["reason"] = OUT_OF_TIME
+            elif row["reason"] is None:
                 starting_group_of(snapshot, WhatIf())  # refuses what cannot be simulated
                 row |= _as_far_as_listed(snapshot, _costs(snapshot, scenario, plan, executor))
+        except TimedOutError:
+            row["reason"] = OUT_OF_TIME
         except KgmError as error:
             row["reason"] = error.message
         except Exception as error:  # noqa: BLE001  (one group of a fleet must not end the job for the others)
@@ -130,11 +142,9 @@ class FleetPlayer:
 
 
 def all_cost_rows(
-    groups: Sequence[Mapping[str, Any]], plan: FleetPlan, executor: DrawExecutor = HERE,
-    is_out_of_time: Callable[[], bool] = lambda: False,
-) -> Iterator[list[Row]]:  # fmt: skip
-    """The `cost_rows` of each group, in order: small groups each on one core, and large ones on all of them. Raises
-    TimedOutError."""
+    groups: Sequence[Mapping[str, Any]], plan: FleetPlan, executor: DrawExecutor = HERE
+) -> Iterator[list[Row]]:
+    """The `cost_rows` of each group, in order: small groups each on one core, and large ones on all of them."""
     are_small = [len(group.get("members") or ()) <= MOST_MEMBERS for group in groups]
     at = 0
     for is_small, run in groupby(are_small):
@@ -142,7 +152,7 @@ def all_cost_rows(
         at += len(some)
         if is_small:
             tasks = [some[first : first + _AT_ONCE] for first in range(0, len(some), _AT_ONCE)]
-            for rows in executor.play(FleetPlayer(plan), tasks, is_out_of_time):
+            for rows in executor.play(FleetPlayer(plan), tasks, never):  # each group looks at the time itself
                 yield from rows
         else:
             yield from (list(cost_rows(group, plan, executor)) for group in some)
@@ -176,7 +186,10 @@ def _described(snapshot: GroupSnapshot) -> Row:
 
 def _costs(snapshot: GroupSnapshot, scenario: str, plan: FleetPlan, executor: DrawExecutor) -> Row:
     """Raises KgmError for a group that cannot be simulated."""
-    play = partial(simulate, snapshot, draws=plan.draws, seed=plan.seed, executor=executor, shapes=_SHAPES)
+    play = partial(
+        simulate, snapshot, draws=plan.draws, seed=plan.seed, executor=executor, shapes=_SHAPES,
+        is_out_of_time=plan.is_out_of_time,
+    )  # fmt: skip
     identities = [member.identity for member in snapshot.members]
     if not identities:
         return {"reason": "the group has no members"}

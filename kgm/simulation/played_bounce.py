@@ -81,7 +81,7 @@ class BounceToPlay:
         simulation = self.simulation
         group = simulation.group
         drawn = simulation.play(self.draws)
-        extreme = simulation.play_extreme(len(drawn))
+        extreme = simulation.play_extreme(simulation.counts_as(drawn, self.draws))
         extreme += simulation.play_rare(drawn, extreme)
         shorter = _with_shorter_session(simulation, self.assumed_sessions, drawn)
         led = _led_by_each(simulation, drawn)

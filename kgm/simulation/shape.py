@@ -3,9 +3,10 @@
 What of a name may matter is how it compares with others, because assignors sort; and the hash of a member id, because
 brokers and some assignors follow the order of hash maps. So members and topics get names that sort as theirs do, and
 only where no hash matters: in classic groups with `range`, which all libraries compute in the order of ids, or with
-`roundrobin` in Java and librdkafka; and wherever nothing is assigned at all, because static members are back in time.
-Then other members notice nothing either, and one of them stands for all. That holds as long as no draw has a rebalance;
-if one does, the group is played as it is.
+`roundrobin` in Java and librdkafka; where one member goes, and the assignor gives the others the same by their own
+names; and wherever nothing is assigned at all, because static members are back in time.
+Then other members notice nothing either, and one of them stands for all; and of partitions nothing matters but how many
+each member has that restarts. That holds as long as no draw has a rebalance; if one does, the group is played as it is.
 A group is played like this also if it is the only one of its shape: its prediction is the same either way."""
 
 import re
@@ -13,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
+from kgm.assignors import MemberSpec
+from kgm.java.hash_map import DEFAULT_CAPACITY
 from kgm.model.assignment import Partitions, count
 from kgm.model.client_library import PLAYED
 from kgm.simulation.draws.task import DrawTask
@@ -20,6 +23,7 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.draw import Draw, TimelineEvent, stable_with
 from kgm.simulation.play.holdings import Holding
+from kgm.simulation.play.leader import assigned
 from kgm.simulation.played_bounce import BounceToPlay, PlayedBounce
 from kgm.simulation.simulation import Simulation, never
 
@@ -31,18 +35,30 @@ _MOST_SHAPES = 10_000
 _GENERATION = 1_000_000
 _COUNTED = re.compile(r"\b(generation|epoch) (\d{7,})\b")
 _CLIENT = "client"
+_TOPIC = "topic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealNames:
     """From the names with which a simulation was played to those of a group. more_generations: what is added to those
-    that it counts on from its first one. bystanders: members that were left out, with their real names."""
+    that it counts on from its first one. bystanders: members that were left out, or had no partitions, with their real
+    names. places: partitions that were played as others."""
 
     simulation: Simulation
     members: Mapping[str, str] = field(default_factory=dict)
     topics: Mapping[str, str] = field(default_factory=dict)
     more_generations: int = 0
     bystanders: tuple[StartingMember, ...] = ()
+    places: Mapping[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
+
+    def _place(self, topic: str, number: int) -> tuple[str, int]:
+        return self.places.get((topic, number)) or (self.topics[topic], number)
+
+    def _partitions(self, partitions: Partitions) -> Partitions:
+        found: dict[str, list[int]] = {}
+        for topic, number in sorted(self._place(topic, n) for topic, numbers in partitions.items() for n in numbers):
+            found.setdefault(topic, []).append(number)
+        return {topic: tuple(numbers) for topic, numbers in found.items()}
 
     def typical(self, played: PlayedBounce, *, keeps_holdings: bool) -> Draw:
         """The typical draw with real names. keeps_holdings: see `simulate`."""
@@ -53,10 +69,13 @@ class RealNames:
         if not self.members:
             return draw
         member, topic = self.members, self.topics
-        final = {member[name]: _renamed(mine, topic) for name, mine in draw.final_assignment.items()}
+        final = {member[name]: self._partitions(mine) for name, mine in draw.final_assignment.items()}
         final |= {one.identity: {t: p for t, p in sorted(one.owned.items()) if p} for one in self.bystanders}
         consumed = draw.fewest_consumed
-        holdings = [replace(one, topic=topic[one.topic], owner=member[one.owner]) for one in draw.holdings]
+        holdings = []
+        for one in draw.holdings:
+            name, number = self._place(one.topic, one.partition)
+            holdings.append(replace(one, topic=name, partition=number, owner=member[one.owner]))
         if keeps_holdings:
             holdings += _held(self.bystanders, draw.took_ms)
         return replace(
@@ -103,7 +122,7 @@ class PlayedShapes:
         simulation = to_play.simulation
         members = simulation.group.members
         if _has_shape(simulation) and simulation.is_quiet:
-            shape, names = _with_plain_names(to_play, _concerned(simulation))
+            shape, names = _quiet_shape(to_play)
             played = self._of(shape)
             if not (played.has_rebalances or played.depends_on_ids):
                 return played, names
@@ -111,6 +130,11 @@ class PlayedShapes:
             shape, names = _with_plain_names(to_play, members)
             played = self._of(shape)
             if not played.depends_on_ids:
+                return played, names
+        elif not to_play.versions and _may_be_assigned_alike(simulation):
+            shape, names = _with_plain_names(to_play, members)
+            played = self._of(shape)
+            if not played.depends_on_ids and _is_assigned_alike(simulation, played, names):
                 return played, names
         return to_play.play(), RealNames(simulation=simulation)
 
@@ -148,12 +172,76 @@ def _may_only_sort(simulation: Simulation) -> bool:
     )
 
 
+def _may_be_assigned_alike(simulation: Simulation) -> bool:
+    """Whether it is a leader that assigns, and only once, because one member goes."""
+    is_classic = simulation.group.protocol is GroupProtocol.CLASSIC
+    return is_classic and _has_shape(simulation) and simulation.only_loses_one
+
+
+def _is_assigned_alike(simulation: Simulation, played: PlayedBounce, names: RealNames) -> bool:
+    """Whether the members that are left are assigned once, and the same as with their own names. In which order their
+    ids are in a hash map makes a difference to sticky assignors, but seldom: the real ones are asked."""
+    if played.rebalances != 1 or not played.are_alike:
+        return False
+    group = simulation.group
+    left = [member for member in group.members if member.identity not in simulation.plan.scale_in]
+    found = assigned(
+        group.assignor,
+        [
+            MemberSpec(
+                member_id=member.member_id, group_instance_id=member.group_instance_id, rack=member.rack,
+                topics=member.topics, owned=member.owned, generation=group.generation, says_owned=member.says_owned,
+            )
+            for member in left
+        ],
+        group.topics, group.assigner, group.listing_capacity or DEFAULT_CAPACITY,
+        has_scala_maps=simulation.settings.behavior.has_scala_maps,
+    )  # fmt: skip
+    typical = names.typical(played, keeps_holdings=False)
+    return typical.final_assignment == {
+        member.identity: {topic: tuple(numbers) for topic, numbers in found[member.member_id].items()}
+        for member in left
+    }
+
+
 def _concerned(simulation: Simulation) -> tuple[StartingMember, ...]:
     """The members that restart, and of the others the one whose session ends first."""
     group, bouncing = simulation.group, {*simulation.plan.bounce}
     others = [member for member in group.members if member.identity not in bouncing]
     others.sort(key=lambda member: (member.session_timeout_ms, member.identity))
     return tuple(member for member in group.members if member.identity in bouncing or member in others[:1])
+
+
+def _quiet_shape(to_play: BounceToPlay) -> tuple[BounceToPlay, RealNames]:
+    """Members that restart have partitions of one topic, and the others none."""
+    simulation = to_play.simulation
+    concerned = {member.identity for member in _concerned(simulation)}
+    bouncing = {*simulation.plan.bounce}
+    ours = sorted((one for one in simulation.group.members if one.identity in bouncing), key=lambda one: one.identity)
+    places = [(topic, n) for member in ours for topic, numbers in sorted(member.owned.items()) for n in numbers]
+    owned: dict[str, Partitions] = {}
+    first = 0
+    for member in ours:
+        after = first + count(member.owned)
+        owned[member.identity] = {_TOPIC: tuple(range(first, after))} if after > first else {}
+        first = after
+
+    def merged(one: Simulation) -> Simulation:
+        members = tuple(
+            replace(member, topics=(_TOPIC,), owned=owned.get(member.identity, {}), listed=None)
+            for member in one.group.members
+            if member.identity in concerned
+        )
+        return replace(one, group=replace(one.group, members=members, topics={_TOPIC: len(places)}, topic_ids={}))
+
+    plain = replace(to_play, simulation=merged(simulation), versions=tuple(map(merged, to_play.versions)))
+    shape, names = _with_plain_names(plain, plain.simulation.group.members)
+    (topic,) = names.topics
+    return shape, replace(
+        names,
+        bystanders=tuple(member for member in simulation.group.members if member.identity not in bouncing),
+        places={(topic, number): place for number, place in enumerate(places)},
+    )
 
 
 def _has_shape(simulation: Simulation) -> bool:

@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kgm.assignors.unsupported_groups import refuse_to_migrate
@@ -18,12 +18,13 @@ from kgm.simulation.draws.task import DrawTask
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, with_versions_of
 from kgm.simulation.plan.client_library import usual_heartbeat_interval_ms
 from kgm.simulation.plan.played_settings import broker_settings_of
+from kgm.simulation.plan.settled import only_loses_one
 from kgm.simulation.plan.starting_group import StartingGroup, starting_group_of
-from kgm.simulation.play.bulk import BULK_FROM
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.play.draw import Draw
+from kgm.simulation.play.leader import SubscriptionCache
 from kgm.simulation.play.plan_runner import PlanRunner
-from kgm.simulation.play.timing import EXTREME_TIMINGS, NOTICED, DrawTiming, UsualTiming
+from kgm.simulation.play.timing import EXTREME_STARTS, EXTREME_TIMINGS, NOTICED, DrawTiming, UsualTiming
 from kgm.simulation.report.caveats import INITIAL_DELAY
 from kgm.simulation.report.ranges import has_rare_extreme
 from kgm.text.names import did_you_mean, in_order
@@ -33,9 +34,12 @@ SEED = 1
 #: ones come on top of it.
 BUDGET_MS = 10_000
 FEWEST_DRAWS = 3
-#: How many draws there are at most, and which share of the budget they may cost, where only times differ.
-_TIMED_DRAWS = 40
+#: Where only times differ, there is one draw for so many, and it may cost such a share of the budget.
 _TIMED_SHARE = 5
+#: Who asks for fewer draws has many groups. Then random ones end early, with one of so many, where the answer is not
+#: exact in any case and the least and the most of what is counted is no rare draw.
+_MANY_DRAWS = 100
+_SETTLED_SHARE = 4
 #: What draws may cost, in budgets, if the first one was not like the others.
 _MOST_BUDGETS = 2
 #: When the group has not become stable in any of so many draws, it will not do so in others.
@@ -47,6 +51,8 @@ _MOST_ROUNDS = 8
 _MOST_MORE = 2
 #: In how many of the draws an empty group does not wait, if it is not known whether it does.
 _NO_DELAY_EVERY = 4
+#: Draws of groups of so many members cost too much for directed ones of what several processes do.
+_NOT_SMALL = {GroupProtocol.CLASSIC: 24, GroupProtocol.CONSUMER: 60}
 #: For the network, and for what is slow for once.
 _SPARE_MS = 350
 #: With so many members it is no chance that they are listed in the order of a hash map.
@@ -64,7 +70,7 @@ def never() -> bool:
 class Simulation:
     """What is played in each draw: a group, a plan in the identities of its members, and the broker's settings.
 
-    budget_ms, executor: as in `simulate`."""
+    budget_ms, executor: as in `simulate`. cache: what members say is the same in many draws."""
 
     group: StartingGroup
     plan: Plan
@@ -73,6 +79,7 @@ class Simulation:
     is_out_of_time: Callable[[], bool] = never
     budget_ms: int | None = None
     executor: DrawExecutor = HERE
+    cache: SubscriptionCache = field(default_factory=SubscriptionCache, repr=False, compare=False)
 
     @classmethod
     def of(cls, snapshot: GroupSnapshot, plan: Plan, seed: int = SEED) -> "Simulation":
@@ -98,8 +105,10 @@ class Simulation:
         is over. Raises TimedOutError if the time is not enough for one."""
         (first,) = self._played([DrawTask(number=0)])
         fewest, budget_ms = (FEWEST_DRAWS, BUDGET_MS) if self.budget_ms is None else (1, self.budget_ms)
-        if self.is_certain(first):
-            draws, budget_ms = min(draws, _TIMED_DRAWS), budget_ms // _TIMED_SHARE
+        is_open = first.has_random_ids and draws < _MANY_DRAWS
+        settled_from = max(FEWEST_DRAWS, draws // _SETTLED_SHARE)
+        if self.differs_in_times_only(first):
+            draws, budget_ms = min(draws, max(FEWEST_DRAWS, draws // _TIMED_SHARE)), budget_ms // _TIMED_SHARE
         most_cost = budget.affordable(budget_ms)
         affordable = max(fewest, round(most_cost / max(budget.cost_of([first]), 1)))
         drawn, spent = [first], budget.cost_of([first])
@@ -110,7 +119,8 @@ class Simulation:
                 spent += budget.cost_of([draw])
                 is_costly = spent > _MOST_BUDGETS * most_cost and len(drawn) >= fewest
                 is_hopeless = len(drawn) >= _HOPELESS_DRAWS and not any(draw.became_stable for draw in drawn)
-                if is_costly or is_hopeless:
+                is_settled = is_open and len(drawn) >= settled_from and not has_rare_extreme(drawn)
+                if is_costly or is_hopeless or is_settled:
                     break
         return tuple(drawn)
 
@@ -119,18 +129,32 @@ class Simulation:
         yield from self.executor.play(self, tasks, self.is_out_of_time)
 
     def is_certain(self, draw: Draw) -> bool:
-        """Whether other draws can differ from this one in times only."""
+        """Whether nothing but times can be otherwise than in this draw, and no other member notices anything."""
         return self.is_quiet and not draw.generations
+
+    def differs_in_times_only(self, draw: Draw) -> bool:
+        """Whether other draws can differ from this one in times only."""
+        is_once = draw.rebalances == draw.generations == 1 and draw.became_stable and not draw.follows_map_order
+        return (is_once and self.only_loses_one) or self.is_certain(draw)
+
+    @property
+    def only_loses_one(self) -> bool:
+        """Whether one member goes, and who gets what is decided by how the others are assigned, if they are once."""
+        within_ms = self._interval_ms(self.group.sessions_ms()[0]) + LONGEST_START_MS + _SPARE_MS
+        return only_loses_one(self.group, self.plan, self.settings, notices_within_ms=round(within_ms))
+
+    def _interval_ms(self, session_ms: int) -> int:
+        """The longest heartbeat interval that members have if their session timeout is this."""
+        usual_ms = CONSUMER_INTERVAL_MS if self.group.protocol is GroupProtocol.CONSUMER else None
+        return self.plan.heartbeat_interval_ms or usual_ms or usual_heartbeat_interval_ms(session_ms)
 
     @property
     def is_quiet(self) -> bool:
         """Whether static members are all back well within their session, so that the coordinator answers each with its
         former assignment, and no other member notices, unless a library does something else than it should."""
         group, plan = self.group, self.plan
-        usual_ms = CONSUMER_INTERVAL_MS if group.protocol is GroupProtocol.CONSUMER else None
         shortest_ms, _ = group.sessions_ms(plan.bounce)
-        interval_ms = plan.heartbeat_interval_ms or usual_ms or usual_heartbeat_interval_ms(shortest_ms)
-        slack_ms = interval_ms + LONGEST_START_MS + _SPARE_MS
+        slack_ms = self._interval_ms(shortest_ms) + LONGEST_START_MS + _SPARE_MS
         return (
             group.all_static
             and not (plan.scale_in or plan.remove or plan.scale_out or plan.remove_first)
@@ -163,12 +187,12 @@ class Simulation:
         if task.led_by is not None:
             return PlanRunner(
                 self.group, self.plan, self.settings, f"{self.seed}/led", led_by=task.led_by,
-                is_out_of_time=self.is_out_of_time,
+                is_out_of_time=self.is_out_of_time, cache=self.cache,
             )  # fmt: skip
         if task.is_deleted_when_empty:
             return PlanRunner(
                 self.group, self.plan, self.settings, f"{self.seed}/deleted", timing=UsualTiming,
-                is_out_of_time=self.is_out_of_time, is_deleted_when_empty=True,
+                is_out_of_time=self.is_out_of_time, is_deleted_when_empty=True, cache=self.cache,
             )  # fmt: skip
         if task.extreme is not None:
             name = f"{self.seed}/{task.extreme.__name__}/{task.number}"
@@ -183,7 +207,7 @@ class Simulation:
             )
         return PlanRunner(
             self.group, self.plan, self.settings, name, keeps_holdings=keeps_holdings, timing=UsualTiming,
-            is_out_of_time=self.is_out_of_time,
+            is_out_of_time=self.is_out_of_time, cache=self.cache,
         )  # fmt: skip
 
     def _shuffled_runner(
@@ -196,7 +220,7 @@ class Simulation:
             settings = replace(settings, group_initial_rebalance_delay_ms=0)
         return PlanRunner(
             shuffled(self.group, name, becomes_consumer=self.plan.migrate), self.plan, settings, name,
-            keeps_holdings=keeps_holdings, timing=timing, is_out_of_time=self.is_out_of_time,
+            keeps_holdings=keeps_holdings, timing=timing, is_out_of_time=self.is_out_of_time, cache=self.cache,
         )  # fmt: skip
 
     def play_rare(self, drawn: Sequence[Draw], extreme: Sequence[Draw]) -> list[Draw]:
@@ -216,11 +240,20 @@ class Simulation:
                     more.append(draw)  # noqa: PERF402  (draws from before the end of the time count)
         return more
 
+    def counts_as(self, drawn: Sequence[Draw], draws: int) -> int:
+        """For how many random draws these stand: for a round, if there are fewer because a rule says that they do.
+        draws: how many there were to be at most."""
+        budget_ms = BUDGET_MS if self.budget_ms is None else self.budget_ms
+        is_cheap = draws * budget.cost_of(drawn[:1]) <= budget.affordable(budget_ms)
+        return max(len(drawn), min(draws, _DRAWS_PER_ROUND) if is_cheap else 0)
+
     def play_extreme(self, draws: int) -> list[Draw]:
         """Draws of what happens too rarely to be among so many random ones."""
         rounds = min(draws // _DRAWS_PER_ROUND, _MOST_ROUNDS)
         extreme: list[Draw] = []
-        tasks = [DrawTask(number=number, extreme=timing) for number in range(rounds) for timing in EXTREME_TIMINGS]
+        starts = self.plan.bounce or self.plan.scale_out
+        timings = [timing for timing in EXTREME_TIMINGS if starts or timing not in EXTREME_STARTS]
+        tasks = [DrawTask(number=number, extreme=timing) for number in range(rounds) for timing in timings]
         if draws > 1 and self.is_small and self.may_be_noticed_in_between:
             tasks += [DrawTask(number=number, extreme=timing) for number in range(max(rounds, 1)) for timing in NOTICED]
         with contextlib.suppress(TimedOutError):
@@ -244,8 +277,8 @@ class Simulation:
 
     @property
     def is_small(self) -> bool:
-        """Whether a draw costs little, also if it is played by events."""
-        return len(self.group.members) < BULK_FROM[self.group.protocol]
+        """Whether a draw costs little."""
+        return len(self.group.members) < _NOT_SMALL[self.group.protocol]
 
     def play_led(self) -> list[Draw]:
         """A draw led by each library. Raises TimedOutError."""

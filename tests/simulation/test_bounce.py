@@ -455,9 +455,10 @@ def test_a_typical_draw_lies_within_the_ranges():
         assert found.min <= getattr(scenario.typical, name) <= found.max
         assert found.min <= found.median <= found.max
     simulation = Simulation.of(group, plan)
-    drawn, extreme = simulation.play(30), simulation.play_extreme(30)
-    assert (len(drawn), len(extreme)) == (30, 15)
-    assert scenario.ranges.draws == 30 + 15 + len(simulation.play_rare(drawn, extreme))
+    drawn = simulation.play(30)
+    extreme = simulation.play_extreme(simulation.counts_as(drawn, 30))
+    assert (len(drawn) // 10, len(extreme)) == (2, 10)
+    assert scenario.ranges.draws == len(drawn) + len(extreme) + len(simulation.play_rare(drawn, extreme))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import pytest
 
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import TopicSnapshot
-from kgm.simulation.fleet import COLUMNS, FleetPlan, cost_rows, cost_rows_of_text, ranked
+from kgm.simulation import fleet
+from kgm.simulation.fleet import COLUMNS, OUT_OF_TIME, FleetPlan, all_cost_rows, cost_rows, cost_rows_of_text, ranked
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
 from kgm.simulation.plan.synthetic_group import synthetic_group
 
@@ -147,3 +148,22 @@ def test_a_row_has_counts_for_an_assignor_that_kgm_does_not_know():
     assert (row["reason"], row["exact"], row["assignor"]) == (None, False, "own")
     assert row["rebalances_min"] >= 1
     assert any("does not know the assignor own" in caveat for caveat in row["caveats"])
+
+
+def test_groups_that_are_not_reached_in_time_say_so(monkeypatch):
+    """The time is over after some looks at the clock; what is known by then stays."""
+    looks = iter([9.0] * 60)
+    monkeypatch.setattr(fleet.time, "time", lambda: next(looks, 10.0))
+    plan = FleetPlan(scenarios=("rolling", "scale-in"), draws=1, ends_at_s=10.0)
+    groups = [group(f"g{number}", membership=Membership.DYNAMIC) for number in range(30)]
+    found = list(all_cost_rows(groups, plan))
+    assert [{row["group_id"] for row in rows} for rows in found] == [{each["group_id"]} for each in groups]
+    reasons = [row["reason"] for rows in found for row in rows]
+    known = reasons.index(OUT_OF_TIME)
+    assert 0 < known < len(reasons)
+    assert reasons == [None] * known + [OUT_OF_TIME] * (len(reasons) - known)
+    unlimited = FleetPlan(scenarios=plan.scenarios, draws=1)
+    assert [row for rows in found for row in rows][: known - 1] == [
+        row for one in groups for row in cost_rows(one, unlimited)
+    ][: known - 1]
+    assert (found[-1][0]["members"], found[-1][0]["rebalances"]) == (3, None)

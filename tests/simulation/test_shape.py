@@ -22,6 +22,8 @@ from kgm.simulation.plan.synthetic_group import newly_assigned, synthetic_group
 from kgm.simulation.played_bounce import BounceToPlay
 from kgm.simulation.shape import PlayedShapes, RealNames
 from kgm.simulation.simulation import Simulation
+from tests.selection import first_seed, sized
+from tests.simulation.groups import KINDS, mixed_fleet
 
 STATIC, DYNAMIC = Membership.STATIC, Membership.DYNAMIC
 CONSUMER, CLASSIC = GroupProtocol.CONSUMER, GroupProtocol.CLASSIC
@@ -66,6 +68,23 @@ GROUPS = st.builds(
 DRAINS = st.builds(
     Drain, target=st.just(HOST), restart_time_ms=st.sampled_from([None, 5_000, 90_000]), stop=st.sampled_from(Stop)
 )
+
+
+@pytest.mark.parametrize("restart_time_ms", [None, 10_000])
+def test_a_group_of_a_mixed_fleet_has_the_prediction_that_it_has_alone(restart_time_ms):
+    """And where nothing is left to chance, what it has by its own names; in groups of each kind, as brokers describe
+    them."""
+    groups = mixed_fleet(sized(1, 100) * len(KINDS), first_seed() + 8, members=(2, sized(5, 20)))
+    drain = Drain(target=HOST, restart_time_ms=restart_time_ms)
+    found = forecast(_fleet(groups), drain, draws=DRAWS)
+    assert len(found.groups) == len(groups)
+    for one in found.groups:
+        assert one.prediction == simulate(one.group, one.plan, draws=DRAWS)
+        plain = BounceToPlay.of(one.group, one.plan, Simulation.of(one.group, one.plan), DRAWS).play()
+        assert one.prediction.exact <= plain.are_alike
+        if one.prediction.exact:
+            assert one.prediction.typical.without_times == plain.typical.without_times
+            assert one.prediction.typical.final_assignment == plain.typical.final_assignment
 
 
 def playable(fleet: list[GroupSnapshot]) -> list[GroupSnapshot]:
@@ -123,14 +142,27 @@ def test_static_members_that_are_back_in_time_are_played_once_for_groups_that_ar
 
 
 def test_of_members_that_notice_nothing_one_stands_for_all():
-    """Groups of 3 and of 6 members in which the first restarts, with as many partitions."""
+    """Groups of 3 and of 6 members, of one topic and of two, in which the first restarts with as many partitions."""
     shapes = PlayedShapes()
-    for members in (3, 6):
-        one = group("orders", members=members, partitions=2 * members)
+    for members, topics in ((3, 1), (6, 1), (4, 2)):
+        one = group("orders", members=members, partitions=2 * members // topics, topics=topics)
         found = simulate(one, Plan(bounce=("orders-0",), restart_time_ms=10_000), draws=DRAWS, shapes=shapes)
         assert found.typical.timeline[-1].detail == f"the group is stable with {members} members"
         assert found.typical.final_assignment == {m.identity: m.assignment for m in one.members}
-    assert len(shapes) == 2, "the topic has as many partitions as the group"
+    assert len(shapes) == 1
+
+
+def test_who_has_what_in_a_group_that_notices_nothing_is_told_of_its_own_partitions():
+    """Two members of a group of two topics restart; one of them has no partitions."""
+    one = group("orders", members=4, partitions=3, topics=2)
+    found = simulate(
+        one, Plan(bounce=("orders-1", "orders-3"), restart_time_ms=10_000), draws=DRAWS, keeps_holdings=True
+    ).typical
+    owned = {(t, n, m.identity) for m in one.members for t, numbers in m.assignment.items() for n in numbers}
+    assert {(each.topic, each.partition, each.owner) for each in found.holdings} == owned
+    assert {each.owner for each in found.holdings if each.from_ms} == {"orders-1"}
+    assert found.fewest_consumed == 4
+    assert found.final_assignment == {m.identity: m.assignment for m in one.members}
 
 
 @pytest.mark.parametrize(
@@ -171,3 +203,18 @@ def test_the_forecast_is_the_same_on_any_number_of_cores():
 
 def _fleet(groups):
     return recorded_fleet(groups, HOST, path="s.json")
+
+
+@pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
+def test_sticky_groups_that_lose_one_member_share_what_was_played(assignor):
+    """Of groups whose member ids have another order in the hash map each, as long as they are assigned the same."""
+    shapes = PlayedShapes()
+    for number in range(6):
+        one = group(f"g{number}", assignor=assignor, members=4, partitions=12, seed=number)
+        gone = min(member.identity for member in one.members)
+        found = simulate(one, Plan(scale_in=(gone,)), draws=DRAWS, shapes=shapes)
+        plain = Simulation.of(one, Plan(scale_in=(gone,))).runner(0).play()
+        assert found.exact
+        assert found.typical.without_times == plain.without_times
+        assert found.typical.final_assignment == plain.final_assignment
+    assert len(shapes) == 1

@@ -50,6 +50,13 @@ class FleetCost:
     caveats: tuple[str, ...]
     reason: str | None
 
+    @property
+    def is_late(self) -> bool:
+        """Whether the time was over before the group could be simulated."""
+        from kgm.simulation.fleet import OUT_OF_TIME
+
+        return self.reason == OUT_OF_TIME
+
 
 def groups_to_simulate(history: History, group_id: str | None, match: str | None) -> "list[FinalGroup]":
     """Each group as the history ends with it. Raises NotFoundError for a group that is not there."""

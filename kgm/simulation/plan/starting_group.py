@@ -1,5 +1,6 @@
 """The group with which a simulation starts: a Stable group from a snapshot, with what-ifs applied."""
 
+import functools
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -68,7 +69,7 @@ class StartingMember:
     def possible_assigners(self, assignor: str) -> tuple[str, ...]:
         """The libraries that it may run on, as far as kgm has their assignors of this name; most likely first."""
         names = (self.client.name or "", *self.client.candidates) if self.library is None else (self.library.value,)
-        return tuple(name for name in dict.fromkeys(names) if has_assignor(name, assignor))
+        return _with_assignor(names, assignor)
 
     @property
     def says_owned(self) -> bool:
@@ -83,6 +84,12 @@ class StartingMember:
         """The member if it runs on this library."""
         client = ClientLibrary(name=library, confidence=CERTAIN, candidates=(library,))
         return replace(self, client=client, library=played_as(client), leaves_when_static=_leaves_when_static(client))
+
+
+@functools.cache
+def _with_assignor(names: tuple[str, ...], assignor: str) -> tuple[str, ...]:
+    """Asked for each member of each draw; there are few such lists of libraries."""
+    return tuple(name for name in dict.fromkeys(names) if has_assignor(name, assignor))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,7 @@ class SubscriptionCache:
     def __init__(self) -> None:
         self._members: dict[tuple[str, str, str | None, bytes], MemberSpec] = {}
         self._subscriptions: dict[tuple[str, bytes], _DecodedSubscription] = {}
-        self._plain: dict[tuple[tuple[str, ...], int, str | None, bool], bytes] = {}
+        self._written: dict[tuple[object, ...], bytes] = {}
         self._assignments: dict[bytes, Partitions] = {}
         self._encoded: dict[tuple[bytes | None, tuple[tuple[str, tuple[int, ...]], ...]], bytes] = {}
 
@@ -59,13 +59,16 @@ class SubscriptionCache:
         """The subscription that a member sends. says_owned: see `Subscription`; without, it has topics only."""
         if not says_owned:
             owned, data, generation, rack = {}, None, NO_GENERATION, None
-        if owned or data is not None:
-            return _encode_subscription(topics, owned, data, generation, rack)
-        key = (topics, generation, rack, says_owned)
-        cached = self._plain.get(key)
+        key = (topics, tuple([(t, tuple(p)) for t, p in owned.items()]), data, generation, rack, says_owned)
+        cached = self._written.get(key)
         if cached is None:
-            blob = _encode_subscription(topics, owned, data, generation, rack, says_owned=says_owned)
-            cached = _with_room(self._plain)[key] = blob
+            blob = encode_subscription(
+                Subscription(
+                    topics=topics, user_data=data, owned_partitions=owned, generation_id=generation, rack_id=rack,
+                    version=NEWEST if says_owned else SHORT_VERSION, says_owned=says_owned,
+                )
+            )  # fmt: skip
+            cached = _with_room(self._written)[key] = blob
         return cached
 
     def decode_member(self, assignor: str, row: JoinGroupResponseMember) -> MemberSpec:
@@ -124,18 +127,6 @@ class _DecodedSubscription(NamedTuple):
     generation: int | None
     names_generation: bool
     says_owned: bool
-
-
-def _encode_subscription(
-    topics: tuple[str, ...], owned: Partitions, data: bytes | None, generation: int, rack: str | None,
-    *, says_owned: bool = True,
-) -> bytes:  # fmt: skip
-    return encode_subscription(
-        Subscription(
-            topics=topics, user_data=data, owned_partitions=owned, generation_id=generation, rack_id=rack,
-            version=NEWEST if says_owned else SHORT_VERSION, says_owned=says_owned,
-        )
-    )  # fmt: skip
 
 
 def _decode_subscription(assignor: str, metadata: bytes) -> _DecodedSubscription:

@@ -19,7 +19,7 @@ from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.client_profiles import PROFILES
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
 from kgm.simulation.play.draw import SILENT_CLOSE, Draw, stable_with
-from kgm.simulation.play.leader import STICKY
+from kgm.simulation.play.leader import STICKY, SubscriptionCache
 from kgm.simulation.play.scripted_member import ScriptedMember
 from kgm.simulation.play.seed_records import seed_records
 from kgm.simulation.play.timing import STOP_SPREAD_MS, DrawTiming
@@ -54,15 +54,15 @@ class PlanRunner:
     """One draw of a plan, and the observer of its world.
 
     led_by: whose assignor the first leader runs; None: anybody's. keeps_holdings: whether to record `Draw.holdings`.
-    timing, is_deleted_when_empty: see `World`. is_out_of_time: asked now and then; the play ends with TimedOutError if
-    so. bulk_from: groups of at least so many members are played in bulk if they can be (None: see `BULK_FROM`,
-    `HEARTBEATS_FROM`); it makes no difference to the draw."""
+    timing, is_deleted_when_empty, cache: see `World`. is_out_of_time: asked now and then; the play ends with
+    TimedOutError if so. bulk_from: groups of at least so many members are played in bulk if they can be (None: see
+    `BULK_FROM`, `HEARTBEATS_FROM`); it makes no difference to the draw."""
 
     def __init__(
         self, group: StartingGroup, plan: Plan, settings: BrokerSettings, seed: str, *, led_by: str | None = None,
         keeps_holdings: bool = False, timing: type[DrawTiming] = DrawTiming,
         is_out_of_time: Callable[[], bool] = lambda: False, bulk_from: int | None = None,
-        is_deleted_when_empty: bool = False,
+        is_deleted_when_empty: bool = False, cache: SubscriptionCache | None = None,
     ) -> None:  # fmt: skip
         self.group = group
         self._is_out_of_time = is_out_of_time
@@ -70,7 +70,7 @@ class PlanRunner:
         self.plan = plan
         self.world = World(
             group, settings, seed, heartbeat_interval_ms=plan.heartbeat_interval_ms, keeps_holdings=keeps_holdings,
-            timing=timing, observer=self, is_deleted_when_empty=is_deleted_when_empty,
+            timing=timing, observer=self, is_deleted_when_empty=is_deleted_when_empty, cache=cache,
         )  # fmt: skip
         self._scheduled = 0
         self._unanswered_removals: set[ScriptedMember] = set()
@@ -128,7 +128,7 @@ class PlanRunner:
             [member for member in self.members if self._led_by in (None, member.spec.assigner(group.assignor))]
             or self.members
         )
-        records = seed_records(group, leader.spec, world.image, START_MS - 60_000, world.behavior)
+        records = seed_records(group, leader.spec, world.image, START_MS - 60_000, world.behavior, world.cache)
         for member in self.members:
             member.be_member()
         by_heartbeat = sorted(self.members, key=lambda member: member.extended_ms)

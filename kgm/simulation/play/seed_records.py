@@ -7,20 +7,12 @@ from kgm.coordinator.contract.topic_image import TopicImage
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import ConsumerMember
 from kgm.java.timeline_hash_map import TimelineOrder
-from kgm.protocol.subscription import (
-    NEWEST,
-    SHORT_VERSION,
-    MemberAssignment,
-    Subscription,
-    encode_assignment,
-    encode_subscription,
-)
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from kgm.records.record import Record
 from kgm.simulation.plan.bounce_plan import GroupProtocol
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
-from kgm.simulation.play.leader import assignment_user_data
+from kgm.simulation.play.leader import SubscriptionCache, assignment_user_data
 
 
 def seed_records(
@@ -29,10 +21,12 @@ def seed_records(
     image: TopicImage,
     since_ms: int,
     behavior: CoordinatorBehavior = REFERENCE_BEHAVIOR,
+    cache: SubscriptionCache | None = None,
 ) -> list[Record]:
-    """The records of a Stable group. leader: used for a classic group only. since_ms: when it became stable."""
+    """The records of a Stable group. leader, cache: used for a classic group only. since_ms: when it became stable."""
     if group.protocol is GroupProtocol.CONSUMER:
         return _consumer(group, image, since_ms, behavior)
+    cache = SubscriptionCache() if cache is None else cache
     data = assignment_user_data(group.assignor, leader.assigner(group.assignor), is_seen=group.has_user_data)
     value = GroupMetadataValue(
         protocol_type="consumer",
@@ -40,20 +34,15 @@ def seed_records(
         protocol=group.assignor,
         leader=leader.member_id,
         current_state_timestamp=since_ms,
-        members=[_classic_member(group, member, data) for member in group.members],
+        members=[_classic_member(group, member, data, cache) for member in group.members],
     )
     return [Record(GroupMetadataKey(group=group.group_id), value)]
 
 
-def _classic_member(group: StartingGroup, member: StartingMember, data: bytes | None) -> MemberMetadata:
-    subscription = Subscription(
-        topics=member.topics,
-        owned_partitions=member.owned if is_cooperative(group.assignor) else {},
-        generation_id=group.generation - 1,
-        rack_id=member.rack,
-        version=NEWEST if member.says_owned else SHORT_VERSION,
-        says_owned=member.says_owned,
-    )
+def _classic_member(
+    group: StartingGroup, member: StartingMember, data: bytes | None, cache: SubscriptionCache
+) -> MemberMetadata:
+    owned = member.owned if is_cooperative(group.assignor) else {}
     assigned = member.owned if member.listed is None else member.listed
     return MemberMetadata(
         member_id=member.member_id,
@@ -62,8 +51,10 @@ def _classic_member(group: StartingGroup, member: StartingMember, data: bytes | 
         client_host=member.client_host,
         rebalance_timeout=member.rebalance_timeout_ms,
         session_timeout=member.session_timeout_ms,
-        subscription=encode_subscription(subscription),
-        assignment=encode_assignment(MemberAssignment(partitions=assigned, user_data=data)),
+        subscription=cache.encode_subscription(
+            member.topics, owned, None, group.generation - 1, member.rack, says_owned=member.says_owned
+        ),
+        assignment=cache.encode_assignment(assigned, data),
     )
 
 

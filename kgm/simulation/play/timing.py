@@ -227,8 +227,10 @@ class RejoinsBeforeItStops(AllAtOnce):
         return 0.0 if is_first else STOP_SPREAD_MS * (1.0 - 0.2 * self._chance.random())
 
 
+#: Those that differ from others in how processes start.
+EXTREME_STARTS = (SlowestLast, OneLibraryLast)
 #: Each of them is played several times.
-EXTREME_TIMINGS = (AllAtOnce, OneByOne, SlowestLast, OneLibraryLast, RejoinsBeforeItStops)
+EXTREME_TIMINGS = (AllAtOnce, OneByOne, *EXTREME_STARTS, RejoinsBeforeItStops)
 #: The same where several processes stop or start at about the same time, while other members look on.
 NOTICED = (NoticedInBetween, NoticedLastFirst)
 

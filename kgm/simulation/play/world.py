@@ -131,12 +131,13 @@ class World:
     """One draw. Everything that cannot be known is drawn: for each client from a stream of its own (`stream`), member
     ids from another one, and the rest from `chance`. The same seed gives the same draw.
 
-    timing: what all members have in common in the draw. is_deleted_when_empty: see `Retention`."""
+    timing: what all members have in common in the draw. is_deleted_when_empty: see `Retention`. cache: of other draws,
+    to go on with."""
 
     def __init__(
         self, group: StartingGroup, settings: BrokerSettings, seed: str, *, heartbeat_interval_ms: int | None = None,
         keeps_holdings: bool = False, timing: type[DrawTiming] = DrawTiming, observer: WorldObserver | None = None,
-        is_deleted_when_empty: bool = False,
+        is_deleted_when_empty: bool = False, cache: SubscriptionCache | None = None,
     ) -> None:  # fmt: skip
         self.group = group
         self._retention = Retention(group, seed, is_deleted_when_empty=is_deleted_when_empty)
@@ -151,7 +152,7 @@ class World:
         self.map_order = MapOrder(random.Random(seed + "/maps").shuffle)  # noqa: S311
         self.timing = timing(self.chance, heartbeat_interval_ms, group.sessions_ms()[0])
         self.clock = VirtualClock(START_MS)
-        self.cache = SubscriptionCache()
+        self.cache = SubscriptionCache() if cache is None else cache
         self.ledger = OwnershipLedger(group.topics, group.assignment, START_MS, keeps_holdings=keeps_holdings)
         self.timeline: list[TimelineEvent] = []
         #: All records, if they are kept: by default they are not.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,8 +70,9 @@ def simulate_fleet(
     drain: all members on --host and in --rack restart together; groups without such members are left out. MOVED counts
     the partitions whose owner at the end is another one than at the start; HANDOVERS counts each time that a partition
     passes from one member to another. Uses Spark with --master or for many groups, otherwise this process. A group that
-    cannot be simulated is listed with the reason. With -o ndjson, each group is printed as soon as it is simulated, not
-    ranked, unless there is a --limit or Spark is used."""
+    cannot be simulated, or is not reached before --timeout, is listed with the reason. With -o ndjson, each group is
+    printed as soon as it is simulated, not ranked, unless there is a --limit or Spark is used."""
+    ends_at_s = None if common.given_timeout_ms is None else time.time() + common.given_timeout_ms / 1000
     from kgm.operations.history.fleet_costs import groups_to_simulate, uses_spark
     from kgm.simulation.fleet import FleetPlan
 
@@ -86,6 +88,7 @@ def simulate_fleet(
         seed=seed,
         settings=request.settings,
         target=target,
+        ends_at_s=ends_at_s,
     )
     history = options.open(common)
     groups = groups_to_simulate(history, name, match)
@@ -175,8 +178,11 @@ def _table(costs: Sequence[FleetCost], count: int, history: History) -> Table:
     simulated = [cost for cost in costs if cost.reason is None]
     if simulated:
         notes.append(f"next: kgm simulate-bounce {typed(simulated[0].group_id)} --all --rolling --compare")
-    if len(simulated) < len(costs):
-        notes.append(f"{many(len(costs) - len(simulated), 'row')} could not be simulated")
+    late = sum(cost.is_late for cost in costs)
+    if late:
+        notes.append(f"{many(late, 'row')} could not be simulated within --timeout")
+    if len(simulated) + late < len(costs):
+        notes.append(f"{many(len(costs) - len(simulated) - late, 'row')} could not be simulated")
     return Table(columns=columns, rows=rows, heading=f"simulated costs, from {history.source.option}", notes=notes)
 
 

@@ -33,7 +33,7 @@ from kgm.simulation.play.scripted_member import ScriptedMember
 from kgm.simulation.play.world import CoordinatorWatcher, World
 
 #: Groups of so many members are played in bulk: below, arrays cost more than they save.
-BULK_FROM: Final = {GroupProtocol.CLASSIC: 24, GroupProtocol.CONSUMER: 60}
+BULK_FROM: Final = {GroupProtocol.CLASSIC: 12, GroupProtocol.CONSUMER: 60}
 #: In groups of so many members heartbeats are applied together while static members restart.
 HEARTBEATS_FROM: Final = 200
 

@@ -2,6 +2,7 @@
 
 from kgm.history.store.final_state import final_groups
 from kgm.history.store.query import RowFilter
+from kgm.simulation.fleet import OUT_OF_TIME
 
 
 def test_every_group_of_the_end_is_played_or_says_why_not(answer, tables):
@@ -50,3 +51,12 @@ def test_a_drain_of_a_host(answer, asked, tables):
     assert {each["group_id"] for each in found["costs"]} == there
     assert asked("simulate-fleet", "--rack", "nowhere")[0] == 3
     assert asked("simulate-fleet", "--scenario", "drain")[0] == 2
+
+
+def test_without_time_each_group_is_listed_as_missing(answer, asked):
+    costs = answer("simulate-fleet", "--match", "k8-*", "--draws", "1", "--timeout", "1ms")["costs"]
+    assert costs
+    assert {each["reason"] for each in costs} == {OUT_OF_TIME}
+    status, text = asked("simulate-fleet", "--match", "k8-*", "--draws", "1", "--timeout", "1ms", "-o", "table")[:2]
+    assert status == 0
+    assert f"{len(costs)} rows could not be simulated within --timeout" in text

@@ -1,0 +1,32 @@
+"""Plans of which draws can differ in times only, as a rule says. So a few draws do, and none is played for the rest.
+
+What a draw has by chance are times, member ids of processes that start, which member leads, and orders that are not
+known: of members, of topics, of Go maps. The rule excludes all but times."""
+
+from kgm.assignors import NAMES
+from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.model.client_library import PLAYED
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
+from kgm.simulation.plan.starting_group import StartingGroup
+
+#: Assignors that sort members, so that the order in which the broker lists them does not matter.
+_SORTING = frozenset(("range", "roundrobin"))
+
+
+def only_loses_one(group: StartingGroup, plan: Plan, settings: BrokerSettings, *, notices_within_ms: int) -> bool:
+    """Whether all that happens is that one member goes, and the others are told and assigned once; a draw in which they
+    are assigned more often is not like that. They all have the same assignor, whoever leads, and see the same order.
+
+    notices_within_ms: how long the others take to notice a rebalance and to join it, at most."""
+    gone = plan.scale_in
+    others = [member for member in group.members if member.identity not in gone]
+    is_alone = not (plan.bounce or plan.remove or plan.scale_out or plan.migrate or settings.plans.of(group.group_id))
+    in_time = all(notices_within_ms < min(one.session_timeout_ms, one.rebalance_timeout_ms) for one in others)
+    if len(gone) != 1 or not others or not is_alone or not in_time or group.unknown_assignor is not None:
+        return False
+    if group.protocol is GroupProtocol.CONSUMER:
+        are_listed = all(member.listed is not None for member in group.members) and group.listing_capacity is not None
+        return group.assignor == "range" or (are_listed and group.topics.keys() <= group.topic_ids.keys())
+    libraries = {name for member in group.members for name in member.possible_assigners(group.assignor)}
+    is_known = group.assignor in _SORTING or group.listing_capacity is not None
+    return len(libraries) == 1 and libraries <= PLAYED and group.assignor in NAMES and is_known
