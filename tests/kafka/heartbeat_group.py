@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import base64
 import random
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable
+from typing import Final
 
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
-from tests.kafka.broker import KafkaCluster
 from tests.server.wire_client import WireClient
 from tests.waiting import NOT_READY, until
 
 Owned = dict[bytes, list[int]]
+#: The settings of a group for which the broker computes assignments at once.
+PROMPT: Final = {"consumer.assignment.interval.ms": 0}
 _MOST_ROUNDS = 60
 _LEAVE_EPOCH, _AWAY_EPOCH = -1, -2
 
@@ -92,15 +93,6 @@ class HeartbeatGroup:
         )
         assert answer.error_code == 0, answer
         return answer
-
-
-@contextmanager
-def prompt_cluster(topics: Mapping[str, int]) -> Iterator[KafkaCluster]:
-    """A broker that computes assignments at once, and whose coordinator knows these topics (partitions by name)."""
-    with KafkaCluster(properties={"group.consumer.assignment.interval.ms": "0"}) as running:
-        running.create_topics(topics)
-        wait_coordinator_knows(running.bootstrap, topics)
-        yield running
 
 
 def random_member_ids(chance: random.Random, count: int) -> list[str]:

@@ -73,7 +73,7 @@ def running_groups(kafka) -> Iterator[tuple[list[RealGroup], Mapping[str, JavaMe
         on_host = {}
         for host in HOSTS:
             proxy = stack.enter_context(FaultProxy(address, source=host))
-            on_host[host] = stack.enter_context(JavaMembers(proxy.bootstrap, heap_mb=400))
+            on_host[host] = stack.enter_context(JavaMembers(proxy.bootstrap))
         groups = []
         for number in range(GROUPS):
             hosts, terms = hosts_of(number), CONSUMER if number % 4 == 3 else CLASSIC
