@@ -258,6 +258,11 @@ class KafkaCluster(_Cluster):
 
         until(are_in_sync, "replicas are not in sync", every_s=0.05)
 
+    @property
+    def away(self) -> list[int]:
+        """The brokers that have been killed or shut down."""
+        return [broker_id for broker_id in self.broker_ids if broker_id not in self._children]
+
     def pid(self, broker_id: int) -> int:
         return self._children[broker_id].pid
 

@@ -450,6 +450,7 @@ class JavaMembers(_Members):
     def _config(self, options: Options) -> dict[str, str]:
         deserializer = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
         config = options.common(self.bootstrap) | {"fetch.max.wait.ms": "500"}
+        config["metric.reporters"] = ""  # or some hundred beans are registered for JMX
         config |= {"key.deserializer": deserializer, "value.deserializer": deserializer}
         if options.protocol == "classic" and options.assignor is not None:
             names = [_JAVA_ASSIGNORS.get(name, name) for name in options.assignor.split(",")]
