@@ -460,11 +460,6 @@ class OldKafka(_Cluster):
         self._leave_folder()
 
 
-def start_old_kafka() -> OldKafka:
-    """A broker of 2.2.2, started."""
-    return OldKafka().start()
-
-
 def _ask(port: int, api_key: int, version: int, body: bytes, *, timeout_s: float = 5) -> bytes:
     """Send one request on a new connection; returns the response after its correlation id. OSError without an answer."""
     with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:

@@ -3,7 +3,6 @@
 import itertools
 
 import pytest
-from confluent_kafka import ConsumerGroupState
 
 from tests.kafka.java_tools import consumer_group_command
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
@@ -202,11 +201,3 @@ def test_kafkas_own_command_sees_the_member(kafka, topic):
         out = consumer_group_command(kafka.bootstrap, "--describe", "--group", "seen", "--members", "--verbose")
         assert member.member_id in out
         assert "i7" in out
-
-
-def test_old_kafka_has_members_too(old_kafka):
-    old_kafka.create_topics({"old-members": 2})
-    with RdMembers(old_kafka.bootstrap) as members:
-        member = members.start(group="old", topics=["old-members"])
-        member.wait_assigned(2)
-        assert describe(old_kafka, "old").state == ConsumerGroupState.STABLE
