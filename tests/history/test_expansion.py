@@ -190,7 +190,7 @@ def pairs_in_parquet(folder, pairs):
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[] if kind == "groups" else pytest.mark.long) for kind in HEAVY]
+    "kind", [pytest.param(kind, marks=[] if kind == "all" else pytest.mark.long) for kind in HEAVY]
 )
 def test_what_is_accepted_of_a_small_parquet_file_fits_into_memory(kind, tmp_path):
     code, peak_kib = history_of(pairs_in_parquet(tmp_path, HEAVY[kind]()), kind="parquet")

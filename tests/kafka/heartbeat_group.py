@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import random
+import uuid
 from collections.abc import Iterable
 from typing import Final
 
@@ -104,7 +105,7 @@ def wait_coordinator_knows(bootstrap: str, topics: Iterable[str]) -> None:
     seconds later on a busy machine; a member that joins before gets nothing, and its group another epoch later."""
     names = sorted(topics)
     with WireClient(int(bootstrap.rpartition(":")[2])) as wire:
-        group = HeartbeatGroup(wire, "knows-topics", names, "range")
+        group = HeartbeatGroup(wire, f"knows-topics-{uuid.uuid4().hex[:8]}", names, "range")
         group.join("waits-for-topics", None)
 
         def known_topics() -> int:

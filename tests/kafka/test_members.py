@@ -12,12 +12,23 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-KINDS = pytest.mark.parametrize("kind", [RdMembers, JavaMembers])
-PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
-#: Library, protocol and whether it is static: without `--long` each value of one with each of another once.
-_ALL_WAYS = list(itertools.product([RdMembers, JavaMembers], ["classic", "consumer"], [True, False]))
-_SOME_WAYS = [one for one in _ALL_WAYS if (one[0] is RdMembers) == ((one[1] == "classic") == one[2])]
-WAYS = pytest.mark.parametrize(("kind", "protocol", "static"), sized(_SOME_WAYS, _ALL_WAYS))
+_ALL_KINDS, _ALL_PROTOCOLS = (RdMembers, JavaMembers), ("classic", "consumer")
+#: Library, protocol and whether it is static: without `--long` each value of one once.
+WAYS = pytest.mark.parametrize(
+    ("kind", "protocol", "static"),
+    sized(
+        [(RdMembers, "classic", True), (JavaMembers, "consumer", False)],
+        [*itertools.product(_ALL_KINDS, _ALL_PROTOCOLS, [True, False])],
+    ),
+)
+KINDS = pytest.mark.parametrize("kind", _ALL_KINDS)
+KINDS_AND_PROTOCOLS = pytest.mark.parametrize(
+    ("kind", "protocol"),
+    sized(
+        [(RdMembers, "consumer"), (JavaMembers, "classic")],
+        [*itertools.product(_ALL_KINDS, _ALL_PROTOCOLS)],
+    ),
+)
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +102,7 @@ def test_members_join_commit_and_crash(kafka, topic, members, kind, protocol, st
         assert {member.member_id for member in describe(kafka, group).members} == {first.member_id}
 
 
-@KINDS
-@PROTOCOLS
+@KINDS_AND_PROTOCOLS
 def test_a_dynamic_member_leaves_at_once(kafka, topic, members, kind, protocol):
     group = f"leave-{kind.__name__}-{protocol}"
     if protocol == "consumer":
@@ -110,8 +120,7 @@ def test_a_dynamic_member_leaves_at_once(kafka, topic, members, kind, protocol):
     both[1].wait_assigned(6)
 
 
-@KINDS
-@PROTOCOLS
+@KINDS_AND_PROTOCOLS
 def test_a_static_member_comes_back_to_its_partitions(kafka, topic, members, kind, protocol):
     group = f"back-{kind.__name__}-{protocol}"
     both = [join(members, topic, group, protocol, True, index) for index in range(2)]

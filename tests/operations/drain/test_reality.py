@@ -1,7 +1,8 @@
 """The forecast for 20 groups on four hosts, and what then happens on a real Kafka with real clients.
 
-All members of a host connect from an address of their own; those of the host that crashes run in a JVM of their own. One host crashes, then another one is shut
-down cleanly. Each time every group that has members there has to come out as predicted, and no other group may change."""
+The members of each host connect from an address of its own. One host crashes, whose members run in one JVM, then another
+one is shut down cleanly. Each time every group that has members there has to come out as predicted, and no other group may
+change."""
 
 from __future__ import annotations
 
