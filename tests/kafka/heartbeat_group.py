@@ -17,8 +17,8 @@ from tests.server.wire_client import WireClient
 from tests.waiting import NOT_READY, until
 
 Owned = dict[bytes, list[int]]
-#: The settings of a group for which the broker computes assignments at once.
-PROMPT: Final = {"consumer.assignment.interval.ms": 0}
+#: The settings of a group for which the broker computes assignments at once, and keeps members that do not heartbeat.
+PROMPT: Final = {"consumer.assignment.interval.ms": 0, "consumer.session.timeout.ms": 60_000}
 _MOST_ROUNDS = 60
 _LEAVE_EPOCH, _AWAY_EPOCH = -1, -2
 
