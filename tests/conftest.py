@@ -20,7 +20,7 @@ from tests.kafka import shared
 from tests.needs import pytest_runtest_call, pytest_runtest_setup, pytest_terminal_summary  # noqa: F401  (hooks)
 
 if TYPE_CHECKING:  # imported late below: only some tests need them
-    from tests.kafka.broker import KafkaCluster, OldKafka
+    from tests.kafka.broker import KafkaCluster
     from tests.kafka.oracle import MessageOracle
     from tests.kafka.secured import SecuredKafka
     from tests.s3 import S3Server
@@ -109,14 +109,6 @@ def kafka() -> KafkaCluster:
     from tests.kafka.versions import shared_broker
 
     return shared_broker()
-
-
-@pytest.fixture(scope="session")
-def old_kafka() -> OldKafka:
-    """One Kafka 2.2.2 broker for the run."""
-    from tests.kafka.broker import start_old_kafka
-
-    return shared.shared(start_old_kafka)
 
 
 @pytest.fixture(scope="session")

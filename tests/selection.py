@@ -133,7 +133,7 @@ def repeating_line(nodeid: str) -> str | None:
     return f"python -m pytest {' '.join(options)} {shlex.quote(nodeid)}" if options else None
 
 
-#: By when the last file that mostly waits has begun, as a share of all files: none of them begins when the others end.
+#: By when the last file that mostly waits has begun, as a share of the slow files: none of them begins when the others end.
 _WAITING_BEGINS = 0.6
 
 
@@ -175,21 +175,23 @@ def scheduler(config: pytest.Config, log: object) -> object:
 
 
 def in_order(items: list[pytest.Item]) -> None:
-    """Between files whose tests compute, spread files that mostly wait for real clients or for Spark: so a few of them wait
-    while the other processes compute. Otherwise the order stays as it is, random."""
+    """First the files that have slow tests, and spread between them those that mostly wait for real clients or for Spark: so
+    a few of them wait while the other processes compute. The quick ones come last: no process has a long file left when
+    the others have none. Otherwise the order stays as it is, random."""
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
 
-    def waits(of_file: list[pytest.Item]) -> bool:
-        return any(item.get_closest_marker(name) for item in of_file for name in ("scenes", "spark"))
+    def has(of_file: list[pytest.Item], *marks: str) -> bool:
+        return any(item.get_closest_marker(mark) for item in of_file for mark in marks)
 
-    waiting = [one for one in files.values() if waits(one)]
-    computing = [one for one in files.values() if not waits(one)]
-    every = max(1, int(len(computing) * _WAITING_BEGINS / max(1, len(waiting))))
+    waiting = [one for one in files.values() if has(one, "scenes", "spark")]
+    computing = [one for one in files.values() if not has(one, "scenes", "spark")]
+    slow, quick = ([one for one in computing if has(one, "slow") is is_slow] for is_slow in (True, False))
+    every = max(1, int(len(slow) * _WAITING_BEGINS / max(1, len(waiting))))
     ordered: list[pytest.Item] = []
-    for number, of_file in enumerate(computing):
+    for number, of_file in enumerate(slow):
         if number % every == 0 and waiting:
             ordered += waiting.pop(0)
         ordered += of_file
-    items[:] = [*ordered, *itertools.chain.from_iterable(waiting)]
+    items[:] = [*ordered, *itertools.chain.from_iterable([*waiting, *quick])]

@@ -240,7 +240,7 @@ class FaultProxy:
                 if is_forwarded:
                     forward()
                 then()
-                self._ended.wait(60)
+                self._ended.wait()
                 return False
             case Truncate(keep):
                 client.sendall(
@@ -366,7 +366,7 @@ class Scripted:
             client.recv(65536)
             client.sendall(self._answer)
             if self._hold:
-                self._ended.wait(60)
+                self._ended.wait()
 
 
 def _end(sock: socket.socket) -> None:

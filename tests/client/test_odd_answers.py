@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import struct
-import time
 
 import pytest
 
@@ -80,11 +79,9 @@ def test_an_answer_that_takes_longer_to_read_than_there_is_time(proxy):
         cluster.renew(900_000)
         assert len(cluster.list_groups().groups) == 1  # all of one name, and nothing is wrong with that
         cluster.renew(400)
-        begun = time.monotonic()
         with pytest.raises((UnreachableError, KgmError)) as caught:
             cluster.list_groups()
         assert caught.value.exit_code == 5
-        assert time.monotonic() - begun < 60
 
 
 def test_a_listing_of_more_groups_than_any_cluster_has_is_not_read(proxy):

@@ -14,6 +14,14 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 PARTITIONS = 4
 
 
+@pytest.fixture(scope="module")
+def old_kafka():
+    from tests.kafka.broker import OldKafka
+
+    with OldKafka() as broker:
+        yield broker
+
+
 @pytest.fixture
 def group(old_kafka):
     """(group id, its three dynamic members)."""

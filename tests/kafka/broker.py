@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from tests.kafka import class_archive
 from tests.kafka import jars as _jars
@@ -116,6 +116,14 @@ class _Cluster:
             )
 
         until(have_leaders, f"topics {sorted(topics)} have no leaders", 30, every_s=0.02)
+
+    def configure_group(self, group_id: str, settings: Mapping[str, object]) -> None:
+        """Give a group settings of its own, in place of the broker's."""
+        set_to = AlterConfigOpType.SET
+        entries = [ConfigEntry(name, str(value), incremental_operation=set_to) for name, value in settings.items()]
+        resource = ConfigResource(ResourceType.GROUP, group_id, incremental_configs=entries)
+        admin = self.admin()  # the future stays unanswered if the client is dropped
+        admin.incremental_alter_configs([resource])[resource].result(30)
 
     def produce(self, topic: str, values: Iterable[bytes | str], *, partition: int | None = None) -> None:
         """Produce values (keyless) and wait until all are acknowledged."""
@@ -249,6 +257,11 @@ class KafkaCluster(_Cluster):
             return all(running & set(p.replicas) <= set(p.isrs) for topic in topics for p in topic.partitions.values())
 
         until(are_in_sync, "replicas are not in sync", every_s=0.05)
+
+    @property
+    def away(self) -> list[int]:
+        """The brokers that have been killed or shut down."""
+        return [broker_id for broker_id in self.broker_ids if broker_id not in self._children]
 
     def pid(self, broker_id: int) -> int:
         return self._children[broker_id].pid
@@ -445,11 +458,6 @@ class OldKafka(_Cluster):
             self._child.kill()
             self._child = None
         self._leave_folder()
-
-
-def start_old_kafka() -> OldKafka:
-    """A broker of 2.2.2, started."""
-    return OldKafka().start()
 
 
 def _ask(port: int, api_key: int, version: int, body: bytes, *, timeout_s: float = 5) -> bytes:

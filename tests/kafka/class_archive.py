@@ -22,34 +22,29 @@ _DUMP_S: Final = 300
 _HAS_SOURCE: Final = " source: "
 
 
-def options(class_path: str) -> list[str]:
-    """The JVM's options that map the archive of this class path, or of one that it begins with; none where there is none."""
-    for path, archive in _known.items():
-        if class_path.startswith(path):
-            return [f"-XX:SharedArchiveFile={archive}"]
+def options(class_path: str, archived: str) -> list[str]:
+    """The JVM's options that map the archive of the class path `archived`, if it is there and this one begins with that."""
+    if class_path.startswith(archived) and not _is_training and _of(archived).exists():
+        return [f"-XX:SharedArchiveFile={_of(archived)}"]
     return []
 
 
 def ensure(class_path: str) -> None:
     """Make the archive of a class path unless it is there. Where the runtime cannot make one, programs start without."""
-    if class_path in _known or _is_training:
-        return
-    archive = cache_dir() / f"classes-{_digest(class_path)}.jsa"
-    if not archive.exists():
+    if not _is_training and not _of(class_path).exists():
         with locked("class-archive"):
-            if not archive.exists():
-                _make(archive, class_path)
-    _known[class_path] = archive
+            if not _of(class_path).exists():
+                _make(_of(class_path), class_path)
 
 
-_known: dict[str, Path] = {}
 _is_training: list[bool] = []
 
 
 @cache
-def _digest(class_path: str) -> str:
+def _of(class_path: str) -> Path:
     release = (java_home() / "release").read_bytes() if (java_home() / "release").exists() else b""
-    return hashlib.sha256(f"{java_home()}\0{class_path}".encode() + release).hexdigest()[:16]
+    digest = hashlib.sha256(f"{java_home()}\0{class_path}".encode() + release).hexdigest()[:16]
+    return cache_dir() / f"classes-{digest}.jsa"
 
 
 def _make(archive: Path, class_path: str) -> None:

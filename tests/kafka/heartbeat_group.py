@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import base64
 import random
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import uuid
+from collections.abc import Iterable
+from typing import Final
 
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
-from tests.kafka.broker import KafkaCluster
 from tests.server.wire_client import WireClient
 from tests.waiting import NOT_READY, until
 
 Owned = dict[bytes, list[int]]
+#: The settings of a group for which the broker computes assignments at once, and keeps members that do not heartbeat.
+PROMPT: Final = {"consumer.assignment.interval.ms": 0, "consumer.session.timeout.ms": 60_000}
 _MOST_ROUNDS = 60
 _LEAVE_EPOCH, _AWAY_EPOCH = -1, -2
 
@@ -94,15 +96,6 @@ class HeartbeatGroup:
         return answer
 
 
-@contextmanager
-def prompt_cluster(topics: Mapping[str, int]) -> Iterator[KafkaCluster]:
-    """A broker that computes assignments at once, and whose coordinator knows these topics (partitions by name)."""
-    with KafkaCluster(properties={"group.consumer.assignment.interval.ms": "0"}) as running:
-        running.create_topics(topics)
-        wait_coordinator_knows(running.bootstrap, topics)
-        yield running
-
-
 def random_member_ids(chance: random.Random, count: int) -> list[str]:
     return [base64.urlsafe_b64encode(chance.randbytes(16)).decode()[:22] for _ in range(count)]
 
@@ -112,7 +105,7 @@ def wait_coordinator_knows(bootstrap: str, topics: Iterable[str]) -> None:
     seconds later on a busy machine; a member that joins before gets nothing, and its group another epoch later."""
     names = sorted(topics)
     with WireClient(int(bootstrap.rpartition(":")[2])) as wire:
-        group = HeartbeatGroup(wire, "knows-topics", names, "range")
+        group = HeartbeatGroup(wire, f"knows-topics-{uuid.uuid4().hex[:8]}", names, "range")
         group.join("waits-for-topics", None)
 
         def known_topics() -> int:

@@ -92,9 +92,10 @@ def java_command(
     main_class: str, *args: str, heap_mb: int = 128, options: Sequence[str] = QUICK, class_path: str | None = None
 ) -> list[str]:
     """The command line that runs a main class of the drivers or of Kafka."""
-    path = class_path or kafka_class_path()
+    archived = kafka_class_path()
+    path = class_path or archived
     log = [] if any(one.startswith(_LOG_LEVEL) for one in options) else [f"{_LOG_LEVEL}off"]
-    archive = class_archive.options(path)
+    archive = class_archive.options(path, archived)
     return [executable("java"), f"-Xmx{heap_mb}m", *archive, *options, *log, "-cp", path, main_class, *args]
 
 

@@ -339,9 +339,9 @@ class RdMembers(_Members):
 class _Jvm:
     """A JVM with consumers in it, each in a thread of its own."""
 
-    def __init__(self, heap_mb: int, options: Sequence[str]) -> None:
+    def __init__(self, options: Sequence[str]) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="kgm-jvm-")
-        command = java_command("JavaMember", heap_mb=heap_mb, options=options)
+        command = java_command("JavaMember", heap_mb=400, options=options)
         self.child = Child(command, log=Path(self._folder.name) / "log", pipe_stdout=True)
         self.members: dict[str, JavaMember] = {}
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -360,14 +360,21 @@ class _Jvm:
         self._folder.cleanup()
 
 
-#: JVMs whose members have ended, by the size of their heap: the next members start in them at once, in code that is warm.
-_idle: dict[int, _Jvm] = {}
+#: A JVM whose members have ended: the next ones start in it at once, in code that is warm.
+_idle: list[_Jvm] = []
+
+
+def _warm_jvm() -> _Jvm:
+    try:
+        return _idle.pop()
+    except IndexError:
+        return _Jvm(QUICK)
 
 
 @atexit.register
 def _end_idle() -> None:
     while _idle:
-        _idle.popitem()[1].end()
+        _idle.pop().end()
 
 
 class JavaMembers(_Members):
@@ -375,9 +382,9 @@ class JavaMembers(_Members):
 
     members: list[JavaMember]
 
-    def __init__(self, bootstrap: str, *, heap_mb: int = 200, options: Sequence[str] = QUICK) -> None:
+    def __init__(self, bootstrap: str, *, options: Sequence[str] = QUICK) -> None:
         super().__init__(bootstrap)
-        self._heap_mb, self._options = heap_mb, options
+        self._options = options
         self._jvm: _Jvm | None = None
         self._lock = threading.RLock()  # several threads of a test may command their members in one JVM
 
@@ -391,8 +398,7 @@ class JavaMembers(_Members):
         """Start a member; the keywords are those of `Options`. Returns at once."""
         with self._lock:
             if self._jvm is None:
-                warm = _idle.pop(self._heap_mb, None) if self._options is QUICK else None
-                self._jvm = warm or _Jvm(self._heap_mb, self._options)
+                self._jvm = _warm_jvm() if self._options is QUICK else _Jvm(self._options)
             member = JavaMember(f"java-{len(self._jvm.members) + 1}", Options(**options), self)
             self._jvm.members[member.name] = member
         self.members.append(member)
@@ -416,8 +422,9 @@ class JavaMembers(_Members):
         """End all members: those that are left remain in their groups, as far as their protocol lets them."""
         if self._jvm is None:
             return
-        if self._options is QUICK and self._heap_mb not in _idle and self._have_ended():
-            _idle[self._heap_mb], self._jvm = self._jvm, None
+        if self._options is QUICK and not _idle and self._have_ended():
+            _idle.append(self._jvm)
+            self._jvm = None
         else:
             self.crash()
 
@@ -443,6 +450,7 @@ class JavaMembers(_Members):
     def _config(self, options: Options) -> dict[str, str]:
         deserializer = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
         config = options.common(self.bootstrap) | {"fetch.max.wait.ms": "500"}
+        config["metric.reporters"] = ""  # or some hundred beans are registered for JMX
         config |= {"key.deserializer": deserializer, "value.deserializer": deserializer}
         if options.protocol == "classic" and options.assignor is not None:
             names = [_JAVA_ASSIGNORS.get(name, name) for name in options.assignor.split(",")]

@@ -17,7 +17,7 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-API_VERSIONS, LEAVE_GROUP, DESCRIBE_GROUPS = 18, 13, 15
+API_VERSIONS, LEAVE_GROUP = 18, 13
 
 
 def api_versions(bootstrap):
@@ -37,12 +37,10 @@ def read_all(bootstrap, topic, count, *, partition=0):
     return [message.value() for message in messages]
 
 
-@pytest.mark.parametrize("fixture", ["kafka", "old_kafka"])
-def test_a_broker_keeps_records(fixture, request):
-    cluster = request.getfixturevalue(fixture)
-    cluster.create_topics({"keeps-records": 2})
-    cluster.produce("keeps-records", [b"a", b"b"], partition=1)
-    assert read_all(cluster.bootstrap, "keeps-records", 2, partition=1) == [b"a", b"b"]
+def test_a_broker_keeps_records(kafka):
+    kafka.create_topics({"keeps-records": 2})
+    kafka.produce("keeps-records", [b"a", b"b"], partition=1)
+    assert read_all(kafka.bootstrap, "keeps-records", 2, partition=1) == [b"a", b"b"]
 
 
 def test_a_topic_that_exists_is_an_error(kafka):
@@ -51,10 +49,8 @@ def test_a_topic_that_exists_is_an_error(kafka):
         kafka.create_topics({"exists": 1})
 
 
-def test_versions_are_those_of_the_releases(kafka, old_kafka):
+def test_versions_are_those_of_the_release(kafka):
     assert api_versions(kafka.bootstrap)[LEAVE_GROUP] == (0, 5)
-    assert api_versions(old_kafka.bootstrap)[LEAVE_GROUP] == (0, 2)
-    assert api_versions(old_kafka.bootstrap)[DESCRIBE_GROUPS] == (0, 2)
 
 
 @pytest.mark.long

@@ -1,26 +1,34 @@
 """Real members join, stop, crash and are fenced the way their protocol says."""
 
 import itertools
-import time
 
 import pytest
-from confluent_kafka import ConsumerGroupState
 
 from tests.kafka.java_tools import consumer_group_command
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.kafka.versions import LONG_CONSUMER_SESSION
 from tests.selection import sized
 from tests.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-KINDS = pytest.mark.parametrize("kind", [RdMembers, JavaMembers])
-PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
-#: Library, protocol and whether it is static: without `--long` each value of one with each of another once.
-_ALL_WAYS = list(itertools.product([RdMembers, JavaMembers], ["classic", "consumer"], [True, False]))
-_SOME_WAYS = [one for one in _ALL_WAYS if (one[0] is RdMembers) == ((one[1] == "classic") == one[2])]
-WAYS = pytest.mark.parametrize(("kind", "protocol", "static"), sized(_SOME_WAYS, _ALL_WAYS))
-#: The broker's for KIP-848 groups (tests.kafka.broker.DEFAULTS), the member's for classic ones.
-SESSION_S = 6.0
+_ALL_KINDS, _ALL_PROTOCOLS = (RdMembers, JavaMembers), ("classic", "consumer")
+#: Library, protocol and whether it is static: without `--long` each value of one once.
+WAYS = pytest.mark.parametrize(
+    ("kind", "protocol", "static"),
+    sized(
+        [(RdMembers, "classic", True), (JavaMembers, "consumer", False)],
+        [*itertools.product(_ALL_KINDS, _ALL_PROTOCOLS, [True, False])],
+    ),
+)
+KINDS = pytest.mark.parametrize("kind", _ALL_KINDS)
+KINDS_AND_PROTOCOLS = pytest.mark.parametrize(
+    ("kind", "protocol"),
+    sized(
+        [(RdMembers, "consumer"), (JavaMembers, "classic")],
+        [*itertools.product(_ALL_KINDS, _ALL_PROTOCOLS)],
+    ),
+)
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +65,11 @@ def describe(kafka, group):
     return admin.describe_consumer_groups([group])[group].result(20)
 
 
-def join(members, topic, group, protocol, static, index):
-    instance_id = f"i{index}" if static else None
-    return members.start(group=group, topics=[topic], protocol=protocol, instance_id=instance_id, client_id=f"c{index}")
+def join(members, topic, group, protocol, static, index, **options):
+    return members.start(
+        group=group, topics=[topic], protocol=protocol, instance_id=f"i{index}" if static else None,
+        client_id=f"c{index}", **options,
+    )  # fmt: skip
 
 
 def commit_something(member):
@@ -86,35 +96,31 @@ def test_members_join_commit_and_crash(kafka, topic, members, kind, protocol, st
         assert seen[doomed.member_id].group_instance_id == ("i1" if static else None)
         commit_something(first)
 
-        crashed_at = time.monotonic()
         doomed.crash()
         assert doomed.member_id in {member.member_id for member in describe(kafka, group).members}
         first.wait_assigned(6, timeout_s=30)
-        gone_after = time.monotonic() - crashed_at
-        # The session began with the last heartbeat, at most one interval (0.3 s) before the crash.
-        assert SESSION_S - 1 < gone_after < SESSION_S + 5
         assert {member.member_id for member in describe(kafka, group).members} == {first.member_id}
 
 
-@KINDS
-@PROTOCOLS
+@KINDS_AND_PROTOCOLS
 def test_a_dynamic_member_leaves_at_once(kafka, topic, members, kind, protocol):
     group = f"leave-{kind.__name__}-{protocol}"
-    both = [join(members, topic, group, protocol, False, index) for index in range(2)]
+    if protocol == "consumer":
+        kafka.configure_group(group, LONG_CONSUMER_SESSION)
+    both = [join(members, topic, group, protocol, False, index, session_timeout_ms=60_000) for index in range(2)]
     wait_settled(both, 6)
     both[0].close()
     # Long before its session would end.
     until(
         lambda: {member.member_id for member in describe(kafka, group).members},
         "the member does not leave",
-        4,
+        30,
         accept=lambda ids: ids == {both[1].member_id},
     )
     both[1].wait_assigned(6)
 
 
-@KINDS
-@PROTOCOLS
+@KINDS_AND_PROTOCOLS
 def test_a_static_member_comes_back_to_its_partitions(kafka, topic, members, kind, protocol):
     group = f"back-{kind.__name__}-{protocol}"
     both = [join(members, topic, group, protocol, True, index) for index in range(2)]
@@ -204,11 +210,3 @@ def test_kafkas_own_command_sees_the_member(kafka, topic):
         out = consumer_group_command(kafka.bootstrap, "--describe", "--group", "seen", "--members", "--verbose")
         assert member.member_id in out
         assert "i7" in out
-
-
-def test_old_kafka_has_members_too(old_kafka):
-    old_kafka.create_topics({"old-members": 2})
-    with RdMembers(old_kafka.bootstrap) as members:
-        member = members.start(group="old", topics=["old-members"])
-        member.wait_assigned(2)
-        assert describe(old_kafka, "old").state == ConsumerGroupState.STABLE

@@ -20,8 +20,8 @@ from tests.kafka.shared import shared
 VERSIONS: Final = (
     "2.4.1", "2.8.2", "3.3.2", "3.6.2", "3.9.1", "3.9.1+new", "4.0.1", "4.1.1", "4.2.0", "4.3.0", "4.4.0",
 )  # fmt: skip
-#: For a broker whose consumer groups wait longer for a member than a busy machine lets one wait for the processor.
-LONG_CONSUMER_SESSION: Final = {"group.consumer.session.timeout.ms": "60000"}
+#: For a consumer group that waits longer for a member than a busy machine lets one wait for the processor.
+LONG_CONSUMER_SESSION: Final = {"consumer.session.timeout.ms": 60_000}
 LOGS_GROUPS: Final = tuple(
     f"-Dorg.slf4j.simpleLogger.log.{name}=info"
     for name in ("kafka.coordinator.group", "org.apache.kafka.coordinator.group")

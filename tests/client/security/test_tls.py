@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-import time
 
 import pytest
 
@@ -137,11 +136,9 @@ def test_a_port_that_speaks_something_else(trust, answer):
 
 
 def test_silence_ends_at_the_deadline(trust):
-    with Scripted(b"", hold=True) as listener:
-        started = time.monotonic()
-        with pytest.raises(ConnectError, match="no TLS handshake within the time allowed"):
-            shake(Address("127.0.0.1", listener.port), trust, ms=200)
-        assert time.monotonic() - started < 20
+    says = "no TLS handshake within the time allowed"
+    with Scripted(b"", hold=True) as listener, pytest.raises(ConnectError, match=says):
+        shake(Address("127.0.0.1", listener.port), trust, ms=200)
 
 
 def test_a_tls_port_is_known_even_when_it_just_hangs_up(certificates):

@@ -129,11 +129,9 @@ def test_a_length_costs_no_memory_before_the_bytes_are_there(open_to):
 
 
 def test_silence_ends_at_the_deadline(open_to):
-    with Scripted(b"", hold=True) as listener:
-        started = time.monotonic()
-        with pytest.raises(ConnectError, match="did not answer within the time allowed"):
-            open_to(listener.port, 100)
-        assert time.monotonic() - started < 20
+    says = "did not answer within the time allowed"
+    with Scripted(b"", hold=True) as listener, pytest.raises(ConnectError, match=says):
+        open_to(listener.port, 100)
 
 
 @pytest.mark.parametrize("fault", [Drip(), Delay(0.02)])
@@ -145,10 +143,8 @@ def test_slow_is_not_broken(proxy, fault, open_to):
 def test_a_slow_drip_does_not_outlive_the_deadline(proxy, open_to):
     proxy.script(ApiKey.LIST_GROUPS, Drip(0.05))
     connection = open_to(proxy.port)
-    started = time.monotonic()
     with pytest.raises(LostError, match="did not answer within"):
         ask(connection, 150)
-    assert time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize(
@@ -188,12 +184,10 @@ def test_throttling_is_waited_for_and_counted(proxy, open_to):
     ask(connection)
     assert time.monotonic() - started >= 0.06
 
-    proxy.script(ApiKey.LIST_GROUPS, Edit(lambda message: setattr(message, "throttle_time_ms", 60_000)))
+    proxy.script(ApiKey.LIST_GROUPS, Edit(lambda message: setattr(message, "throttle_time_ms", 7_200_000)))
     ask(connection)
-    started = time.monotonic()
     with pytest.raises(LostError, match="throttles") as caught:
-        ask(connection, 30_000)
-    assert time.monotonic() - started < 20
+        ask(connection, 3_600_000)  # who waits for that waits until the test times out
     assert not caught.value.sent
 
 
@@ -208,14 +202,12 @@ def test_a_resolver_that_hangs_is_left_behind(monkeypatch):
     ended = threading.Event()
 
     def hangs(*_, **__):
-        ended.wait(30)
+        ended.wait()
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", hangs)
-    started = time.monotonic()
     with pytest.raises(ConnectError, match="within the time allowed"):
         resolve(Address("slow", 9092), Deadline.after(50))
-    assert time.monotonic() - started < 20
     ended.set()
 
 
@@ -227,10 +219,9 @@ def dead_port():
 def test_every_bootstrap_address_is_tried(server):
     with Scripted(b"", hold=True) as silent:
         bootstrap = f"127.0.0.1:{dead_port()},{silent.bootstrap},{server.bootstrap}"
-        started = time.monotonic()
-        with connect(bootstrap, timeout_ms=60_000) as cluster:
+        # Who waits for the silent one waits until the test times out.
+        with connect(bootstrap, timeout_ms=3_600_000) as cluster:
             assert cluster.list_groups().errors == ()
-        assert time.monotonic() - started < 30
 
 
 def test_nobody_at_any_address_tells_each():

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kgm.model.broker_version import BrokerVersion
 from tests.history.truth.driven import Broker
@@ -114,11 +113,6 @@ class Stage:
             return True
 
         until(is_deleted, f"{group} cannot be deleted", 60, every_s=0.5)
-
-    def configure_session(self, group, ms):
-        entry = ConfigEntry("consumer.session.timeout.ms", str(ms), incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=[entry])
-        self.admin.incremental_alter_configs([resource])[resource].result(20)
 
 
 class Story:
@@ -481,7 +475,7 @@ class Story:
             return
         with self.until_failure():
             if self.configured and not self.used:
-                self.stage.configure_session(self.group, self.session)
+                self.stage.broker.cluster.configure_group(self.group, {"consumer.session.timeout.ms": self.session})
             while time.monotonic() < end_s:
                 if len(self.alive) < 2 or (len(self.alive) < _MOST_MEMBERS and self.draw.random() < 0.25):
                     doing = self.start

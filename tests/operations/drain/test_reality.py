@@ -1,7 +1,8 @@
 """The forecast for 20 groups on four hosts, and what then happens on a real Kafka with real clients.
 
-All members of a host run in one JVM, and connect from an address of their own. One host crashes, then another one is shut
-down cleanly. Each time every group that has members there has to come out as predicted, and no other group may change."""
+The members of each host connect from an address of its own. One host crashes, whose members run in one JVM, then another
+one is shut down cleanly. Each time every group that has members there has to come out as predicted, and no other group may
+change."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -23,7 +25,7 @@ from kgm.operations.drain.target import DrainTarget
 from kgm.simulation.plan.bounce_plan import Stop
 from kgm.simulation.report.prediction import Prediction, Range
 from tests.client.faults import FaultProxy
-from tests.kafka.members import JavaMembers
+from tests.kafka.members import JavaMember, JavaMembers
 from tests.selection import sized
 from tests.simulation.reality.case import Case
 from tests.simulation.reality.play import counted, latest_generation
@@ -59,21 +61,33 @@ class Drained:
     stories: Mapping[str, tuple[str, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class HostMembers:
+    """Members of a JVM that connect through a host's proxy."""
+
+    jvm: JavaMembers
+    bootstrap: str
+
+    def start(self, **options: Any) -> JavaMember:
+        return self.jvm.start(**options, config={"bootstrap.servers": self.bootstrap})
+
+
 def hosts_of(number: int) -> tuple[str, ...]:
     """From one member up to five; each host has all the members of some groups."""
     return tuple(HOSTS[(number + position) % len(HOSTS)] for position in range(1 + number % 5))
 
 
 @contextlib.contextmanager
-def running_groups(kafka) -> Iterator[tuple[list[RealGroup], Mapping[str, JavaMembers]]]:
+def running_groups(kafka) -> Iterator[tuple[list[RealGroup], Mapping[str, HostMembers]]]:
     """The groups, stable, and the members of each host."""
     kafka.create_topics({f"drain-{PARTITIONS}": PARTITIONS})
     address = ("127.0.0.1", kafka.port)
     with contextlib.ExitStack() as stack:
+        stay, crash = (stack.enter_context(JavaMembers(kafka.bootstrap)) for _ in range(2))
         on_host = {}
         for host in HOSTS:
             proxy = stack.enter_context(FaultProxy(address, source=host))
-            on_host[host] = stack.enter_context(JavaMembers(proxy.bootstrap, heap_mb=400))
+            on_host[host] = HostMembers(crash if host == CRASHED else stay, proxy.bootstrap)
         groups = []
         for number in range(GROUPS):
             hosts, terms = hosts_of(number), CONSUMER if number % 4 == 3 else CLASSIC
@@ -96,23 +110,23 @@ def settle(groups: Sequence[RealGroup]) -> dict[str, GroupSnapshot]:
         return {snapshot.group_id: snapshot for snapshot in stable}
 
 
-def drained(kafka, groups: Sequence[RealGroup], members: JavaMembers, host: str, how: Stop) -> Drained:
+def drained(kafka, groups: Sequence[RealGroup], members: HostMembers, host: str, how: Stop) -> Drained:
     """Foresee what the drain does, and do it."""
     fleet = read(kafka, host)
     foreseen = forecast(fleet, Drain(target=DrainTarget(hosts=(host,)), stop=how), draws=sized(20, 40))
-    written = values_by_group(kafka.bootstrap)
+    written = values_by_group(kafka.bootstrap, "drain-")
     started_s = time.monotonic()
     going = [(group, position) for group in groups for position, pool in group.own.items() if pool is members]
     stopping = [group.alive.pop(position) for group, position in going]
     if how is Stop.CRASH:
-        members.crash()
+        members.jvm.crash()
     else:
         for member in stopping:
             member.send("close")
         for member in stopping:
             member.wait_event("closed", "fatal")
     after = settle(groups)
-    now_written = values_by_group(kafka.bootstrap)
+    now_written = values_by_group(kafka.bootstrap, "drain-")
     counts = {id_: counted(now_written[id_], latest_generation(written[id_])) for id_ in after}
     return Drained(
         forecast=foreseen,

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from kgm.client import Security, connect
+from kgm.client.admin_client import AdminClient
 from kgm.client.security import make_security
 from kgm.model.errors import RefusedError
 from kgm.operations.change.operator import HumanOperator
@@ -26,7 +27,7 @@ from kgm.operations.removal.guard import LONGEST_WINDOW_MS, WINDOW_MS
 from kgm.operations.removal.outcome import MemberResult
 from kgm.operations.removal.request import RemovalRequest
 from tests.kafka.members import JavaMembers, Member, RdMembers, wait_settled
-from tests.kafka.records import Feed
+from tests.kafka.records import Feed, produce
 from tests.kafka.versions import LONG_CONSUMER_SESSION, shared_broker
 from tests.selection import is_long, sized
 from tests.waiting import until
@@ -83,6 +84,9 @@ class Stage:
         #: How long kgm watches; None for its default.
         self.window_ms: int | None = None
         kafka.create_topics({self.topic: 2})
+        if protocol == "consumer":
+            # From `close` to kgm a busy machine may need longer than the session that consumer groups have otherwise.
+            kafka.configure_group(self.group, LONG_CONSUMER_SESSION)
 
     def start(self, instance_id: str, **config: str) -> Member:
         auto = {"enable.auto.commit": "true", "auto.commit.interval.ms": str(COMMIT_MS)}
@@ -100,8 +104,7 @@ class Stage:
         return victim
 
     def produce(self, count: int = 20) -> None:
-        for partition in (0, 1):
-            self.kafka.produce(self.topic, [b"x"] * count, partition=partition)
+        produce(self.kafka.bootstrap, self.topic, [b"x"] * 2 * count, [0, 1])
 
     def feed(self) -> None:
         """Records for both partitions from now on."""
@@ -113,15 +116,17 @@ class Stage:
 
     def wait_committed(self, count: int) -> None:
         with connect(self.kafka.bootstrap, timeout_ms=90_000) as cluster:
+            self._wait_committed(cluster, count)
 
-            def committed() -> dict[tuple[str, int], int]:
-                cluster.renew()
-                return dict(cluster.committed_offsets(self.group))
+    def _wait_committed(self, cluster: AdminClient, count: int) -> None:
+        def committed() -> dict[tuple[str, int], int]:
+            cluster.renew()
+            return dict(cluster.committed_offsets(self.group))
 
-            until(
-                committed, f"{self.group} has not committed {count}",
-                accept=lambda found: len(found) == 2 and all(offset >= count for offset in found.values()), every_s=0.1,
-            )  # fmt: skip
+        until(
+            committed, f"{self.group} has not committed {count}",
+            accept=lambda found: len(found) == 2 and all(offset >= count for offset in found.values()), every_s=0.1,
+        )  # fmt: skip
 
     def wait_away(self) -> None:
         """Until the coordinator has heard from v that it will be back: a consumer that is closed says so once."""
@@ -139,14 +144,15 @@ class Stage:
 
     def commit_for_a_while(self) -> None:
         """Enough commits for an interval of its own to show: some records, every now and then."""
-        before_s = time.monotonic()
-        for round_number in range(1, 8):
-            produced_s = time.monotonic()
-            self.produce(1)
-            self.wait_committed(round_number)
-            # The last commit was seen after the previous round was produced.
-            self.longest_interval_s = max(self.longest_interval_s, time.monotonic() - before_s)
-            before_s = produced_s
+        with connect(self.kafka.bootstrap, timeout_ms=90_000) as cluster:
+            before_s = time.monotonic()
+            for round_number in range(1, 8):
+                produced_s = time.monotonic()
+                self.produce(1)
+                self._wait_committed(cluster, round_number)
+                # The last commit was seen after the previous round was produced.
+                self.longest_interval_s = max(self.longest_interval_s, time.monotonic() - before_s)
+                before_s = produced_s
 
     def be_silent(self) -> None:
         """Wait until a member that has stopped is overdue by the coordinator's clock, however long its intervals were.
@@ -415,7 +421,7 @@ def play_all(
     """Every situation with its clients, each in a thread."""
     with (
         RdMembers(kafka.bootstrap) as rd,
-        JavaMembers(kafka.bootstrap, heap_mb=400) as java,
+        JavaMembers(kafka.bootstrap) as java,
         ThreadPoolExecutor(max_workers=2 * len(situations)) as pool,
     ):
         futures: Played = {}
@@ -431,11 +437,8 @@ def play_all(
 @pytest.fixture(scope="module", params=VERSIONS)
 def played(request):
     """Every situation of one version: futures by (client, situation)."""
-    has_consumer_groups = request.param.startswith("4.")
-    # From `close` to kgm a busy machine may need longer than the session of consumer groups that brokers have otherwise.
-    kafka = shared_broker(request.param, LONG_CONSUMER_SESSION if has_consumer_groups else None)
-    situations = (*SITUATIONS, *(KIP_848 if has_consumer_groups else ()))
-    with play_all(kafka, situations, "matrix") as futures:
+    situations = (*SITUATIONS, *(KIP_848 if request.param.startswith("4.") else ()))
+    with play_all(shared_broker(request.param), situations, "matrix") as futures:
         yield request.param, futures
 
 

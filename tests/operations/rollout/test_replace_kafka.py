@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.kafka.members import wait_settled
-from tests.kafka.versions import LONG_CONSUMER_SESSION, shared_broker
+from tests.kafka.versions import LONG_CONSUMER_SESSION
 from tests.operations.rollout.units import fleet, kgm
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes]
@@ -17,16 +17,17 @@ SESSION_MS = 60_000
 
 
 @pytest.fixture(scope="module")
-def broker():
-    cluster = shared_broker(properties=LONG_CONSUMER_SESSION)
-    cluster.create_topics({TOPIC: PARTITIONS})
-    return cluster
+def broker(kafka):
+    kafka.create_topics({TOPIC: PARTITIONS})
+    return kafka
 
 
 def carried_out(broker, folder, group, *words, start_s=1.0, kind="librdkafka", faults=None, **options):
     """A restart of three static members that are removed first, and their units after it."""
     if options.get("protocol", "classic") == "classic":
         options.setdefault("session_timeout_ms", SESSION_MS)
+    else:
+        broker.configure_group(group, LONG_CONSUMER_SESSION)
     with fleet(
         broker.bootstrap, folder, NAMES, partitions=PARTITIONS, kind=kind, group=group, topics=[TOPIC], **options
     ) as units:

@@ -300,7 +300,7 @@ class Theatre:
         settings = BrokerSettings(group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=500)
         how = {"topics": {}, "settings": settings, "warn": self.warnings.append}
         self.one, self.three = serve_in_thread(**how), serve_in_thread(**how, brokers=3)
-        self.java = JavaMembers(self.one.bootstrap, heap_mb=400)
+        self.java = JavaMembers(self.one.bootstrap)
         self.lock = threading.Lock()
         self.took = {}
 

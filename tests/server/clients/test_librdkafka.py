@@ -1,7 +1,5 @@
 """Real librdkafka consumers, producers and admin clients on the embedded server."""
 
-import time
-
 import pytest
 from confluent_kafka import (
     Consumer,
@@ -97,13 +95,11 @@ def test_a_dynamic_member_that_crashed_is_expelled_after_its_session(cluster):
         wait_settled([a, b], 6)
         before_ms = now_ms()
         wait_heartbeats(server, 1)
-        crashed_at = time.monotonic()
         b.crash()
         end_ms = session_end_ms(group(server), b.member_id)
         assert before_ms <= end_ms - 1000 <= now_ms(), "a session begins with the last heartbeat"
         a.wait_assigned(6)
         assert now_ms() >= end_ms
-        assert time.monotonic() - crashed_at < 10
         assert len(group(server).members) == 1
 
 

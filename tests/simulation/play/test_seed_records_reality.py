@@ -21,20 +21,21 @@ from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupD
 from kgm.simulation.plan.bounce_plan import WhatIf
 from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.play.seed_records import seed_records
-from tests.kafka.heartbeat_group import HeartbeatGroup, prompt_cluster, random_member_ids
+from tests.kafka.heartbeat_group import PROMPT, HeartbeatGroup, random_member_ids, wait_coordinator_knows
 from tests.selection import first_seed
 from tests.server.wire_client import WireClient
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.long]
 SEEDS = range(first_seed(), first_seed() + 60)
-TOPICS = {f"topic-{number:02}": (1, 4, 17, 40, 75)[number % 5] for number in range(25)}
+TOPICS = {f"seeded-{number:02}": (1, 4, 17, 40, 75)[number % 5] for number in range(25)}
 NOW = Millis(1_000_000)
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with prompt_cluster(TOPICS) as running:
-        yield running
+def cluster(kafka):
+    kafka.create_topics(TOPICS)
+    wait_coordinator_knows(kafka.bootstrap, TOPICS)
+    return kafka
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +116,7 @@ def test_a_group_goes_on_in_the_engine_as_on_the_broker(cluster, sharing, seed):
         connect(cluster.bootstrap, timeout_ms=20_000) as client,
     ):
         group = HeartbeatGroup(wire, f"installed-{seed}", topics, assignor)
+        cluster.configure_group(group.group_id, PROMPT)
         happens(group, some(0, 4), [])
         happens(group, some(4, 7), chance.sample(ids[:4], 2))
         origin = starting_group_of(client.describe_group(group.group_id), WhatIf())

@@ -13,6 +13,7 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 
 from kgm.client import connect
+from kgm.client.admin_client import AdminClient
 from kgm.client.leave_group import MemberToRemove
 from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import DecodeError, NotFoundError
@@ -25,6 +26,8 @@ from tests.simulation.reality.case import Case, Stop
 #: What a client that the broker refuses ends with.
 _REFUSALS = ("UNRELEASED_INSTANCE_ID", "GROUP_ID_NOT_FOUND")
 _NOT_UPGRADED = "group id does not exist"
+#: How the keys of committed offsets begin.
+_COMMITS = (b"\0\0", b"\0\1")
 _java_lock = threading.Lock()
 
 
@@ -187,12 +190,12 @@ class RealGroup:
 
     # -- looking
 
-    def describe(self) -> GroupSnapshot:
-        with connect(self.kafka.bootstrap, timeout_ms=20_000) as cluster:
-            try:
-                return cluster.describe_group(self.group_id, offsets=False)
-            except NotFoundError:  # no member has joined yet
-                return GroupSnapshot(group_id=self.group_id, type=self.terms.protocol, state="Dead")
+    def describe(self, cluster: AdminClient) -> GroupSnapshot:
+        cluster.renew()
+        try:
+            return cluster.describe_group(self.group_id, offsets=False)
+        except NotFoundError:  # no member has joined yet
+            return GroupSnapshot(group_id=self.group_id, type=self.terms.protocol, state="Dead")
 
     def identities(self, snapshot: GroupSnapshot) -> dict[int, str]:
         """The identity at each position, of the members that are alive."""
@@ -205,15 +208,19 @@ class RealGroup:
         """Wait until the group is Stable, those alive are members, every partition is owned once, and this stays so.
 
         with_lingering: also until stopped processes are members no more."""
-        began = time.monotonic()
         quiet_s = self.terms.quiet_s if quiet_s is None else quiet_s
+        with connect(self.kafka.bootstrap, timeout_ms=20_000) as cluster:
+            return self._stable(cluster, with_lingering, timeout_s, quiet_s)
+
+    def _stable(self, cluster: AdminClient, with_lingering: bool, timeout_s: float, quiet_s: float) -> GroupSnapshot:
+        began = time.monotonic()
         since: float | None = None
         last: tuple[Any, ...] | None = None
         while True:
             self._see_to_refused()
             owned = sorted(partition for member in self.alive.values() for partition in member.assignment)
             # What members say costs nothing: the broker is asked once they have what they are to have.
-            snapshot = self.describe() if owned == (self.partitions if self.alive else []) else None
+            snapshot = self.describe(cluster) if owned == (self.partitions if self.alive else []) else None
             ids = set() if snapshot is None else {member.member_id for member in snapshot.members}
             now = (snapshot and snapshot.state, snapshot and snapshot.group_epoch, sorted(ids), owned)
             if snapshot is not None and self._is_stable(snapshot, ids, with_lingering=with_lingering):
@@ -315,21 +322,22 @@ class RealGroup:
 
 
 def group_values(group: RealGroup) -> list[Message | None]:
-    """The values of all records of a group in `__consumer_offsets`, in order."""
-    return values_by_group(group.kafka.bootstrap)[group.group_id]
+    """The values of all records of a group in `__consumer_offsets` but commits, in order."""
+    return values_by_group(group.kafka.bootstrap, group.group_id)[group.group_id]
 
 
-def values_by_group(bootstrap: str) -> Mapping[str, list[Message | None]]:
-    """The values of all records in `__consumer_offsets` by group, in order."""
+def values_by_group(bootstrap: str, part: str) -> Mapping[str, list[Message | None]]:
+    """The values of all records in `__consumer_offsets` but commits by group, in order. part: what the ids of the groups
+    contain; others share the broker."""
     values: defaultdict[str, list[Message | None]] = defaultdict(list)
-    for record in _records(bootstrap):
+    for record in _records(bootstrap, part.encode()):
         group_id = getattr(record.key, "group", None) or getattr(record.key, "group_id", None)
         if group_id is not None:
             values[group_id].append(record.value)
     return values
 
 
-def _records(bootstrap: str) -> Iterator[Record]:
+def _records(bootstrap: str, part: bytes) -> Iterator[Record]:
     reader = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False, "log_level": 2}
     )
@@ -347,7 +355,8 @@ def _records(bootstrap: str) -> Iterator[Record]:
             assert message.error() is None, message.error()
             if message.offset() + 1 >= ends.get(message.partition(), 1 << 60):
                 ends.pop(message.partition(), None)
-            with contextlib.suppress(DecodeError):
-                yield decode_record(message.key(), message.value())
+            if part in message.key() and message.key()[:2] not in _COMMITS:
+                with contextlib.suppress(DecodeError):
+                    yield decode_record(message.key(), message.value())
     finally:
         reader.close()

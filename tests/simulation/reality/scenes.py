@@ -170,11 +170,11 @@ def play(scene: Scene, bootstrap: str, members: LibraryMembers, group_id: str) -
         group.wait_stable()
         before, plan = group.planned()
         prediction = simulate(before, plan)
-        first = latest_generation(values_by_group(bootstrap)[group_id])
+        first = latest_generation(values_by_group(bootstrap, group_id)[group_id])
         after = group.carry_out()
     finally:
         group.end()
-    generations, rebalances = counted(values_by_group(bootstrap)[group_id], first)
+    generations, rebalances = counted(values_by_group(bootstrap, group_id)[group_id], first)
     owners = {one.identity: {t: tuple(p) for t, p in one.assignment.items() if p} for one in after.members}
     outcome = Outcome(
         scene=scene, before=before, plan=plan, prediction=prediction, restarts_ms=tuple(group.restarts_ms),

@@ -11,7 +11,6 @@ from __future__ import annotations
 from concurrent.futures import Future
 
 import pytest
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from tests.selection import sized
 from tests.simulation.reality.case import Case, Outcome, Rolling, Stop, one_of_each_kind
@@ -84,13 +83,7 @@ CASES = sized(one_of_each_kind(ALL_CASES), ALL_CASES)
 def configure(kafka, group_id: str) -> None:
     """Give the group a session timeout and a heartbeat interval of its own."""
     settings = {"consumer.session.timeout.ms": TERMS.session_ms, "consumer.heartbeat.interval.ms": HEARTBEAT_MS}
-    entries = [
-        ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()
-    ]
-    resource = ConfigResource(ResourceType.GROUP, group_id, incremental_configs=entries)
-    admin = kafka.admin()
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(30)
+    kafka.configure_group(group_id, settings)
 
 
 @pytest.fixture(scope="module")

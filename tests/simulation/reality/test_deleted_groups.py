@@ -99,13 +99,13 @@ def test_a_group_that_is_empty_for_a_while(protocol: str, has_offsets: bool, has
         prediction = simulate(snapshot, plan)
         simulation = Simulation.of(snapshot, plan)
         drawn = [*simulation.play(40), *simulation.play_extreme(40)]
-        before = _counters(values_by_group(hasty.bootstrap)[group_id])
+        before = _counters(values_by_group(hasty.bootstrap, group_id)[group_id])
         with ThreadPoolExecutor(len(members)) as threads:
             list(threads.map(Member.close, members))
         time.sleep(AWAY_S)  # what the plan does
         again = [_start(pool, group_id, protocol, name) for name in ("one", "two")]
         _wait_for_owners(again)
-        after = _counters(values_by_group(hasty.bootstrap)[group_id])
+        after = _counters(values_by_group(hasty.bootstrap, group_id)[group_id])
     caveats = [text for text in prediction.caveats if "committed offsets" in text]
     assert simulation.group.has_offsets is has_offsets
     if has_offsets:
