@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.cli.runner import kgm
+from tests.selection import sized
 
 from .reading import assert_stands_alone, dom, look, print_out, tree
 
@@ -122,7 +123,7 @@ def test_a_row_is_named_by_its_partitions_where_its_topic_is_too_long(reported):
 
 
 @pytest.mark.slow
-def test_a_browser_shows_twelve_partitions(reported, tmp_path):
+def test_a_browser_shows_twelve_partitions_and_prints_them(reported, tmp_path):
     target, _, _ = reported(*MADE_UP, "--rolling")
     light = look(target, tmp_path)
     assert tuple(light[2, 2]) == (255, 255, 255)
@@ -134,8 +135,14 @@ def test_a_browser_shows_twelve_partitions(reported, tmp_path):
     assert tuple(dark[2, 2]) == INK_ON_DARK
     assert not painted(dark, RED).any()
     assert (painted(dark, DARK_RED).sum(axis=1) > 150).sum() >= 4 * 8
+    assert 1 <= printed_pages(target, tmp_path) <= 3
 
 
+def printed_pages(target, folder):
+    return len(re.findall(rb"/Type\s*/Page\b", print_out(target, folder)))
+
+
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_browser_shows_twelve_hundred_partitions_and_prints_them(reported, tmp_path):
     target, page, _ = reported(
@@ -148,9 +155,7 @@ def test_a_browser_shows_twelve_hundred_partitions_and_prints_them(reported, tmp
     picture = look(target, tmp_path, height=2400)
     assert (painted(picture, RED).sum(axis=1) > 10).sum() > 300
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 12
-    paper = print_out(target, tmp_path)
-    pages = len(re.findall(rb"/Type\s*/Page\b", paper))
-    assert 2 <= pages <= 15
+    assert 2 <= printed_pages(target, tmp_path) <= 15
 
 
 #: A browser's window is not as narrow as a phone, but a frame is.
@@ -165,7 +170,7 @@ MEASURE = """<script>onload = () => {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [390, 1000])
+@pytest.mark.parametrize("width", sized([390], [390, 1000]))
 def test_charts_can_be_read_on_a_phone(reported, tmp_path, width):
     """Each is there once, its text is not shrunk, and only tables scroll sideways."""
     _, page, data = reported(*MADE_UP, "--rolling", "--compare", "--draws", "2")
