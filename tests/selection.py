@@ -6,6 +6,8 @@ printed with it."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import itertools
 import random
 import shlex
@@ -131,6 +133,24 @@ def repeating_line(nodeid: str) -> str | None:
     """The command line that tries a test again with the cases of this run; None if a plain one does."""
     options = [*(["--long"] if _is_long else []), *([f"--seed={_seed}"] if not is_usual_seed() else [])]
     return f"python -m pytest {' '.join(options)} {shlex.quote(nodeid)}" if options else None
+
+
+def import_in_turn(config: pytest.Config) -> None:
+    """Import what this worker is about to collect, each worker from another place on: in a fresh clone nothing is compiled
+    yet, and all of them would compile the same file at the same time."""
+    worker = getattr(config, "workerinput", None)
+    if worker is None:
+        return
+    files = [file for arg in config.args for file in _test_files(config.rootpath / arg.partition("::")[0])]
+    first = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for file in (*files[first:], *files[:first]):
+        # What cannot be imported is told when it is collected.
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(file.relative_to(config.rootpath).with_suffix("").parts))
+
+
+def _test_files(path: Path) -> list[Path]:
+    return [path] if path.suffix else sorted(path.rglob("test_*.py"))
 
 
 #: By when the last file that mostly waits has begun, as a share of all files: none of them begins when the others end.
