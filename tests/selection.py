@@ -153,7 +153,8 @@ def _test_files(path: Path) -> list[Path]:
     return [path] if path.suffix else sorted(path.rglob("test_*.py"))
 
 
-#: By when the last file that mostly waits has begun, as a share of all files: none of them begins when the others end.
+#: By when the last file that mostly waits has begun, as a share of the files that take a while: none of them begins when the
+#: others end.
 _WAITING_BEGINS = 0.6
 
 
@@ -195,20 +196,28 @@ def scheduler(config: pytest.Config, log: object) -> object:
 
 
 def in_order(items: list[pytest.Item]) -> None:
-    """Between files whose tests compute, spread files that mostly wait for real clients or for Spark: so a few of them wait
-    while the other processes compute. Otherwise the order stays as it is, random."""
+    """Files that take a while come before those of quick tests, so that no process has much to do when the others end; first
+    those that one process gets together. Between them, spread, are files that mostly wait for real clients or for Spark: so
+    a few of them wait while the other processes compute. Otherwise the order stays as it is, random."""
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
 
-    def waits(of_file: list[pytest.Item]) -> bool:
-        return any(item.get_closest_marker(name) for item in of_file for name in ("scenes", "spark"))
+    def has(of_file: list[pytest.Item], *marks: str) -> bool:
+        return any(item.get_closest_marker(name) for item in of_file for name in marks)
 
-    waiting = [one for one in files.values() if waits(one)]
-    computing = [one for one in files.values() if not waits(one)]
-    every = max(1, int(len(computing) * _WAITING_BEGINS / max(1, len(waiting))))
+    def rank(of_file: list[pytest.Item]) -> int:
+        if has(of_file, "scenes", "spark"):
+            return 0
+        if of_file[0].nodeid.partition("::")[0] in TOGETHER:
+            return 1
+        return 2 if has(of_file, "slow", "kafka") else 3
+
+    waiting, together, slow, quick = ([one for one in files.values() if rank(one) == number] for number in range(4))
+    slow = together + slow
+    every = max(1, int(len(slow or quick) * _WAITING_BEGINS / max(1, len(waiting))))
     ordered: list[pytest.Item] = []
-    for number, of_file in enumerate(computing):
+    for number, of_file in enumerate([*slow, *quick]):
         if number % every == 0 and waiting:
             ordered += waiting.pop(0)
         ordered += of_file

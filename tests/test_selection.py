@@ -16,7 +16,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     selection.configure(config)
-    for mark in ("long", "scenes", "spark"):
+    for mark in ("long", "scenes", "slow", "spark"):
         config.addinivalue_line("markers", f"{mark}: as in the suite")
 
 def pytest_collection_modifyitems(config, items):
@@ -78,14 +78,17 @@ def test_a_failure_is_told_with_the_line_that_repeats_it(run):
 
 
 @pytest.mark.slow
-def test_files_that_wait_are_spread_between_those_that_compute(run):
+def test_files_that_wait_are_spread_between_those_that_compute_for_long(run):
     waiting = "import pytest\npytestmark = pytest.mark.scenes\ndef test_one(): ...\n"
-    files = {f"test_{number:02}": "def test_one(): ...\n" for number in range(10)}
+    slow = waiting.replace("scenes", "slow")
+    files = {f"test_{number:02}": slow if number % 2 else "def test_one(): ...\n" for number in range(20)}
     result = run("-v", **files, test_90=waiting, test_91=waiting)
     order = [line.partition(".py")[0] for line in result.outlines if line.startswith("test_")]
-    assert order == [
-        "test_90", "test_00", "test_01", "test_02", "test_91", *(f"test_{number:02}" for number in range(3, 10)),
-    ]  # fmt: skip
+    first, quick = (
+        [f"test_{number:02}" for number in range(1, 20, 2)],
+        [f"test_{number:02}" for number in range(0, 20, 2)],
+    )
+    assert order == ["test_90", *first[:3], "test_91", *first[3:], *quick]
 
 
 def test_files_that_run_together_are_one_part_of_the_work():

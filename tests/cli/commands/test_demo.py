@@ -26,7 +26,7 @@ from kgm.operations.demo.demo import (
     RemovalRefused,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.scenes]
 
 
 def printed(*words: str) -> str:
