@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 
 from tests import ROOT, selection
@@ -96,3 +99,16 @@ def test_files_that_run_together_are_one_part_of_the_work():
     assert files == selection.TOGETHER
     assert {selection.part_of_the_work(f"{file}::test_one[a::b]") for file in files} == set(files.values())
     assert selection.part_of_the_work("tests/test_house.py::test_one[a::b]") == "tests/test_house.py"
+
+
+def test_each_worker_imports_from_another_place_on(tmp_path, monkeypatch):
+    (tmp_path / "imported").mkdir()
+    for name in "abcd":
+        (tmp_path / f"imported/test_{name}.py").write_text("raise ImportError" if name == "d" else "")
+    monkeypatch.syspath_prepend(tmp_path)
+    worker = {"workerid": "gw1", "workercount": 2}
+    config = SimpleNamespace(workerinput=worker, args=["imported", "imported/test_a.py::test_one"], rootpath=tmp_path)
+    selection.import_in_turn(config)
+    assert [name for name in sys.modules if name.startswith("imported.")] == [f"imported.test_{name}" for name in "cab"]
+    for name in ("imported", *(f"imported.test_{name}" for name in "abc")):
+        del sys.modules[name]
