@@ -47,10 +47,9 @@ def comparable(step, text):
 
 @pytest.fixture(scope="module")
 def kafka():
-    """A broker with the session timeout that brokers have by default; the books that are played each time have no group that
-    it is for."""
+    """A broker with the session timeout that brokers have by default."""
     properties = {"group.consumer.session.timeout.ms": "45000", "group.consumer.heartbeat.interval.ms": "1000"}
-    return shared_broker(properties=sized(None, properties))
+    return shared_broker(properties=properties)
 
 
 @pytest.fixture(scope="module")
