@@ -65,11 +65,12 @@ def pytest_report_header() -> str:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Ten thousand items stay for the whole run: that Python looks through them for garbage, again and again while they are
     made and in every test after that, is a fifth of the CPU of the collection."""
     gc.disable()
     try:
+        selection.import_in_turn(session.config)
         return (yield)
     finally:
         gc.freeze()

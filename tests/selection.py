@@ -6,6 +6,8 @@ printed with it."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import itertools
 import random
 import shlex
@@ -133,7 +135,26 @@ def repeating_line(nodeid: str) -> str | None:
     return f"python -m pytest {' '.join(options)} {shlex.quote(nodeid)}" if options else None
 
 
-#: By when the last file that mostly waits has begun, as a share of the slow files: none of them begins when the others end.
+def import_in_turn(config: pytest.Config) -> None:
+    """Import what this worker is about to collect, each worker from another place on: in a fresh clone nothing is compiled
+    yet, and all of them would compile the same file at the same time."""
+    worker = getattr(config, "workerinput", None)
+    if worker is None:
+        return
+    files = [file for arg in config.args for file in _test_files(config.rootpath / arg.partition("::")[0])]
+    first = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for file in (*files[first:], *files[:first]):
+        # What cannot be imported is told when it is collected.
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(file.relative_to(config.rootpath).with_suffix("").parts))
+
+
+def _test_files(path: Path) -> list[Path]:
+    return [path] if path.suffix else sorted(path.rglob("test_*.py"))
+
+
+#: By when the last file that mostly waits has begun, as a share of the files that take a while: none of them begins when the
+#: others end.
 _WAITING_BEGINS = 0.6
 
 
@@ -175,22 +196,28 @@ def scheduler(config: pytest.Config, log: object) -> object:
 
 
 def in_order(items: list[pytest.Item]) -> None:
-    """First the files that have slow tests, and spread between them those that mostly wait for real clients or for Spark: so
-    a few of them wait while the other processes compute. The quick ones come last: no process has a long file left when
-    the others have none. Otherwise the order stays as it is, random."""
+    """Files that take a while come before those of quick tests, so that no process has much to do when the others end; first
+    those that one process gets together. Between them, spread, are files that mostly wait for real clients or for Spark: so
+    a few of them wait while the other processes compute. Otherwise the order stays as it is, random."""
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
 
     def has(of_file: list[pytest.Item], *marks: str) -> bool:
-        return any(item.get_closest_marker(mark) for item in of_file for mark in marks)
+        return any(item.get_closest_marker(name) for item in of_file for name in marks)
 
-    waiting = [one for one in files.values() if has(one, "scenes", "spark")]
-    computing = [one for one in files.values() if not has(one, "scenes", "spark")]
-    slow, quick = ([one for one in computing if has(one, "slow") is is_slow] for is_slow in (True, False))
-    every = max(1, int(len(slow) * _WAITING_BEGINS / max(1, len(waiting))))
+    def rank(of_file: list[pytest.Item]) -> int:
+        if has(of_file, "scenes", "spark"):
+            return 0
+        if of_file[0].nodeid.partition("::")[0] in TOGETHER:
+            return 1
+        return 2 if has(of_file, "slow", "kafka") else 3
+
+    waiting, together, slow, quick = ([one for one in files.values() if rank(one) == number] for number in range(4))
+    slow = together + slow
+    every = max(1, int(len(slow or quick) * _WAITING_BEGINS / max(1, len(waiting))))
     ordered: list[pytest.Item] = []
-    for number, of_file in enumerate(slow):
+    for number, of_file in enumerate([*slow, *quick]):
         if number % every == 0 and waiting:
             ordered += waiting.pop(0)
         ordered += of_file

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 
 from tests import ROOT, selection
@@ -78,16 +81,17 @@ def test_a_failure_is_told_with_the_line_that_repeats_it(run):
 
 
 @pytest.mark.slow
-def test_files_that_wait_are_spread_between_those_that_compute_and_the_quick_ones_come_last(run):
-    slow, waiting = (
-        f"import pytest\npytestmark = pytest.mark.{mark}\ndef test_one(): ...\n" for mark in ("slow", "scenes")
-    )
-    files = {f"test_{number:02}": slow for number in range(1, 11)}
-    result = run("-v", test_00="def test_one(): ...\n", **files, test_90=waiting, test_91=waiting)
+def test_files_that_wait_are_spread_between_those_that_compute_for_long(run):
+    waiting = "import pytest\npytestmark = pytest.mark.scenes\ndef test_one(): ...\n"
+    slow = waiting.replace("scenes", "slow")
+    files = {f"test_{number:02}": slow if number % 2 else "def test_one(): ...\n" for number in range(20)}
+    result = run("-v", **files, test_90=waiting, test_91=waiting)
     order = [line.partition(".py")[0] for line in result.outlines if line.startswith("test_")]
-    assert order == [
-        "test_90", "test_01", "test_02", "test_03", "test_91", *(f"test_{number:02}" for number in range(4, 11)), "test_00",
-    ]  # fmt: skip
+    first, quick = (
+        [f"test_{number:02}" for number in range(1, 20, 2)],
+        [f"test_{number:02}" for number in range(0, 20, 2)],
+    )
+    assert order == ["test_90", *first[:3], "test_91", *first[3:], *quick]
 
 
 def test_files_that_run_together_are_one_part_of_the_work():
@@ -95,3 +99,16 @@ def test_files_that_run_together_are_one_part_of_the_work():
     assert files == selection.TOGETHER
     assert {selection.part_of_the_work(f"{file}::test_one[a::b]") for file in files} == set(files.values())
     assert selection.part_of_the_work("tests/test_house.py::test_one[a::b]") == "tests/test_house.py"
+
+
+def test_each_worker_imports_from_another_place_on(tmp_path, monkeypatch):
+    (tmp_path / "imported").mkdir()
+    for name in "abcd":
+        (tmp_path / f"imported/test_{name}.py").write_text("raise ImportError" if name == "d" else "")
+    monkeypatch.syspath_prepend(tmp_path)
+    worker = {"workerid": "gw1", "workercount": 2}
+    config = SimpleNamespace(workerinput=worker, args=["imported", "imported/test_a.py::test_one"], rootpath=tmp_path)
+    selection.import_in_turn(config)
+    assert [name for name in sys.modules if name.startswith("imported.")] == [f"imported.test_{name}" for name in "cab"]
+    for name in ("imported", *(f"imported.test_{name}" for name in "abc")):
+        del sys.modules[name]

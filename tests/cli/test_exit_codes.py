@@ -24,6 +24,7 @@ from kgm.server import serve_in_thread
 from tests import KGM, ROOT
 from tests.cli.commands.history.endings import ENDINGS
 from tests.cli.ending import Ending
+from tests.cli.forked import forked_command
 from tests.cli.test_secrets import leaves
 from tests.client.faults import BlackHole, Edit, FaultProxy
 from tests.client.joiners import form_group, leave_dead_group
@@ -307,9 +308,9 @@ def test_exit_code(case, server, folder, words, monkeypatch, capsys):
 # -- whole processes ---------------------------------------------------------------------------------------------------
 
 
-def _start(*words, **more):
+def _start(*words, command=KGM, **more):
     return subprocess.Popen(
-        [*KGM, *words], **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **more}
+        [*command, *words], **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **more}
     )
 
 
@@ -348,9 +349,8 @@ def ended(server, tmp_path_factory):
             proxies[name].always(ApiKey.API_VERSIONS, BlackHole())
             # Longer than a busy machine takes to start all of them: nothing but the signal ends them.
             patience = ("--timeout", "600s")
-            children[name, 130] = _start(
-                *words.replace(GROUP, "app").replace(DEAD, "app").split(), "-b", proxies[name].bootstrap, *patience
-            )
+            line = [*words.replace(GROUP, "app").replace(DEAD, "app").split(), "-b", proxies[name].bootstrap, *patience]
+            children[name, 130] = _start(*line, command=KGM if name == "list" else forked_command())
         children["assign", 130] = _start("assign", "--from-file", "-", stdin=subprocess.PIPE)
         demo = _InTheMidst("demo")
         children["demo", 130] = demo.child

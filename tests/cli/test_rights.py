@@ -86,9 +86,9 @@ def as_user(kafka, write, capsys):
     """Run a command as a user: (exit code, JSON document, stderr)."""
 
     def as_user(user, *arguments):
-        code = run(
-            [*arguments, "-o", "json", "--timeout", "60s", "--command-config", write(kafka.settings("SASL_SSL", user))]
-        )
+        login = ["--command-config", write(kafka.settings("SASL_SSL", user))]
+        patience = [] if "--timeout" in arguments else ["--timeout", "60s"]
+        code = run([*arguments, "-o", "json", *patience, *login])
         captured = capsys.readouterr()
         assert CANARY not in captured.out + captured.err
         return code, json.loads(captured.out), captured.err

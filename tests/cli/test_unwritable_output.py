@@ -109,6 +109,7 @@ def test_streams_that_the_shell_has_spoiled(words, redirection, cluster, folder)
         assert f"{said(words)}: the output cannot be written: {why}" in done.stderr
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("words", "redirection", "code"),
     [

@@ -52,6 +52,7 @@ def test_there_is_one_for_each_tool():
 
 
 @pytest.mark.slow
+@pytest.mark.few(2)
 @pytest.mark.parametrize("line", EXAMPLES, ids=lambda line: line.partition("--exec ")[2].split()[0].strip("'"))
 def test_an_example_restarts_every_member_once(line, server, tmp_path):
     bin_folder = tmp_path / "bin"

@@ -166,7 +166,7 @@ def shell(redirection, words, tmp_path):
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("redirection", REDIRECTIONS)
+@pytest.mark.parametrize("redirection", sized([">/dev/full", ">&-", "2>&-", ">&- 2>&-"], list(REDIRECTIONS)))
 def test_streams_that_the_shell_has_spoiled(redirection, server, group, form, state, tmp_path):  # noqa: F811
     form("a", "b")
     words = ["remove-members", group, "-b", server.bootstrap, "-i", "a", *ASSUMED]

@@ -10,6 +10,7 @@ from kgm.cli.completion import cache
 from kgm.cli.options.run_options import RunOptions
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from tests.cli.completion.shells import SHELLS, Shell
+from tests.selection import sized
 from tests.text.hostile import WIRE, hidden
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("name", SHELLS)]
@@ -91,12 +92,13 @@ def test_options_before_the_command(name, tmp_path, home):
         assert shell.complete("kgm -b broker-1:9092 describe pay")[2:] == ["describe", "payments"]
 
 
-@pytest.mark.parametrize("typed", ["team", "team:", "team:ord", "team:orders=", "team:orders=1@", "team\\:ord"])
-def test_names_with_the_characters_at_which_bash_splits_words(name, tmp_path, home, typed):
-    if name != "bash":  # the others compare what is typed with how they would quote it themselves
-        typed = typed.replace("\\", "")
+def test_names_with_the_characters_at_which_bash_splits_words(name, tmp_path, home):
+    typed = ["team", "team:", "team:ord", "team:orders=", "team:orders=1@"]
+    if name == "bash":  # the others compare what is typed with how they would quote it themselves
+        typed.append("team\\:ord")
     with Shell(name, tmp_path, home) as shell:
-        assert shell.complete(f"kgm describe {typed}") == ["describe", "team:orders=1@eu"]
+        for begun in typed:
+            assert shell.complete(f"kgm describe {begun}") == ["describe", "team:orders=1@eu"], begun
         assert shell.complete("kgm remove-members team:orders=1@eu -i sea") == [
             "remove-members",
             "team:orders=1@eu",
@@ -105,15 +107,15 @@ def test_names_with_the_characters_at_which_bash_splits_words(name, tmp_path, ho
         ]
 
 
-@pytest.mark.parametrize("quote", ["", "'", '"'])
-def test_no_name_is_ever_run(name, tmp_path, home, quote):
+def test_no_name_is_ever_run(name, tmp_path, home):
     """Inside quotes only literal names are offered; then the test closes the quote, and nothing is added."""
-    unfit = {"'": "'", '"': '"\\$`!', "": ""}[quote] if name == "bash" else ""
     with Shell(name, tmp_path, home) as shell:
-        for at, one in enumerate(HOSTILE):
-            is_offered = not set(one) & set(unfit)
-            found = shell.complete(f"kgm describe {quote}h{at:02d}", "" if is_offered else quote)
-            assert found == ["describe", f"h{at:02d}{one}" if is_offered else f"h{at:02d}"]
+        for quote in ("", "'", '"'):
+            unfit = {"'": "'", '"': '"\\$`!', "": ""}[quote] if name == "bash" else ""
+            for at, one in list(enumerate(HOSTILE))[:: sized(3, 1) if quote else 1]:
+                is_offered = not set(one) & set(unfit)
+                found = shell.complete(f"kgm describe {quote}h{at:02d}", "" if is_offered else quote)
+                assert found == ["describe", f"h{at:02d}{one}" if is_offered else f"h{at:02d}"]
         assert list(shell.cwd.iterdir()) == []
 
 

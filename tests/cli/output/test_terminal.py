@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import io
+import itertools
 import os
 import pty
 import re
@@ -25,6 +26,7 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.text.sanitize import clean
 from tests.cli.environment import bare
 from tests.cli.hostile_cluster import CROWD, Hostile, hostile_cluster
+from tests.selection import sized
 from tests.text.hostile import OUR_COLORS, WIRE, hidden
 from tests.waiting import until
 
@@ -62,22 +64,26 @@ def at_terminal(*words: str, columns: int, answer: str = "", env: dict[str, str]
     return process.wait(timeout=60), seen.decode()
 
 
+TABLES = [
+    ("describe", CROWD),
+    ("list",),
+    ("list", "-o", "wide"),
+    ("describe", "--all-groups", "--state"),
+    ("describe", CROWD, "--offsets"),
+]
+
+
 def without_colors(text: str) -> str:
     return OUR_COLORS.sub("", text).replace("\r\x1b[K", "")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("columns", [50, 80, 200])
 @pytest.mark.parametrize(
-    "words",
-    [
-        ("list",),
-        ("list", "-o", "wide"),
-        ("describe", CROWD),
-        ("describe", CROWD, "--offsets"),
-        ("describe", "--all-groups", "--state"),
-    ],
-    ids=" ".join,
+    ("columns", "words"),
+    sized(
+        list(zip(itertools.cycle([50, 80, 200]), TABLES, strict=False)), list(itertools.product([50, 80, 200], TABLES))
+    ),
+    ids=lambda value: value if isinstance(value, int) else " ".join(value),
 )
 def test_no_row_is_wider_than_the_terminal(cluster, columns, words):
     code, seen = at_terminal(*words, "-b", cluster.bootstrap, columns=columns)

@@ -8,6 +8,7 @@ import pytest
 
 from kgm.cli.output.pages.page import OWNER_COLOURS
 from tests.cli.runner import kgm
+from tests.selection import sized
 
 from .reading import assert_stands_alone, dom, look, print_out, tree
 
@@ -127,7 +128,7 @@ def test_a_row_is_named_by_its_partitions_where_its_topic_is_too_long(reported):
 
 
 @pytest.mark.slow
-def test_a_browser_shows_twelve_partitions(reported, tmp_path):
+def test_a_browser_shows_twelve_partitions_and_prints_them(reported, tmp_path):
     target, _, _ = reported(*MADE_UP, "--rolling")
     light = look(target, tmp_path)
     assert tuple(light[2, 2]) == (255, 255, 255)
@@ -138,8 +139,14 @@ def test_a_browser_shows_twelve_partitions(reported, tmp_path):
         assert lines.min() > 50
         assert lines.max() < 300
     assert tuple(picture[2, 2]) == INK_ON_DARK
+    assert 1 <= printed_pages(target, tmp_path) <= 3
 
 
+def printed_pages(target, folder):
+    return len(re.findall(rb"/Type\s*/Page\b", print_out(target, folder)))
+
+
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_browser_shows_twelve_hundred_partitions_and_prints_them(reported, tmp_path):
     target, page, _ = reported(
@@ -151,9 +158,7 @@ def test_a_browser_shows_twelve_hundred_partitions_and_prints_them(reported, tmp
     assert 20 < len(labels) <= 91, "as many rows as a person can read"
     picture = look(target, tmp_path, height=2400)
     assert (hatched(picture) > 50).sum() > 300
-    paper = print_out(target, tmp_path)
-    pages = len(re.findall(rb"/Type\s*/Page\b", paper))
-    assert 2 <= pages <= 15
+    assert 2 <= printed_pages(target, tmp_path) <= 15
 
 
 #: A browser's window is not as narrow as a phone, but a frame is.
@@ -168,7 +173,7 @@ MEASURE = """<script>onload = () => {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [390, 1000])
+@pytest.mark.parametrize("width", sized([390], [390, 1000]))
 def test_charts_can_be_read_on_a_phone(reported, tmp_path, width):
     """Each is there once, its text is not shrunk, and only tables scroll sideways."""
     _, page, data = reported(*MADE_UP, "--rolling", "--compare", "--draws", "2")
