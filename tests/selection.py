@@ -221,4 +221,4 @@ def in_order(items: list[pytest.Item]) -> None:
         if number % every == 0 and waiting:
             ordered += waiting.pop(0)
         ordered += of_file
-    items[:] = [*ordered, *itertools.chain.from_iterable([*waiting, *quick])]
+    items[:] = [*ordered, *itertools.chain.from_iterable(waiting)]
