@@ -187,15 +187,15 @@ def _in_every_format(words, line, kgm, monkeypatch) -> Iterator[tuple[str, str, 
             yield text_format, out, err
         return
     reports: list[tuple[Report, RunOptions]] = []
-    rendered = output.rendered
+    pieces = output._pieces
     monkeypatch.setattr(
-        output, "rendered", lambda report, common: reports.append((report, common)) or rendered(report, common)
+        output, "_pieces", lambda report, common: reports.append((report, common)) or pieces(report, common)
     )
     code, _, err = kgm(*line, "-o", "table")
     assert code == 0, err
     ((report, common),) = reports
     for text_format in formats:
-        yield text_format, rendered(report, replace(common, output=text_format)), err
+        yield text_format, "".join(pieces(report, replace(common, output=text_format))), err
     if words[0] != "history":
         return
     # `history decode` writes lines as it reads, without a report.

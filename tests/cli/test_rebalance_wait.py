@@ -112,22 +112,24 @@ def holding(request, tmp_path_factory):
     topic = f"t-{uuid.uuid4().hex[:8]}"
     if request.param == "embedded":
         folder = tmp_path_factory.mktemp("data")
-        settings = LONG_CONSUMER_SESSION
+        settings = {f"group.{name}": str(value) for name, value in LONG_CONSUMER_SESSION.items()}
         with (
             serve_in_thread(topics={topic: 4}, data_dir=folder, settings=settings) as server,
             WireClient(server.port) as wire,
         ):
             yield server.bootstrap, folder, *_holding(wire, topic)
     else:
-        kafka = shared_broker(properties=LONG_CONSUMER_SESSION)
+        kafka = shared_broker()
         kafka.create_topics({topic: 4})
         wait_coordinator_knows(kafka.bootstrap, {topic: 4})
         with WireClient(kafka.port) as wire:
-            yield kafka.bootstrap, kafka.log_dir(), *_holding(wire, topic)
+            yield kafka.bootstrap, kafka.log_dir(), *_holding(wire, topic, kafka)
 
 
-def _holding(wire, topic):
+def _holding(wire, topic, kafka=None):
     group = HeartbeatGroup(wire, f"g-{uuid.uuid4().hex[:8]}", [topic], "uniform")
+    if kafka is not None:
+        kafka.configure_group(group.group_id, LONG_CONSUMER_SESSION)
     group.join("a", None)
     group.heartbeat_until_stable()
     group.join("b", None)

@@ -132,12 +132,14 @@ SITUATIONS = {one.__name__: one for one in (stalls, hides, grows, mismatches, ta
 def played(request):
     """{situation: future of what it returned}, all at the same time."""
     names = [name for name in SITUATIONS if any(name in item.name for item in request.session.items)]
-    kafka = shared_broker(properties=LONG_CONSUMER_SESSION)
+    kafka = shared_broker()
     with contextlib.ExitStack() as stack:
         java, rd = stack.enter_context(JavaMembers(kafka.bootstrap)), stack.enter_context(RdMembers(kafka.bootstrap))
         stages = {name: Stage(kafka=kafka, java=java, rd=rd) for name in names}
         topics = {topic: 2 for stage in stages.values() for topic in (stage.name, stage.other)}
         kafka.create_topics(topics)
+        for stage in stages.values():
+            kafka.configure_group(stage.name, LONG_CONSUMER_SESSION)
         wait_coordinator_knows(kafka.bootstrap, topics)
         pool = stack.enter_context(ThreadPoolExecutor(len(SITUATIONS)))
         yield {name: pool.submit(SITUATIONS[name], stage) for name, stage in stages.items()}

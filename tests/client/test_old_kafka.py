@@ -9,6 +9,7 @@ from kgm.client import connect
 from kgm.model.errors import NotFoundError
 from tests.cli.runner import kgm
 from tests.kafka.members import RdMembers, wait_settled
+from tests.operations.deletion.test_kafka import commit_alone, delete, tombstones
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 PARTITIONS = 4
@@ -68,3 +69,15 @@ def test_static_members_are_refused_with_the_reason(old_kafka, group):
     run = kgm("remove-members", name, "-b", old_kafka.bootstrap, "--instance-ids", "a", "--yes")
     assert run.code == 6
     assert "LeaveGroup: the broker supports up to v2; instance ids need v3 (Kafka 2.4)" in run.err
+
+
+def test_groups_are_deleted_and_offsets_are_not(old_kafka):
+    """It has no OffsetDelete."""
+    group, topic = f"g-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}"
+    old_kafka.create_topics({topic: 2})
+    commit_alone(old_kafka.bootstrap, group, (topic, 0, 3))
+    code, _, err = delete(old_kafka.bootstrap, group, "--topic", topic, "--idle-for", "0s")
+    assert (code, "does not support OffsetDelete (Kafka 2.4)" in err) == (6, True)
+    code, found, err = delete(old_kafka.bootstrap, group, "--idle-for", "0s")
+    assert (code, found) == (0, {group: ("removed", None)}), err
+    assert ("OffsetCommitKey", topic, 0) in tombstones(old_kafka.bootstrap, group)

@@ -259,7 +259,19 @@ def drain(scene: Scene) -> list[str]:
 
 def plan(scene: Scene) -> list[str]:
     """Static members that are back in time: without a rebalance; a longer restart is removed first."""
-    words = ("plan", STABLE, *_HEARTBEAT, "--draws", "2", "--pause", "0s", "--minimise", "rebalances")
+    words = (
+        "plan",
+        STABLE,
+        *_HEARTBEAT,
+        "--draws",
+        "2",
+        "--pause",
+        "0s",
+        "--max-unavailable",
+        "3",
+        "--minimise",
+        "rebalances",
+    )
     best = scene.json(*words)["data"]["plans"][0]
     assert best["flags"] == ["--together"]
     assert (best["costs"]["rebalances"], best["costs"]["handovers"]) == (0, 0)

@@ -20,9 +20,10 @@ QUICK = [row for row in ROWS if row.is_quick]
 #: Which commands run on which versions.
 PLAYED = sized({"2.4.1": QUICK[::2], "3.6.2": QUICK[1::2]}, dict.fromkeys(VERSIONS, ROWS))
 TITLES = [row.title for row in ROWS]
-#: `config view` connects to nothing; `export` asks what `describe` and `doctor` ask; the others read the same records as
+#: `config view` connects to nothing; `export` and `top` ask what `list`, `describe` and `doctor` ask; `delete-groups` is
+#: held to the oldest and the newest Kafka in tests/operations/deletion; the others read the same records as
 #: `history rebalances`, or start Spark.
-ELSEWHERE = {"config view", "export", "history capture", "history build"} | {
+ELSEWHERE = {"config view", "delete-groups", "export", "top", "history capture", "history build"} | {
     f"history {name}" for name in ("churn", "movement", "offsets", "simulate-fleet", "timeline", "timeouts", "zombies")
 }
 

@@ -205,14 +205,11 @@ def diagnose(
     queries.skipped += queries.skipped_of_groups
     cluster.name_similar_groups(queries.errors)
     queries.skipped += [*queries.without_settings(), *queries.without_offsets()]
-    wanted = [one for one in queries.findings if not checks or one.check in {*checks, UNAVAILABLE}]
-    wanted.sort(key=lambda one: (one.severity.rank, natural(one.group_id), one.check, one.message))
-    reasons = [_reason_to_ignore(one, ignored) for one in wanted]
-    pairs = list(zip(wanted, reasons, strict=True))
+    findings, passed_over = _sorted(queries.findings, checks, ignored)
     return Diagnosis(
         group_ids=tuple(in_order(group_ids)),
-        findings=tuple(finding for finding, reason in pairs if reason is None),
-        ignored=tuple(IgnoredFinding(finding=finding, reason=reason) for finding, reason in pairs if reason),
+        findings=findings,
+        ignored=passed_over,
         skipped=tuple(_of_checks(one, checks) for one in queries.skipped if not checks or {*one.checks} & {*checks}),
         errors=tuple(queries.errors),
         window_ms=window_ms,
@@ -220,6 +217,17 @@ def diagnose(
         listing=selection.listing,
         is_blind=selection.listing is not None and cluster.hides_all_groups(selection.listing),
     )
+
+
+def _sorted(
+    findings: Iterable[Finding], checks: Collection[str], ignored: Sequence[IgnoredCheck]
+) -> tuple[tuple[Finding, ...], tuple[IgnoredFinding, ...]]:
+    """(those to report, the worst first; those to ignore)."""
+    wanted = [one for one in findings if not checks or one.check in {*checks, UNAVAILABLE}]
+    wanted.sort(key=lambda one: (one.severity.rank, natural(one.group_id), one.check, one.message))
+    pairs = [(one, _reason_to_ignore(one, ignored)) for one in wanted]
+    reported = tuple(finding for finding, reason in pairs if reason is None)
+    return reported, tuple(IgnoredFinding(finding=finding, reason=reason) for finding, reason in pairs if reason)
 
 
 def _reason_to_ignore(finding: Finding, ignored: Sequence[IgnoredCheck]) -> str | None:

@@ -277,7 +277,7 @@ def test_a_shell_stops_it_and_goes_on_with_it(fleet):
     """Ctrl-Z gives the screen and the keyboard back to the shell, and `fg` takes them again; in the background it does not
     draw over the shell."""
     line = shlex.join([*KGM, "top", "-b", fleet, "--interval", "200ms"])
-    then = "echo; echo stopped; read; bg; until jobs -s | grep -q .; do sleep 0.05; done; echo waits; read; fg; exit $?"
+    then = 'echo; echo stopped; read; bg; until [ -n "$(jobs -s)" ]; do sleep 0.05; done; echo waits; read; fg; exit $?'
     terminal = Terminal(["bash", "--norc", "--noprofile", "-c", f"set -m; {line}; {then}"])
     try:
         terminal.wait_for("all read within")

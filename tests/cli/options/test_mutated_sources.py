@@ -14,9 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgm.cli.main import run
+from kgm.history.derive import derive
+from kgm.history.schema import RAW
 from tests import ROOT
 from tests.cli.environment import forget_settings
 from tests.cli.options.test_mutated_files import GROUP, mutated
+from tests.history.store.stores import write_store
 from tests.history.test_expansion import commits, groups, members, zipped
 
 LOG = ROOT / "tests" / "data" / "offsets-log" / "plain" / "__consumer_offsets-0" / f"{0:020}.log.gz"
@@ -52,6 +55,15 @@ def segment(folder, name="00000000000000000000.log", data=None):
     return path
 
 
+def store(folder):
+    """The rebalances of a built store, of the group `orders`."""
+    raw = pa.Table.from_pylist([{"partition": 0, "offset": number, "timestamp": number, "leader_epoch": 0, "key": key, "value": value}
+                                for number, (key, value) in enumerate(records())], schema=RAW)  # fmt: skip
+    write_store(folder, derive(raw).tables, partitions=[0])
+    (path,) = (folder / "gold" / "rebalance").iterdir()
+    return path
+
+
 def log_of(folder, name, text):
     dump(folder)
     path = folder / name
@@ -73,6 +85,7 @@ PLAN = ["--restart-time", "5s", "--draws", "1", "--budget", "1ms"]
 #: What is written into a folder, and the command that reads it. {} is the folder, {file} the file.
 BYTES = {
     "parquet": (dump, [*HISTORY, "parquet:{}"]),
+    "store": (store, ["history", "rebalances", "--store", "{}"]),
     "segments": (segment, [*HISTORY, "segments:{}"]),
     "gzipped segments": (
         lambda folder: segment(folder, LOG.name, gzip.compress(gzip.decompress(LOG.read_bytes())[:20_000])),
@@ -197,12 +210,14 @@ def test_a_manifest_with_a_truth_for_an_object(tmp_path, monkeypatch, capsys, ke
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)  # 1,000 runs of kgm
 @pytest.mark.parametrize("kind", BYTES)
 def test_many_damaged_bytes(check, kind):
     check_bytes(check, kind, 1_000)
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)  # 1,000 runs of kgm
 @pytest.mark.parametrize("kind", STRUCTURES)
 def test_many_damaged_structures(check, kind):
     check_structure(check, kind, 1_000)

@@ -58,12 +58,14 @@ def finding(group, severity=Severity.INFO, message="the group uses the classic p
                    evidence=("assignor: range",), next_command=f"kgm simulate-bounce {group}", **more)  # fmt: skip
 
 
-def table_of(findings):
-    return doctor._table(
-        Diagnosis(
-            group_ids=(), findings=tuple(findings), skipped=(), errors=(), window_ms=0, history=None, listing=None
-        )
+def diagnosis_of(findings):
+    return Diagnosis(
+        group_ids=(), findings=tuple(findings), skipped=(), errors=(), window_ms=0, history=None, listing=None
     )
+
+
+def table_of(findings):
+    return doctor._table(diagnosis_of(findings))
 
 
 def test_what_is_worth_knowing_of_many_groups_is_said_once():
@@ -84,6 +86,6 @@ def test_warnings_and_what_differs_are_said_of_each_group():
 
 def test_programs_get_every_finding_and_all_that_it_is_about():
     ids = tuple(f"orders-{number}" for number in range(9))
-    rows = doctor._data_table([finding(f"g-{number}", about=ids) for number in range(4)]).rows
+    rows = doctor._data_table(diagnosis_of([finding(f"g-{number}", about=ids) for number in range(4)])).rows
     assert [row[1] for row in rows] == ["g-0", "g-1", "g-2", "g-3"]
     assert {row[-1] for row in rows} == {",".join(ids)}

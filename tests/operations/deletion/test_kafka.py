@@ -135,15 +135,3 @@ def test_offsets_of_a_group_without_members(bootstrap, names):
     assert asked[:2] == (0, {left: ("removed", None), "none": ("absent", None)})
     assert tombstones(bootstrap, group) == [("OffsetCommitKey", left, 1)]
     assert found
-
-
-def test_an_old_broker(old_kafka):
-    """Kafka 2.2 deletes groups; it has no OffsetDelete."""
-    group, topic = f"g-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}"
-    old_kafka.create_topics({topic: 2})
-    commit_alone(old_kafka.bootstrap, group, (topic, 0, 3))
-    code, _, err = delete(old_kafka.bootstrap, group, "--topic", topic, "--idle-for", "0s")
-    assert (code, "does not support OffsetDelete (Kafka 2.4)" in err) == (6, True)
-    code, found, err = delete(old_kafka.bootstrap, group, "--idle-for", "0s")
-    assert (code, found) == (0, {group: ("removed", None)}), err
-    assert ("OffsetCommitKey", topic, 0) in tombstones(old_kafka.bootstrap, group)

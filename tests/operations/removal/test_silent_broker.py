@@ -9,9 +9,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from kgm.operations.removal.operator import HumanOperator
 
 from kgm.model.errors import KgmError
+from kgm.operations.change.operator import HumanOperator
 from kgm.operations.removal import removal
 from kgm.operations.removal.outcome import Result
 from kgm.operations.removal.request import RemovalRequest
