@@ -134,7 +134,6 @@ def _cases():
         "remove-members", 0, "every member is removed",
         "remove-members {group} -i a --yes --assume-stopped --guard-window 50ms",
     )  # fmt: skip
-    yield Case("delete-groups", 6, "a group has a member", f"delete-groups {GROUP} --idle-for 0s --yes")
     yield Case("delete-groups", 7, "one of two groups does not exist", f"delete-groups {DEAD} none --idle-for 0s --yes")
     for name in _OF_ALL:
         silent = {ApiKey.METADATA: Edit(_with_a_dead_broker)}
