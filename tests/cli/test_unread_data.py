@@ -16,6 +16,8 @@ from tests.client.faults import BlackHole, Edit, FaultProxy, ResetBefore
 from tests.client.joiners import form_group
 from tests.kafka.records import produce
 
+pytestmark = pytest.mark.slow
+
 WHY = "the committed offsets of group 'g' could not be read (COORDINATOR_LOAD_IN_PROGRESS): offsets and lag are unknown"
 
 

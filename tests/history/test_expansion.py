@@ -24,6 +24,8 @@ from kgm.records.messages.offset_commit_value import OffsetCommitValue
 from kgm.records.record import Record, encode_record
 from tests.records.test_batch import resealed
 
+pytestmark = pytest.mark.slow
+
 ZSTD = 4
 MOST_KIB = 512 << 10
 PER_BATCH = 50_000

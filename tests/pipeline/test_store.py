@@ -33,7 +33,11 @@ from tests.selection import first_seed, is_long
 
 #: `--long` kills at every step; without it at some of them.
 EVERY_STEP = is_long()
-pytestmark = [pytest.mark.shows("store directory", "store S3"), pytest.mark.timeout(3000 if EVERY_STEP else 600)]
+pytestmark = [
+    pytest.mark.shows("store directory", "store S3"),
+    pytest.mark.timeout(3000 if EVERY_STEP else 600),
+    pytest.mark.slow,
+]
 
 
 @pytest.fixture(autouse=True)

@@ -18,6 +18,8 @@ from tests.history.store import hostile_files as hostile
 from tests.history.store.stores import write_store
 from tests.history.test_expansion import MOST_KIB, history_of
 
+pytestmark = pytest.mark.slow
+
 MOST_BYTES = 1 << 20
 TABLE = "gold_rebalance"
 

@@ -16,6 +16,8 @@ from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling
 from tests.history.store.stores import write_store
 from tests.simulation.groups import ids, made_up
 
+pytestmark = pytest.mark.slow
+
 GROUP = made_up(4, 8, session_timeout_ms=45_000)
 ALL = Plan(bounce=ids(GROUP), rolling=Rolling(max_unavailable=2))
 TIMES_MS = (20_000, 25_000, 90_000)

@@ -29,6 +29,8 @@ from tests.operations.removal.in_process import TOPIC, ClassicMember, DirectWire
 from tests.selection import first_seed, is_usual_seed
 from tests.server.wire_client import batch
 
+pytestmark = pytest.mark.slow
+
 ALICE = HumanOperator(name="alice", uid=1000, host="ops-1")
 GROUP = "g"
 FIRST = first_seed()

@@ -21,6 +21,8 @@ from kgm.simulation.play.timing import (
 from kgm.simulation.simulation import Simulation
 from tests.simulation.groups import DYNAMIC, ids, made_up
 
+pytestmark = pytest.mark.slow
+
 NO_DELAY = {"group.initial.rebalance.delay.ms": "0"}
 
 

@@ -16,6 +16,8 @@ from kgm.simulation.plan.bounce_plan import Membership
 from tests.client.conftest import form, group, server  # noqa: F401
 from tests.simulation.groups import ids, made_up
 
+pytestmark = pytest.mark.slow
+
 STATIC = replace(made_up(3, 6, session_timeout_ms=45_000), group_id="static")
 DYNAMIC = replace(made_up(3, 6, Membership.DYNAMIC), group_id="dynamic; $(id)")
 

@@ -9,6 +9,8 @@ from kgm.simulation.replay.changes import GroupChangeKind
 from tests.operations.history.advice.driven_twice import GROUP_ID, Life, Script, count, drive, history_of, random_script
 from tests.selection import sized
 
+pytestmark = pytest.mark.slow
+
 
 def advice_of(script):
     """(the report, what was recorded)."""

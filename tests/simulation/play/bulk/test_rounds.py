@@ -17,6 +17,8 @@ from tests.selection import sized
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up
 from tests.simulation.play.bulk.both_ways import assert_equal, play, with_a_plan
 
+pytestmark = pytest.mark.slow
+
 OFTEN = {"offsets.retention.check.interval.ms": "700"}
 LIBRARIES = (None, "java", "librdkafka")
 ALL = 100

@@ -29,6 +29,8 @@ from tests.selection import sized
 from tests.simulation.groups import DYNAMIC, STATIC, ids
 from tests.simulation.play.bulk.both_ways import NEVER, assert_equal, play, with_a_plan
 
+pytestmark = pytest.mark.slow
+
 ASSIGNORS = ("uniform", "range")
 LIBRARIES = (None, "java", "librdkafka")
 INTERVAL, ASSIGNED_EVERY = "group.consumer.heartbeat.interval.ms", "group.consumer.assignment.interval.ms"
