@@ -36,11 +36,11 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         protocol_type=group.get("protocol_type", (str,), optional=True),
         assignor=group.get("assignor", (str,), optional=True),
         coordinator=None if coordinator is None else _coordinator(coordinator),
-        generation=group.get("generation", (int,), optional=True),
-        group_epoch=group.get("group_epoch", (int,), optional=True),
-        assignment_epoch=group.get("assignment_epoch", (int,), optional=True),
-        session_timeout_ms=group.get("session_timeout_ms", (int,), optional=True),
-        rebalance_timeout_ms=group.get("rebalance_timeout_ms", (int,), optional=True),
+        generation=group.number("generation", most=_MOST_EPOCHS),
+        group_epoch=group.number("group_epoch", most=_MOST_EPOCHS),
+        assignment_epoch=group.number("assignment_epoch", most=_MOST_EPOCHS),
+        session_timeout_ms=group.number("session_timeout_ms"),
+        rebalance_timeout_ms=group.number("rebalance_timeout_ms"),
         topics=tuple(_topic(item, i) for i, item in enumerate(group.array("topics"))),
         members=members,
         offsets=tuple(_offset(item, i) for i, item in enumerate(group.array("offsets"))),
@@ -53,7 +53,7 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         is_settled=group.get("is_settled", (bool,), optional=True),
         rebalance_delay_ms=group.get("rebalance_delay_ms", (int,), optional=True),
         unassigned_until=group.get("unassigned_until", (str,), optional=True),
-        topology_epoch=group.get("topology_epoch", (int,), optional=True),
+        topology_epoch=group.number("topology_epoch"),
     )
 
 
@@ -62,6 +62,11 @@ def _check_unique(key: str, names: list[str]) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise UsageError(f"members: {key} {twice!r} occurs twice")
+
+
+_INT32 = 2**31 - 1
+#: An epoch above this would leave an int32 while a plan is played.
+_MOST_EPOCHS = _INT32 - 2**20
 
 
 class _Reader:
@@ -83,6 +88,13 @@ class _Reader:
             _check_text(value, f"{self.where}.{key}")
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise UsageError(f"{self.where}.{key} has more than 64 bits")
+        return value
+
+    def number(self, key: str, *, most: int = _INT32) -> int | None:
+        """What Kafka has as an int32; None if it is missing."""
+        value: int | None = self.get(key, (int,), optional=True)
+        if value is not None and not -_INT32 - 1 <= value <= most:
+            raise UsageError(f"{self.where}.{key} is {value}, which is more than Kafka counts")
         return value
 
     def text(self, key: str) -> str:
@@ -170,7 +182,7 @@ def _member(data: Any, index: int) -> MemberSnapshot:
         client_id=reader.get("client_id", (str,), optional=True) or "",
         client_host=reader.get("client_host", (str,), optional=True) or "",
         rack=reader.get("rack", (str,), optional=True),
-        member_epoch=reader.get("member_epoch", (int,), optional=True),
+        member_epoch=reader.number("member_epoch", most=_MOST_EPOCHS),
         status=reader.get("status", (str,), optional=True) or "unknown",
         topics=subscription.names("topics"),
         regex=subscription.get("regex", (str,), optional=True),
@@ -183,18 +195,18 @@ def _member(data: Any, index: int) -> MemberSnapshot:
         listed_at=reader.get("listed_at", (int,), optional=True),
         listed_target=reader.listed("listed_target"),
         is_readable=reader.get("is_readable", (bool,), optional=True) is not False,
-        session_timeout_ms=reader.get("session_timeout_ms", (int,), optional=True),
-        rebalance_timeout_ms=reader.get("rebalance_timeout_ms", (int,), optional=True),
+        session_timeout_ms=reader.number("session_timeout_ms"),
+        rebalance_timeout_ms=reader.number("rebalance_timeout_ms"),
         work=_work(reader),
         user_data=_user_data(reader),
-        subscription_version=reader.get("subscription_version", (int,), optional=True),
+        subscription_version=reader.number("subscription_version"),
     )
 
 
 def _work(reader: _Reader) -> MemberWork | None:
     values: dict[str, Any] = {key: reader.get(key, (str,), optional=True) for key in TEXT_KEYS}
     values |= {key: reader.names(key) for key in LIST_KEYS}
-    work = MemberWork(topology_epoch=reader.get("topology_epoch", (int,), optional=True), **values)
+    work = MemberWork(topology_epoch=reader.number("topology_epoch"), **values)
     return None if work == MemberWork() else work
 
 

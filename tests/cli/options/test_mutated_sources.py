@@ -221,3 +221,18 @@ def test_many_damaged_bytes(check, kind):
 @pytest.mark.parametrize("kind", STRUCTURES)
 def test_many_damaged_structures(check, kind):
     check_structure(check, kind, 1_000)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "code"),
+    [("generation", 2**31, 2), ("generation", 2**31 - 1, 2), ("generation", 2**31 - 2**20 - 1, 0),
+     ("rebalance_timeout_ms", 2**31, 2), ("rebalance_timeout_ms", 2**31 - 1, 0), ("session_timeout_ms", -(2**31) - 1, 2)],
+)  # fmt: skip
+def test_a_number_that_kafka_does_not_have(tmp_path, monkeypatch, capsys, key, value, code):
+    """It counts generations and times in 32 bits; a plan needs some of them."""
+    forget_settings(monkeypatch)
+    path = SNAPSHOT(tmp_path / "it")
+    path.write_text(json.dumps({**GROUP, key: value}))
+    line = ["plan", "orders", *PLAN, "--from-file", str(path)]
+    assert run(line) == code, capsys.readouterr().err
+    assert ("more than Kafka counts" in capsys.readouterr().err) == (code == 2)
