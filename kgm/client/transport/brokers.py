@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import TypeVar
 
 from kgm.client.failures import MOVED, RETRIABLE, ConnectError, LostError, OtherClusterError, from_code, not_mentioned
@@ -165,7 +166,7 @@ class Brokers:
                 return open_one
         candidates = list(dict.fromkeys([*self.bootstrap, *(broker.address for broker in self.brokers())]))
         tasks = [self._task(address, deadline) for address in candidates]
-        outcome = first_of(tasks, deadline, stagger=STAGGER_S, discard=BrokerConnection.close)
+        outcome = first_of(tasks, deadline, stagger=STAGGER_S, discard=methodcaller("close"))
         if isinstance(outcome, list):
             raise _unreachable_error(self.bootstrap, outcome, deadline)
         self._any = outcome.address
