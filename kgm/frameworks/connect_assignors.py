@@ -92,7 +92,7 @@ def assign_incrementally(
 
 
 def assign_eagerly(configured: Iterable[Work], members: Iterable[str]) -> dict[str, tuple[Work, ...]]:
-    """Everything anew, round robin over the workers in the order of their ids: connectors first, then their tasks."""
+    """Everything again, round robin over the workers in the order of their ids: connectors first, then their tasks."""
     shares: dict[str, list[Work]] = {name: [] for name in sorted(members, key=_java_order)}
     work = sorted(_in_order(configured), key=lambda one: one[1] != CONNECTOR)
     for one, name in zip(work, cycle(shares), strict=False):

@@ -161,6 +161,13 @@ def form_group(
     return joiners
 
 
+def take_all(joiner: Joiner) -> None:
+    """The only member joins, again: one rebalance, in which it gets two partitions."""
+    assert joiner.join().error_code == 0
+    blob = encode_assignment(MemberAssignment(partitions={joiner.topic: [0, 1]}))
+    assert joiner.sync({joiner.member_id: blob}).error_code == 0
+
+
 def _members(coordinator: Coordinator, group: str) -> int:
     found = coordinator.group(group)
     return 0 if found is None else len(found.members)

@@ -329,7 +329,7 @@ def _rejoin(
 def _leader_rejoin(context: RebalanceContext) -> Verdict | None:
     """Soon after the static leader was restarted. None if it was not, or is of a library that does not rejoin then."""
     previous = context.previous
-    leader = next((one for one in previous.members.values() if one.record.member_id == previous.leader), None)
+    leader = previous.leading
     library = context.libraries.get(leader.identity) if leader is not None else None
     if leader is None or library is None or context.leader_returned_at is None:
         return None

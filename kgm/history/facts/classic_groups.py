@@ -285,15 +285,12 @@ class ClassicGroupFacts:
 
     def _leader_returned_at(self) -> int | None:
         """When another process took the place of the static leader, since the last rebalance; None if none has."""
-        previous = self.previous
-        if previous is None or not self.recent.rows:
+        leader = None if self.previous is None else self.previous.leading
+        if leader is None or not self.recent.rows:
             return None
-        for identity, member in previous.members.items():
-            if member.record.member_id == previous.leader:
-                row = self.tenures.open.get(identity)
-                has_returned = row is not None and row.from_offset > self.recent.rows[-1].offset
-                return row.from_timestamp if row is not None and has_returned else None
-        return None
+        row = self.tenures.open.get(leader.identity)
+        has_returned = row is not None and row.from_offset > self.recent.rows[-1].offset
+        return row.from_timestamp if row is not None and has_returned else None
 
     def _missing(self, change: MemberChange, library: ClientLibrary | None) -> MissingMember:
         places = _partitions(self.previous, change.identity)

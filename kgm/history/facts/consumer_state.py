@@ -119,11 +119,11 @@ class LeavingMember:
 
     def missing(self, change: MemberChange) -> MissingMember:
         """The same for a verdict. change: that it left."""
-        metadata = change.member.record
-        library = recognise_by_ids(
-            self.record.group_id, metadata.client_id or "", self.member_id, "consumer",
-            is_static=metadata.group_instance_id is not None,
-        )  # fmt: skip
+        library = None
+        if self.member.instance_id is not None:  # how a dynamic member went does not depend on it
+            library = recognise_by_ids(
+                self.record.group_id, self.member.client_id or "", self.member_id, "consumer", is_static=True
+            )
         return MissingMember(change=change, last_commit=self.last_commit, cadence_ms=self.cadence_ms, library=library)
 
 

@@ -140,6 +140,11 @@ class Snapshot:
         """When the join phase ended, in ms; the time of the record where that is not known."""
         return self.state_timestamp if self.state_timestamp >= 0 else self.timestamp
 
+    @property
+    def leading(self) -> SnapshotMember | None:
+        """The member that leads the group; None if it has none, or it is not among the members."""
+        return next((one for one in self.members.values() if one.record.member_id == self.leader), None)
+
     @cached_property
     def owners(self) -> Mapping[TopicPartition, str]:
         """The identity that each partition is assigned to."""

@@ -11,9 +11,8 @@ from kgm.client import connect
 from kgm.client.offsets_topic import fleet_log, partition_log
 from kgm.client.offsets_topic.fleet_log import WINDOW_MS, FleetLog
 from kgm.coordinator.contract.settings import BrokerSettings
-from kgm.protocol.subscription import MemberAssignment, encode_assignment
 from kgm.server import serve_in_thread
-from tests.client.joiners import Joiner
+from tests.client.joiners import Joiner, take_all
 from tests.kafka.heartbeat_group import HeartbeatGroup
 from tests.server.wire_client import WireClient
 
@@ -41,28 +40,21 @@ def cluster(broker):
 @pytest.fixture
 def member(broker):
     joiner = Joiner(broker.port, f"log-{uuid.uuid4().hex[:8]}", "a", TOPIC)
-    take(joiner)
+    take_all(joiner)
     yield joiner
     joiner.close()
 
 
-def take(joiner):
-    """The only member joins, again: one rebalance."""
-    assert joiner.join().error_code == 0
-    blob = encode_assignment(MemberAssignment(partitions={TOPIC: [0, 1]}))
-    assert joiner.sync({joiner.member_id: blob}).error_code == 0
-
-
 def test_every_generation_of_a_classic_group_is_a_rebalance(cluster, member):
     log = FleetLog(cluster)
-    take(member)
+    take_all(member)
     log.read(cluster.deadline)
     assert log.unreadable_because is None
     found = log.of(member.group)
     assert found.rebalances == member.generation == 2
     assert found.most_members == 1
     assert found.read_ms - found.rebalances_since_ms == WINDOW_MS
-    take(member)
+    take_all(member)
     log.read(cluster.deadline)
     log.read(cluster.deadline)  # nothing is counted twice
     assert log.of(member.group).rebalances == member.generation == 3
@@ -122,7 +114,7 @@ def test_of_a_partition_with_much_to_read_the_last_records_are(cluster, member, 
     assert found.committed_ms >= found.known_since_ms
     assert found.read_ms - found.known_since_ms < WINDOW_MS
     assert (found.rebalances, found.rebalances_since_ms) == (0, found.known_since_ms)
-    take(member)
+    take_all(member)
     log.read(cluster.deadline)
     assert log.of(member.group).rebalances == 1
 
@@ -150,7 +142,7 @@ def test_what_cannot_be_read_is_not_known(cluster, member, monkeypatch):
     assert (log.unreadable_because, log.of(member.group).rebalances) == (None, 1)
     with monkeypatch.context() as patch:
         patch.setattr(partition_log, "fetch_batches", refuse)
-        take(member)
+        take_all(member)
         log.read(cluster.deadline)
     assert log.of(member.group).read_ms is None
     log.read(cluster.deadline)

@@ -13,7 +13,7 @@ from kgm.client.poller import GroupPoller, completed_from_record
 from kgm.model.errors import NotFoundError, UnreachableError
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
-from tests.client.joiners import REBALANCE_MS, SESSION_MS, Joiner
+from tests.client.joiners import REBALANCE_MS, SESSION_MS, Joiner, take_all
 from tests.client.offsets_topic.test_last_rebalance import TOPIC, bury
 
 PATIENCE_MS = 60_000
@@ -30,15 +30,9 @@ def broker(kafka):
 def member(broker):
     """The only member of a new group, and nobody's business but the test's."""
     joiner = Joiner(broker.port, f"tail-{uuid.uuid4().hex[:8]}", "a", TOPIC)
-    take(joiner)
+    take_all(joiner)
     yield joiner
     joiner.close()
-
-
-def take(joiner):
-    assert joiner.join().error_code == 0
-    blob = encode_assignment(MemberAssignment(partitions={TOPIC: [0, 1]}))
-    assert joiner.sync({joiner.member_id: blob}).error_code == 0
 
 
 @pytest.fixture
@@ -57,7 +51,7 @@ def test_each_generation_is_read_once(cluster, member):
     assert read(tail, cluster) == {member.group: [1]}
     assert read(tail, cluster) == {}
     for _ in range(3):
-        take(member)
+        take_all(member)
     assert read(tail, cluster) == {member.group: [2, 3, 4]}
     assert tail.last[member.group].group.generation == 4
     assert (tail.unreadable_because, tail.skipped) == (None, set())
@@ -66,7 +60,7 @@ def test_each_generation_is_read_once(cluster, member):
 @pytest.mark.kafka
 def test_the_past_is_read_back_within_bounds(cluster, member, monkeypatch):
     for _ in range(3):
-        take(member)
+        take_all(member)
     records = GroupRecordTail(cluster, [member.group]).read_back(cluster.deadline)[member.group]
     past = decoded(member.group, records)
     assert [one.group.generation for one in past] == [0, 1, 2, 3, 4] or [one.group.generation for one in past] == [
@@ -87,10 +81,10 @@ def test_what_is_too_much_is_skipped_and_said(cluster, member, monkeypatch):
     monkeypatch.setattr(group_tail, "MAX_BYTES", 1000)
     monkeypatch.setattr(partition_log, "_FETCH_BYTES", 20_000)
     bury(member, 3_000)
-    take(member)
+    take_all(member)
     assert read(tail, cluster) == {}
     assert tail.skipped == {member.group}
-    take(member)
+    take_all(member)
     assert read(tail, cluster) == {member.group: [3]}  # it goes on at the end
     assert tail.skipped == set()
 

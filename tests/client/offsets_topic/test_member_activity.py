@@ -14,7 +14,8 @@ from kgm.model.errors import ErrorCode
 from kgm.protocol.apis import ApiKey
 from tests.cli.runner import kgm
 from tests.client.faults import Edit, FaultProxy, denied
-from tests.client.offsets_topic.test_group_tail import broker, member, take  # noqa: F401  (fixtures)
+from tests.client.joiners import take_all
+from tests.client.offsets_topic.test_group_tail import broker, member  # noqa: F401  (fixtures)
 from tests.client.offsets_topic.test_last_rebalance import bury
 
 pytestmark = pytest.mark.kafka
@@ -59,7 +60,7 @@ def test_a_partition_that_moves_is_read_when_it_has_moved(activity, proxy, membe
     proxy.script(api, Edit(change), Edit(change))
     assert generations(read.read_back(lambda _: False, cluster.deadline)) == [0, 1]  # 0: it was created
     assert read.unreadable_because is None
-    take(member)
+    take_all(member)
     proxy.script(api, Edit(change), Edit(change))
     assert generations(read.read_on(cluster.deadline)) == [2]
     assert read.unreadable_because is None
