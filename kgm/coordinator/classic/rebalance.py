@@ -20,6 +20,9 @@ from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from kgm.protocol.messages.sync_group_response import SyncGroupResponse
 
+#: The least for which a phase that nobody joined goes on. Of Kafka's timers, see SystemTimer.
+_TICK_MS = 1
+
 
 def join_key(group: ClassicGroup) -> TimerKey:
     return TimerKey(TimerKind.JOIN, group.group_id)
@@ -171,7 +174,8 @@ def complete_join(group: ClassicGroup, event: EventDraft) -> None:
             remove_member(group, member.member_id, event)
     standby.let_in_all(group, event)
     if group.members and not group.elect_joined_leader(has_scala_maps=behavior.has_scala_maps):
-        event.set_timer(join_key(group), group.rebalance_timeout_ms)
+        # A member may ask for no rebalance timeout at all: Kafka's timer takes that for a moment, and so time goes on.
+        event.set_timer(join_key(group), max(group.rebalance_timeout_ms, _TICK_MS))
         return
     group.start_generation(event.now, has_scala_maps=behavior.has_scala_maps)
     if group.is_empty:

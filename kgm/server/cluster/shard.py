@@ -92,7 +92,7 @@ class Shard:
         """Start loading on a broker. The shard must be closed."""
         assert self.state is ShardState.CLOSED
         engine = self._new_engine()
-        self.runtime = Runtime(engine, append=self._append)
+        self.runtime = Runtime(engine, append=self._append, has_real_clock=True)
         self._loading = self.log.replay(_Loader(engine, self._group_ids))
         self.leader = leader
         self.state = ShardState.LOADING

@@ -230,3 +230,16 @@ def test_a_restart_between_join_and_sync_costs_a_rebalance_when_the_sync_phase_e
     h.sleep(5_000)
     assert h.state() == "PreparingRebalance"
     assert h.member_ids() == [a, new]
+
+
+@pytest.mark.parametrize("timeout", [0, -1, 1])
+def test_a_phase_that_nobody_joins_passes_time_whatever_the_rebalance_timeout_is(h, timeout):
+    """Static members without a rebalance timeout, one of which leaves: the phase ends as soon as one of them is there."""
+    h.stable("a", "b", "c", v=9)
+    a, _, c = (h.got(h.join("", name, v=9, rebalance=timeout)).member_id for name in "abc")
+    h.leave((c, "c"))
+    h.sleep(100)
+    assert h.state() == "PreparingRebalance"
+    waiting = h.join(a, "a", v=9, rebalance=timeout)
+    h.sleep(1)
+    assert h.got(waiting).generation_id == 2

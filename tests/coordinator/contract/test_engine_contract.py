@@ -204,6 +204,26 @@ def test_a_request_comes_after_the_timers_that_are_due(h):
     assert h.heartbeat(a, 1) == E.UNKNOWN_MEMBER_ID
 
 
+def test_a_real_clock_has_nothing_to_catch_up_on(h):
+    """A phase that nobody joins is tried again each millisecond, for half an hour. After five minutes without the CPU
+    that is no reason to do nothing else for as long."""
+    h.stable("a", "b", session=1_800_000, v=9)
+    _, b = (h.got(h.join("", name, session=1_800_000, rebalance=1, v=9)).member_id for name in "ab")
+    h.leave((b, "b"))
+    fired, expire = [], h.engine.expire
+
+    def spy(key, *, now):
+        fired.append(now)
+        return expire(key, now=now)
+
+    h.engine.expire = spy
+    later = Millis(h.now + 300_000)
+    runtime = Runtime(h.engine, has_real_clock=True)
+    runtime.advance(later)
+    assert fired == [later]
+    assert (h.state(), runtime.next_deadline()) == ("PreparingRebalance", later + 1)
+
+
 def test_a_moved_timer_does_not_fire_at_its_old_deadline(h):
     (a,) = h.stable("a")
     timer = h.runtime.next_timer()
