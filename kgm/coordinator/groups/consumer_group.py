@@ -19,7 +19,7 @@ from kgm.coordinator.groups.consumer_member import (
     MemberState,
     Target,
 )
-from kgm.coordinator.groups.member_order import MemberOrder
+from kgm.coordinator.groups.member_map_order import MemberMapOrder
 from kgm.coordinator.groups.target_tally import TargetTally
 from kgm.java.timeline_hash_map import TimelineOrder
 from kgm.model.errors import ErrorCode
@@ -94,7 +94,7 @@ class ConsumerGroup:
     resolved_order: TimelineOrder = field(default_factory=TimelineOrder)
     refresh: MetadataRefresh = NOT_REFRESHED
     tally: TargetTally | None = None
-    assignors_order: MemberOrder = field(default_factory=MemberOrder, compare=False)
+    assignors_order: MemberMapOrder = field(default_factory=MemberMapOrder, compare=False)
     is_shared: bool = False
     behavior: CoordinatorBehavior = REFERENCE_BEHAVIOR
     _homogeneous: bool | None = None
@@ -115,7 +115,7 @@ class ConsumerGroup:
         twin.order = TimelineOrder(self.order.capacity)
         twin.resolved_order = TimelineOrder(self.resolved_order.capacity)
         twin.tally = None
-        twin.assignors_order = MemberOrder()
+        twin.assignors_order = MemberMapOrder()
         twin.is_shared = False
         return twin
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kgm.coordinator.groups.member_order import MemberOrder
+from kgm.coordinator.groups.member_map_order import MemberMapOrder
 from kgm.java.hash_map import map_order
 from kgm.java.strings import string_hash
 from kgm.java.timeline_hash_map import TimelineOrder
@@ -19,7 +19,7 @@ ALIKE = ("AaAa", "AaBB", "BBAa", "BBBB")
 def test_members_in_the_order_of_java_s_maps_as_they_come_and_go(seed):
     """Many of them share a bucket and a slot; some are put in again under the same id, after others."""
     r = random.Random(seed)
-    order, members, made, shared = MemberOrder(), dict[str, None](), 0, 0
+    order, members, made, shared = MemberMapOrder(), dict[str, None](), 0, 0
     for _ in range(80):
         for _ in range(r.choice([0, 1, 1, 5, 60])):
             made += 1

@@ -11,7 +11,7 @@ _POSITION_BITS: Final = 22
 _LAST: Final = (1 << _POSITION_BITS) - 1
 
 
-class MemberOrder:
+class MemberMapOrder:
     """The order of members in a hash map (with `_table` buckets), which is filled in the order of a `TimelineHashMap`
     (with `_capacity` slots): by bucket, and in a bucket by slot. It is kept up to date as members come and go, because
     a look at all of them costs more than most target assignments.
