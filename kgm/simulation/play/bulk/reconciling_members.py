@@ -169,7 +169,9 @@ class ReconcilingMembers:
         chance = one.member.chance
         at = chance.drawn - one.drawn_from
         if not 0 <= at < len(one.shares):
-            self.draw_ahead([one])
+            others = self.members.values()
+            few = [each for each in others if each.member.chance.drawn - each.drawn_from > _AHEAD // 2]
+            self.draw_ahead([one, *few])  # soon they would have to be asked one by one
             at = 0
         chance.drawn += 1
         return at
