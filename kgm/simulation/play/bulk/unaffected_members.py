@@ -232,9 +232,10 @@ class UnaffectedMembers(HeartbeatArrays):
             else:
                 one.target, one.is_affected = target, True
                 again.append(one)
-        self._write_clients([one.slot for one in given])
-        reconciling.draw_ahead([*given, *again])
-        self._begin_to_reconcile(given)
+        if given or again:
+            self._write_clients([one.slot for one in given])
+            reconciling.draw_ahead([*given, *again])
+            self._begin_to_reconcile(given)
         self._saw()
 
     def _begin_to_reconcile(self, given: Sequence[ReconcilingMember]) -> None:
