@@ -2,7 +2,8 @@
 of its record come to, for those who play many members of one group.
 
 Expected is that a member answers each new assignment with a heartbeat in which it owns just that, and sends no other
-heartbeat before; and that its target has only topics that exist and that it subscribes to."""
+heartbeat before; that its target has only topics that exist and that it subscribes to; and that no partition has two
+members."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -87,10 +88,5 @@ def take_step(group: ConsumerGroup, after: ConsumerMember) -> ConsumerMember:
                 topic_id: dict.fromkeys(those, epoch) for topic_id, those in after.pending_revocation.items()
             },
         )
-    before = group.members[after.member_id]
-    begins_to_revoke = after.pending_revocation and not before.pending_revocation
-    if begins_to_revoke and before.member_epoch == after.member_epoch:
-        group.put_revoking(after)
-    else:
-        group.put(after)
+    group.put_step(after)
     return after

@@ -94,9 +94,8 @@ def compute(
     """The targets of all members, of which one is updated or new, in the order of Kafka's hash map. Raises
     AssignorFailedError."""
     replaced = None if updated.group_instance_id is None else group.static_ids.get(updated.group_instance_id)
-    members = {member.member_id: member for member in group.in_order()}
-    order = _in_map_order(members, updated.member_id, replaced)
-    members[updated.member_id] = updated
+    order = _in_map_order(group, updated.member_id, replaced)
+    members = {**group.members, updated.member_id: updated}
     names_of = _Subscriptions(group, image)
     if assignor == RANGE and is_homogeneous:
         return _range_of_same(members, order, names_of, image, updated, listed)
@@ -130,13 +129,15 @@ def _check_owned(specs: Sequence[MemberSpec], image: TopicImage) -> None:
                 raise AssignorFailedError
 
 
-def _in_map_order(members: Collection[str], updated: str, replaced: str | None) -> list[str]:
+def _in_map_order(group: ConsumerGroup, updated: str, replaced: str | None) -> list[str]:
     """The members in the order of the map in which Kafka puts them all, and then the updated one. The one that it
     replaces leaves that map before or after this, in the order of another map with the two of them: if before, the map
     may stay smaller."""
-    after = [*members] if updated in members else [*members, updated]
     if replaced is None or replaced == updated:
-        return [after[at] for at in map_order(after)]
+        newcomer = None if updated in group.members else updated
+        return group.assignors_order.of(group.members.keys(), newcomer, group.order.capacity)
+    members = group.order.sorted(group.members)
+    after = members if updated in group.members else [*members, updated]
     if first_in_map([updated, replaced], DEFAULT_CAPACITY) == updated:
         return [after[at] for at in map_order(after) if after[at] != replaced]
     kept = [member_id for member_id in after if member_id != replaced]
@@ -174,18 +175,17 @@ def compute_changed(
     without a look at the others. The assignor is `uniform`, and all members subscribe to the same topics. None if that
     does not do: because a partition is in two targets, say, which no broker writes."""
     names = updated.subscribed_topic_names
-    newcomer = None if updated.member_id in group.members else updated.member_id
-    is_replaced = updated.group_instance_id is not None and (
-        group.static_ids.get(updated.group_instance_id, updated.member_id) != updated.member_id
-    )
-    if is_replaced or group.regexes or updated.subscribed_topic_regex or not names or names - image.by_name.keys():
+    replaced = None if updated.group_instance_id is None else group.static_ids.get(updated.group_instance_id)
+    if replaced not in (None, updated.member_id) or group.regexes or updated.subscribed_topic_regex:
+        return None
+    if not names or names - image.by_name.keys():
         return None
     if group.tally is None:
         group.tally = TargetTally(group.targets)
     tally, sizes = group.tally, {image.by_name[name].topic_id: image.by_name[name].partitions for name in names}
     if not tally.is_of(group.members.keys(), sizes):
         return None
-    order = tally.in_map_order(group.members.keys(), newcomer, group.order.capacity)
+    order = _in_map_order(group, updated.member_id, replaced)
     first = copied_name_order(names)
     if listed is not None and order[0] == updated.member_id:
         first = copied_name_order(dict.fromkeys(listed), is_listed=True)

@@ -4,6 +4,7 @@
 - `classic_group`, `classic_state`: a group of the classic protocol, its hard and its soft state; its states, and what
   each request does in each state
 - `consumer_group`, `consumer_member`: a group of the consumer protocol (KIP-848) and its members
+- `target_tally`, `member_map_order`: what the targets of such a group add up to; its members as assignors order them
 - `foreign_group`: share and streams groups, kept as the log has them
 - `event_draft`: what one event changes, before it takes effect; `overlay`: drafts of large tables
 """

@@ -19,6 +19,7 @@ from kgm.coordinator.groups.consumer_member import (
     MemberState,
     Target,
 )
+from kgm.coordinator.groups.member_map_order import MemberMapOrder
 from kgm.coordinator.groups.target_tally import TargetTally
 from kgm.java.timeline_hash_map import TimelineOrder
 from kgm.model.errors import ErrorCode
@@ -65,7 +66,7 @@ class ConsumerGroup:
     _homogeneous: what `is_homogeneous` was when a member was last written, if an expression has been resolved since.
 
     Soft state: refresh, the one thing that a request writes at once; tally, what the targets add up to, once that was
-    computed. is_shared: a fork has the same object, so it is
+    computed; assignors_order, the order of members in an assignor. is_shared: a fork has the same object, so it is
     copied before it is written to."""
 
     group_type: ClassVar[str] = CONSUMER
@@ -93,6 +94,7 @@ class ConsumerGroup:
     resolved_order: TimelineOrder = field(default_factory=TimelineOrder)
     refresh: MetadataRefresh = NOT_REFRESHED
     tally: TargetTally | None = None
+    assignors_order: MemberMapOrder = field(default_factory=MemberMapOrder, compare=False)
     is_shared: bool = False
     behavior: CoordinatorBehavior = REFERENCE_BEHAVIOR
     _homogeneous: bool | None = None
@@ -113,6 +115,7 @@ class ConsumerGroup:
         twin.order = TimelineOrder(self.order.capacity)
         twin.resolved_order = TimelineOrder(self.resolved_order.capacity)
         twin.tally = None
+        twin.assignors_order = MemberMapOrder()
         twin.is_shared = False
         return twin
 
@@ -273,28 +276,36 @@ class ConsumerGroup:
             self._count(member, +1)
         if before is None or not self._owns_later(before, member):
             if before is not None:
-                self._disown(before)
+                self._disown_all(before)
             self._own(member)
         if before is not None and before.group_instance_id is not None and self.behavior.forgets_former_instance_ids:
             self.static_ids.pop(before.group_instance_id, None)
         if member.group_instance_id is not None:
             self.static_ids[member.group_instance_id] = member.member_id
 
-    def put_revoking(self, member: ConsumerMember) -> None:
-        """Replace the member with its id, which had nothing to give up, by the one that has to give up some of its
-        partitions, in the same epoch: so no member has another partition than before."""
+    def put_step(self, member: ConsumerMember) -> None:
+        """Replace the member with its id by what it is after a step of its reconciliation (`consumer.regular_step`): it
+        has given up what it had to, and nothing else; and no other member has any of its partitions."""
         before = self.members[member.member_id]
         self._homogeneous = None
         self.order.put(len(self.members))
         self.members[member.member_id] = member
         self._count_stable(before, -1)
         self._count_stable(member, +1)
+        if before.pending_revocation:
+            self._disown(before.pending_revocation, before.member_epoch)
+        elif member.pending_revocation and before.member_epoch == member.member_epoch:
+            return  # it keeps all of them until it has given up some
+        epoch = member.member_epoch
+        for assigned in (member.assigned, member.pending_revocation):
+            for topic_id, partitions in assigned.items():
+                self.partition_epochs.setdefault(topic_id, {}).update(dict.fromkeys(partitions, epoch))
 
     def remove(self, member_id: str) -> None:
         member = self.members.pop(member_id)
         self._homogeneous = None
         self._count(member, -1)
-        self._disown(member)
+        self._disown_all(member)
         if member.group_instance_id is not None:
             self.static_ids.pop(member.group_instance_id, None)
 
@@ -346,7 +357,7 @@ class ConsumerGroup:
 
     def _own(self, member: ConsumerMember) -> None:
         epoch = member.member_epoch
-        for topic_id, partitions in _both(member):
+        for topic_id, partitions in (*member.assigned.items(), *member.pending_revocation.items()):
             epochs = self.partition_epochs.setdefault(topic_id, {})
             if epochs.keys().isdisjoint(partitions):
                 epochs.update(dict.fromkeys(partitions, epoch))
@@ -359,23 +370,21 @@ class ConsumerGroup:
             if not epochs:
                 del self.partition_epochs[topic_id]
 
-    def _disown(self, member: ConsumerMember) -> None:
-        for topic_id, partitions in _both(member):
+    def _disown_all(self, member: ConsumerMember) -> None:
+        self._disown(member.assigned, member.member_epoch)
+        self._disown(member.pending_revocation, member.member_epoch)
+
+    def _disown(self, assigned: Assigned, epoch: int) -> None:
+        """The member of this epoch no longer has these partitions."""
+        for topic_id, partitions in assigned.items():
             epochs = self.partition_epochs.get(topic_id)
             if epochs is None:
                 continue
             for partition in partitions:
-                if epochs.get(partition) == member.member_epoch:
+                if epochs.get(partition) == epoch:
                     del epochs[partition]
             if not epochs:
                 del self.partition_epochs[topic_id]
-
-
-def _both(member: ConsumerMember) -> list[tuple[bytes, Mapping[int, int]]]:
-    def rows(assigned: Assigned) -> Iterable[tuple[bytes, Mapping[int, int]]]:
-        return assigned.items()
-
-    return [*rows(member.assigned), *rows(member.pending_revocation)]
 
 
 def _count_all(counts: dict[K, int], keys: Iterable[K], by: int) -> None:

@@ -40,7 +40,7 @@ def e2_kafka_16147_who_gives_up_takes_the_new_owner_along(patch):
         before = self.members.get(member.member_id)
         original(self, member)
         if before is not None:
-            self._disown(before._replace(member_epoch=member.member_epoch))
+            self._disown_all(before._replace(member_epoch=member.member_epoch))
 
     original = ConsumerGroup.put
     patch.setattr(ConsumerGroup, "put", put)

@@ -485,7 +485,7 @@ class Members(RuleBasedStateMachine):
 
 def same(one: ConsumerGroup, other: ConsumerGroup) -> bool:
     """Whether two are the same in all that is in the log."""
-    soft = {"refresh", "is_shared", "_homogeneous", "order", "resolved_order"}
+    soft = {"refresh", "is_shared", "_homogeneous", "order", "resolved_order", "assignors_order"}
     return all(getattr(one, name) == getattr(other, name) for name in one.__slots__ if name not in soft)
 
 

@@ -16,7 +16,7 @@ from kgm.model.broker_version import BrokerVersion
 
 TOPICS = {b"t" * 16: 12, b"u" * 16: 6, b"v" * 16: 3}
 VERSIONS = ["4.0", "4.1", "4.2", "4.3", "4.4"]
-FIELDS = [*{*ConsumerGroup.__slots__} - {"order", "resolved_order"}]
+FIELDS = [*{*ConsumerGroup.__slots__} - {"order", "resolved_order", "assignors_order"}]
 MEMBERS = ["m0", "m1", "m2", "m3", "m4"]
 
 

@@ -10,9 +10,6 @@ import pytest
 from kgm.coordinator.consumer import target
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.target_tally import TargetTally
-from kgm.java.hash_map import map_order
-from kgm.java.strings import string_hash
-from kgm.java.timeline_hash_map import TimelineOrder
 from tests.coordinator.consumer.harness import Consumers
 
 #: Ends of member ids of which Java's hash codes are the same.
@@ -111,29 +108,6 @@ def test_a_partition_that_never_was_is_not_free_when_it_is_given_up(partitions):
     group.put_target("n", {}, {})
     assert not tally.is_of({"m": None, "n": None}.keys(), {A: 3, B: 3})
     assert tally.is_of({"m": None, "n": None}.keys(), {A: 3})
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_members_in_the_order_of_java_s_maps_as_they_come_and_go(seed):
-    """Many of them share a bucket and a slot; some are put in again under the same id, after others."""
-    r = random.Random(seed)
-    tally, members, made, shared = TargetTally({}), dict[str, None](), 0, 0
-    for _ in range(80):
-        for _ in range(r.choice([0, 1, 1, 5, 60])):
-            made += 1
-            members[f"m{made // 4}-{ALIKE[made % 4]}"] = None
-        for gone in r.sample([*members], min(len(members), r.choice([0, 1, 1, 5, 50]))):
-            del members[gone]
-            if r.random() < 0.3:
-                members[gone] = None
-        newcomer = r.choice([None, "new-AaAa", f"m{made // 4}-BBBB"])
-        newcomer = None if newcomer in members else newcomer
-        capacity = r.choice([64, 64, 256])
-        filled = TimelineOrder(capacity).sorted(members)
-        filled += [newcomer] if newcomer else []
-        assert tally.in_map_order(members.keys(), newcomer, capacity) == [filled[at] for at in map_order(filled)]
-        shared += len({string_hash(each) for each in members}) < len(members) and len(members) > 48
-    assert shared > 10
 
 
 def test_a_tally_follows_records_in_which_a_partition_passes_from_one_to_another():

@@ -19,7 +19,8 @@ assignments     what the leader assigns, as an array
 In a consumer group (KIP-848) there are no rounds. Most members only learn of each epoch with their next heartbeat:
 
 unaffected_members   members whose target assignment an epoch leaves as it is, in arrays
-consumer_heartbeats  what their heartbeats do; and the members whose target changes, one by one without messages"""
+consumer_heartbeats  what their heartbeats do
+reconciling_members  members whose target changes, one by one without messages"""
 
 from collections.abc import Collection, Sequence
 from typing import Final, Protocol

@@ -43,10 +43,9 @@ from kgm.simulation.play.bulk.consumer_heartbeats import (
     BEHIND,
     UP_TO_DATE,
     HeartbeatArrays,
-    ReconcilingMember,
-    ReconcilingMembers,
     heartbeat_response,
 )
+from kgm.simulation.play.bulk.reconciling_members import ReconcilingMember, ReconcilingMembers
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
 from kgm.simulation.play.scripted_member import LifecyclePhase, ScriptedMember
 from kgm.simulation.play.timing import LONGEST_TRIP_MS
@@ -220,7 +219,7 @@ class UnaffectedMembers(HeartbeatArrays):
     def _reconcile(self, slots: Sequence[int]) -> None:
         """Members have other targets."""
         self.catch_up()
-        group, reconciling, given = self._group(), self._reconciling, []
+        group, reconciling, given, again = self._group(), self._reconciling, [], []
         for slot in slots:
             member = self.members[slot]
             one = reconciling.members.get(slot)
@@ -229,17 +228,19 @@ class UnaffectedMembers(HeartbeatArrays):
             if not (reconciling.can_play and reconciling.may_take(known, target)):
                 self.release(member)
             elif one is None:
-                given.append(ReconcilingMember(slot, member, known))
+                given.append(ReconcilingMember(slot, member, known, target))
             else:
-                one.is_affected = True
-        if given:
+                one.target, one.is_affected = target, True
+                again.append(one)
+        if given or again:
+            self._write_clients([one.slot for one in given])
+            reconciling.draw_ahead([*given, *again])
             self._begin_to_reconcile(given)
         self._saw()
 
     def _begin_to_reconcile(self, given: Sequence[ReconcilingMember]) -> None:
         """An epoch concerns them."""
         slots, reconciling = [one.slot for one in given], self._reconciling
-        self._write_clients(slots)
         self._is_unaffected[slots] = False
         columns = self.stage, self.due_ms, self.beat_ms, self.replied_ms
         for one, stage, due_ms, beat_ms, replied_ms in zip(

@@ -19,7 +19,7 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, 
 from kgm.simulation.plan.synthetic_group import synthetic_group
 from kgm.simulation.play import plan_runner, timing
 from kgm.simulation.play.bulk import arrays
-from kgm.simulation.play.bulk.consumer_heartbeats import ReconcilingMembers
+from kgm.simulation.play.bulk.reconciling_members import ReconcilingMembers
 from kgm.simulation.play.bulk.unaffected_members import UnaffectedMembers
 from kgm.simulation.play.plan_runner import PlanRunner
 from kgm.simulation.play.timing import EXTREME_TIMINGS, DrawTiming
