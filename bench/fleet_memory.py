@@ -144,18 +144,16 @@ def commands(bootstrap):
     at = ["-b", bootstrap, "--timeout", "60m"]
     every = ["describe", "--all-groups", *at]
     return {
-        **{f"list {form}".strip(): ["list", *at, *words] for form, words in FORMS.items()},
+        "list": ["list", *at],
+        "list -o json": ["list", *at, "-o", "json"],
         "list --lag": ["list", "--lag", *at],
-        **{f"describe {form}".strip(): [*every, *words] for form, words in FORMS.items()},
+        "describe": every,
+        "describe -o json": [*every, "-o", "json"],
         "describe --offsets -o csv": [*every, "--offsets", "-o", "csv"],
-        "describe --state": [*every, "--state"],
         "describe --only-lagging --sort lag -o ndjson": [*every, "--only-lagging", "--sort", "lag", "-o", "ndjson"],
         "export": ["export", *at, "--findings-every", "0s", "--max-series", "100000000"],
         "doctor --window 0s": ["doctor", *at, "--window", "0s", "--fail-on", "never"],
     }
-
-
-FORMS = {"": [], **{f"-o {name}": ["-o", name] for name in ("json", "ndjson", "csv")}}
 
 
 def of_kcl(path, bootstrap, groups):
