@@ -143,7 +143,8 @@ def main():
             low, high = (100 * each for each in interval(counts[True], counts.total()))
             title = f"{reading}: `{confidence}`, {counts.total():,} verdicts ({low:.1f} to {high:.1f})"
             figure(title, "% right", 100 * counts[True] / counts.total())
-    sys.exit(any(scores[reading].broken_promises() for reading in READINGS))
+    broken = [f"{reading}: {', '.join(of)}" for reading in READINGS if (of := scores[reading].broken_promises())]
+    sys.exit(f"right less often than promised: {'; '.join(broken)}" if broken else 0)
 
 
 def runs(arguments, seed):

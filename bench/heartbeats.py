@@ -237,7 +237,6 @@ def measured(pid, act):
         "requests": count,
         "every_us": 1e6 * wall / count,
         "server_s": server_s,
-        "server_cores": server_s / wall,
         "server_us": 1e6 * server_s / count,
         "generator_us": 1e6 * (time.process_time() - own) / count,
     }
