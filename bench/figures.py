@@ -98,7 +98,8 @@ def sentence(results):
 
 def write(results):
     """All that is made of the results."""
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    benches = ",\n".join(f"{json.dumps(name)}: {json.dumps(result)}" for name, result in results.items())
+    RESULTS.write_text(f"{{\n{benches}\n}}\n")
     PAGE.write_text(page(results))
     started = results.get("startup")
     if started and not started["quick"] and not started["error"]:
