@@ -30,7 +30,9 @@ import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
+
+from figures import figure
 
 from kgm.assignors import NAMES, GroupSpec, MemberSpec, TopicSpec, assign
 from tests.kafka.jars import classpath
@@ -210,7 +212,7 @@ def measure(jvm, name, group, described, rounds):
 
 
 def rows(jvm, shape, rounds, only):
-    """Run a shape; yields Markdown rows."""
+    """Run a shape, and tell its figures."""
     kinds = shape.subscriptions()
     subscriptions = [tuple(kind) for kind in kinds]
     topics = tuple(TopicSpec(name=f"topic-{i:03d}", partitions=shape.partitions) for i in range(shape.topics))
@@ -246,7 +248,7 @@ def rows(jvm, shape, rounds, only):
             if step not in ("fresh", *wanted):  # the others begin with it
                 continue
             found, before_next = measure(jvm, name, group, described, rounds)
-            yield row(f"| {shape.title} | {name} | {step}", found, rounds, jvm.limit)
+            tell(f"{shape.title}: {name}, {step}", found, jvm.limit)
             if "theirs" not in found:
                 break  # nor would it get through the next step
             if step == "fresh":
@@ -255,18 +257,12 @@ def rows(jvm, shape, rounds, only):
             del before_next, group
 
 
-def row(title, found, rounds, limit):
-    ms, mb = 1e6, 1024 * 1024
-    if "theirs" not in found:
-        ours = f"{found['ours'] / ms:.1f} ({found['walk'] / ms:.0f})"
-        most = found["ours"] / (limit * 1e9)
-        return f"{title} | {ours} | > {limit * 1000:.0f} | < {most:.4f} | {found['peak'] / mb:.1f} | | |"
-    note = f" (of {found['rounds']})" if found["rounds"] < rounds else ""
-    return (
-        f"{title} | {found['ours'] / ms:.1f} ({found['walk'] / ms:.0f}) | {found['theirs'] / ms:.1f} ({found['their_walk'] / ms:.0f}){note}"
-        f" | {found['ours'] / found['theirs']:.2f} | {found['peak'] / mb:.1f} | {found['their_peak'] / mb:.0f} ({found['held'] / mb:.0f})"
-        f" | {found['peak'] / found['their_peak']:.2f} |"
-    )
+def tell(title, found, limit):
+    jvm = f"> {limit * 1000:.0f}" if "theirs" not in found else found["theirs"] / 1e6
+    figure(title, "CPU ms", found["ours"] / 1e6, {"Kafka": jvm})
+    if "theirs" in found:
+        figure(f"{title}, read from end to end", "CPU ms", found["walk"] / 1e6, {"Kafka": found["their_walk"] / 1e6})
+        figure(f"{title}, memory of the call", "MB", found["peak"] / 2**20, {"Kafka": found["their_peak"] / 2**20})
 
 
 def main():
@@ -279,13 +275,8 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and the JVM with it
     jvm = Jvm(arguments.heap, arguments.limit)
     try:
-        print(
-            "| group | assignor | step | ours, ms (read) | JVM, ms (read) | ratio | ours, MB | JVM, MB (held) | ratio |"
-        )
-        print("|---|---|---|---|---|---|---|---|---|")
         for shape in SHAPES:
-            for line in rows(jvm, shape, arguments.rounds, arguments.only or [""]):
-                print(line, flush=True)
+            rows(jvm, shape, arguments.rounds, arguments.only or [""])
     finally:
         jvm.close()
 

@@ -12,20 +12,20 @@ replayed), only the bench moves the clock. Work:
   gives something up or takes something over does so at once, and says so with a heartbeat at once. CPU of all requests;
   the target assignment is computed by the first of them, the new member's own
 
-Medians of the rounds, CPU time of the thread that works; kgm and the JVM take turns. A ratio above 1 says that kgm is
-faster.
+Medians of the rounds, CPU time of the thread that works; kgm and the JVM take turns.
 """
 
 import argparse
 import itertools
 import pathlib
-import statistics
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
+from figures import figure
+from processes import medians
 from warm_jvm import WarmJvm
 
 from kgm.coordinator.contract.outcome import Request
@@ -152,10 +152,6 @@ class Bench:
         return span, self.took * 1e9, first * 1e9, self.requests, self.written - before
 
 
-def medians(rounds):
-    return [statistics.median(column) for column in zip(*rounds, strict=True)]
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--members", type=int, default=10_000)
@@ -183,23 +179,15 @@ def main():
             kafka.close()
     found = [(name, {work: medians(rounds) for work, rounds in side.items()}) for name, side in
              (("kgm", ours), ("Kafka", theirs)) if side]  # fmt: skip
-    print(
-        f"{arguments.members} members, {arguments.partitions} partitions in {arguments.topics} topics, uniform; CPU time"
-    )
-    print(f"of one thread, medians of {arguments.rounds} rounds")
-    print("| | heartbeats /s | us each | join: virtual s | CPU s | of it the target | requests | records |")
-    print("|---|---|---|---|---|---|---|---|")
-    for name, row in found:
-        (each,), (span, cpu, first, requests, records) = row["heartbeat"], row["join"]
-        print(
-            f"| {name} | {1e9 / each:,.0f} | {each / 1e3:.2f} | {span / 1e3:.2f} | {cpu / 1e9:.3f} | {first / 1e9:.3f} "
-            f"| {requests:,.0f} | {records:,.0f} |"
-        )
-    if len(found) > 1:
-        mine, peer = found[0][1], found[1][1]
-        each = peer["heartbeat"][0] / mine["heartbeat"][0]
-        virtual, cpu, first, *_ = (theirs / ours for ours, theirs in zip(mine["join"], peer["join"], strict=True))
-        print(f"| kgm / Kafka | {each:.3f} | | {virtual:.2f} | {cpu:.3f} | {first:.3f} | | |")
+    mine, peer = found[0][1], found[1][1] if len(found) > 1 else None
+    for name, unit, work, at, less in (
+        ("heartbeat", "CPU us", "heartbeat", 0, 1e3),
+        ("one joins, until all is reconciled", "virtual s", "join", 0, 1e3),
+        ("one joins, until all is reconciled", "CPU s", "join", 1, 1e9),
+        ("target assignment of a join", "CPU s", "join", 2, 1e9),
+    ):
+        title = f"{name}, {arguments.members:,} members, {arguments.partitions:,} partitions"
+        figure(title, unit, mine[work][at] / less, {"Kafka": peer[work][at] / less} if peer else {})
 
 
 if __name__ == "__main__":

@@ -3,8 +3,12 @@
 Their session timeout is 30 minutes, and until it expires a static member needs no heartbeat (KIP-345). So a group of 500
 members needs no 500 consumers."""
 
+import contextlib
+import pathlib
 import socket
 import struct
+import subprocess
+import sys
 
 from kgm.protocol import wire
 from kgm.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -15,7 +19,17 @@ from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroup
 from kgm.protocol.messages.sync_group_response import SyncGroupResponse
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 SESSION_MS = 1_800_000
+#: The server of `kgm serve` with room for more groups than it admits.
+SERVER = """
+import sys
+from kgm.server import Limits, serve_in_thread
+limits = Limits(max_groups=1_000_000, max_items=1_000_000, group_members_max_bytes=4 << 30)
+with serve_in_thread(topics={"orders": 20}, settings={"group.initial.rebalance.delay.ms": 0}, limits=limits) as running:
+    print(running.bootstrap, flush=True)
+    sys.stdin.read()
+"""
 
 
 class BlockingConnection:
@@ -111,3 +125,33 @@ def join_crowd(bootstrap, group, members, topic, partitions):
         for connection in connections.values():
             connection.close()
     return names
+
+
+@contextlib.contextmanager
+def server():
+    """The bootstrap of a server in a process of its own."""
+    command = [sys.executable, "-c", SERVER]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def form(connection, group):
+    """A group of one static member with 20 partitions."""
+    blob = encode_subscription(Subscription(topics=("orders",)))
+    message = JoinGroupRequest(
+        group_id=group, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=60_000, group_instance_id="one",
+        protocol_type="consumer", protocols=[JoinGroupRequestProtocol(name="range", metadata=blob)],
+    )  # fmt: skip
+    connection.send(message, 5)
+    joined = connection.receive(JoinGroupResponse, 5)
+    assignment = encode_assignment(MemberAssignment(partitions={"orders": list(range(20))}))
+    message = SyncGroupRequest(
+        group_id=group, generation_id=joined.generation_id, member_id=joined.member_id, group_instance_id="one",
+        assignments=[SyncGroupRequestAssignment(member_id=joined.member_id, assignment=assignment)],
+    )  # fmt: skip
+    connection.send(message, 3)
+    assert connection.receive(SyncGroupResponse, 3).error_code == 0

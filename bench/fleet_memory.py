@@ -1,19 +1,17 @@
 #!/usr/bin/env python3
 """CPU and memory of answers about a whole fleet: `list`, `describe --all-groups` in each format, `export`, `doctor`;
-beside kcl (franz-go, a tool in Go) and an older checkout of kgm where they are given.
+beside kcl (franz-go, a tool in Go), which gets the groups by name.
 
-usage: python bench/fleet_memory.py [--groups N] [--runs N] [--only WORDS] [--kcl PATH] [--before DIR]
+usage: python bench/fleet_memory.py [--groups N] [--runs N] [--only WORDS] [--before DIR]      (needs kcl in PATH)
+       (--before: another checkout of kgm, whose commands are run in turn with this one's)
 
 Groups have 4 members, every other one static members, on one or two topics of 4 partitions, with committed offsets and
 a lag. They lie in the log that a server of `kgm serve` has loaded, whose own cost is not counted. A run is a process;
-CPU is user and system time, MB the most resident memory; medians of --runs. kcl gets the groups by name. A ratio above
-1 says that kgm takes less."""
+CPU is user and system time, MB the most resident memory; medians of --runs."""
 
 import argparse
 import contextlib
-import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,7 +21,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
 from crowd import BlockingConnection
-from startup import ENTRY
+from figures import figure
+from processes import kcl, kgm, side_by_side
 
 from kgm.java.partitions import partition_for
 from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -145,18 +144,16 @@ def commands(bootstrap):
     at = ["-b", bootstrap, "--timeout", "60m"]
     every = ["describe", "--all-groups", *at]
     return {
-        **{f"list {form}".strip(): ["list", *at, *words] for form, words in FORMS.items()},
+        "list": ["list", *at],
+        "list -o json": ["list", *at, "-o", "json"],
         "list --lag": ["list", "--lag", *at],
-        **{f"describe {form}".strip(): [*every, *words] for form, words in FORMS.items()},
+        "describe": every,
+        "describe -o json": [*every, "-o", "json"],
         "describe --offsets -o csv": [*every, "--offsets", "-o", "csv"],
-        "describe --state": [*every, "--state"],
         "describe --only-lagging --sort lag -o ndjson": [*every, "--only-lagging", "--sort", "lag", "-o", "ndjson"],
         "export": ["export", *at, "--findings-every", "0s", "--max-series", "100000000"],
         "doctor --window 0s": ["doctor", *at, "--window", "0s", "--fail-on", "never"],
     }
-
-
-FORMS = {"": [], **{f"-o {name}": ["-o", name] for name in ("json", "ndjson", "yaml", "csv", "name", "markdown")}}
 
 
 def of_kcl(path, bootstrap, groups):
@@ -170,64 +167,25 @@ def of_kcl(path, bootstrap, groups):
     }
 
 
-def once(command):
-    """(CPU seconds, wall seconds, MB) of one run, whose output is thrown away."""
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    start = time.perf_counter()
-    with open(os.devnull, "wb") as null:
-        process = subprocess.Popen(command, stdout=null, stderr=null, stdin=subprocess.DEVNULL, env=env)
-        _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command[:12])} ended with {process.returncode}")
-    return usage.ru_utime + usage.ru_stime, time.perf_counter() - start, usage.ru_maxrss / 1024
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", type=int, default=100_000)
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--only", help="commands whose name contains these words")
-    parser.add_argument("--kcl")
     parser.add_argument("--before")
     parser.add_argument("--server", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     with fleet(arguments.groups) if arguments.server is None else contextlib.nullcontext(arguments.server) as bootstrap:
-        print(f"{arguments.groups:,} groups of {MEMBERS} members, medians of {arguments.runs}")
-        print(
-            "| command | CPU s | wall s | MB | before: CPU s | MB | before / now: CPU | MB | kcl: CPU s | MB | kcl / kgm: CPU | MB |"
-        )
-        print("|---|---|---|---|---|---|---|---|---|---|---|---|")
-        theirs = of_kcl(arguments.kcl, bootstrap, arguments.groups) if arguments.kcl else {}
+        theirs = of_kcl(kcl(), bootstrap, arguments.groups)
         for name, words in commands(bootstrap).items():
             if arguments.only is None or arguments.only in name:
-                found = {"now": [sys.executable, "-c", ENTRY.format(str(ROOT)), *words]}
+                found = {"kgm": kgm(ROOT, *words)} | ({"kcl": theirs[name]} if name in theirs else {})
                 if arguments.before:
-                    found["before"] = [sys.executable, "-c", ENTRY.format(arguments.before), *words]
-                if name in theirs:
-                    found["kcl"] = theirs[name]
-                print(row(name, measured(found, arguments.runs)), flush=True)
-
-
-def measured(processes, runs):
-    """{name: medians of (CPU seconds, wall seconds, MB)}, the processes in turn."""
-    rows = {name: [] for name in processes}
-    for _ in range(runs):
-        for name, command in processes.items():
-            rows[name].append(once(command))
-    return {name: [statistics.median(column) for column in zip(*some, strict=True)] for name, some in rows.items()}
-
-
-def row(name, found):
-    cpu, wall, peak = found["now"]
-    cells = [f"`{name}`", f"{cpu:.2f}", f"{wall:.2f}", f"{peak:.0f}"]
-    for other in ("before", "kcl"):
-        if other in found:
-            other_cpu, _, other_peak = found[other]
-            cells += [f"{other_cpu:.2f}", f"{other_peak:.0f}", f"{other_cpu / cpu:.2f}", f"{other_peak / peak:.1f}"]
-        else:
-            cells += [""] * 4
-    return f"| {' | '.join(cells)} |"
+                    found["before"] = kgm(arguments.before, *words)
+                measured = side_by_side(found, arguments.runs, warm=False)
+                for unit, at in (("CPU s", 0), ("MB", 2)):
+                    peers = {who: row[at] for who, row in measured.items()}
+                    figure(f"{name}, {arguments.groups:,} groups", unit, peers.pop("kgm"), peers)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,8 @@ from kgm.protocol.subscription import Subscription, encode_subscription
 SESSION_MS = 1_800_000
 REBALANCE_MS = 300_000
 MOST_LOOKS = 1_200
+#: Members that join at a time.
+JOINING = 500
 GOOD = struct.pack(">iiBihB", 12, 7, 0, 0, 0, 0)
 """A Heartbeat v4 response to correlation id 7 without error and throttling, with its length."""
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -116,16 +118,34 @@ def await_coordinator(address, groups):
 
 
 def form(members):
-    """Let members join and sync, each on its own connection; all groups are in their first generation then."""
+    """Let members join and sync, each on its own connection; all groups are in their first generation then. Returns the
+    seconds from each member's JoinGroup to its SyncGroup response."""
+    clock = time.perf_counter
+    began = []
     for member in members:
+        began.append(clock())
         member.join()
     for member in members:
         member.joined(receive(member.connection, JoinGroupResponse, 9))
     assert {member.generation for member in members} == {1}, "raise group.initial.rebalance.delay.ms"
     for member in members:
         member.sync()
-    for member in members:
+    took = []
+    for member, since in zip(members, began, strict=True):
         assert receive(member.connection, SyncGroupResponse, 5).error_code == 0
+        took.append(clock() - since)
+    return took
+
+
+def form_all(address, names, members):
+    """Members by (group, instance id) are made, and join. Returns the seconds from each one's JoinGroup to its SyncGroup
+    response."""
+    latencies = array.array("d")
+    for at in range(0, len(names), JOINING):
+        joining = [Member(connect(address), *name) for name in names[at : at + JOINING]]
+        latencies.extend(form(joining))
+        members += joining
+    return latencies
 
 
 def saturate(connections, seconds):
@@ -212,10 +232,12 @@ def measured(pid, act):
     latencies = act()
     wall = time.perf_counter() - begun
     count = len(latencies)
+    server_s = cpu_of(pid) - server
     return quantiles(latencies) | {
         "requests": count,
-        "requests_per_s": count / wall,
-        "server_us": 1e6 * (cpu_of(pid) - server) / count,
+        "every_us": 1e6 * wall / count,
+        "server_s": server_s,
+        "server_us": 1e6 * server_s / count,
         "generator_us": 1e6 * (time.process_time() - own) / count,
     }
 
@@ -240,22 +262,12 @@ def main():
                 member.connection.close()
         results["forming"] = rows
     if "members" in plan:
-        connections = [connect(address) for _ in range(plan["connections"])]
-        groups, size = divmod(plan["members"], plan["group_size"])
-        assert size == 0
-        members = [
-            Member(
-                connections[(group * plan["group_size"] + number) % len(connections)], f"g-{group}", f"member-{number}"
-            )
-            for group in range(groups)
-            for number in range(plan["group_size"])
-        ]
-        for at in range(0, len(members), len(connections)):
-            form(members[at : at + len(connections)])
-        frames = {connection: [] for connection in connections}
-        for member in members:
-            frames[member.connection].append(member.heartbeat())
-        rows = list(frames.items())
+        groups, rest = divmod(plan["members"], plan["group_size"])
+        assert rest == 0
+        names = [(f"g-{group}", f"member-{number}") for group in range(groups) for number in range(plan["group_size"])]
+        members = []
+        results["joined"] = measured(pid, lambda: form_all(address, names, members))
+        rows = [(member.connection, [member.heartbeat()]) for member in members]
         saturate(rows, plan["warm_up_s"])
         results["saturated"] = measured(pid, lambda: saturate(rows, plan["seconds"]))
         results["paced"] = measured(pid, lambda: pace(rows, plan["seconds"], plan["interval_s"]))

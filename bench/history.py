@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Read the history of groups from a log of `__consumer_offsets`: kgm, and Kafka's own kafka-dump-log, from the same
-segments; and how the cost grows.
+segments.
 
 usage: python bench/history.py [--commits N] [--snapshots N] [--changes N] [--members N] [--in-batch N] [--rounds N]
-       (needs numpy, pyarrow, Java 17+, and Maven for the jars; --no-growth, --no-peer leave parts out)
+       (needs numpy, pyarrow, Java 17+, and Maven for the jars)
 
 Two logs: offset commits of 100 groups, --in-batch records in each batch (what a commit of so many partitions writes);
 and GroupMetadata records of --members members, a batch each, in which one member a time has come back.
@@ -14,15 +14,14 @@ log of one record is taken off, so that neither side is charged for its start. I
 
 Then kgm alone: the membership changes of --changes GroupMetadata records (every other one a rebalance, the others
 bounces that were absorbed), from the segment to the table of changes, piece by piece; the same of the commits' log, in
-which there is nothing to tell. These lie in two partitions, a process for each of them, as Spark has it on two cores;
-CPU and memory are added up, wall is of the slower one. And the growth with records, members and groups, in one.
+which nothing is to be told. These lie in two partitions, a process for each of them, as Spark has it on two cores;
+CPU and memory are added up, wall is of the slower one.
 """
 
 import argparse
 import concurrent.futures
 import json
 import pathlib
-import statistics
 import struct
 import subprocess
 import sys
@@ -32,7 +31,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
-from processes import once
+from figures import figure
+from processes import medians, once
 from reload import NOW, member, metadata
 
 from kgm.model.gc_threshold import collect_rarely
@@ -167,10 +167,6 @@ def dump(directory):
     )  # fmt: skip
 
 
-def medians(rows):
-    return [statistics.median(column) for column in zip(*rows, strict=True)]
-
-
 def beside_the_peer(folder, arguments):
     logs = {
         "OffsetCommit": commits(arguments.commits, arguments.in_batch),
@@ -180,9 +176,6 @@ def beside_the_peer(folder, arguments):
     places = {name: folder / f"peer-{number}" for number, name in enumerate(logs)}
     for name, batches in logs.items():
         write(places[name], batches)
-    print(f"{arguments.in_batch} commits in a batch; JVM with -Xmx{HEAP_MB}m\n")
-    print("| log | MB | kgm read | decode | k records/CPU s | dump-log | k records/CPU s | CPU ratio | wall ratio |")
-    print("|---|---|---|---|---|---|---|---|---|")
     kafkas, ours = {name: [] for name in logs}, {name: [] for name in logs}
     for _ in range(arguments.rounds):
         for name, place in places.items():
@@ -190,85 +183,31 @@ def beside_the_peer(folder, arguments):
             ours[name].append(in_process("decode", place))
     start = medians(kafkas.pop("one record"))
     for name, rows in kafkas.items():
-        size = (places[name] / SEGMENT).stat().st_size / 1e6
         their_cpu, their_wall = (time - less for time, less in zip(medians(rows), start, strict=True))
         count, _, read, read_wall, cpu, wall = medians(ours[name])
-        print(
-            f"| {count:.0f} {name} | {size:.0f} | {read:.2f} | {cpu:.2f} | {count / (read + cpu) / 1e3:.0f} | "
-            f"{their_cpu:.2f} | {count / their_cpu / 1e3:.1f} | {their_cpu / (read + cpu):.1f} | "
-            f"{their_wall / (read_wall + wall):.1f} |"
-        )
-    print(f"\nseconds of CPU; dump-log without its start ({start[0]:.2f} CPU s, {start[1]:.2f} s)\n")
+        title = f"{count:,.0f} {name} read and decoded"
+        figure(title, "CPU s", read + cpu, {"kafka-dump-log": their_cpu})
+        figure(title, "s", read_wall + wall, {"kafka-dump-log": their_wall})
 
 
 def told(folder, arguments):
-    """Returns seconds of CPU for a metadata record of --members members, and for a commit."""
-    print("| membership changes of | MB | changes | rebalances | CPU s | wall s | peak MB |")
-    print("|---|---|---|---|---|---|---|")
     logs = {
         f"GroupMetadata x {arguments.members}": [
             snapshots(arguments.changes // CORES, arguments.members) for _ in range(CORES)
         ],
         "OffsetCommit": [commits(arguments.commits // CORES, arguments.in_batch) for _ in range(CORES)],
     }
-    costs = []
     for number, (name, partitions) in enumerate(logs.items()):
         places = [folder / f"told-{number}-{partition}" for partition in range(CORES)]
         for place, batches in zip(places, partitions, strict=True):
             write(place, batches)
         with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
             found = [*zip(*pool.map(in_process, ["changes"] * CORES, places), strict=True)]
-        count, changed, rebalanced, cpu, _, peak = map(sum, found)
-        size = sum((place / SEGMENT).stat().st_size for place in places) / 1e6
+        count, _, _, cpu, _, peak = map(sum, found)
         for place in places:
             (place / SEGMENT).unlink()
-        print(
-            f"| {count} {name} | {size:.0f} | {changed} | {rebalanced} | {cpu:.1f} | {max(found[4]):.1f} | {peak:.0f} |",
-            flush=True,
-        )
-        costs.append(cpu / count)
-    print()
-    return costs
-
-
-def growth(folder):
-    print(
-        "| growth with | of it | records | members each | groups | told in CPU s | us a record | ns a member | peak MB |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|")
-    cases = [
-        *(("commits", count, commits(count, 10), 0, GROUPS) for count in (10_000, 100_000, 1_000_000)),
-        *(("records", count, snapshots(count, 20), 20, GROUPS) for count in (300, 3_000, 30_000)),
-        *(("members", size, snapshots(100_000 // size, size, 10), size, 10) for size in (5, 50, 500)),
-        *(("groups", groups, snapshots(20_000, 10, groups), 10, groups) for groups in (10, 100, 1_000, 10_000)),
-    ]
-    for number, (kind, of_it, batches, size, groups) in enumerate(cases):
-        place = folder / f"growth-{number}"
-        write(place, batches)
-        count, _, _, cpu, _, peak = in_process("changes", place)
-        (place / SEGMENT).unlink()
-        each = f"{cpu / count / size * 1e9:.0f}" if size else ""
-        print(
-            f"| {kind} | {of_it:,} | {count} | {size or ''} | {groups} | {cpu:.2f} | {cpu / count * 1e6:.1f} | {each} | "
-            f"{peak:.0f} |",
-            flush=True,
-        )
-    print()
-
-
-def on_paper(costs, members):
-    """A large cluster, from what was measured."""
-    per_snapshot, per_commit = costs
-    groups, records, rebalances = 100_000, 1_000_000_000, 20
-    metadata = groups * rebalances
-    cores = (metadata * per_snapshot + (records - metadata) * per_commit) / 86_400
-    print(
-        f"On paper: {groups:,} groups and {records:,} records a day, of which each group writes {rebalances} metadata\n"
-        f"records of {members} members: {metadata * per_snapshot / 60:.0f} CPU minutes for these and "
-        f"{(records - metadata) * per_commit / 60:.0f} for the commits, so {cores:.2f} cores\n"
-        f"keep up with it. Some {groups * members * 190 / 1e9:.1f} GB are carried from one day to the next for the "
-        f"members, in all partitions together."
-    )
+        for unit, value in (("CPU s", cpu), ("s", max(found[4])), ("MB", peak)):
+            figure(f"changes told of {count:,} {name}", unit, value)
 
 
 def main():
@@ -279,8 +218,6 @@ def main():
     parser.add_argument("--members", type=int, default=50)
     parser.add_argument("--in-batch", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--no-growth", action="store_true")
-    parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--task", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.task:
@@ -291,12 +228,8 @@ def main():
         return
     with tempfile.TemporaryDirectory(prefix="kgm-history-") as name:
         folder = pathlib.Path(name)
-        if not arguments.no_peer:
-            beside_the_peer(folder, arguments)
-        costs = told(folder, arguments)
-        if not arguments.no_growth:
-            growth(folder)
-        on_paper(costs, arguments.members)
+        beside_the_peer(folder, arguments)
+        told(folder, arguments)
 
 
 if __name__ == "__main__":

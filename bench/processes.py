@@ -1,13 +1,15 @@
-"""Whole processes measured side by side: CPU and wall seconds, the median of several runs taken in turn."""
+"""Whole processes measured side by side: CPU and wall seconds and memory, the median of several runs taken in turn."""
 
 import os
+import shutil
 import statistics
 import subprocess
+import sys
 import time
 
 
 def once(command):
-    """(cpu seconds, wall seconds, exit code) of one run; output is read and thrown away.
+    """(CPU seconds, wall seconds, MB at the most) of one run; output is read and thrown away.
 
     Python may cache its bytecode, as it does wherever kgm is installed."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -16,21 +18,35 @@ def once(command):
         process = subprocess.Popen(command, stdout=null, stderr=null, stdin=subprocess.DEVNULL, env=env)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    return usage.ru_utime + usage.ru_stime, time.perf_counter() - start, process.returncode
+    if process.returncode:
+        raise SystemExit(f"{' '.join(map(str, command[:12]))} ended with {process.returncode}")
+    return usage.ru_utime + usage.ru_stime, time.perf_counter() - start, usage.ru_maxrss / 1024
 
 
-def side_by_side(commands, runs):
-    """{name: (median cpu, median wall)}; the commands in turn, so that noise hits all of them alike."""
-    found = {name: [] for name in commands}
-    for name, command in commands.items():
-        _, _, code = once(command)  # warm the file cache
-        if code != 0:
-            raise SystemExit(f"{name} ended with {code}: {' '.join(map(str, command))}")
-    for _ in range(runs):
-        for name, command in commands.items():
-            cpu, wall, _ = once(command)
-            found[name].append((cpu, wall))
-    return {
-        name: (statistics.median(cpu for cpu, _ in rows), statistics.median(wall for _, wall in rows))
-        for name, rows in found.items()
-    }
+def side_by_side(commands, runs, *, warm=True):
+    """{name: medians of what `once` gives}; the commands in turn, so that noise hits all of them alike. warm: once more
+    before, for the file cache."""
+    if warm:
+        for command in commands.values():
+            once(command)
+    found = [{name: once(command) for name, command in commands.items()} for _ in range(runs)]
+    return {name: medians([row[name] for row in found]) for name in commands}
+
+
+def medians(rows):
+    """Of each column."""
+    return [statistics.median(column) for column in zip(*rows, strict=True)]
+
+
+def kgm(root, *words):
+    """A command of the kgm in a checkout."""
+    entry = f"import sys; sys.path.insert(0, {str(root)!r}); from kgm.cli.entry import main; main()"
+    return [sys.executable, "-c", entry, *words]
+
+
+def kcl():
+    """Where kcl is, the peer of what only looks (franz-go, a tool in Go)."""
+    path = shutil.which("kcl")
+    if path is None:
+        raise SystemExit("kcl is not in PATH: go install github.com/twmb/kcl@latest")
+    return path

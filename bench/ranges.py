@@ -15,12 +15,12 @@ import pathlib
 import random
 import statistics
 import sys
-import time
 from dataclasses import replace
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
+from bench.figures import figure
 from kgm.model.client_library import stated_library
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import simulate
@@ -122,7 +122,6 @@ def main():
     arguments = parser.parse_args()
     chance = random.Random(arguments.seed)
     held, judged, exact, wrong, widths, ratios = 0, 0, 0, 0, [], []
-    started = time.process_time()
     for _ in range(arguments.plans):
         group = some_group(chance)
         plan = some_plan(group, chance)
@@ -160,14 +159,15 @@ def main():
                     flush=True,
                 )
     ratios.sort()
-    print("| plans | judged | held | of 1,000 | exact | exact and wrong | median width of moves | CPU s |")
-    print("|---|---|---|---|---|---|---|---|")
-    share = held / judged * 1000
-    width = f"{statistics.median(widths):.1%}"
-    took = time.process_time() - started
-    print(f"| {arguments.plans} | {judged} | {held} | {share:.1f} | {exact} | {wrong} | {width} | {took:.0f} |")
-    low, high = ratios[len(ratios) // 20], ratios[-1 - len(ratios) // 20]
-    print(f"time without a consumer, of the typical one: nine in ten from {low:.2f} to {high:.2f} times")
+    of = f"{arguments.plans} plans, {arguments.times} draws each"
+    figure(f"{of}: within the ranges", "%", held / judged * 100)
+    figure(f"{of}: predicted as exact", "%", exact / judged * 100)
+    figure(f"{of}: predicted as exact, and wrong", "draws", wrong)
+    figure("width of the range of moved partitions, median, of all partitions", "%", statistics.median(widths) * 100)
+    figure(
+        "time without a consumer by the typical one, twentieth least of a hundred", "times", ratios[len(ratios) // 20]
+    )
+    figure("time without a consumer by the typical one, twentieth most", "times", ratios[-1 - len(ratios) // 20])
 
 
 if __name__ == "__main__":

@@ -5,20 +5,19 @@ usage: python bench/reload.py [--groups N] [--members N] [--commits N] [--rounds
 
 The log: each group is created, completes a rebalance and has two of its static members replaced, and each of its
 members commits its two partitions so many times (--commits); every write is a batch, as a server writes them. Timed, in turn, in one process each:
-open   the log as after a crash: every batch is checked (kgm: OffsetsLog.open; Kafka: UnifiedLog.create, which rebuilds
+
+- open: the log as after a crash: every batch is checked (kgm: OffsetsLog.open; Kafka: UnifiedLog.create, which rebuilds
        its indexes too)
-load   the coordinator from it (kgm: loading.replay_into and Coordinator.loaded; Kafka: CoordinatorLoaderImpl into a
+- load: the coordinator from it (kgm: loading.replay_into and Coordinator.loaded; Kafka: CoordinatorLoaderImpl into a
        GroupCoordinatorShard, and onLoaded)
-The first round of each process is the cold one, as in a restart; the others are the warm ones, of which the medians are
-shown. CPU time is that of the whole process: the JVM's has its compiler and its collector in it, and Python's its own.
+
+The first round of each process is the cold one, as in a restart; the medians of the others, warm ones, are shown. CPU time is that of the whole process: the JVM's has its compiler and its collector in it, and Python's its own.
 And once more as whole processes, beside kafka-dump-log, which decodes the same records to text: medians.
-A ratio is Kafka's time by kgm's: above 1, kgm takes less.
 """
 
 import argparse
 import contextlib
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -27,7 +26,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
-from processes import side_by_side
+from figures import figure
+from processes import medians, side_by_side
 
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.loading import replay_into
@@ -147,8 +147,7 @@ def in_turn(commands, rounds):
 
 def show(title, ours, kafkas):
     for at, step in ((0, "open"), (2, "load")):
-        cells = [f"{ours[n]} | {kafkas[n]} | {kafkas[n] / max(ours[n], 1):.1f}" for n in (at, at + 1)]
-        print(f"| {step}, {title} | " + " | ".join(cells) + " |")
+        figure(f"{title}: {step}, warm", "CPU ms", ours[at], {"Kafka's loader": kafkas[at]})
 
 
 def main():
@@ -166,24 +165,17 @@ def main():
     with tempfile.TemporaryDirectory(prefix="kgm-reload-") as folder:
         directory = pathlib.Path(folder) / "__consumer_offsets-0"
         size, records = write(directory, arguments.groups, arguments.members, arguments.commits)
-        print(f"{arguments.groups} groups of {arguments.members} members: {records} records, {size / 1e6:.0f} MB\n")
+        of = f"{arguments.groups:,} groups, {records:,} records, {size / 1e6:.0f} MB"
         commands = {"kgm": kgm_command(directory), "kafka": kafka_command(directory)}
         found = in_turn(commands, arguments.rounds)
         expected = arguments.groups, arguments.groups * arguments.members
         assert all(row[4:] == expected for rows in found.values() for row in rows), found
-        print("| step | kgm CPU ms | Kafka CPU ms | CPU ratio | kgm wall ms | Kafka wall ms | wall ratio |")
-        print("|---|---|---|---|---|---|---|")
-        show("cold", found["kgm"][0], found["kafka"][0])
-        warm = {
-            name: [round(statistics.median(column)) for column in zip(*rows[1:], strict=True)]
-            for name, rows in found.items()
-        }
-        show("warm", warm["kgm"], warm["kafka"])
+        show(of, *(medians(found[name][1:]) for name in ("kgm", "kafka")))
         once = {name: ["bash", "-c", 'echo | exec "$@"', "-", *command] for name, command in commands.items()}
         whole = side_by_side({**once, "kafka-dump-log": dump_command(directory)}, max(arguments.rounds // 2, 1))
-        print("\n| whole process | CPU s | wall s | CPU / kgm's | wall / kgm's |\n|---|---|---|---|---|")
-        for name, (cpu, wall) in whole.items():
-            print(f"| {name} | {cpu:.2f} | {wall:.2f} | {cpu / whole['kgm'][0]:.1f} | {wall / whole['kgm'][1]:.1f} |")
+        peers = {"Kafka's loader": whole["kafka"], "kafka-dump-log": whole["kafka-dump-log"]}
+        for unit, at in (("CPU s", 0), ("s", 1)):
+            figure(f"{of}: a whole process", unit, whole["kgm"][at], {name: row[at] for name, row in peers.items()})
 
 
 if __name__ == "__main__":

@@ -4,20 +4,20 @@
 usage: python bench/removal.py [--members N] [--runs N]      (needs Java 17 and Maven; starts a real Kafka broker)
 
 Each run removes a fresh group of its own, since a removed member cannot be removed again. kgm describes the group
-before and after and watches the committed offsets for signs of life; `--allow-live` leaves that watch out, as the peer
-has none.
+before and after and watches the committed offsets for signs of life; `--allow-live --assume-stopped` leaves that watch
+out, as the peer has none.
 """
 
 import argparse
 import pathlib
-import statistics
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
 from crowd import join_crowd
-from processes import once
+from figures import figure
+from processes import medians, once
 
 from tests.kafka.broker import KafkaCluster
 
@@ -34,7 +34,7 @@ def main():
         def ours(group, names):
             ids = ",".join(names)
             command = [kgm, "remove-members", group, "-b", kafka.bootstrap, "--instance-ids", ids]
-            return [*command, "--yes", "--allow-live", "-o", "json"]
+            return [*command, "--yes", "--allow-live", "--assume-stopped", "-o", "json"]
 
         def peer(group, names):
             command = [sys.executable, "-m", "kafka.admin", "--bootstrap-servers", kafka.bootstrap, "groups"]
@@ -46,20 +46,10 @@ def main():
             for name, build in (("kgm", ours), ("kafka-python", peer)):
                 group = f"{name}-{run}"
                 names = join_crowd(kafka.bootstrap, group, arguments.members, "orders", arguments.members)
-                cpu, wall, code = once(build(group, names))
-                if code != 0:
-                    raise SystemExit(f"{name} ended with {code}")
-                found[name].append((cpu, wall))
-    medians = {
-        name: (statistics.median(cpu for cpu, _ in rows), statistics.median(wall for _, wall in rows))
-        for name, rows in found.items()
-    }
-    peer_cpu, peer_wall = medians["kafka-python"]
-    print(f"{arguments.members} members removed in one LeaveGroup, medians of {arguments.runs} runs")
-    print("| command | CPU s | wall s | peer CPU / ours | peer wall / ours |")
-    print("|---|---|---|---|---|")
-    for name, (cpu, wall) in medians.items():
-        print(f"| {name} remove-members | {cpu:.3f} | {wall:.3f} | {peer_cpu / cpu:.1f} | {peer_wall / wall:.1f} |")
+                found[name].append(once(build(group, names)))
+    ours, theirs = medians(found["kgm"]), medians(found["kafka-python"])
+    for name, unit, at in (("CPU", "CPU s", 0), ("from start to end", "s", 1)):
+        figure(f"{arguments.members} members removed: {name}", unit, ours[at], {"kafka-python 3.0.12": theirs[at]})
 
 
 if __name__ == "__main__":

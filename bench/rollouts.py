@@ -4,9 +4,10 @@
 usage: python bench/rollouts.py [--plans N] [--seed N] [--threads N]      (needs Java 17 and Maven; starts a broker)
 
 Each plan has a group of its own: librdkafka or Java consumers, classic or KIP-848, static or dynamic, an assignor, 2 to 5
-members, all together or in batches, some static ones removed before they start again. kgm predicts each step, runs a command that stops and starts the consumer, watches, and
-compares; it ends with 0 only if every step was as predicted. Beside that, the consumers are asked: each was restarted once,
-and together they own every partition once."""
+members, all together or in batches, some static ones removed before they start again. kgm predicts each step, runs a
+command that stops and starts the consumer, watches, and compares; it ends with 0 only if every step was as predicted.
+Beside that, the consumers are asked: each was restarted once, and together they own every partition once. A restart that
+is quicker than the `--restart-time` told to kgm, or a process that is paused for seconds, can deviate: kgm then stops."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
+from bench.figures import figure
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.members import wait_settled
 from tests.operations.rollout.units import fleet, kgm
@@ -129,7 +131,7 @@ def main():
                 flush=True,
             )
     held = sum(code == 0 and agrees for code, _, agrees in results)
-    print(f"\n{held} of {len(plans)} plans were carried out as predicted (seed {arguments.seed})")
+    figure(f"carried out as predicted, of {len(plans)} plans (seed {arguments.seed})", "plans", held)
 
 
 if __name__ == "__main__":

@@ -11,24 +11,23 @@ of the consumer protocol (KIP-848): there heartbeats are played in bulk, in arra
 concern, without messages those of the others. `static` is a group of static members (`range`) that no rebalance follows:
 heartbeats of all other members are handed in together.
 Each run is another draw, and the first one has the usual timing. The sizes of --large are played in bulk only: the
-plain path takes minutes. "budget s" is what the draw costs by the count of --budget, which knows no clock
-(`kgm.simulation.draws.budget`). The last table is one prediction of --drawn members with --draws draws, on one core and
-on all, start-up included.
+plain path takes minutes. `--budget` counts requests, and knows no clock: what it counts is told as the seconds that it
+stands for. --draws: one prediction of --drawn members with so many draws, on one core and on all, start-up included.
 """
 
 import argparse
-import os
 import pathlib
-import resource
 import statistics
 import sys
 import time
 from dataclasses import replace
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT)]
+sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
-from bench.simulation import drawn
+from figures import figure
+from simulation import drawn
+
 from kgm.model.client_library import stated_library
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.draws.budget import affordable, cost_of
@@ -91,35 +90,24 @@ def row(members, assignor, runs, at_once, *, with_plain):
             plain.append(took)
             assert other == draw
     cpu = statistics.median(bulk)
-    each = f"{cpu / draw.rebalances / members * 1e6:.2f}" if draw.rebalances else "-"
     charged = cost_of([draw]) / affordable(1_000)
-    beside = f"{statistics.median(plain):.2f} | {statistics.median(plain) / cpu:.1f}" if plain else "- | -"
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(
-        f"| {assignor} | {members} | {draw.rebalances} | {in_bulk:.0%} | {cpu:.2f} | {charged:.2f} | {each} "
-        f"| {beside} | {memory:.0f} |",
-        flush=True,
-    )
+    name = f"{assignor}, {members:,} members, {draw.rebalances:,} rebalances, {in_bulk:.0%} in bulk"
+    beside = {"event by event": statistics.median(plain)} if plain else {}
+    figure(name, "CPU s", cpu, beside | {"as --budget counts": charged})
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="10,30,100,200")
     parser.add_argument("--large", default="1000,3000")
-    parser.add_argument("--assignors", default="range,roundrobin,sticky,cooperative-sticky,uniform,static")
+    parser.add_argument("--assignors", default="range,sticky,cooperative-sticky,uniform,consumer-range,static")
     parser.add_argument("--libraries", default=",".join(LIBRARIES))
     parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--draws", type=int, default=0)
     parser.add_argument("--drawn", type=int, default=1000)
     arguments = parser.parse_args()
     LIBRARIES[:] = arguments.libraries.split(",")
-    print(f"medians of {arguments.runs} draws, members of {' and '.join(LIBRARIES)}")
-    print(
-        "| assignor | members | rebalances | in bulk | CPU s | budget s | us per member and rebalance | plain, CPU s | "
-        "ratio | MB |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|")
     for assignor in arguments.assignors.split(","):
         for size in (int(size) for size in arguments.sizes.split(",") if size):
             row(size, assignor, arguments.runs, arguments.at_once, with_plain=True)
@@ -127,9 +115,6 @@ def main():
         for size in (int(size) for size in arguments.large.split(",") if size):
             row(size, assignor, 1, arguments.at_once, with_plain=False)
     if arguments.draws:
-        print(f"\n{len(os.sched_getaffinity(0))} cores")
-        print("| dynamic members | draws | cores | wall s | CPU s | peak MB of one process |")
-        print("|---|---|---|---|---|---|")
         drawn(arguments.drawn, arguments.draws, 1)
 
 

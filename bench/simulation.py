@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""What predicting a bounce costs as the group grows: `kgm simulate-bounce --all --rolling`, one process each.
+"""What predicting a bounce costs as the group and the fleet grow: `kgm simulate-bounce --all --rolling`, `kgm drain`.
 
 usage: python bench/simulation.py [--sizes N[,N...]] [--dynamic-sizes N[,N...]] [--drawn N] [--draws N] [--runs N]
        python bench/simulation.py --only fleet [--groups N[,N...]] [--kinds TEXT] [--before DIR]
+       (--before: another checkout of kgm, whose commands are run in turn with this one's)
 
-There is no peer: nothing else predicts what a bounce does. Each run is the whole command, from start-up to the JSON that
-it prints, one draw, 10 partitions a member, `range`. A rolling bounce of static members costs no rebalance, one of N
-dynamic members 2 N rebalances of N members; so the cost per member and rebalance is what should stay flat. The second
-table is one prediction of dynamic members with many draws, on one core (the process is bound to it) and on all, in
-turn; the answers must be equal. The last table is
-`kgm drain` of a fleet in a file, one run each: groups of 4 to 20 members as brokers describe them, of which the first
-member is taken away. Beside it what some of these groups cost that are played alone, by their own names. --before:
-another checkout of kgm, whose commands are run in turn with this one's; on a busy machine trust the ratios of CPU.
+There is no other tool that predicts what a bounce does. Each run is the whole command, from start-up to the JSON that
+it prints, 10 partitions a member, `range`. A rolling bounce of static members costs no rebalance, one of N dynamic
+members 2 N rebalances of N members. Draws are played on one core (the process is bound to it) and on all, in turn; the
+answers must be equal. `kgm drain` is of a fleet in a file, one run each: groups of 4 to 20 members as brokers describe
+them, of which the first member is taken away. Beside it what some of these groups cost that are played alone, by their
+own names.
 """
 
 import argparse
@@ -19,7 +18,6 @@ import itertools
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,7 +26,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
-from processes import once
+from figures import figure
+from processes import kgm, medians, side_by_side
 
 from tests.simulation.groups import KINDS, mixed_fleet
 
@@ -53,14 +52,10 @@ def run(members, kind, draws=1, cores=None):
 def rows(kind, sizes, runs):
     for members in sizes:
         found = [run(members, kind) for _ in range(runs)]
-        cpu, wall, memory = (statistics.median(row[column] for row in found) for column in range(3))
-        rebalances = found[0][3]["rebalances"]
-        assert rebalances == (0 if kind == "static" else 2 * members)
-        each = f"{cpu / rebalances / members * 1e6:.0f}" if rebalances else ""
-        print(
-            f"| {kind} | {members} | {10 * members} | {rebalances} | {cpu:.2f} | {wall:.2f} | {memory:.0f} | {each} |",
-            flush=True,
-        )
+        cpu, _, memory = medians([row[:3] for row in found])
+        assert found[0][3]["rebalances"] == (0 if kind == "static" else 2 * members)
+        figure(f"a rolling restart of {members:,} {kind} members, one draw", "CPU s", cpu)
+        figure(f"a rolling restart of {members:,} {kind} members, one draw", "MB", memory)
 
 
 def drawn(members, draws, runs):
@@ -73,10 +68,9 @@ def drawn(members, draws, runs):
             found[count].append(run(members, "dynamic", draws, bound))
     answers = [scenario for each in found.values() for _, _, _, scenario in each]
     assert all(answer == answers[0] for answer in answers)
-    for count, each in found.items():
-        cpu, wall, memory = (statistics.median(row[column] for row in each) for column in range(3))
-        played = answers[0]["draws"]
-        print(f"| {members} | {played} | {count} | {wall:.2f} | {cpu:.2f} | {memory:.0f} |", flush=True)
+    wall = {count: medians([row[:3] for row in each])[1] for count, each in found.items()}
+    name = f"{answers[0]['draws']} draws of {members:,} dynamic members on {len(cores)} cores"
+    figure(name, "s", wall[len(cores)], {"on one core": wall[1]})
 
 
 PLANS = (("--restart-time", "10s"), ("--for-good",))
@@ -109,10 +103,8 @@ def plain_ms(fleet, how):
 
 def fleets(sizes, wanted, before):
     """A row for a fleet of all kinds, of each size; and of the first size one for each kind."""
-    print(f"groups of 4 to 20 members on 1 to 3 topics, the first of each is taken away; {len(KINDS)} kinds are mixed")
-    print("| groups | members | plan | wall s | CPU ms a group | alone, by its own names | ms before | before / now |")
-    print("|---|---|---|---|---|---|---|---|")
-    kinds = [("mixed", KINDS, size) for size in sizes] + [(kind_text(kind), (kind,), sizes[0]) for kind in KINDS]
+    kinds = [(f"all {len(KINDS)} kinds mixed", KINDS, size) for size in sizes]
+    kinds += [(kind_text(kind), (kind,), sizes[0]) for kind in KINDS]
     for (name, some, size), how in itertools.product(kinds, PLANS):
         if wanted not in f"{name} {' '.join(how)}":
             continue
@@ -120,17 +112,14 @@ def fleets(sizes, wanted, before):
             path = pathlib.Path(folder) / "fleet.json"
             fleet = mixed_fleet(size, 1, members=(4, 20), kinds=some)
             path.write_text(json.dumps({"groups": [group.to_json() for group in fleet]}))
-            found = {}
-            for home in (str(ROOT), *([before] if before else [])):
-                entry = f"import sys; sys.path.insert(0, {home!r}); from kgm.cli.entry import main; main()"
-                words = ["drain", "--from-file", str(path), "--host", "gon*", *how, "-o", "json"]
-                cpu, wall, code = once([sys.executable, "-c", entry, *words])
-                assert code == 0, (home, code)
-                found[home] = cpu / size * 1e3, wall
-        now, wall = found[str(ROOT)]
-        then = f"{found[before][0]:.1f} | {found[before][0] / now:.1f} |" if before else "| |"
-        row = f"| {size:,} | {name} | {' '.join(how)} | {wall:.1f} | {now:.1f} | {plain_ms(fleet, how):.1f}"
-        print(f"{row} | {then}", flush=True)
+            words = ["drain", "--from-file", str(path), "--host", "gon*", *how, "-o", "json"]
+            homes = {"kgm": ROOT} | ({"before": before} if before else {})
+            found = side_by_side({who: kgm(home, *words) for who, home in homes.items()}, 1, warm=False)
+            each = {who: cpu / size * 1e3 for who, (cpu, *_) in found.items()}
+            title = f"drain {' '.join(how)}, {size:,} groups, {name}"
+            figure(title, "s", found["kgm"][1])
+            peers = {"each group played by itself": plain_ms(fleet, how)}
+            figure(f"{title}: a group", "CPU ms", each.pop("kgm"), peers | each)
 
 
 def main():
@@ -149,16 +138,9 @@ def main():
     if arguments.only == "fleet":
         fleets(sizes, arguments.kinds, arguments.before)
         return
-    print(f"medians of {arguments.runs} runs")
-    print("| members | how many | partitions | rebalances | CPU s | wall s | peak MB | us per member and rebalance |")
-    print("|---|---|---|---|---|---|---|---|")
-    for kind, sizes in (("static", arguments.sizes), ("dynamic", arguments.dynamic_sizes)):
-        rows(kind, [int(size) for size in sizes.split(",") if size], arguments.runs)
-    print()
-    print("| dynamic members | draws | cores | wall s | CPU s | peak MB of one process |")
-    print("|---|---|---|---|---|---|")
+    for kind, some in (("static", arguments.sizes), ("dynamic", arguments.dynamic_sizes)):
+        rows(kind, [int(size) for size in some.split(",") if size], arguments.runs)
     drawn(arguments.drawn, arguments.draws, arguments.runs)
-    print()
     fleets(sizes, arguments.kinds, arguments.before)
 
 

@@ -4,10 +4,11 @@ plan: real librdkafka and Java members on a real Kafka 4.3.0.
 
 usage: python bench/stopped.py [--times N] [--protocol classic|consumer] [--only WORD]   (needs Java 17+ and Maven)
 
-Each case is predicted as `kgm simulate-bounce` does, and then carried out. near: how many of the observations lie within
-0.8 to 1.25 of the typical value; ratio: the median of observed to typical, which shows a bias. own: how many of the draws
-of the prediction itself lie as near, which shows what is left to chance: members learn of a rebalance with their next
-heartbeat, and no one can know when that is due.
+Each case is predicted as `kgm simulate-bounce` does, and then carried out. Near is what lies within 0.8 to 1.25 of the
+typical value. How many draws of the prediction itself are near shows what is left to chance: where one member joins,
+leaves or restarts, the others learn of it with their next heartbeat, which is due at any time within the interval, and no
+API or record tells when. Use the range there. The typical value is tight where the plan says how long partitions are
+stopped: static members that are back in time, sessions that end, all members restarted together.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from dataclasses import replace
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
+from bench.figures import figure
 from kgm.model.errors import KgmError
 from kgm.simulation.simulation import Simulation
 from tests.kafka.broker import KafkaCluster
@@ -29,6 +31,7 @@ from tests.simulation.reality.play import played
 from tests.simulation.reality.real_group import NotFormedError
 
 DRAWS = 40
+LIBRARIES = {"rd": "librdkafka", "java": "Java"}
 LEAST, MOST = 0.8, 1.25
 ALL = (0, 1, 2)
 CLASSIC = {
@@ -71,7 +74,7 @@ def measured(kafka, plans, terms, times, **more):
     cases = {
         replace(case, kind=kind, partitions=12 + 3 * number): (name, kind)
         for name, case in plans.items()
-        for kind in ("rd", "java")
+        for kind in LIBRARIES
         for number in range(times)
     }
     with played(kafka, list(cases), terms, threads=4, **more) as futures:
@@ -96,18 +99,15 @@ def main():
             if arguments.protocol in (None, protocol) and chosen:
                 more = {"configure": module.configure} if protocol == "consumer" else {}
                 rows |= measured(kafka, chosen, module.TERMS, arguments.times, **more)
-    print("| plan | library | cases | near | ratio (least, median, most) | own |")
-    print("|---|---|---|---|---|---|")
     every = []
     for (name, kind), found in rows.items():
-        ratios = sorted(observed / typical for observed, typical, _ in found if typical)
-        near = [is_near(observed, typical) for observed, typical, _ in found]
-        every += near
-        spread = f"{ratios[0]:.2f}, {statistics.median(ratios):.2f}, {ratios[-1]:.2f}" if ratios else "-"
-        own = statistics.mean(own for _, _, own in found)
-        library = {"rd": "librdkafka", "java": "Java"}[kind]
-        print(f"| {name} | {library} | {len(found)} | {sum(near) / len(near):.2f} | {spread} | {own:.2f} |")
-    print(f"all: {len(every)} cases, near: {sum(every) / len(every):.2f}")
+        ratios = [observed / typical for observed, typical, _ in found if typical]
+        every += [is_near(observed, typical) for observed, typical, _ in found]
+        title = f"{name}, {LIBRARIES[kind]}"
+        if ratios:
+            figure(f"{title}: observed by typical, median of {len(found)}", "times", statistics.median(ratios))
+        figure(f"{title}: draws of the prediction that are near", "%", statistics.mean(own for *_, own in found) * 100)
+    figure(f"near, of {len(every)} observations", "%", sum(every) / len(every) * 100)
 
 
 if __name__ == "__main__":

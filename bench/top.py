@@ -30,6 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
 from confluent_kafka import Producer
+from figures import figure
 
 from kgm.java.partitions import partition_for
 from kgm.protocol.messages.offset_commit_request import (
@@ -221,27 +222,21 @@ def measure(bootstrap, arguments, committed):
             seen = terminal.read(0.2)[-20_000:] or seen
             if terminal.process.poll() is not None or time.monotonic() - began > 300:
                 raise RuntimeError(seen)
-        filled_s, filled_cpu_s = time.monotonic() - began, terminal.cpu_s
+        filled_cpu_s = terminal.cpu_s
         terminal.read(5)
-        before_s, frames, oldest = terminal.cpu_s, 0, ""
+        before_s, frames = terminal.cpu_s, 0
         start, commits = time.monotonic(), len(committed)
         while time.monotonic() - start < arguments.seconds:
-            shown = terminal.read(0.2)
-            frames += shown.count("groups, ")
-            oldest = (
-                shown.partition("all read within ")[2][:8].split("\x1b")[0] if "all read within " in shown else oldest
-            )
+            frames += terminal.read(0.2).count("groups, ")
         span_s, used_s = time.monotonic() - start, terminal.cpu_s - before_s
         rate = (len(committed) - commits) / span_s
         answers = [terminal.answer_ms(key) for key in (b"j", b"k", b"\x1b[6~", b"\x1b[5~", b"l", b"t") * 4]
-        print(f"{arguments.groups:,} groups of {arguments.members}, {rate:.0f} commit in a second")
-        print("| | |\n|---|---|")
-        print(f"| all groups read for the first time | {filled_s:.1f} s, {filled_cpu_s:.1f} s of CPU |")
-        print(f"| frames, of {span_s:.0f} s | {frames} |")
-        print(f"| CPU in a second | {used_s / span_s * 1000:.0f} ms |")
-        print(f"| the oldest reading | {oldest} |")
-        print(f"| a key is answered, median and worst | {statistics.median(answers):.0f}, {max(answers):.0f} ms |")
-        print(f"| peak memory | {terminal.peak_mb:.0f} MB |")
+        of = f"{arguments.groups:,} groups of {arguments.members}"
+        figure(f"{of}, read for the first time", "CPU s", filled_cpu_s)
+        figure(f"{of}, a second of it while {rate:.0f} commit", "CPU ms", used_s / span_s * 1000)
+        figure(f"{of}, a frame with what was read for it", "CPU ms", used_s / max(frames, 1) * 1000)
+        figure("a key is answered, median", "ms", statistics.median(answers))
+        figure("the most memory", "MB", terminal.peak_mb)
         os.write(terminal.terminal, b"q")
         terminal.read(3)
     finally:

@@ -11,12 +11,10 @@ sixteen bytes (Spark has no fixed width), uint16 is int32 (Spark has no unsigned
 The columns `seat` and the table `silver_seat` are named after what kgm calls an identity elsewhere: the
 group_instance_id of a static member, or the member id of a dynamic one."""
 
-from collections.abc import Sequence
 from functools import cache
 
 import pyarrow as pa
 
-from kgm.model.errors import UsageError
 from kgm.protocol.struct import Field, Message, Struct
 from kgm.records.record import message_classes
 from kgm.records.record_types import TYPES
@@ -318,22 +316,6 @@ def struct_type(cls: type[Message], struct: type[Struct]) -> pa.StructType:
         known = pa.struct([pa.field(row.name, arrow_type(cls, row.kind)) for row in rows])
         _struct_types[struct] = known
     return known
-
-
-def chosen_columns(kind: int, columns: Sequence[str] | None) -> pa.Schema:
-    """`record_schema` with these columns only, in this order; with all if they are None. Raises UsageError."""
-    if kind not in TYPES:
-        raise UsageError(f"{kind} is not a record type", hint=f"known: {', '.join(map(str, sorted(TYPES)))}")
-    schema = record_schema(kind)
-    if columns is None:
-        return schema
-    unknown = [name for name in columns if name not in schema.names]
-    if unknown or not columns:
-        raise UsageError(
-            f"records have no column {', '.join(unknown)}" if unknown else "no column is chosen",
-            hint=f"known: {', '.join(schema.names)}",
-        )
-    return pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)
 
 
 @cache

@@ -5,13 +5,13 @@ Spark, and writes what it returns. PySpark comes with the extra `spark`, and not
 this package does not.
 
 `capture` takes records from a source (`sources`) into DIR/bronze/raw, in commits. What kgm itself reads it takes in
-slices of partitions, by this process or by Spark's workers (`taking`); Spark reads the rest. A record is in the store
-once, by cluster, partition and offset, however sources overlap. `build` gives each partition of `__consumer_offsets`
-with something new to a worker, which runs `kgm.history.derive` on it from where the last build stopped
-(`partition_work`); all records of a group are in one partition, so nothing is shuffled. Where it all goes, and why
-nothing is lost or half there whatever is killed: `store`."""
+slices of partitions, by this process or by Spark's workers (`taking`): no record is a row of the JVM. Spark reads
+dumps. A record is in the store once, by cluster, partition and offset, however sources overlap. `build` gives each
+partition of `__consumer_offsets` with something new to a worker, which runs `kgm.history.derive` on it from where the
+last build stopped (`partition_work`); all records of a group are in one partition, so nothing is shuffled. Where it all
+goes, and why nothing is lost or half there whatever is killed: `store`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from threading import Event
 from typing import TYPE_CHECKING
@@ -35,7 +35,6 @@ __all__ = [
     "build",
     "capture",
     "read",
-    "records",
     "start",
 ]  # fmt: skip
 
@@ -64,9 +63,8 @@ def capture(
     is given or a session runs.
 
     Raises UsageError (a store of another cluster or format, no Java, no extra), RefusedError (another capture is
-    running on the store; the source ends before what was captured of it, or reads as empty while the broker has
-    records), UnreachableError,
-    AuthenticationError, AuthorizationError, and BrokerError for other errors of Kafka."""
+    running on the store; the source ends before what was captured of it), UnreachableError, AuthenticationError,
+    AuthorizationError, and BrokerError for other errors of Kafka."""
     if not once and source.is_dump:
         raise UsageError(f"{source} is a dump and cannot be followed", hint="use --once")
     if not source.is_live:
@@ -107,15 +105,3 @@ def read(out: Place, table: str, spark: "SparkSession") -> "DataFrame":
     from kgm.pipeline import building
 
     return building.read(out, table, spark)
-
-
-def records(spark: "SparkSession", source: Source, kind: int, *, columns: Sequence[str] | None = None) -> "DataFrame":
-    """The records of one type (a number of `kgm.records.record_types.TYPES`) that are in a source now, decoded, by
-    `kgm.history.schema.record_schema`. Records that cannot be decoded are left out; `build` keeps them in bronze/bad.
-
-    columns: of that schema, all if None. Fewer columns make little difference: most of Spark's time is spent per row.
-
-    Raises NotFoundError and UsageError for a source that does not exist, or no such type or column."""
-    from kgm.pipeline import sources
-
-    return sources.records(spark, source, kind, columns)

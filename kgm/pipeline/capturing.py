@@ -2,7 +2,7 @@
 `kgm.pipeline.store`.
 
 There is no streaming query and no checkpoint: what was read is what the log says was read. kgm itself reads a live
-topic and segments, in this process or by Spark's workers (`taking.engine`); Spark reads the rest."""
+topic and segments, in this process or by Spark's workers (`taking.engine`); Spark reads dumps."""
 
 import hashlib
 import time
@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from kgm.history.places.remote_path import Place
 from kgm.history.store.commit_log import Commit, Spans
-from kgm.model.errors import KgmError
-from kgm.pipeline import kafka, tasks
+from kgm.pipeline import tasks
 from kgm.pipeline.options import CaptureProgress, Source, SourceKind, SparkOptions, StoreFormat
 from kgm.pipeline.store import layout
 from kgm.pipeline.store.bronze import Bronze, as_raw
@@ -30,8 +29,8 @@ from kgm.pipeline.taking.writing import CaptureTarget, CaptureTask, Written
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: In the names of sources: `kafka` is what Spark's source had when it was the only one.
-_SLUGS = {SourceKind.KAFKA: "topic", SourceKind.SPARK_KAFKA: "kafka"}
+#: In the names of sources: `kafka` stands for what Spark's own source captured, in stores of an older kgm.
+_SLUGS = {SourceKind.KAFKA: "topic"}
 
 
 def capture(
@@ -45,15 +44,7 @@ def capture(
         engine = Engine(options, source)
         store = layout.opened(out, format=None, cluster=engine.cluster_of() or cluster, create=False)
         run = _Capture(engine, store, source, claim, on_batch or _ignore)
-        try:
-            return run.run(once=once, every_s=every_s, most_records=most_records, stop=stop or Event())
-        except KgmError:
-            raise
-        except Exception as error:
-            known = kafka.raised_by_client(error, source)
-            if known is None:
-                raise
-            raise known from error
+        return run.run(once=once, every_s=every_s, most_records=most_records, stop=stop or Event())
 
 
 def _ignore(_: CaptureProgress) -> None:
@@ -96,11 +87,7 @@ class _Capture:
     def of_ranges(self, bronze: Bronze, ranges: Ranges) -> list[str]:
         """Write the records of offset ranges; the results of the tasks."""
         target = self.target(bronze, bronze.holding(ranges))
-        if self.source.has_slices:
-            return self.engine.each(CaptureTask(target, slice_reader(self.source)), ranges)
-        from kgm.pipeline import sources
-
-        return self.of_frame(target, sources.read(self.engine.spark(), self.source, ranges))
+        return self.engine.each(CaptureTask(target, slice_reader(self.source)), ranges)
 
     def of_frame(self, target: CaptureTarget, frame: "DataFrame") -> list[str]:
         """The same of a frame by `schema.RAW`."""

@@ -10,7 +10,7 @@ from typing import Self
 from kgm.history.places.remote_path import Place, place
 from kgm.model.errors import MissingFileError, UsageError
 
-_SOURCES = "kafka, spark-kafka, segments:DIR, parquet:DIR or delta:DIR"
+_SOURCES = "kafka, segments:DIR, parquet:DIR or delta:DIR"
 
 
 class StoreFormat(StrEnum):
@@ -21,16 +21,12 @@ class StoreFormat(StrEnum):
 
 
 class SourceKind(StrEnum):
-    """Where records come from. KAFKA: the live topic, fetched by kgm's own client; SPARK_KAFKA: by Spark's source."""
+    """Where records come from. KAFKA: the live topic; SEGMENTS: copies of a broker's folders; the others: dumps."""
 
     KAFKA = "kafka"
-    SPARK_KAFKA = "spark-kafka"
     SEGMENTS = "segments"
     PARQUET = "parquet"
     DELTA = "delta"
-
-
-_LIVE = frozenset({SourceKind.KAFKA, SourceKind.SPARK_KAFKA})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +43,7 @@ class SparkOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """Where records come from. path: for all kinds but the live topic. properties: for that, those of a Java client as
-    a client.properties has them, with `bootstrap.servers`; Spark's source gets them unchanged. topic:
-    `__consumer_offsets`, or the name of a copy of it."""
+    a client.properties has them, with `bootstrap.servers`. topic: `__consumer_offsets`, or the name of a copy of it."""
 
     kind: SourceKind
     path: Place | None = None
@@ -57,9 +52,9 @@ class Source:
 
     @classmethod
     def parse(cls, text: str, properties: Mapping[str, str] | None = None) -> Self:
-        """The source that `kafka`, `spark-kafka` or KIND:DIR stands for. Raises UsageError."""
-        if text in _LIVE:
-            return cls(kind=SourceKind(text), properties=dict(properties or {}))
+        """The source that `kafka` or KIND:DIR stands for. Raises UsageError."""
+        if text == SourceKind.KAFKA:
+            return cls(kind=SourceKind.KAFKA, properties=dict(properties or {}))
         named = re.fullmatch("(segments|parquet|delta):(.+)", text)
         if named is None:
             raise UsageError(f"{text!r} is not a valid source", hint=f"one of {_SOURCES}")
@@ -68,16 +63,12 @@ class Source:
     @property
     def is_live(self) -> bool:
         """Whether it is the topic of a cluster."""
-        return self.kind in _LIVE
-
-    @property
-    def has_slices(self) -> bool:
-        """Whether kgm itself reads it, in slices of partitions."""
-        return self.kind in {SourceKind.KAFKA, SourceKind.SEGMENTS}
+        return self.kind is SourceKind.KAFKA
 
     @property
     def is_dump(self) -> bool:
-        """Whether it is a table that was written once, so that nothing comes into it."""
+        """Whether it is a table that was written once, so that nothing comes into it. Spark reads it, and kgm
+        itself all else, in slices of partitions."""
         return self.kind in {SourceKind.PARQUET, SourceKind.DELTA}
 
     def directory(self) -> Place:

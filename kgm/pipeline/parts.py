@@ -8,13 +8,13 @@ import pyarrow.compute as pc
 
 
 class Part:
-    """Offsets of one partition, from start to end (exclusive; None: to the end of what is there). number: of the
-    partition; path: where it is, empty for the live topic."""
+    """Offsets of one partition, from start to end (exclusive). number: of the partition; path: where it is, empty for
+    the live topic."""
 
     number: int
     path: str
     start: int
-    end: int | None
+    end: int
 
     @abstractmethod
     def records(self) -> Iterator[pa.RecordBatch]:
@@ -23,18 +23,12 @@ class Part:
     def within(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The records of a batch that are in the part."""
         offset = batch.column("offset")
-        inside = pc.greater_equal(offset, self.start)
-        if self.end is not None:
-            inside = pc.and_(inside, pc.less(offset, self.end))
+        inside = pc.and_(pc.greater_equal(offset, self.start), pc.less(offset, self.end))
         return batch if pc.all(inside).as_py() else batch.filter(inside)
 
 
 class Partitions:
-    """What there is to read; data sources have one, which goes to the workers with their reader."""
-
-    @abstractmethod
-    def all(self) -> Sequence[Part]:
-        """Everything that is there now, the largest first: the last task to start is a short one. Raises KgmError."""
+    """What there is to read."""
 
     @abstractmethod
     def bounds(self) -> Mapping[int, tuple[int, int]]:
@@ -42,4 +36,5 @@ class Partitions:
 
     @abstractmethod
     def between(self, start: Mapping[int, int], end: Mapping[int, int]) -> Sequence[Part]:
-        """The offsets from start to end, by partition, where there is something, the largest first. Raises KgmError."""
+        """The offsets from start to end, by partition, where there is something, the largest first: the last task to
+        start is a short one. Raises KgmError."""

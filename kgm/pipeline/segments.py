@@ -21,8 +21,8 @@ class FolderPart(Part):
     """Offsets of the partition in a folder."""
 
     folder: Folder
-    start: int = 0
-    end: int | None = None
+    start: int
+    end: int
 
     def __post_init__(self) -> None:
         self.number, self.path = self.folder.partition, str(self.folder.path)
@@ -43,9 +43,6 @@ class SegmentFolders(Partitions):
     def __init__(self, path: Place) -> None:
         self._path = path
         self._ends = Ends()
-
-    def all(self) -> Sequence[Part]:
-        return [FolderPart(folder) for folder in by_size(folders(self._path))]
 
     def bounds(self) -> Mapping[int, tuple[int, int]]:
         return {folder.partition: (0, self._ends.of(folder)) for folder in folders(self._path)}
@@ -76,7 +73,7 @@ def _within(part: FolderPart) -> Folder:
     chosen = tuple(
         path
         for path, start, end in zip(part.folder.segments, starts, ends, strict=True)
-        if (end is None or end > part.start) and (part.end is None or start < part.end)
+        if (end is None or end > part.start) and start < part.end
     )
     return replace(part.folder, segments=chosen)
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 #: Four attempts of each task, as on a cluster: a worker that dies does not fail the job.
 _DEFAULT_MASTER: Final = "local[*,4]"
 _SUPPORTED: Final = "PySpark 4.0 to 4.x, except 4.2.0"
-_KAFKA: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
 #: Delta by the version of Spark that it is made for.
 _DELTA: Final = {"4.0": "io.delta:delta-spark_2.13:4.0.0"}
+_DELTA_CLASS: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 #: Spark has these itself.
 _EXCLUDED: Final = (
     "org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-client-runtime", "org.slf4j:slf4j-api",
@@ -124,14 +124,8 @@ def _settings(options: SparkOptions, sources: Sequence[Source]) -> dict[str, str
 
 def _packages(version: str, sources: Sequence[Source]) -> list[str]:
     """Maven coordinates of what the sources need besides Spark."""
-    packages = []
-    if any(source.kind is SourceKind.SPARK_KAFKA for source in sources):
-        packages.append(_KAFKA.format(version=version))
-    if any(source.kind is SourceKind.DELTA for source in sources):
-        delta = _DELTA.get(".".join(version.split(".")[:2]))
-        if delta is not None:
-            packages.append(delta)
-    return packages
+    delta = _DELTA.get(".".join(version.split(".")[:2]))
+    return [delta] if delta is not None and any(source.kind is SourceKind.DELTA for source in sources) else []
 
 
 def _is_local(master: str | None) -> bool:
@@ -153,7 +147,8 @@ def _launched(settings: dict[str, str], master: str | None, log: IO[bytes]) -> "
         for name, value in settings.items():
             builder = builder.config(name, value)
         spark = (builder if master is None else builder.master(master)).getOrCreate()
-        _share(spark, _zipped())
+        # A wheel in --py-files reaches the driver only.
+        spark.sparkContext.addPyFile(str(_zipped()))
         return spark
     conf.setMaster(settings.get("spark.master") or master or _DEFAULT_MASTER)
     ours = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
@@ -163,15 +158,6 @@ def _launched(settings: dict[str, str], master: str | None, log: IO[bytes]) -> "
         conf.set("spark.submit.pyFiles", ",".join(filter(None, [str(_zipped()), settings.get("spark.submit.pyFiles")])))
     gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
     return SparkSession(SparkContext(conf=conf, gateway=gateway))
-
-
-def _share(spark: "SparkSession", archive: Path) -> None:
-    """Let every Python process of a session import from an archive: a wheel in --py-files reaches the driver only."""
-    context = spark.sparkContext
-    context.addPyFile(str(archive))
-    # The Python processes beside the driver, which plan a data source, use its path, not the files of executors.
-    paths = filter(None, [str(archive), context.environment.get("PYTHONPATH")])
-    context.environment["PYTHONPATH"] = os.pathsep.join(paths)
 
 
 def _zipped() -> Path:
@@ -192,24 +178,14 @@ def _zipped() -> Path:
 
 def _prepared(spark: "SparkSession", sources: Sequence[Source]) -> "SparkSession":
     """The session, prepared for the sources. Raises UsageError if it does not have what they need."""
-    from kgm.pipeline.data_sources import SegmentsDataSource
-
-    spark.dataSource.register(SegmentsDataSource)
     # Where stores are, which a session may have been started without; credentials are the workers' own.
     spark.sparkContext.environment |= {name: os.environ[name] for name in _OF_STORES if name in os.environ}
-    needed = {
-        SourceKind.SPARK_KAFKA: "org.apache.spark.sql.kafka010.KafkaSourceProvider",
-        SourceKind.DELTA: "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    }
-    wanted = {source.kind for source in sources}
-    for kind in sorted(wanted & needed.keys()):
-        if not _has_class(spark, needed[kind]):
-            packages = _packages(spark.version, [Source(kind=kind)]) or ["the Delta of this Spark version"]
-            raise UsageError(
-                f"this Spark ({spark.version}) does not have the data source {kind}",
-                facts=(f"missing: {needed[kind]}",),
-                hint=f"add {packages[0]} and its dependencies with --jars DIR, or with spark-submit --packages",
-            )
+    if any(source.kind is SourceKind.DELTA for source in sources) and not _has_class(spark, _DELTA_CLASS):
+        packages = _packages(spark.version, sources) or ["the Delta of this Spark version"]
+        raise UsageError(
+            f"this Spark ({spark.version}) does not have the data source delta", facts=(f"missing: {_DELTA_CLASS}",),
+            hint=f"add {packages[0]} and its dependencies with --jars DIR, or with spark-submit --packages",
+        )  # fmt: skip
     return spark
 
 

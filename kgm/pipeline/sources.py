@@ -1,6 +1,6 @@
-"""Records by `schema.RAW` from every source, as DataFrames."""
+"""Records by `schema.RAW` from dumps, as DataFrames."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,28 +12,21 @@ from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from kgm.history.places.remote_path import RemotePath
 from kgm.history.raw_files import raw_of_files
-from kgm.history.schema import RAW, chosen_columns
+from kgm.history.schema import RAW
 from kgm.history.store.sink_files import counted_files
 from kgm.model.errors import UsageError
-from kgm.pipeline import data_sources, jobs, kafka, tasks
-from kgm.pipeline.options import Source, SourceKind
-from kgm.pipeline.topic import LiveTopic
+from kgm.pipeline import tasks
+from kgm.pipeline.options import Source
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrameReader, SparkSession
+    from pyspark.sql import SparkSession
 
 _RAW = from_arrow_schema(RAW)
 _LEAST = ("partition", "offset", "key", "value")
 
 
-def read(spark: "SparkSession", source: Source, ranges: Mapping[int, tuple[int, int]] | None = None) -> DataFrame:
-    """Everything that is there now; by Spark's own Kafka source these offsets of partitions only, from start to end
-    (exclusive). But for dumps, each partition of the topic is one of Spark's, in order."""
-    if source.has_slices:
-        return _own(spark, source).load()
-    if source.kind is SourceKind.SPARK_KAFKA:
-        _fetch_with_a_consumer(spark)
-        return to_raw(spark.read.format("kafka").options(**kafka.options(source, ranges)).load())
+def read(spark: "SparkSession", source: Source) -> DataFrame:
+    """Everything that is there now, each record once, those of a partition in order."""
     path = source.directory()
     if isinstance(path, RemotePath):
         return tasks.rows(spark, _raw_batches, counted_files(path), RAW).transform(in_order)
@@ -47,24 +40,6 @@ def read(spark: "SparkSession", source: Source, ranges: Mapping[int, tuple[int, 
 def _raw_batches(path: RemotePath) -> Iterator[pa.RecordBatch]:
     """The records of one file of a dump."""
     yield from raw_of_files([path], path.parent).to_batches()
-
-
-def records(spark: "SparkSession", source: Source, kind: int, columns: Sequence[str] | None) -> DataFrame:
-    """The records of one type that are there now. See `kgm.pipeline.records`."""
-    chosen = chosen_columns(kind, columns).names
-    if source.has_slices:
-        return _own(spark, source).option("record", str(kind)).option("columns", ",".join(chosen)).load()
-    return read(spark, source).transform(jobs.decoded, kind, chosen)
-
-
-def cluster_of(spark: "SparkSession", source: Source) -> str | None:
-    """The cluster's id, if a source that only Spark reads has it."""
-    return kafka.JvmClient(spark, source).cluster_id() if source.is_live else None
-
-
-def bounds(spark: "SparkSession", source: Source) -> Mapping[int, tuple[int, int]]:
-    """(first offset, next offset) of each partition, by the broker as Spark reaches it."""
-    return kafka.JvmClient(spark, source).offsets()
 
 
 def to_raw(frame: DataFrame) -> DataFrame:
@@ -100,16 +75,3 @@ def in_order(frame: DataFrame) -> DataFrame:
         .dropDuplicates(["partition", "offset"])
         .sortWithinPartitions("partition", "offset")
     )
-
-
-def _own(spark: "SparkSession", source: Source) -> "DataFrameReader":
-    """A reader of what kgm's own data sources read."""
-    if source.kind is SourceKind.SEGMENTS:
-        return spark.read.format(data_sources.SEGMENTS).option("path", str(source.directory()))
-    spark.dataSource.register(data_sources.topic_source(LiveTopic.of(source)))
-    return spark.read.format(data_sources.TOPIC)
-
-
-def _fetch_with_a_consumer(spark: "SparkSession") -> None:
-    if spark.conf.get(kafka.FETCH_WITH_A_CONSUMER, None) is None:
-        spark.conf.set(kafka.FETCH_WITH_A_CONSUMER, "true")

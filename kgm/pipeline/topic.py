@@ -71,11 +71,6 @@ class LiveTopic(Partitions):
         with self.connected() as cluster:
             return cluster.cluster_id
 
-    def all(self) -> Sequence[Part]:
-        bounds = self.bounds()
-        firsts, ends = ({number: each[at] for number, each in bounds.items()} for at in (0, 1))
-        return self.between(firsts, ends)
-
     def bounds(self) -> Mapping[int, tuple[int, int]]:
         """The end is the high watermark."""
         for attempt in range(_ATTEMPTS):

@@ -91,11 +91,8 @@ SETS["hadoop-minicluster-3.4.1"] = (
 )
 # The compiler of the drivers: a runtime of Java has none.
 SETS["compiler"] = (Artifact("org.eclipse.jdt", "ecj", "3.40.0"),)
-# What Spark reads Kafka with, and Delta tables, beside what PySpark has itself.
-SETS["spark-4.0.0"] = (
-    Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.0.0"),
-    Artifact("io.delta", "delta-spark_2.13", "4.0.0"),
-)
+# What Spark reads Delta tables with, beside what PySpark has itself.
+SETS["spark-4.0.0"] = (Artifact("io.delta", "delta-spark_2.13", "4.0.0"),)
 SETS["slf4j-simple"] = (Artifact("org.slf4j", "slf4j-simple", "1.7.36"),)
 _ALIASES: Final = {
     "kafka": f"kafka-{KAFKA_VERSION}",

@@ -1,4 +1,4 @@
-"""One Spark for the session, made to start fast; tests on it are marked `spark`. Jars for Kafka and Delta are fetched once into kgm's cache, by Spark itself."""
+"""One Spark for the session, made to start fast; tests on it are marked `spark`. Jars for Delta are fetched once into kgm's cache, by Spark itself."""
 
 import gc
 from pathlib import Path
@@ -48,7 +48,7 @@ def spark(options):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in CREDENTIALS.items():
             patch.setenv(name, value)
-        session = start(options, Source.parse("spark-kafka"), Source.parse("delta:any"))
+        session = start(options, Source.parse("delta:any"))
     yield session
     stopped(session)
 

@@ -19,7 +19,7 @@ FAST = {
 
 
 def jars() -> Path:
-    """The directory with the jars for Kafka and Delta of the PySpark that is installed."""
+    """The directory with the jars for Delta of the PySpark that is installed."""
     import pyspark
 
     return pinned(f"spark-{pyspark.__version__}")

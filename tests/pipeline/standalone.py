@@ -1,4 +1,4 @@
-"""A standalone master of Spark with two workers, on the loopback interface."""
+"""A standalone master of Spark with workers, on the loopback interface."""
 
 import contextlib
 import re
@@ -30,15 +30,16 @@ class Daemons:
         self.children.append(child)
         return log
 
-    def cluster(self):
+    def cluster(self, workers=2):
+        """The address of a master with so many workers of one core."""
         log = self.start(
             "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
         )
         url = in_log(log, r"Starting Spark master at (spark://\S+)")[0]
-        for _ in range(2):
+        for _ in range(workers):
             self.start("org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", "1",
                        "--memory", "700m", "--work-dir", str(self.folder / "work"), url)  # fmt: skip
-        in_log(log, r"Registering worker", 2)
+        in_log(log, r"Registering worker", workers)
         return url
 
     def executors(self):

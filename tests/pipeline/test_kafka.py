@@ -1,7 +1,8 @@
-"""A live `__consumer_offsets` of a real broker, fetched by kgm's own client and by Spark's own Kafka source."""
+"""A live `__consumer_offsets` of a real broker, fetched by kgm's own client in Spark's workers."""
 
 import json
 import threading
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
@@ -12,16 +13,12 @@ from kgm.history.rows import BronzeRawRow, CommitRow
 from kgm.history.store.query import RowFilter
 from kgm.history.store.sink_files import counted_files
 from kgm.history.store.tables import open_store
-from kgm.model.errors import AuthenticationError, NotFoundError, RefusedError
-from kgm.pipeline import Source, SourceKind, build, capture, records
-from kgm.pipeline.kafka import FETCH_WITH_A_CONSUMER, GROUP_PREFIX, JvmClient
-from kgm.pipeline.sources import read
-from kgm.records.record_types import RecordType
+from kgm.model.errors import AuthenticationError, NotFoundError
+from kgm.pipeline import Source, build, capture
 from tests.cli.runner import kgm
 
 pytestmark = [pytest.mark.shows("Spark from Kafka"), pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 TOPIC, PARTITIONS = "spark-orders", 10
-each_way = pytest.mark.parametrize("kind", [SourceKind.KAFKA, SourceKind.SPARK_KAFKA], ids=str)
 
 
 @pytest.fixture(scope="module")
@@ -53,31 +50,16 @@ def commit(kafka, group, offset):
         future.result(30)
 
 
-def source_of(kafka, kind):
-    return Source(kind=kind, properties={"bootstrap.servers": kafka.bootstrap})
+def source_of(kafka):
+    return Source.parse("kafka", {"bootstrap.servers": kafka.bootstrap})
 
 
-def in_segments(kafka, kind):
-    """What a reader sees, from the broker's own files: items ((partition, offset), (key, value)). kgm's client reads all
-    records, Spark's source those that are committed.
+def in_segments(kafka):
+    """What is in the broker's own files: items ((partition, offset), (key, value)).
 
-    Without the groups that Spark itself makes, which is at it while we look. Members that other tests left behind may
-    expire at any time, so what there is has to be asked before and after."""
-    from kgm.history.decode.transactions import TransactionOutcome, transaction_outcomes
-
-    raw = raw_table(folders(kafka.log_dir()), Reading())
-    outcomes = transaction_outcomes(raw).outcome.tolist()
-    return {
-        ((row["partition"], row["offset"]), (row["key"], row["value"]))
-        for row, what in zip(raw.to_pylist(), outcomes, strict=True)
-        if kind is SourceKind.KAFKA
-        or not (row["control"] or what in (TransactionOutcome.OPEN, TransactionOutcome.ABORTED))
-        if not of_spark(row["key"])
-    }
-
-
-def of_spark(key):
-    return key is not None and GROUP_PREFIX.encode() in key
+    Members that other tests left behind may expire at any time, so what there is has to be asked before and after."""
+    rows = raw_table(folders(kafka.log_dir()), Reading()).to_pylist()
+    return {((row["partition"], row["offset"]), (row["key"], row["value"])) for row in rows}
 
 
 @pytest.fixture(params=["directory", pytest.param("s3", marks=pytest.mark.long)])
@@ -85,20 +67,19 @@ def out(request, tmp_path):
     return tmp_path if request.param == "directory" else request.getfixturevalue("s3").bucket() / "history"
 
 
-@each_way
-def test_all_records_come_once_and_more_on_the_next_run(spark, options, commits, out, kind):
-    source = source_of(commits, kind)
-    group = f"spark-3-{kind}-{type(out).__name__}"
+def test_all_records_come_once_and_more_on_the_next_run(spark, options, commits, out):
+    source = source_of(commits)
+    group = f"spark-3-{type(out).__name__}"
     commit(commits, group, 1)
-    before = in_segments(commits, kind)
+    before = in_segments(commits)
     first = build(out, source=source, options=options)
     held = open_store(out)
-    rows = [row for row in held.rows(BronzeRawRow, RowFilter()) if not of_spark(row.key)]
+    rows = held.rows(BronzeRawRow, RowFilter())
     found = {((row.partition, row.offset), (row.key, row.value)) for row in rows}
-    assert before <= found <= in_segments(commits, kind)
+    assert before <= found <= in_segments(commits)
     assert len(rows) == len(found)
-    assert first.captured.records == first.records >= len(rows)
-    assert {row.cluster for row in rows} == {JvmClient(spark, source).cluster_id()}
+    assert first.captured.records == first.records == len(rows)
+    assert {row.cluster for row in rows} == {commits.admin().list_topics(timeout=30).cluster_id}
     commit(commits, group, 2)
     stop = threading.Event()
 
@@ -116,63 +97,22 @@ def test_all_records_come_once_and_more_on_the_next_run(spark, options, commits,
 
 
 @pytest.mark.long
-@each_way
-def test_in_a_batch(spark, commits, kind):
-    before = {place for place, _ in in_segments(commits, kind)}
-    found = read(spark, source_of(commits, kind)).select("partition", "offset", "key").collect()
-    after = {place for place, _ in in_segments(commits, kind)}
-    assert before <= {(row.partition, row.offset) for row in found if not of_spark(row.key)} <= after
-
-
-@pytest.mark.long
-def test_a_source_that_says_empty_is_caught(spark, options, commits, tmp_path):
-    """Spark's own default: an internal topic has no partitions. Should a version go back to it, it shall be noticed."""
-    source = source_of(commits, SourceKind.SPARK_KAFKA)
-    spark.conf.set(FETCH_WITH_A_CONSUMER, "false")
-    try:
-        with pytest.raises(RefusedError, match="Spark does not see partitions of spark-kafka:"):
-            capture(tmp_path, source, options=options, once=True)
-    finally:
-        spark.conf.unset(FETCH_WITH_A_CONSUMER)
-    assert not counted_files(tmp_path / "bronze" / "raw")
-    assert capture(tmp_path, source, options=options, once=True).records
-
-
-@pytest.mark.long
-@each_way
-def test_an_empty_topic_has_no_records(spark, kafka, kind):
-    kafka.create_topics({f"empty-{kind}": 2})
-    source = Source(kind=kind, properties={"bootstrap.servers": kafka.bootstrap}, topic=f"empty-{kind}")
-    assert records(spark, source, RecordType.OFFSET_COMMIT).count() == 0
-    assert read(spark, source).count() == 0
-
-
-@pytest.mark.long
-@each_way
-def test_no_such_topic_and_no_such_broker(spark, options, commits, tmp_path, kind):
-    properties = {"bootstrap.servers": commits.bootstrap}
+def test_no_such_topic_and_no_such_broker(options, commits, tmp_path):
     with pytest.raises(NotFoundError, match="no topic nothing-here"):
-        capture(
-            tmp_path,
-            Source(kind=kind, properties=properties, topic="nothing-here"),
-            options=options,
-            once=True,
-        )
+        capture(tmp_path, replace(source_of(commits), topic="nothing-here"), options=options, once=True)
 
 
 @pytest.mark.long
-@each_way
-def test_with_tls_and_a_password(options, secured, tmp_path, kind):
+def test_with_tls_and_a_password(options, secured, tmp_path):
     """From the client.properties that Kafka's own commands take, with the rights that docs/spark.md asks for."""
     secured.allow("reader", "READ", topic="__consumer_offsets")
-    secured.allow("reader", "READ", group=GROUP_PREFIX, prefixed=True)
     secured.add_absent_member("spark-secured", "seat-1")
     properties = secured.settings("SASL_SSL", user="reader")
     file = tmp_path / "client.properties"
     file.touch(0o600)
     file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
     out = tmp_path / "store"
-    command = ["history", "capture", "--source", str(kind), "-b", properties["bootstrap.servers"], "--command-config",
+    command = ["history", "capture", "--source", "kafka", "-b", properties["bootstrap.servers"], "--command-config",
                str(file), "--once", "--out", str(out), "--jars", str(options.jars), "-o", "json"]  # fmt: skip
     command += [word for key, value in options.conf.items() for word in ("--spark-conf", f"{key}={value}")]
     run = kgm(*command, timeout_s=600)
@@ -182,7 +122,7 @@ def test_with_tls_and_a_password(options, secured, tmp_path, kind):
     assert any(b"spark-secured" in row["key"] for row in rows)
     wrong = {**properties, "sasl.jaas.config": properties["sasl.jaas.config"].replace("s3cret", "wrong")}
     with pytest.raises(AuthenticationError) as caught:
-        capture(tmp_path / "other", Source(kind=kind, properties=wrong), options=options, once=True)
+        capture(tmp_path / "other", Source.parse("kafka", wrong), options=options, once=True)
     assert "wrong-Canary" not in str(caught.value) + str(caught.value.facts) + str(caught.value.hint)
 
 

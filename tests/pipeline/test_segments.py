@@ -5,17 +5,12 @@ import shutil
 import pyarrow as pa
 import pytest
 
-from kgm.history.decode.record_tables import decode_type
 from kgm.history.folders import Reading, folders, raw_table
-from kgm.history.schema import RAW, record_schema
+from kgm.history.schema import RAW
 from kgm.model.errors import UsageError
-from kgm.pipeline import Source, records
-from kgm.pipeline.data_sources import SegmentsDataSource
-from kgm.pipeline.segments import Ends, SegmentFolders, slice_records
-from kgm.pipeline.sources import read
+from kgm.pipeline.segments import Ends, FolderPart, SegmentFolders, slice_records
 from kgm.pipeline.taking.slices import slices
 from kgm.records.log import OffsetsLog
-from kgm.records.record_types import TYPES
 
 TOPIC = "__consumer_offsets"
 
@@ -44,12 +39,12 @@ def places(table):
 
 
 def test_every_partition_in_order(plain_log):
-    reader = SegmentsDataSource({"path": str(plain_log)}).reader(None)
-    parts = reader.partitions()
-    assert sorted(part.value.folder.partition for part in parts) == [0, 1, 2, 3]
-    sizes = [part.value.folder.size for part in parts]
+    reader = SegmentFolders(plain_log)
+    parts = reader.between({}, ends_of(reader))
+    assert sorted(part.number for part in parts) == [0, 1, 2, 3]
+    sizes = [part.folder.size for part in parts]
     assert sizes == sorted(sizes, reverse=True)
-    found = pa.Table.from_batches([batch for part in parts for batch in reader.read(part)])
+    found = pa.Table.from_batches([batch for part in parts for batch in part.records()])
     expected = raw_table(folders(plain_log), Reading())
     assert found.sort_by([("partition", "ascending"), ("offset", "ascending")]) == expected
 
@@ -113,9 +108,9 @@ def test_damage_in_the_middle_is_said(tmp_path):
     data = bytearray(path.read_bytes())
     data[70] ^= 0xFF
     path.write_bytes(data)
-    reader = SegmentsDataSource({"path": str(tmp_path)}).reader(None)
+    (folder,) = folders(tmp_path)
     with pytest.raises(UsageError, match="is damaged at byte 0"):
-        [list(reader.read(part)) for part in reader.partitions()]
+        list(FolderPart(folder, 0, 100).records())
 
 
 def test_ends_are_walked_once(tmp_path):
@@ -134,47 +129,3 @@ def test_gzipped_copies_end_as_well(plain_log, tmp_path):
         with path.open("rb") as file, gzip.open(copy / f"{path.name}.gz", "wb") as out:
             shutil.copyfileobj(file, out)
     assert ends_of(SegmentFolders(tmp_path)) == {1: Ends().of(folder)}
-
-
-def test_a_source_without_a_path():
-    with pytest.raises(UsageError):
-        SegmentsDataSource({})
-
-
-@pytest.mark.long
-@pytest.mark.spark
-@pytest.mark.slow
-def test_through_spark(spark, plain_log):
-    source = Source.parse(f"segments:{plain_log}")
-    frame = read(spark, source)
-    assert frame.rdd.getNumPartitions() == 4
-    found = frame.toArrow().sort_by([("partition", "ascending"), ("offset", "ascending")])
-    assert found.cast(RAW) == raw_table(folders(plain_log), Reading())
-    assert 2 in TYPES
-
-
-@pytest.mark.long
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [1, 2, 8])
-def test_decoded_where_they_are_read(spark, plain_log, tmp_path, kind):
-    """And decoded by Spark, from Parquet that Spark has written, they are the same."""
-    source = Source.parse(f"segments:{plain_log}")
-    raw = raw_table(folders(plain_log), Reading()).to_batches()
-    expected = list(decode_type(raw, kind, record_schema(kind).names))
-    assert sum(map(len, expected)) > 10
-    found = records(spark, source, kind)
-    assert by_place(found.toArrow()) == by_place(pa.Table.from_batches(expected))
-    read(spark, source).write.parquet(str(tmp_path / "dump"))
-    dumped = records(spark, Source.parse(f"parquet:{tmp_path}/dump"), kind)
-    assert dumped.schema == found.schema
-    assert by_place(dumped.toArrow()) == by_place(found.toArrow())
-
-
-def by_place(table):
-    return sorted(table.to_pylist(), key=lambda row: (row["partition"], row["offset"]))
-
-
-def test_no_such_record_type():
-    with pytest.raises(UsageError, match="99 is not a record type"):
-        SegmentsDataSource({"path": "there", "record": "99"})

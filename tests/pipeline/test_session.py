@@ -8,11 +8,8 @@ import pytest
 from kgm.model.errors import UsageError
 from kgm.pipeline import Source, SparkOptions, session
 
-KAFKA, DELTA, SEGMENTS = (
-    Source.parse("spark-kafka", {"bootstrap.servers": "b:1"}),
-    Source.parse("delta:x"),
-    Source.parse("segments:x"),
-)
+DELTA = Source.parse("delta:x")
+PACKAGE = "io.delta:delta-spark_2.13:4.0.0"
 
 
 @pytest.fixture(autouse=True)
@@ -25,25 +22,23 @@ def settings(*sources, **given):
     return session._settings(SparkOptions(**given), sources)
 
 
-@pytest.mark.parametrize("version", ["4.0.0", "4.1.2", "4.3.0"])
-def test_the_jar_is_of_the_version_that_is_installed(monkeypatch, version):
-    monkeypatch.setattr(pyspark, "__version__", version)
-    assert settings(KAFKA)["spark.jars.packages"] == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
-    assert "spark.jars" not in settings(KAFKA)
-
-
-def test_delta_of_that_version(monkeypatch):
+@pytest.fixture(autouse=True)
+def _version(monkeypatch):
     monkeypatch.setattr(pyspark, "__version__", "4.0.1")
-    found = settings(KAFKA, DELTA)
-    assert found["spark.jars.packages"].split(",") == [
-        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.1", "io.delta:delta-spark_2.13:4.0.0",
-    ]  # fmt: skip
+
+
+def test_the_jar_is_of_the_version_that_is_installed(monkeypatch):
+    found = settings(DELTA)
+    assert found["spark.jars.packages"] == PACKAGE
+    assert "spark.jars" not in found
     assert found["spark.sql.extensions"].startswith("io.delta")
+    monkeypatch.setattr(pyspark, "__version__", "4.3.0")  # for which there is no Delta yet
+    assert "spark.jars.packages" not in settings(DELTA)
 
 
 def test_what_kgm_reads_itself_needs_no_jar():
-    own = Source.parse("kafka", {"bootstrap.servers": "b:1"})
-    assert not {"spark.jars", "spark.jars.packages"} & settings(SEGMENTS, own).keys()
+    own = [Source.parse("segments:x"), Source.parse("kafka", {"bootstrap.servers": "b:1"})]
+    assert not {"spark.jars", "spark.jars.packages"} & settings(*own).keys()
 
 
 @pytest.mark.parametrize("how", ["option", "environment"])
@@ -52,19 +47,19 @@ def test_jars_of_a_directory_are_not_fetched(tmp_path, monkeypatch, how):
         (tmp_path / name).touch()
     if how == "environment":
         monkeypatch.setenv("KGM_SPARK_JARS", str(tmp_path))
-    found = settings(KAFKA, jars=tmp_path if how == "option" else None)
+    found = settings(DELTA, jars=tmp_path if how == "option" else None)
     assert found["spark.jars"] == f"{tmp_path / 'a.jar'},{tmp_path / 'b.jar'}"
     assert "spark.jars.packages" not in found
 
 
 def test_a_directory_without_jars_says_what_is_wanted(tmp_path):
     with pytest.raises(UsageError, match="holds no jars") as caught:
-        settings(KAFKA, jars=tmp_path)
-    assert "spark-sql-kafka-0-10_2.13" in str(caught.value.hint)
+        settings(DELTA, jars=tmp_path)
+    assert PACKAGE in str(caught.value.hint)
 
 
 def test_what_the_user_says_wins():
-    found = settings(KAFKA, conf={"spark.sql.session.timeZone": "CET", "spark.jars.packages": "a:b:1"})
+    found = settings(DELTA, conf={"spark.sql.session.timeZone": "CET", "spark.jars.packages": "a:b:1"})
     assert found["spark.sql.session.timeZone"] == "CET"
     assert found["spark.jars.packages"].split(",")[0] == "a:b:1"
     assert len(found["spark.jars.packages"].split(",")) == 2

@@ -272,6 +272,27 @@ def test_one_capture_and_one_build_at_a_time(store, log, monkeypatch):
         dead.check()
 
 
+def test_a_claim_that_is_put_again_is_not_lost_meanwhile(tmp_path, monkeypatch):
+    """In HDFS it is deleted, and then renamed into place."""
+    claim = claims.Claim(tmp_path, "build", "somebody")
+    claim.put()
+    checking = threading.Thread(target=lambda: checked.append(claim.check()))
+    checked = []
+
+    def put(path, data):
+        path.unlink()
+        checking.start()
+        checking.join(0.2)  # it has to wait
+        path.write_bytes(data)
+        claim._stop.set()
+
+    monkeypatch.setattr(claims, "put", put)
+    monkeypatch.setattr(claims, "_RENEW_S", 0)
+    claim.renew()
+    checking.join()
+    assert checked == [None]
+
+
 @pytest.mark.long
 def test_two_writers_that_do_not_see_each_other(store, log, monkeypatch):
     """As when the first slept through the end of its claim: whatever they do in whatever order, a reader sees every

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from kgm.operations.history.source import History, HistorySource
     from kgm.pipeline import SparkOptions
 
-KINDS = ("kafka", "spark-kafka", "segments", "parquet", "delta")
-#: Of a cluster: fetched by kgm's own client, or by Spark's source for Kafka.
-LIVE_KINDS = KINDS[:2]
+LIVE = "kafka"
+KINDS = (LIVE, "segments", "parquet", "delta")
 _DAYS = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)d")
 
 Group = Annotated[str | None, typer.Argument(metavar="[GROUP]", help="Only this group.")]
@@ -44,7 +43,7 @@ ReportFile = Annotated[
 Source = Annotated[
     str | None,
     typer.Option("--source", envvar="KGM_HISTORY_SOURCE", metavar="SOURCE",
-                 help="Records of __consumer_offsets: kafka | spark-kafka | segments:DIR | parquet:DIR | delta:DIR."),
+                 help="Records of __consumer_offsets: kafka | segments:DIR | parquet:DIR | delta:DIR."),
 ]  # fmt: skip
 Store = Annotated[
     str | None,
@@ -87,7 +86,7 @@ _OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryOptions:
-    """The options of one run, checked. kind: one of KINDS, None without a source; path: for all kinds but LIVE_KINDS.
+    """The options of one run, checked. kind: one of KINDS, None without a source; path: for all kinds but LIVE.
     session_ms, session_ms_by_group: session timeouts of consumer groups that are given, for all and for some."""
 
     kind: str | None = None
@@ -119,7 +118,7 @@ class HistoryOptions:
         from kgm.operations.history.source import HistorySource
         from kgm.pipeline.options import SourceKind
 
-        if self.kind in LIVE_KINDS:
+        if self.kind == LIVE:
             raise RefusedError(
                 "this command does not read the live topic",
                 hint="kgm history capture --source kafka -b HOST:PORT --once --out DIR, then use --store DIR",
@@ -136,7 +135,7 @@ class HistoryOptions:
 
     def is_live(self, run: RunOptions) -> bool:
         """Whether the live topic is meant: it is named, or a cluster is and no history."""
-        return self.kind == "kafka" or (self.kind is None and self.store is None and run.bootstrap is not None)
+        return self.kind == LIVE or (self.kind is None and self.store is None and run.bootstrap is not None)
 
     def open(self, run: RunOptions, group_id: str | None = None) -> History:
         """The history to ask. group_id: the only group that is asked about, None for all. Raises UsageError,
@@ -226,7 +225,7 @@ def _source(text: str) -> tuple[str, Place | None]:
     kind, colon, path = text.partition(":")
     if kind not in KINDS:
         raise UsageError(f"--source: {text!r} is not one of {', '.join(KINDS)}", hint="--source segments:DIR")
-    if kind in LIVE_KINDS:
+    if kind == LIVE:
         if colon:
             raise UsageError(f"--source: {text!r}: {kind} takes no directory", hint=f"--source {kind} -b HOST:PORT")
         return kind, None

@@ -4,7 +4,7 @@ What `decode_record` would refuse ends up in `Decoded.bad`, whole and with its e
 raises for what a log holds."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,14 +67,6 @@ def decode_raw_batches(batches: Iterable[RawBatch]) -> Decoded:
         bad=pa.Table.from_batches(bad, schema=BAD),
         controls=pa.Table.from_batches(controls, schema=RAW),
     )  # fmt: skip
-
-
-def decode_type(raw: Iterable[pa.RecordBatch], kind: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The records of one type alone, batch by batch, with these columns of `schema.record_schema`."""
-    for batch in raw:
-        tables = decode(pa.Table.from_batches([batch])).records
-        if kind in tables:
-            yield from tables[kind].select(columns).to_batches()
 
 
 class _TablesByType(Mapping[int, pa.Table]):

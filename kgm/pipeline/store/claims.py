@@ -33,6 +33,8 @@ class Claim:
     what: str
     writer: str
     _stop: threading.Event = field(default_factory=threading.Event)
+    #: In HDFS a file that is put again is not there for a moment, which is no loss.
+    _putting: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def path(self) -> Place:
@@ -44,7 +46,9 @@ class Claim:
 
     def check(self) -> None:
         """Raises RefusedError if somebody else took over, because this process did not renew its claim in time."""
-        if not self.path.exists():
+        with self._putting:
+            is_held = self.path.exists()
+        if not is_held:
             raise RefusedError(
                 f"this {self.what} has lost its claim on {self.store}: it did not run for more than {TTL_S:.0f} s",
                 hint="nothing is lost: run it again",
@@ -53,7 +57,7 @@ class Claim:
     def renew(self) -> None:
         """Until it is given back. A failure is no matter: the next one may succeed."""
         while not self._stop.wait(_RENEW_S):
-            with suppress(KgmError, OSError):
+            with suppress(KgmError, OSError), self._putting:
                 if self.path.exists():
                     self.put()
 

@@ -67,19 +67,11 @@ class Engine:
 
     def cluster_of(self) -> str | None:
         """The cluster's id, if the source has it."""
-        if self.source.has_slices:
-            return slices.cluster_of(self.source)
-        from kgm.pipeline import sources
-
-        return sources.cluster_of(self.spark(), self.source)
+        return None if self.source.is_dump else slices.cluster_of(self.source)
 
     def bounds(self) -> Ranges:
         """(first offset, next offset) of each partition, by the broker or the files themselves."""
-        if self.source.has_slices:
-            return self._known_partitions.bounds()
-        from kgm.pipeline import sources
-
-        return sources.bounds(self.spark(), self.source)
+        return self._known_partitions.bounds()
 
     def each(self, work: Work, ranges: Ranges) -> list[str]:
         """What a function returns for each slice of these offsets. It may be called more than once for a slice, and

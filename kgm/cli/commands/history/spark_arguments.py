@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgm.cli.options.history import LIVE_KINDS, HistoryOptions
+from kgm.cli.options.history import LIVE, HistoryOptions
 from kgm.cli.options.run_options import RunOptions
 from kgm.model.errors import UsageError
 
@@ -40,7 +40,7 @@ def store_format_of(text: str | None) -> StoreFormat | None:
 
 def cluster_of(options: HistoryOptions, common: RunOptions) -> tuple[dict[str, Any] | None, str | None]:
     """(the `cluster` of the envelope, its id), asked of the brokers where the source is live."""
-    if options.kind not in LIVE_KINDS:
+    if options.kind != LIVE:
         return None, None
     from kgm.cli.output.report import cluster_json
 
@@ -54,7 +54,7 @@ def spark_source(options: HistoryOptions, common: RunOptions) -> Source:
 
     assert options.kind is not None
     kind = SourceKind(options.kind)
-    if options.kind not in LIVE_KINDS:
+    if options.kind != LIVE:
         return Source(kind=kind, path=options.path)
     bootstrap = common.bootstrap_for(reads_only=True)
     return Source(kind=kind, properties={**common.settings, "bootstrap.servers": bootstrap})
