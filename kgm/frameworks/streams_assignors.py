@@ -24,10 +24,13 @@ UNBOUNDED_LAG: Final = 2**63 - 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsProcess:
     """One process as it joins. threads: how many. lags: by task with state, how many offsets its copy is behind, all of
-    them where it has none; ACTIVE where the task runs there."""
+    them where it has none; ACTIVE where the task runs there. had_active, had_standby: what it ran, and of what it has a
+    copy; the default assignor does not look at them."""
 
     threads: int
     lags: Mapping[str, int] = field(default_factory=dict)
+    had_active: Collection[str] = ()
+    had_standby: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

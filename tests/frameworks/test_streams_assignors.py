@@ -1,7 +1,10 @@
 """Where tasks of Kafka Streams are placed, held against Kafka's own classes: on processes, and on their threads."""
 
+from collections import Counter
+
 import pytest
 
+from kgm.frameworks.sticky_tasks import place_stickily
 from kgm.frameworks.streams_assignors import StreamsProcess, StreamsSettings, place_highly_available, tasks_of_threads
 from tests.frameworks.kafkas_classes import PLACEMENTS, STREAMS_ASSIGNOR_ORACLE, STREAMS_JARS, cases, recorded
 from tests.selection import first_seed
@@ -20,6 +23,22 @@ def check(case):
             sorted(one["standby"]),
         )
         check_threads(one, {*case["stateful"]})
+    check_stickily(case)
+
+
+def check_stickily(case):
+    """Kafka goes through standby tasks in the order of identity hash codes, which differ from run to run: so they are
+    held to their number, and each to a process of its own."""
+    known = {
+        name: StreamsProcess(threads=len(one["had"]), had_active=one["had_active"], had_standby=one["had_standby"])
+        for name, one in case["processes"].items()
+    }
+    made = place_stickily(known, case["tasks"], case["stateful"], case["standbys"])
+    wanted = {name: sorted(one["sticky_active"]) for name, one in case["processes"].items()}
+    assert {name: sorted(some) for name, some in made.active.items()} == wanted
+    copies = Counter(task for some in made.standby.values() for task in some)
+    assert copies == Counter(task for one in case["processes"].values() for task in one["sticky_standby"])
+    assert all(made.active[name].isdisjoint(made.standby[name]) for name in known)
 
 
 def check_threads(process, stateful):

@@ -17,10 +17,16 @@ import java.util.TreeSet;
 import java.util.UUID;
 import java.util.stream.Collectors;
 import org.apache.kafka.common.Cluster;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.streams.processor.TaskId;
+import org.apache.kafka.streams.processor.assignment.ApplicationState;
 import org.apache.kafka.streams.processor.assignment.AssignmentConfigs;
+import org.apache.kafka.streams.processor.assignment.KafkaStreamsAssignment;
+import org.apache.kafka.streams.processor.assignment.KafkaStreamsState;
 import org.apache.kafka.streams.processor.assignment.ProcessId;
+import org.apache.kafka.streams.processor.assignment.TaskInfo;
+import org.apache.kafka.streams.processor.assignment.assignors.StickyTaskAssignor;
 import org.apache.kafka.streams.processor.internals.StreamsPartitionAssignor;
 
 /**
@@ -46,7 +52,7 @@ public final class StreamsAssignorOracle {
         Set<TaskId> stateful = new HashSet<>();
         for (int sub = 1 + random.nextInt(3); sub > 0; sub--) {
             boolean has = random.nextInt(3) > 0;
-            for (int partition = random.nextInt(random.nextInt(4) == 0 ? 25 : 7); partition >= 0; partition--) {
+            for (int partition = random.nextInt(random.nextInt(8) == 0 ? 25 : 5); partition >= 0; partition--) {
                 TaskId task = new TaskId(sub - 1, partition);
                 all.add(task);
                 if (has) {
@@ -108,6 +114,7 @@ public final class StreamsAssignorOracle {
             process.put("standby_threads", threads.invoke(null, state.standbyTasks(), true, names, state, loads));
             process.put("stateless_threads", threads.invoke(null, state.statelessActiveTasks(), false, names, state, loads));
         }
+        stickily(processes, all, stateful, configs, random);
         Map<String, Object> found = new LinkedHashMap<>();
         found.put("processes", processes);
         found.put("tasks", all);
@@ -117,6 +124,66 @@ public final class StreamsAssignorOracle {
         found.put("acceptable_lag", configs.acceptableRecoveryLag());
         found.put("is_final", !probes);
         return json(found);
+    }
+
+    /** The same processes, which have had other tasks. Adds what each has had, and what it has by the sticky assignor. */
+    private static void stickily(
+            Map<String, Object> processes, Set<TaskId> all, Set<TaskId> stateful, AssignmentConfigs configs, Random random) {
+        Map<ProcessId, KafkaStreamsState> clients = new HashMap<>();
+        List<TaskId> unowned = new ArrayList<>(new TreeSet<>(all));
+        for (Map.Entry<String, Object> each : processes.entrySet()) {
+            @SuppressWarnings("unchecked")
+            Map<String, Object> process = (Map<String, Object>) each.getValue();
+            SortedSet<TaskId> active = new TreeSet<>();
+            SortedSet<TaskId> standby = new TreeSet<>();
+            for (TaskId task : new TreeSet<>(all)) {
+                int what = random.nextInt(4);
+                if (what == 0 && unowned.remove(task)) {
+                    active.add(task);
+                } else if (what == 1 && stateful.contains(task)) {
+                    standby.add(task);
+                }
+            }
+            process.put("had_active", active);
+            process.put("had_standby", standby);
+            ProcessId id = new ProcessId(UUID.fromString(each.getKey()));
+            int count = ((Map<?, ?>) process.get("had")).size();
+            clients.put(id, new DefaultKafkaStreamsState(
+                id, count, Map.of(), active, standby, new TreeMap<>(), Optional.empty(), Optional.empty(), Optional.empty()));
+        }
+        Map<TaskId, TaskInfo> tasks = new HashMap<>();
+        for (TaskId task : new TreeSet<>(all)) {
+            TopicPartition changelog = new TopicPartition("changelog-" + task.subtopology(), task.partition());
+            tasks.put(task, new DefaultTaskInfo(task, stateful.contains(task), Set.of(), stateful.contains(task)
+                ? Set.of(new DefaultTaskTopicPartition(changelog, false, true, () -> { })) : Set.of()));
+        }
+        ApplicationState state = new ApplicationState() {
+            @Override
+            public Map<ProcessId, KafkaStreamsState> kafkaStreamsStates(boolean computeTaskLags) {
+                return clients;
+            }
+
+            @Override
+            public AssignmentConfigs assignmentConfigs() {
+                return configs;
+            }
+
+            @Override
+            public Map<TaskId, TaskInfo> allTasks() {
+                return tasks;
+            }
+        };
+        for (KafkaStreamsAssignment each : new StickyTaskAssignor().assign(state).assignment()) {
+            @SuppressWarnings("unchecked")
+            Map<String, Object> process = (Map<String, Object>) processes.get(each.processId().toString());
+            process.put("sticky_active", ids(each, KafkaStreamsAssignment.AssignedTask.Type.ACTIVE));
+            process.put("sticky_standby", ids(each, KafkaStreamsAssignment.AssignedTask.Type.STANDBY));
+        }
+    }
+
+    private static Set<TaskId> ids(KafkaStreamsAssignment assignment, KafkaStreamsAssignment.AssignedTask.Type type) {
+        return assignment.tasks().values().stream().filter(each -> each.type() == type)
+            .map(KafkaStreamsAssignment.AssignedTask::id).collect(Collectors.toCollection(TreeSet::new));
     }
 
     private static String json(Object value) {
