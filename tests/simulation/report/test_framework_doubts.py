@@ -48,6 +48,11 @@ def test_nothing_is_exact_unless_it_is_settled(changes, says):
     assert back.ranges.rebalances.max >= 1
 
 
+def test_an_application_that_does_not_report_it_may_rebalance_and_move_everything():
+    ranges = restarted(streams()).ranges
+    assert (ranges.rebalances.max, ranges.moved_partitions.max, ranges.handovers.max >= 12) == (2, 12, True)
+
+
 def test_an_endpoint_may_be_another_one_after_the_restart():
     """Seen on Kafka 4.3.0: one rebalance."""
     back = restarted(streams(is_settled=True, endpoint="10.0.0.1:7000"))
