@@ -98,7 +98,8 @@ class Scene:
 def scene(kafka, request):
     group, topic = f"app-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}"
     kafka.create_topics({topic: PARTITIONS})
-    produce(kafka.bootstrap, topic, [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h"] * 40, range(PARTITIONS))
+    # So many words that each task has some: a new process lags behind in all of them.
+    produce(kafka.bootstrap, topic, [b"word-%d" % number for number in range(80)] * 4, range(PARTITIONS))
     with StreamsApps(kafka.bootstrap, group, topic) as apps:
         made = Scene(kafka.bootstrap, apps, group, **request.param)
         made.start(*NAMES)
