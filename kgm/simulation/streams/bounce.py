@@ -36,7 +36,9 @@ from kgm.text.wording import some
 
 #: More draws than this say nothing more.
 _MOST_DRAWS = 60
-#: So many draws suppose what is rare.
+#: Tasks times processes, of all draws together, and how many there are in any case.
+_MOST_WORK, _FEWEST_DRAWS = 40_000, 6
+#: So many draws suppose what is rare, at most.
 _RARE_DRAWS = 40
 
 
@@ -49,7 +51,8 @@ def simulate_streams(
     drawn = draws_of_streams(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
     others = [
         _play(group, plan, lambda chance: supposed_rare(group, known, chance), f"{seed}/rare/{number}")
-        for number in range(_RARE_DRAWS)
+        for number in range(_affordable(group, min(draws, _RARE_DRAWS)))
+        if not is_out_of_time()
     ]
     return Prediction(
         name=name,
@@ -73,9 +76,15 @@ def draws_of_streams(
     group, (known, of_broker) = streams_group_of(snapshot, plan), split_settings(plan.settings)
     BrokerSettings.from_overrides(of_broker)
     drawn: list[Draw] = []
-    while len(drawn) < min(max(draws, 1), _MOST_DRAWS) and not (drawn and is_out_of_time()):
+    most = max(_affordable(group, min(draws, _MOST_DRAWS)), 1)
+    while len(drawn) < most and not (drawn and is_out_of_time()):
         drawn.append(_play(group, plan, lambda chance: supposed_usual(group, known, chance), f"{seed}/{len(drawn)}"))
     return drawn
+
+
+def _affordable(group: StreamsGroup, draws: int) -> int:
+    """Fewer draws of a large application: one of 30 processes and 600 tasks takes the better part of a second."""
+    return min(draws, max(_FEWEST_DRAWS, _MOST_WORK // (len(group.tasks) * group.processes + 1)))
 
 
 def _play(group: StreamsGroup, plan: Plan, suppose: Callable[[random.Random], Supposed], name: str) -> Draw:
