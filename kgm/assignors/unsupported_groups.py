@@ -1,10 +1,9 @@
 """Groups whose assignment cannot be predicted: their members do not share partitions, or not by the rules of an
 assignor.
 
-kgm refuses them rather than guess. A Kafka Streams application is such a group, although its protocol type is
+No assignor of consumers is run for them. A Kafka Streams application is such a group, although its protocol type is
 `consumer`: its assignor, `stream`, places tasks with their state and standbys by what each member writes into its user
-data (`SubscriptionInfo`: the process, the tasks of which it has state, how far behind each one is). What a restart
-moves depends on this data, which is not visible from outside."""
+data (`SubscriptionInfo`: the process, the tasks of which it has state, how far behind each one is)."""
 
 from typing import Final
 

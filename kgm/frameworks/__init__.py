@@ -2,6 +2,8 @@
 
 - `bounded_reader`: reading within bounds
 - `streams`: the user data of Streams' assignor, and what follows from it for a group
+- `streams_assignors`: who runs which task of a Streams application, as its leader works it out
+- `sticky_tasks`: the same with the sticky assignor
 - `task_copies`: who else has the tasks of Streams members that go
 - `connect`: the metadata and assignments of Connect's workers
 - `connect_assignors`: who runs what in a Connect group, as its leader works it out

@@ -143,12 +143,14 @@ def is_settled(
 
 def in_order(tasks: Iterable[str]) -> tuple[str, ...]:
     """Tasks by topology, subtopology and partition."""
+    return tuple(sorted(tasks, key=task_key))
 
-    def key(task: str) -> tuple[str, list[int]]:
-        name, _, numbers = task.rpartition("__")
-        return name, [int(number) for number in numbers.split("_")]
 
-    return tuple(sorted(tasks, key=key))
+def task_key(task: str) -> tuple[str, int, int]:
+    """Sort key of a task: topology, subtopology, partition (TaskId.compareTo)."""
+    name, _, numbers = task.rpartition("__")
+    subtopology, _, partition = numbers.partition("_")
+    return name, int(subtopology), int(partition)
 
 
 def _version(read: BoundedReader) -> int:

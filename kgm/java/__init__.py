@@ -8,6 +8,7 @@ and, inside one bucket, the order of insertion, so they can be computed.
 - `uuids`: `Uuid.hashCode`, `Uuid.compareTo`
 - `partitions`: the partition of `__consumer_offsets` for a group id, `TopicPartition.hashCode`
 - `hash_map`, `hash_set`: the order of `java.util.HashMap` and `HashSet`
+- `priority_queue`: the order of `java.util.PriorityQueue` where elements are equal
 - `timeline_hash_map`: the order of Kafka's `TimelineHashMap`
 - `scala_set`: the order of Scala's immutable `Set`
 - `scala_map`: the orders of Scala's mutable and immutable `HashMap`

@@ -35,16 +35,18 @@ def copied_run_order(run: Sequence[int]) -> Sequence[int]:
 def copied_name_order(names: Iterable[str], *, is_listed: bool = False) -> list[str]:
     """Strings in the order of `new HashSet<String>(names)`. is_listed: they are inserted in the order given; otherwise
     sorted."""
-    return _copied_order(list(names) if is_listed else sorted(names, key=utf16_key), string_hash)
+    return copied_order(list(names) if is_listed else sorted(names, key=utf16_key), string_hash)
 
 
 def copied_uuid_order(items: Sequence[T], uuid_of: Callable[[T], bytes], size: int | None = None) -> list[T]:
     """Items in the order of a `HashSet<Uuid>` made from their 16-byte ids. size: the size that the collection of ids
     reports, if it is not the number of items."""
-    return _copied_order(items, lambda item: uuid_hash(uuid_of(item)), size)
+    return copied_order(items, lambda item: uuid_hash(uuid_of(item)), size)
 
 
-def _copied_order(items: Sequence[T], hash_of: Callable[[T], int], size: int | None = None) -> list[T]:
+def copied_order(items: Sequence[T], hash_of: Callable[[T], int], size: int | None = None) -> list[T]:
+    """Items in the order of a copied set of anything that has a hash code, as an unsigned number. size: the size that
+    the collection reports, if it is not the number of items."""
     mask = _copied_capacity(len(items) if size is None else size) - 1
     return sorted(items, key=lambda item: spread(hash_of(item)) & mask)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from kgm.model.errors import RefusedError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.connect.bounce import simulate_connect
 from kgm.simulation.connect.group import is_connect
@@ -16,6 +17,8 @@ from kgm.simulation.report.framework_doubts import framework_doubts
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.shape import PlayedShapes
 from kgm.simulation.simulation import SEED, Simulation, never
+from kgm.simulation.streams.bounce import simulate_streams
+from kgm.simulation.streams.group import for_broker, is_streams, refuse_unsettled
 
 DRAWS = 200
 _FEWER_DRAWS = "the time limit (--timeout) has passed: there are fewer draws than asked for"
@@ -39,11 +42,16 @@ def simulate(
     if is_connect(snapshot):
         return simulate_connect(snapshot, plan, name=name, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
     snapshot = with_stated_library(snapshot, plan.what_if.library)
-    simulation = replace(
-        Simulation.of(snapshot, plan, seed), is_out_of_time=is_out_of_time, budget_ms=budget_ms, executor=executor
-    )
+    simulation = Simulation.of(snapshot, for_broker(snapshot, plan), seed)
+    simulation = replace(simulation, is_out_of_time=is_out_of_time, budget_ms=budget_ms, executor=executor)
     to_play = BounceToPlay.of(snapshot, plan, simulation, draws)
-    played, real = (PlayedShapes() if shapes is None else shapes).play(to_play)
+    try:
+        refuse_unsettled(snapshot)
+        played, real = (PlayedShapes() if shapes is None else shapes).play(to_play)
+    except RefusedError:
+        if not is_streams(snapshot):
+            raise
+        return simulate_streams(snapshot, plan, name=name, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
     group, planned = simulation.group, simulation.plan
     doubts = library_doubts(snapshot, group, planned, has_rebalances=played.has_rebalances)
     of_framework = framework_doubts(snapshot, group, planned)

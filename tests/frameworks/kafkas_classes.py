@@ -22,10 +22,17 @@ ORACLES: Final = (
     ("StreamsOracle", f"streams-{OLD_STREAMS}", 10),
     ("ConnectOracle", "kafka", 12),
 )
-#: Histories of Connect's assignors; the driver is in the package of Kafka's class, which has no other door.
+#: Histories of Connect's assignors, and placements of Streams' assignor; the drivers are in the packages of Kafka's
+#: classes, which have no other door.
 ASSIGNOR_ORACLE: Final = "ConnectAssignorOracle"
+STREAMS_ASSIGNOR_ORACLE: Final = "StreamsAssignorOracle"
 HISTORIES: Final = Path(__file__).parent / "connect_histories.jsonl"
-_PACKAGES: Final = {ASSIGNOR_ORACLE: "org.apache.kafka.connect.runtime.distributed."}
+PLACEMENTS: Final = Path(__file__).parent / "streams_placements.jsonl"
+STREAMS_JARS: Final = f"streams-{KAFKA_VERSION}"
+_PACKAGES: Final = {
+    ASSIGNOR_ORACLE: "org.apache.kafka.connect.runtime.distributed.",
+    STREAMS_ASSIGNOR_ORACLE: "org.apache.kafka.streams.processor.internals.assignment.",
+}
 
 
 def cases(driver: str, jars: str, seed: int, count: int) -> list[dict[str, Any]]:
@@ -44,7 +51,9 @@ def recorded(path: Path = RECORDED) -> list[dict[str, Any]]:
 
 def main() -> None:
     found = [case for driver, jars, count in ORACLES for case in cases(driver, jars, 1, count)]
-    for path, some in ((RECORDED, found), (HISTORIES, cases(ASSIGNOR_ORACLE, "kafka", 1, 10))):
+    placements = cases(STREAMS_ASSIGNOR_ORACLE, STREAMS_JARS, 1, 50)
+    histories = cases(ASSIGNOR_ORACLE, "kafka", 1, 10)
+    for path, some in ((RECORDED, found), (HISTORIES, histories), (PLACEMENTS, placements)):
         path.write_text("".join(json.dumps(case) + "\n" for case in some))
 
 

@@ -149,7 +149,9 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
     ),
     "settings": _row(
         _SETTINGS, "--set",
-        help="A broker setting, or scheduled.rebalance.max.delay.ms of Connect workers; repeatable.",
+        help="A broker setting, scheduled.rebalance.max.delay.ms of Connect workers, or of a Kafka Streams application "
+        "num.standby.replicas, acceptable.recovery.lag, max.warmup.replicas, probing.rebalance.interval.ms, "
+        "task.assignor.class; repeatable.",
     ),
     "kafka_version": _row(
         _VERSION, "--kafka-version",

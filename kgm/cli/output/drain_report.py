@@ -64,6 +64,7 @@ def warnings_of(one: DrainedGroup) -> str | None:
     texts = [
         *(["empty"] if one.is_emptied else ["thin"] if one.is_thin else []),
         *([f"{many(one.unowned_partitions, 'partition')} without an owner"] if one.unowned_partitions else []),
+        *([f"no other copy of {some(one.tasks_without_copy)}"] if one.tasks_without_copy else []),
     ]
     return ", ".join(texts) or None
 
@@ -135,8 +136,7 @@ def _row(one: DrainedGroup) -> list[Cell]:
 
 def _row_of_unpredicted(one: UnpredictedGroup) -> list[Cell]:
     taken = None if one.taken is None else len(one.taken)
-    alone = f"; nobody else has a copy of {some(one.alone)}" if one.alone else ""
-    return [one.group_id, None, None, taken, *[None] * 8, f"{one.reason.message}{alone}"]
+    return [one.group_id, None, None, taken, *[None] * 8, one.reason.message]
 
 
 def _notes(foreseen: DrainForecast) -> list[str]:

@@ -23,6 +23,7 @@ _NOTE = (
     "STOPPED: partition-seconds without a consumer; CONSUMED: the lowest share of partitions with a consumer at any "
     "time; both are the median or the worst of all draws, times are never exact"
 )
+_NO_COPY = "NO COPY: the most tasks that nobody else has a copy of while processes are away"
 _REMOVES = (
     "--remove-first: --exec-stop stops a member, one LeaveGroup removes it, --exec starts it; with --assume-stopped "
     "also if nothing but the command shows that it has stopped"
@@ -111,6 +112,8 @@ def _plans(output: PlanOutput) -> Table:
         shown = [found.closest]
         notes.append(f"no plan meets the limits; this one is closest: {', '.join(found.closest_exceeds)}")
     notes += [f"  {output.rollout(one)}" for one in shown]
+    is_streams = any(one.costs.tasks_without_copy for one in shown)
+    notes += [_NO_COPY] if is_streams else []
     if any(one.shape.removes_first for one in shown):
         notes.append(_REMOVES)
     if not found.is_complete:
@@ -123,10 +126,16 @@ def _plans(output: PlanOutput) -> Table:
     for caveat in dict.fromkeys(caveat for one in shown for caveat in one.prediction.caveats):
         notes.append(f"note: {caveat}")
     rows: list[list[Cell]] = [
-        [" ".join(one.shape.words), *_cells(one.costs), "yes" if one.prediction.exact else "no"] for one in shown
+        [
+            " ".join(one.shape.words),
+            *_cells(one.costs),
+            "yes" if one.prediction.exact else "no",
+            one.costs.tasks_without_copy,
+        ]
+        for one in shown
     ]
     heading = f"{found.group.group_id}  {_asked(found)}, lowest {found.task.objective.value} first"
-    columns = [*_columns("PLAN"), Column(title="EXACT")]
+    columns = [*_columns("PLAN"), Column(title="EXACT"), Column(title="NO COPY", right=True, data=not is_streams)]
     return Table(columns=columns, rows=rows, heading=heading, notes=notes)
 
 

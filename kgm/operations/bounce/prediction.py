@@ -1,14 +1,11 @@
 """Predict a bounce: `simulate` for a plan, `predict_bounce` for what an operator asks for."""
 
-import contextlib
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from kgm.frameworks.task_copies import freed_tasks, task_texts
-from kgm.model.errors import ConditionNotMet, KgmError, RefusedError, UsageError
+from kgm.model.errors import ConditionNotMet, KgmError, UsageError
 from kgm.model.snapshot import GroupSnapshot
-from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.request import BounceRequest, plan_for
 from kgm.simulation import bounce
@@ -81,8 +78,7 @@ def simulate(
     if not isinstance(group, BounceGroup):
         return bounce.simulate(group, plan, **how)
     plan = replace(plan, settings={**group.broker_settings, **plan.settings})
-    with tasks_told(group.snapshot, plan):
-        prediction = bounce.simulate(group.snapshot, plan, **how)
+    prediction = bounce.simulate(group.snapshot, plan, **how)
     return _with_caveats(prediction, group)
 
 
@@ -106,11 +102,10 @@ def predict_bounce(
         "draws": draws, "seed": seed, "keeps_holdings": keeps_holdings, "is_out_of_time": is_out_of_time,
         "budget_ms": budget_ms, "executor": executor, "shapes": shapes,
     }  # fmt: skip
-    with tasks_told(snapshot, plan):
-        if compares:
-            compared = compare(snapshot, plan, **how)
-        else:
-            compared = Comparison(predictions=tuple(side_by_side(snapshot, plan, **how)), errors=())
+    if compares:
+        compared = compare(snapshot, plan, **how)
+    else:
+        compared = Comparison(predictions=tuple(side_by_side(snapshot, plan, **how)), errors=())
     return PredictedBounce(
         group=snapshot,
         plan=plan,
@@ -118,17 +113,6 @@ def predict_bounce(
         errors=compared.errors,
         failed_gates=(gates or Gates()).failures(compared.predictions[0]),
     )
-
-
-@contextlib.contextmanager
-def tasks_told(group: GroupSnapshot, plan: Plan) -> Generator[None]:
-    """Adds to the refusal of a Kafka Streams rebalance what is known of it: the tasks that are freed."""
-    try:
-        yield
-    except RefusedError as error:
-        if group.assignor == STREAMS_ASSIGNOR:
-            error.facts = (*error.facts, *task_texts(freed_tasks(group, plan.named)))
-        raise
 
 
 def _with_caveats(prediction: Prediction, group: BounceGroup) -> Prediction:

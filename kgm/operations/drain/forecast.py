@@ -95,6 +95,12 @@ class DrainedGroup:
         return sum(move.owner_after is None for move in self.prediction.typical.moves)
 
     @property
+    def tasks_without_copy(self) -> tuple[str, ...]:
+        """Tasks of a Kafka Streams application that are assigned again, and of which no process that stays has a
+        copy."""
+        return freed_tasks(self.group, self.taken).alone if self.prediction.typical.rebalances else ()
+
+    @property
     def most_partitions_before(self) -> int:
         """The most that one member owns."""
         return max(map(_share, self.group.members), default=0)
@@ -107,13 +113,11 @@ class DrainedGroup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnpredictedGroup:
     """A group about which nothing can be said, and why. taken: the members that are taken away from it; None if it is
-    not known whether there are any, because the group cannot be described. alone: tasks of a Kafka Streams application
-    that run there and of which no other process has a copy."""
+    not known whether there are any, because the group cannot be described."""
 
     group_id: str
     taken: tuple[str, ...] | None
     reason: KgmError
-    alone: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,8 +162,8 @@ class DrainGates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainForecast:
-    """groups: the most expensive first. unpredicted: those that have members there and cannot be simulated, those first
-    that lose most tasks without a copy, and those that cannot be described. errors: what could not be read or does not
+    """groups: the most expensive first. unpredicted: those that have members there and cannot be simulated, and those
+    that cannot be described. errors: what could not be read or does not
     exist. examined: how many groups were described."""
 
     drain: Drain
@@ -206,13 +210,11 @@ def forecast(
     for number, (group, found) in enumerate(_found(fleet.affected, how, executor)):
         taken = drain.target.taken_from(group.snapshot.members)
         if isinstance(found, KgmError):
-            alone = freed_tasks(group.snapshot, taken).alone
-            add(UnpredictedGroup(group_id=group.snapshot.group_id, taken=taken, reason=found, alone=alone))
+            add(UnpredictedGroup(group_id=group.snapshot.group_id, taken=taken, reason=found))
         else:
             plan, prediction = found
             add(DrainedGroup(group=group.snapshot, plan=plan, taken=taken, prediction=prediction))
         on_group(number + 1, len(fleet.affected))
-    unpredicted.sort(key=lambda one: -len(one.alone))
     for group_id, error in fleet.unread.items():
         add(UnpredictedGroup(group_id=group_id, taken=None, reason=error))
     return DrainForecast(
@@ -291,9 +293,16 @@ def _share(member: MemberSnapshot) -> int:
 
 
 def _cost(one: DrainedGroup) -> tuple[object, ...]:
-    """What groups are ranked by: partitions that are stopped without end, then the time that partitions are stopped."""
+    """What groups are ranked by: partitions that are stopped without end, tasks that nobody else has a copy of, then
+    the time that partitions are stopped."""
     typical = one.prediction.typical
-    return -one.unowned_partitions, -typical.stopped_partition_ms, -typical.handovers, one.group.group_id
+    return (
+        -one.unowned_partitions,
+        -len(one.tasks_without_copy),
+        -typical.stopped_partition_ms,
+        -typical.handovers,
+        one.group.group_id,
+    )
 
 
 def _unmatched(fleet: DrainedFleet, target: DrainTarget) -> list[NotFoundError]:

@@ -32,7 +32,8 @@ class PlanCosts:
 
     most_ms: the longest time from start to end. fewest_consumed_percent: the lowest share of the group's partitions
     that had a consumer at the same time. may_fail: whether the group did not become stable in a draw, or refused a
-    process for good."""
+    process for good. tasks_without_copy: the most tasks of a Kafka Streams application that nobody else has a copy of
+    while processes are away."""
 
     stopped_partition_ms: int
     handovers: int
@@ -41,9 +42,10 @@ class PlanCosts:
     most_ms: int
     fewest_consumed_percent: int
     may_fail: bool
+    tasks_without_copy: int = 0
 
     @classmethod
-    def of(cls, draws: Sequence[Draw], partitions: int) -> PlanCosts:
+    def of(cls, draws: Sequence[Draw], partitions: int, *, tasks_without_copy: int = 0) -> PlanCosts:
         """partitions: those that have a consumer before the plan."""
         fewest = min(draw.fewest_consumed or 0 for draw in draws)
         return cls(
@@ -54,12 +56,14 @@ class PlanCosts:
             most_ms=max(draw.took_ms for draw in draws),
             fewest_consumed_percent=100 * fewest // partitions if partitions else 100,
             may_fail=not all(draw.became_stable for draw in draws),
+            tasks_without_copy=tasks_without_copy,
         )
 
     def is_no_worse_than(self, other: PlanCosts) -> bool:
         """In everything that plans are compared by."""
         return (
             self.handovers <= other.handovers
+            and self.tasks_without_copy <= other.tasks_without_copy
             and self.rebalances <= other.rebalances
             and self.stopped_partition_ms <= other.stopped_partition_ms * (1 + SAME_TIME)
             and self.took_ms <= other.took_ms * (1 + SAME_TIME)
@@ -79,7 +83,7 @@ class PlanCosts:
             Objective.REBALANCES: rebalances,
             Objective.DURATION: took,
         }
-        return by[objective], stopped, handovers, rebalances, took
+        return by[objective], self.tasks_without_copy, stopped, handovers, rebalances, took
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

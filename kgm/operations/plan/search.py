@@ -9,11 +9,12 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from kgm.frameworks.task_copies import freed_tasks
 from kgm.model.assignment import count
 from kgm.model.errors import KgmError, RefusedError, TimedOutError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup
-from kgm.operations.bounce.prediction import simulate, tasks_told
+from kgm.operations.bounce.prediction import simulate
 from kgm.operations.bounce.request import BounceRequest, plan_for
 from kgm.operations.plan.costs import Objective, PlanCosts, PlanLimits, unbeaten
 from kgm.operations.plan.session_advice import (
@@ -32,6 +33,8 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Sto
 from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.simulation import SEED, Simulation
+from kgm.simulation.streams.bounce import draws_of_streams
+from kgm.simulation.streams.group import for_broker, is_streams, refuse_unsettled, streams_group_of
 
 DRAWS = 20
 BUDGET_MS = 30_000
@@ -141,8 +144,7 @@ def find_plans(
         if tried and (trial.cost >= affordable(budget_ms) or is_out_of_time()):
             break
         try:
-            with tasks_told(task.group.snapshot, base):
-                tried.append((shape, trial.costs_of(shape, base.what_if)))
+            tried.append((shape, trial.costs_of(shape, base.what_if)))
         except RefusedError as error:
             refused.append(error)
         except TimedOutError:
@@ -201,21 +203,30 @@ class _Trial:
 
     def costs_of(self, shape: PlanShape, what_if: WhatIf) -> PlanCosts:
         """Raises KgmError."""
-        snapshot = self.task.group.snapshot
+        snapshot, plan = self.task.group.snapshot, self._plan(shape, what_if)
         if is_connect(snapshot):
-            plan = self._plan(shape, what_if)
             drawn = draws_of(snapshot, plan, draws=self.draws, seed=self.seed, is_out_of_time=self.is_out_of_time)
             self.cost += cost_of(drawn)
             return PlanCosts.of(drawn, connect_group_of(snapshot, plan).tasks)
         simulation = replace(
-            Simulation.of(snapshot, self._plan(shape, what_if), self.seed),
+            Simulation.of(snapshot, for_broker(snapshot, plan), self.seed),
             is_out_of_time=self.is_out_of_time,
             executor=self.executor,
         )
-        drawn = simulation.play(self.draws)
-        self.cost += cost_of(drawn)
         consumed = sum(count(member.owned) for member in simulation.group.members)
-        return PlanCosts.of(drawn, consumed)
+        try:
+            refuse_unsettled(snapshot)
+            drawn = simulation.play(self.draws)
+        except RefusedError:
+            if not is_streams(snapshot):
+                raise
+            drawn = draws_of_streams(
+                snapshot, plan, draws=self.draws, seed=self.seed, is_out_of_time=self.is_out_of_time
+            )
+            consumed = len(streams_group_of(snapshot, plan).tasks)
+        self.cost += cost_of(drawn)
+        alone = max((len(freed_tasks(snapshot, batch).alone) for batch in plan.batches()), default=0)
+        return PlanCosts.of(drawn, consumed, tasks_without_copy=alone)
 
     def found(self, shape: PlanShape, costs: PlanCosts, what_if: WhatIf, *, is_needed: bool = False) -> FoundPlan:
         """is_needed: one draw is played even if the time is over. Raises TimedOutError for other plans."""

@@ -66,7 +66,7 @@ def _of_streams(snapshot: GroupSnapshot, total: int) -> FrameworkDoubts:
     same = "this holds as long as the topology of the Kafka Streams application stays the same"
     if snapshot.is_settled is not True:
         return FrameworkDoubts(
-            more_rebalances=_OF_A_PROBE, total=total, is_exact=False, caveats=(_why_not_settled(snapshot), same)
+            more_rebalances=_OF_A_PROBE, total=total, is_exact=False, caveats=(why_not_settled(snapshot), same)
         )
     endpoints = sorted({one.work.user_endpoint for one in snapshot.members if one.work and one.work.user_endpoint})
     if endpoints:
@@ -90,7 +90,8 @@ def _alone(snapshot: GroupSnapshot, plan: Plan) -> list[str]:
     return [text]
 
 
-def _why_not_settled(snapshot: GroupSnapshot) -> str:
+def why_not_settled(snapshot: GroupSnapshot) -> str:
+    """In words, of an application that may rebalance by itself."""
     then = "what that moves is not known, nor how many more there are until tasks have caught up"
     if snapshot.is_settled is None:
         return (

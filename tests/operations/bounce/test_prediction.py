@@ -1,10 +1,11 @@
 """`simulate` and `predict_bounce`: the same predictions as of the simulation, with scenarios and gates."""
 
+import uuid
 from dataclasses import replace
 
 import pytest
 
-from kgm.model.errors import ConditionNotMet, NotFoundError, RefusedError, TimedOutError, UsageError
+from kgm.model.errors import ConditionNotMet, NotFoundError, TimedOutError, UsageError
 from kgm.model.snapshot import TopicSnapshot
 from kgm.model.work import MemberWork
 from kgm.operations.bounce.group import BounceGroup, made_up_group
@@ -62,14 +63,17 @@ def test_an_error_in_one_scenario_is_data():
 
 
 def test_what_is_known_of_a_streams_application_that_rebalances():
+    """Freed tasks, who has copies of them, and how often it rebalances with what is not known."""
     work = [
-        MemberWork(process_id=f"p{n}", active_tasks=(f"0_{n}",), standby_tasks=("0_1",) * (n == 0)) for n in range(3)
+        MemberWork(process_id=str(uuid.UUID(int=n)), active_tasks=(f"0_{n}",), standby_tasks=("0_1",) * (n == 0))
+        for n in range(3)
     ]
     members = tuple(replace(one, work=each) for one, each in zip(STATIC.snapshot.members, work, strict=True))
-    own = BounceGroup(snapshot=replace(STATIC.snapshot, assignor="stream", members=members))
-    with pytest.raises(RefusedError) as refused:
-        predict_bounce(own, BounceRequest(scale_in=tuple(one.identity for one in members[1:])), draws=2)
-    freed, held, alone = refused.value.facts[-3:]
+    own = BounceGroup(snapshot=replace(STATIC.snapshot, assignor="stream", members=members, is_settled=True))
+    request = BounceRequest(scale_in=tuple(one.identity for one in members[1:]))
+    (found,) = predict_bounce(own, request, draws=2).predictions
+    freed, held, alone = found.caveats[:3]
+    assert (found.exact, found.typical.rebalances > 0, len(found.typical.final_assignment)) == (False, True, 1)
     assert (freed, held.endswith(f"0_1 ({members[0].identity})")) == (
         "2 active tasks to be assigned again: 0_1, 0_2",
         True,

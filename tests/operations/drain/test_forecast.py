@@ -14,6 +14,7 @@ from kgm.operations.drain.forecast import Drain, DrainGates, forecast
 from kgm.operations.drain.target import DrainTarget
 from kgm.simulation.plan.bounce_plan import Membership, Plan, Stop
 from tests.operations.drain.fleets import placed
+from tests.simulation.streams.applications import application
 
 HOST = DrainTarget(hosts=("h1",))
 STATIC, DYNAMIC = Membership.STATIC, Membership.DYNAMIC
@@ -64,6 +65,19 @@ def test_the_group_whose_partitions_are_stopped_longest_is_first():
         "short",
         "dynamic",
     ]
+
+
+def test_an_application_that_loses_tasks_without_a_copy_comes_first():
+    """The host has four active tasks of each; of those with state the first application has copies elsewhere."""
+    copied, bare = application("copied"), application("bare", standbys=0, session_timeout_ms=20_000)
+    foreseen = forecast(fleet_of(copied, bare), Drain(target=HOST), draws=3)
+    assert [(one.group.group_id, one.tasks_without_copy) for one in foreseen.groups] == [
+        ("bare", ("0_0", "0_1", "1_0", "1_1")),
+        ("copied", ("0_0", "0_1")),
+    ]
+    assert not any(one.prediction.exact for one in foreseen.groups)
+    back = forecast(fleet_of(copied), Drain(target=HOST, restart_time_ms=2_000), draws=3).groups[0]
+    assert (back.prediction.exact, back.tasks_without_copy) == (True, ())
 
 
 def test_partitions_without_an_owner_are_stopped_without_end_and_come_first():

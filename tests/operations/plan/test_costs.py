@@ -24,6 +24,14 @@ def test_a_plan_beats_one_that_is_nowhere_better():
     assert not costs(handovers=1).beats(costs(handovers=1))
 
 
+def test_of_plans_that_cost_the_same_the_one_with_fewer_tasks_without_a_copy_is_better():
+    few, many = costs(took=20, tasks_without_copy=2), costs(took=10, tasks_without_copy=12)
+    assert few.rank(Objective.STOPPED) < many.rank(Objective.STOPPED)
+    assert many.rank(Objective.DURATION) < few.rank(Objective.DURATION)
+    assert not few.beats(many)
+    assert not many.beats(few)
+
+
 def test_those_that_are_left_are_all_that_no_other_beats():
     """Held against the definition, on plans with few different costs, so far apart that no two times are equal."""
     chance = random.Random(7)

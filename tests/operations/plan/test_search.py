@@ -18,6 +18,7 @@ from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling, Stop
 from kgm.simulation.simulation import Simulation
 from kgm.text.names import in_order, natural
 from tests.simulation.groups import ids, made_up
+from tests.simulation.streams.applications import application
 
 STATIC, DYNAMIC = Membership.STATIC, Membership.DYNAMIC
 DRAWS = 4
@@ -124,6 +125,17 @@ def test_static_members_that_are_back_in_time_are_restarted_together():
     assert (best.shape.words, best.costs.handovers, best.costs.rebalances) == (("--together",), 0, 0)
     kept = [one for one in others if not one.shape.removes_first]  # only a removal can be better in anything
     assert [(one.shape.words, one.costs.handovers) for one in kept] == [(("--rolling", "--max-unavailable", "1"), 0)]
+
+
+def test_tasks_that_nobody_else_has_a_copy_of_are_counted():
+    """With one process away those without state; with all away each of the twelve. Away for longer than its session,
+    the application rebalances, which is a range."""
+    front = search(application(), restart_time_ms=2_000, pauses_ms=(0,)).plans
+    alone = {one.shape.rolling and one.shape.rolling.max_unavailable: one.costs.tasks_without_copy for one in front}
+    assert front[0].prediction.exact
+    assert (alone[1], alone.get(None, 12)) == (2, 12)
+    late = search(application(), restart_time_ms=90_000, pauses_ms=(0,), draws=1).plans[0]
+    assert (late.prediction.exact, late.costs.rebalances > 0) == (False, True)
 
 
 def test_members_that_are_away_for_longer_than_their_session_are_removed_first():

@@ -19,6 +19,7 @@ _COSTS: Final[dict[str, Any]] = {
     "duration_ms": "int",
     "longest_duration_ms": "int",
     "fewest_consumed_percent": "int",
+    "tasks_without_copy": "int",
 }
 _DEATH: Final = {"member": "str", "stopped_partition_ms": "int", "stopped_partition_now_ms": "int"}
 _PLAN: Final[dict[str, Any]] = {
@@ -78,6 +79,7 @@ def _costs_json(costs: PlanCosts) -> dict[str, int]:
         "duration_ms": costs.took_ms,
         "longest_duration_ms": costs.most_ms,
         "fewest_consumed_percent": costs.fewest_consumed_percent,
+        "tasks_without_copy": costs.tasks_without_copy,
     }
 
 

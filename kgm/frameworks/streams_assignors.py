@@ -1,0 +1,263 @@
+"""Which process of a Kafka Streams application runs which task, and which of its threads: what the leader of the group
+works out, as pure functions.
+
+Source: HighAvailabilityTaskAssignor with TaskMovement and DefaultStandbyTaskAssignor, and
+StreamsPartitionAssignor.assignTasksToThreads, of Kafka Streams 4.3. Not modelled: the strategies that go by racks
+(`rack.aware.assignment.*`), which are off unless they are set."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Final
+
+from kgm.frameworks.streams import ACTIVE, in_order, task_key
+from kgm.java.priority_queue import poll_order
+from kgm.java.uuids import uuid_key
+
+#: An acceptable lag (`acceptable.recovery.lag`) that any lag is within.
+UNBOUNDED_LAG: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsProcess:
+    """One process as it joins. threads: how many. lags: by task with state, how many offsets its copy is behind, all of
+    them where it has none; ACTIVE where the task runs there. had_active, had_standby: what it ran, and of what it has a
+    copy; the default assignor does not look at them."""
+
+    threads: int
+    lags: Mapping[str, int] = field(default_factory=dict)
+    had_active: Collection[str] = ()
+    had_standby: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsSettings:
+    """Settings of the leader: `num.standby.replicas`, `max.warmup.replicas`, `acceptable.recovery.lag`. The defaults
+    are Kafka's."""
+
+    standbys: int = 0
+    warmups: int = 2
+    acceptable_lag: int = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPlacement:
+    """By process id. standby: warm-up tasks are among them. is_final: False where it is to be looked again, after
+    `probing.rebalance.interval.ms`, whether a copy has caught up."""
+
+    active: Mapping[str, frozenset[str]]
+    standby: Mapping[str, frozenset[str]]
+    is_final: bool
+
+
+def place_highly_available(
+    processes: Mapping[str, StreamsProcess], tasks: Collection[str], stateful: Collection[str],
+    settings: StreamsSettings,
+) -> TaskPlacement:  # fmt: skip
+    """HighAvailabilityTaskAssignor, the default from Kafka 2.6 on. processes: by id, each with the lags of all
+    `stateful` tasks, which are among `tasks`."""
+    made = _Placing(processes, in_order(stateful), settings)
+    made.spread_active()
+    made.spread_standbys()
+    is_final = not made.leave_active_where_caught_up() + made.leave_standbys_where_caught_up()
+    made.spread_stateless(in_order({*tasks} - {*stateful}))
+    return TaskPlacement(
+        active={name: frozenset(one.active) for name, one in made.shares.items()},
+        standby={name: frozenset(one.standby) for name, one in made.shares.items()},
+        is_final=is_final,
+    )
+
+
+def tasks_of_threads(
+    tasks: Collection[str], threads: Collection[str], had: Mapping[str, Collection[str]], lags: Mapping[str, int],
+    loads: dict[str, int], *, is_stateful: bool = True,
+) -> dict[str, list[str]]:  # fmt: skip
+    """Tasks of one process by thread (member id). had: the tasks whose state each thread reported. lags: of the
+    process. loads: how many tasks each thread has from earlier calls, which this one adds to: active tasks with state
+    come first, then standby tasks, then the others. Kafka deals out the last ones in the order of a heap, here they
+    are in their own."""
+    names = sorted(threads)
+    shares: dict[str, list[str]] = {name: [] for name in names}
+    least = (len(tasks) + sum(loads.values())) // len(names)
+    left = {*tasks}
+    again: dict[str, str] = {}  # those for which their thread had no room at first
+    if is_stateful:
+        for name in names:
+            room = least - loads.get(name, 0)
+            for task in sorted(
+                (one for one in had.get(name, ()) if one in lags), key=lambda one: (lags[one], task_key(one))
+            ):
+                if task in left and len(shares[name]) < room:
+                    shares[name].append(task)
+                    left.remove(task)
+                elif task in left:
+                    again[task] = name
+
+    def size(name: str) -> int:
+        return len(shares[name]) + loads.get(name, 0)
+
+    unfilled = deque(name for name in names if size(name) < least) if tasks else deque()
+    rest = deque(in_order(left))
+    while unfilled:
+        name = unfilled.popleft()
+        shares[name].append(rest.popleft())
+        if size(name) < least:
+            unfilled.append(name)
+    open_for_one = [name for name in names if size(name) == least] if rest else []
+    for task in in_order(again):
+        if again[task] in open_for_one and task in rest:
+            shares[again[task]].append(task)
+            open_for_one.remove(again[task])
+            rest.remove(task)
+    for task, name in zip(rest, open_for_one, strict=False):
+        shares[name].append(task)
+    for name in names:
+        loads[name] = size(name)
+    return shares
+
+
+@dataclass(slots=True)
+class _Share:
+    threads: int
+    active: set[str] = field(default_factory=set)
+    standby: set[str] = field(default_factory=set)
+
+    @property
+    def count(self) -> int:
+        return len(self.active) + len(self.standby)
+
+    @property
+    def load(self) -> float:
+        return self.count / self.threads
+
+    def has(self, task: str) -> bool:
+        return task in self.active or task in self.standby
+
+
+class _Placing:
+    """Shares of all processes while they are worked out, by id in the order of Java's UUIDs."""
+
+    def __init__(
+        self, processes: Mapping[str, StreamsProcess], stateful: Sequence[str], settings: StreamsSettings
+    ) -> None:
+        self.place = {name: number for number, name in enumerate(sorted(processes, key=_java_order))}
+        self.shares = {name: _Share(processes[name].threads) for name in self.place}
+        self.stateful, self.settings, self.warmups_left = stateful, settings, settings.warmups
+        self.lags = {name: processes[name].lags for name in self.place}
+        self.caught_up = {
+            task: [name for name in self.place if self._is_caught_up(self.lags[name][task])] for task in stateful
+        }
+        self.by_lag = {task: sorted(self.place, key=lambda name: self.lags[name][task]) for task in stateful}
+        self.warming: set[tuple[str, str]] = set()
+
+    def _is_caught_up(self, lag: int) -> bool:
+        most = self.settings.acceptable_lag
+        return lag == ACTIVE or most == UNBOUNDED_LAG or 0 <= lag <= most
+
+    # -- where tasks would be best
+
+    def spread_active(self) -> None:
+        shares = [*self.shares.values()]
+        for number, task in enumerate(self.stateful):
+            shares[number % len(shares)].active.add(task)
+        self._even_out([share.active for share in shares])
+
+    def spread_standbys(self) -> None:
+        if not self.settings.standbys:
+            return
+        for task in self.stateful:
+            for _ in range(self.settings.standbys):
+                name = self._least_loaded(name for name, share in self.shares.items() if not share.has(task))
+                if name is None:
+                    break
+                self.shares[name].standby.add(task)
+        self._even_out([share.standby for share in self.shares.values()])
+
+    def spread_stateless(self, tasks: Iterable[str]) -> None:
+        for task in tasks:
+            share = min(self.shares.values(), key=lambda one: len(one.active) / one.threads)
+            share.active.add(task)
+
+    def _even_out(self, kinds: Sequence[set[str]]) -> None:
+        """Moves tasks of one kind from each share to each other one while that makes loads more alike."""
+        shares, has_moved = [*self.shares.values()], True
+        while has_moved:
+            has_moved = False
+            for source, destination in permutations(range(len(shares)), 2):
+                for task in in_order(kinds[source]):
+                    if not _evens_out(shares[source], shares[destination]):
+                        break
+                    if not shares[destination].has(task):
+                        kinds[source].remove(task)
+                        kinds[destination].add(task)
+                        has_moved = True
+
+    # -- where they can be now
+
+    def leave_active_where_caught_up(self) -> int:
+        """How many active tasks would be better elsewhere, where their copy is to catch up first."""
+        every = ((name, task) for name, share in self.shares.items() for task in in_order(share.active))
+        movements = self._movements(every)
+        for name, task in movements:
+            destination, caught_up = self.shares[name], self.caught_up[task]
+            with_copy = [each for each in caught_up if task in self.shares[each].standby]
+            source_name = self._least_loaded(with_copy) or self._least_loaded(caught_up) or self.by_lag[task][0]
+            source = self.shares[source_name]
+            destination.active.remove(task)
+            if task in source.standby:
+                source.standby.remove(task)
+                destination.standby.add(task)
+            elif self._may_warm_up():
+                destination.standby.add(task)
+                self.warming.add((name, task))
+            source.active.add(task)
+        return len(movements)
+
+    def leave_standbys_where_caught_up(self) -> int:
+        """The same of standby tasks."""
+        every = ((name, task) for name, share in self.shares.items() for task in in_order(share.standby))
+        moved = 0
+        for name, task in self._movements(one for one in every if one not in self.warming):
+            free = [each for each in self.caught_up[task] if not self.shares[each].has(task)]
+            source_name = self._least_loaded(free)
+            if source_name is None:
+                before = self.by_lag[task][: self.by_lag[task].index(name)]
+                source_name = next((each for each in before if not self.shares[each].has(task)), None)
+            if source_name is None:
+                continue
+            moved += 1
+            self.shares[source_name].standby.add(task)
+            if not self._may_warm_up():
+                self.shares[name].standby.remove(task)
+        return moved
+
+    def _movements(self, wanted: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Of (process, task) those whose process has not caught up while another one is further, in the order in which
+        they are handled."""
+        found = [
+            (name, task) for name, task in wanted
+            if name not in self.caught_up[task] and self.lags[self.by_lag[task][0]][task] < self.lags[name][task]
+        ]  # fmt: skip
+        ranks = [(len(self.caught_up[task]), task_key(task)) for _, task in found]
+        return [found[place] for place in poll_order(ranks)]
+
+    def _may_warm_up(self) -> bool:
+        self.warmups_left -= 1
+        return self.warmups_left >= 0
+
+    def _least_loaded(self, names: Iterable[str]) -> str | None:
+        return min(names, key=lambda name: (self.shares[name].load, self.place[name]), default=None)
+
+
+def _evens_out(source: _Share, destination: _Share) -> bool:
+    """Whether one task less here and one more there makes the loads more alike."""
+    skew = source.load - destination.load
+    then = (source.count - 1) / source.threads - (destination.count + 1) / destination.threads
+    return skew > 0 and 0 <= then < skew
+
+
+def _java_order(process_id: str) -> tuple[int, int]:
+    return uuid_key(bytes.fromhex(process_id.replace("-", "")))

@@ -1,0 +1,142 @@
+"""Predict what a plan does to a Kafka Streams application that rebalances."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.frameworks.streams import in_order
+from kgm.frameworks.task_copies import FreedTasks, freed_tasks, task_texts
+from kgm.model.errors import RefusedError
+from kgm.model.snapshot import GroupSnapshot
+from kgm.model.work import STREAMS_ASSIGNOR
+from kgm.simulation.plan.bounce_plan import Plan, WhatIf
+from kgm.simulation.play.draw import Draw
+from kgm.simulation.report.framework_doubts import why_not_settled
+from kgm.simulation.report.prediction import Prediction
+from kgm.simulation.report.ranges import ranges_of, stopped_range_ms, typical_of
+from kgm.simulation.streams.group import (
+    DEFAULTS,
+    PROBING_INTERVAL,
+    SESSION_MS,
+    SHORTEST_SESSION_MS,
+    STANDBYS,
+    KnownSettings,
+    StreamsGroup,
+    Supposed,
+    split_settings,
+    streams_group_of,
+    supposed_rare,
+    supposed_usual,
+)
+from kgm.simulation.streams.play import StreamsPlay
+from kgm.text.durations import show_duration
+from kgm.text.wording import some
+
+#: More draws than this say nothing more.
+_MOST_DRAWS = 60
+#: Tasks times processes, of all draws together, and how many there are in any case.
+_MOST_WORK, _FEWEST_DRAWS = 40_000, 6
+#: So many draws suppose what is rare, at most.
+_RARE_DRAWS = 40
+
+
+def simulate_streams(
+    snapshot: GroupSnapshot, plan: Plan, *, name: str, draws: int, seed: int, is_out_of_time: Callable[[], bool]
+) -> Prediction:
+    """As `kgm.simulation.bounce.simulate`. Never exact: where tasks go depends on settings and state that no broker
+    has, and on random member ids."""
+    group, (known, _) = streams_group_of(snapshot, plan), split_settings(plan.settings)
+    drawn = draws_of_streams(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
+    others = [
+        _play(group, plan, lambda chance: supposed_rare(group, known, chance), f"{seed}/rare/{number}")
+        for number in range(_affordable(group, min(draws, _RARE_DRAWS)))
+        if not is_out_of_time()
+    ]
+    return Prediction(
+        name=name,
+        assignor=STREAMS_ASSIGNOR,
+        generation_before=snapshot.generation,
+        typical=drawn[typical_of(drawn)],
+        exact=False,
+        caveats=tuple(_caveats(snapshot, group, plan, known)),
+        ranges=ranges_of(drawn, others),
+        stopped_partition_range_ms=stopped_range_ms(drawn, others),
+    )
+
+
+def draws_of_streams(
+    snapshot: GroupSnapshot, plan: Plan, *, draws: int, seed: int, is_out_of_time: Callable[[], bool] = lambda: False
+) -> Sequence[Draw]:
+    """The plan played so often, with Kafka's defaults for settings that the plan does not give. At least once.
+
+    Raises RefusedError for an application that cannot be played, UsageError for a setting that is no number."""
+    _refuse(snapshot, plan.what_if)
+    group, (known, of_broker) = streams_group_of(snapshot, plan), split_settings(plan.settings)
+    BrokerSettings.from_overrides(of_broker)
+    drawn: list[Draw] = []
+    most = max(_affordable(group, min(draws, _MOST_DRAWS)), 1)
+    while len(drawn) < most and not (drawn and is_out_of_time()):
+        drawn.append(_play(group, plan, lambda chance: supposed_usual(group, known, chance), f"{seed}/{len(drawn)}"))
+    return drawn
+
+
+def _affordable(group: StreamsGroup, draws: int) -> int:
+    """Fewer draws of a large application: one of 30 processes and 600 tasks takes the better part of a second."""
+    return min(draws, max(_FEWEST_DRAWS, _MOST_WORK // (len(group.tasks) * group.processes + 1)))
+
+
+def _play(group: StreamsGroup, plan: Plan, suppose: Callable[[random.Random], Supposed], name: str) -> Draw:
+    chance = random.Random(name)  # noqa: S311  (the same each time)
+    return StreamsPlay(group, plan, suppose(chance), chance).play()
+
+
+def _refuse(snapshot: GroupSnapshot, what_if: WhatIf) -> None:
+    if what_if.protocol is not None or what_if.assignor not in (None, STREAMS_ASSIGNOR):
+        raise RefusedError(
+            f"group {snapshot.group_id} is a Kafka Streams application: it has no other assignor and protocol",
+            group_id=snapshot.group_id,
+        )
+
+
+def _freed(snapshot: GroupSnapshot, plan: Plan) -> FreedTasks:
+    """The tasks of all that stop; copies are those of the processes that run on meanwhile."""
+    away = [(*plan.scale_in, *plan.remove), *plan.batches()]
+    every = [freed_tasks(snapshot, names) for names in away]
+    return FreedTasks(
+        standbys={task: names for one in every for task, names in one.standbys.items()},
+        alone=in_order(task for one in every for task in one.alone),
+    )
+
+
+def _caveats(snapshot: GroupSnapshot, group: StreamsGroup, plan: Plan, known: KnownSettings) -> list[str]:
+    """The most important first."""
+    texts = [] if snapshot.is_settled else [why_not_settled(snapshot)]
+    texts += task_texts(_freed(snapshot, plan))
+    going = {*plan.scale_in, *plan.remove}
+    halves = {one.process for one in group.threads if one.identity in going}
+    left = sorted(one.identity for one in group.threads if one.process in halves and one.identity not in going)
+    if left:
+        texts.append(
+            f"{some(left)}: of a process whose other threads go. Here it runs on; a process stops with all its threads"
+        )
+    texts.append(
+        "partitions are tasks here: TOPIC is subtopology-ID, PARTITION the number of its task; time to restore state "
+        "is not counted"
+    )
+    texts.append(
+        "who gets which task, and how often it rebalances until all copies have caught up, depends on state and "
+        "settings that no broker has: with more to restore there are more looks, one each "
+        f"{show_duration(known.numbers.get(PROBING_INTERVAL, DEFAULTS[PROBING_INTERVAL]))}"
+    )
+    supposed = {**DEFAULTS, STANDBYS: group.standbys}
+    if any(one.session_ms is None for one in group.threads):
+        texts.append(
+            f"session timeouts are not known: {SESSION_MS / 1000:g} s is taken, and {SHORTEST_SESSION_MS / 1000:g} s "
+            "is in the ranges (--session-timeout)"
+        )
+    unknown = [f"{key}={value}" for key, value in supposed.items() if key not in known.numbers]
+    if unknown:
+        texts.append(f"taken for granted of the application (--set): {some(unknown)}")
+    return texts

@@ -1,0 +1,225 @@
+"""A Kafka Streams application as a plan begins with it, and what has to be supposed of it."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kgm.frameworks.streams_assignors import UNBOUNDED_LAG, StreamsSettings
+from kgm.model.errors import RefusedError, UsageError
+from kgm.model.snapshot import GroupSnapshot
+from kgm.model.work import STREAMS_ASSIGNOR, MemberWork
+from kgm.simulation.plan.bounce_plan import Membership, Plan
+
+#: Settings of the application that decide where tasks go, and that are not on the wire, with Kafka's defaults.
+STANDBYS: Final = "num.standby.replicas"
+WARMUPS: Final = "max.warmup.replicas"
+ACCEPTABLE_LAG: Final = "acceptable.recovery.lag"
+PROBING_INTERVAL: Final = "probing.rebalance.interval.ms"
+#: The class of the assignor, and the end of the names of those that kgm knows; the default first.
+ASSIGNOR: Final = "task.assignor.class"
+_HIGHLY_AVAILABLE, _STICKY = "HighAvailabilityTaskAssignor", "StickyTaskAssignor"
+DEFAULTS: Final[Mapping[str, int]] = {STANDBYS: 0, WARMUPS: 2, ACCEPTABLE_LAG: 10_000, PROBING_INTERVAL: 600_000}
+_PROCESS_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_TASK: Final = re.compile(r"(.+__)?[0-9]{1,9}_[0-9]{1,9}", re.ASCII | re.DOTALL)
+#: The default of session.timeout.ms, and the shortest that brokers accept unless they are set otherwise.
+SESSION_MS, SHORTEST_SESSION_MS = 45_000, 6_000
+_REBALANCE_MS: Final = 300_000
+#: Offsets of a task whose state is large, which is more than any lag that is acceptable.
+LARGE: Final = 10**12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsThread:
+    """One member. process: the process id. session_ms: None if it is not known. active, standby: its tasks."""
+
+    identity: str
+    member_id: str
+    process: str
+    is_static: bool
+    session_ms: int | None
+    rebalance_ms: int
+    active: frozenset[str]
+    standby: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsGroup:
+    """standbys: how many copies each task with state has, at most. stateful: the subtopologies that have state, as far
+    as that shows: None where no task has a copy. is_settled: False if another rebalance is due."""
+
+    threads: tuple[StreamsThread, ...]
+    standbys: int
+    stateful: frozenset[str] | None
+    is_settled: bool
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        return frozenset(task for thread in self.threads for task in (*thread.active, *thread.standby))
+
+    @property
+    def processes(self) -> int:
+        return len({thread.process for thread in self.threads})
+
+    @property
+    def usual_threads(self) -> int:
+        """How many threads most processes have."""
+        per_process = Counter(thread.process for thread in self.threads)
+        return Counter(per_process.values()).most_common(1)[0][0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownSettings:
+    """Settings of the application that the plan gives. numbers: by name. is_sticky: whether it has the sticky assignor;
+    None if that is not said."""
+
+    numbers: Mapping[str, int]
+    is_sticky: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supposed:
+    """What one play takes for granted. stateful: the tasks that have state. offsets: how many each of them has.
+    restore_ms: until a copy has caught up. keeps_disk: whether a process that restarts has its state and its process id
+    still, as with persistent stores on a disk that stays. is_by_thread: whether a copy is lost when another thread of
+    its process gets the task, as with stores in memory. is_sticky: whether the sticky assignor is used. session_ms: of
+    threads whose session timeout is not known."""
+
+    settings: StreamsSettings
+    interval_ms: int
+    stateful: frozenset[str]
+    offsets: int
+    restore_ms: int
+    keeps_disk: bool
+    is_by_thread: bool = False
+    is_sticky: bool = False
+    session_ms: int = SESSION_MS
+
+
+def is_streams(snapshot: GroupSnapshot) -> bool:
+    """Whether it is a Kafka Streams application of the classic protocol, whose tasks are known."""
+    return snapshot.assignor == STREAMS_ASSIGNOR and bool(snapshot.members)
+
+
+def subtopology(task: str) -> str:
+    return task.rpartition("_")[0]
+
+
+def streams_group_of(snapshot: GroupSnapshot, plan: Plan) -> StreamsGroup:
+    """Raises RefusedError where tasks or processes are not known."""
+    unread = [one.identity for one in snapshot.members if not _is_read(one.work)]
+    if unread:
+        raise RefusedError(
+            f"the Kafka Streams application {snapshot.group_id} cannot be simulated: the tasks of {', '.join(unread)} "
+            "cannot be read",
+            group_id=snapshot.group_id,
+        )
+    what_if, threads = plan.what_if, []
+    for member in snapshot.members:
+        work = member.work
+        if work is None or work.process_id is None:
+            continue
+        is_static = member.group_instance_id is not None
+        threads.append(
+            StreamsThread(
+                identity=member.identity,
+                member_id=member.member_id,
+                process=work.process_id,
+                is_static=is_static if what_if.membership is None else what_if.membership is Membership.STATIC,
+                session_ms=what_if.session_timeout_ms or snapshot.session_of(member),
+                rebalance_ms=what_if.rebalance_timeout_ms or snapshot.rebalance_of(member) or _REBALANCE_MS,
+                active=frozenset(work.active_tasks or ()),
+                standby=frozenset(work.standby_tasks or ()),
+            )
+        )
+    copies = Counter(task for thread in threads for task in thread.standby)
+    return StreamsGroup(
+        threads=tuple(threads),
+        standbys=max(copies.values(), default=0),
+        stateful=frozenset(map(subtopology, copies)) or None,
+        is_settled=snapshot.is_settled is not False,
+    )
+
+
+def _is_read(work: MemberWork | None) -> bool:
+    """Whether it can be played: a snapshot from a file may hold anything."""
+    if work is None or work.active_tasks is None or not _PROCESS_ID.fullmatch(work.process_id or ""):
+        return False
+    return all(map(_TASK.fullmatch, (*work.active_tasks, *(work.standby_tasks or ()))))
+
+
+def refuse_unsettled(snapshot: GroupSnapshot) -> None:
+    """Raises RefusedError for an application that rebalances by itself: it cannot be played as a group of consumers."""
+    if is_streams(snapshot) and snapshot.is_settled is False:
+        raise RefusedError(
+            f"the Kafka Streams application {snapshot.group_id} is not settled", group_id=snapshot.group_id
+        )
+
+
+def split_settings(settings: Mapping[str, str]) -> tuple[KnownSettings, dict[str, str]]:
+    """Settings of the application, and those of the broker. Raises UsageError for a value that is no number, and an
+    assignor that kgm does not know."""
+    numbers = {}
+    for name in DEFAULTS.keys() & settings.keys():
+        text = settings[name]
+        if not text.isdecimal():
+            raise UsageError(f"{name} is {text}, and must be a number from 0 on")
+        numbers[name] = int(text)
+    assignor = settings.get(ASSIGNOR)
+    if assignor is not None and not assignor.endswith((_HIGHLY_AVAILABLE, _STICKY)):
+        raise UsageError(f"{ASSIGNOR} is {assignor}; kgm knows {_HIGHLY_AVAILABLE} and {_STICKY}")
+    known = KnownSettings(numbers=numbers, is_sticky=None if assignor is None else assignor.endswith(_STICKY))
+    return known, {name: value for name, value in settings.items() if name not in (*DEFAULTS, ASSIGNOR)}
+
+
+def for_broker(snapshot: GroupSnapshot, plan: Plan) -> Plan:
+    """The plan without settings of the application, if it is one."""
+    return replace(plan, settings=split_settings(plan.settings)[1]) if is_streams(snapshot) else plan
+
+
+def supposed_usual(group: StreamsGroup, known: KnownSettings, chance: random.Random) -> Supposed:
+    """Kafka's defaults for settings that are not `known`, and chance for what is true of the state."""
+    values = {**DEFAULTS, STANDBYS: group.standbys, **known.numbers}
+    return Supposed(
+        settings=StreamsSettings(
+            standbys=values[STANDBYS], warmups=values[WARMUPS], acceptable_lag=values[ACCEPTABLE_LAG]
+        ),
+        interval_ms=values[PROBING_INTERVAL],
+        stateful=_stateful(group, chance),
+        offsets=chance.choice((0, LARGE)),
+        restore_ms=chance.randint(1_000, max(values[PROBING_INTERVAL] // 2, 1_001)),
+        keeps_disk=chance.random() < 0.5,
+        is_sticky=known.is_sticky is True,
+    )
+
+
+def supposed_rare(group: StreamsGroup, known: KnownSettings, chance: random.Random) -> Supposed:
+    """Other values than the defaults, and state that takes longer to restore than the time between two probes."""
+    usual, numbers = supposed_usual(group, known, chance), known.numbers
+    few = group.standbys >= group.processes - 1  # more may be configured than there are processes for
+    settings = StreamsSettings(
+        standbys=numbers.get(STANDBYS, group.standbys + (chance.randint(0, 1) if few else 0)),
+        warmups=numbers.get(WARMUPS, chance.choice((1, 2, 8))),
+        acceptable_lag=numbers.get(ACCEPTABLE_LAG, chance.choice((0, 10_000, UNBOUNDED_LAG))),
+    )
+    is_sticky = chance.random() < 0.3 if known.is_sticky is None else known.is_sticky
+    restore_ms = round(usual.interval_ms * (0.5 + 2 * chance.random()))
+    return replace(
+        usual,
+        settings=settings,
+        restore_ms=restore_ms,
+        is_by_thread=not usual.keeps_disk,
+        is_sticky=is_sticky,
+        session_ms=chance.choice((SHORTEST_SESSION_MS, SESSION_MS)),
+    )
+
+
+def _stateful(group: StreamsGroup, chance: random.Random) -> frozenset[str]:
+    known = group.stateful
+    if known is None:
+        known = frozenset(sub for sub in sorted(set(map(subtopology, group.tasks))) if chance.random() < 0.5)
+    return frozenset(task for task in group.tasks if subtopology(task) in known)
