@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgm.cli.commands import doctor
-from kgm.cli.options.group_names import check_group_name
+from kgm.cli.options.group_names import check_group_names
 from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.report import Column, Report, Table, rendered
 from kgm.client.transport.bootstrap import parse_bootstrap
@@ -27,9 +27,12 @@ def test_a_blank_name_can_be_seen(others):
 
 
 def test_a_blank_name_can_be_addressed():
-    with pytest.raises(UsageError) as refused:
-        check_group_name(" ")
-    assert "--match '[ ]'" in refused.value.hint
+    check_group_names({"groups": ["a"], "group": [" "]})
+    check_group_names({"group": None, "group_option": " "})
+    for values in ({"groups": [" "]}, {"group": " ", "group_option": None}, {"group_option": ""}, {"group": [""]}):
+        with pytest.raises(UsageError, match="empty") as refused:
+            check_group_names(values)
+        assert "-g ' '" in refused.value.hint
 
     class Cluster:
         def list_groups(self):

@@ -42,6 +42,11 @@ def who_text(who: Sequence[Who], *, most: int = _MOST_WHO) -> str | None:
     return " ".join(texts[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
+def who_list(who: Sequence[Who]) -> str | None:
+    """`app-1: joined; app-2: left`: all of them, with whole ids, for csv and tsv."""
+    return "; ".join(f"{each.seat or '?'}: {in_words(each.what)}" for each in who) or None
+
+
 def why_text(row: RebalanceRow) -> str:
     """The cause in words, and those that came with it."""
     return " + ".join(in_words(each) for each in (row.cause, *row.also))
@@ -100,8 +105,10 @@ def record_text(row: RebalanceRow) -> str:
     return f"{at(row.timestamp)}, in __consumer_offsets-{row.partition} at offset {row.offset}"
 
 
-def causes_text(causes: Sequence[CauseCount]) -> str:
-    """`12 join, 3 leave, 2 more`."""
+def causes_text(causes: Sequence[CauseCount], *, is_data: bool = False) -> str:
+    """`12 join, 3 leave, 2 more`; for csv and tsv all of them."""
+    if is_data:
+        return ", ".join(count_texts(causes))
     texts = count_texts(causes[:_CAUSES_SHOWN])
     rest = sum(each.count for each in causes[_CAUSES_SHOWN:])
     return ", ".join(texts) + (f", {rest} more" if rest else "")
@@ -112,12 +119,12 @@ def count_texts(causes: Iterable[CauseCount]) -> list[str]:
     return [f"{each.count} {in_words(each.cause)}" for each in causes]
 
 
-def rebalance_cells(row: RebalanceRow) -> list[Cell]:
-    """The cells under REBALANCE_TITLES."""
+def rebalance_cells(row: RebalanceRow, *, is_data: bool) -> list[Cell]:
+    """The cells under REBALANCE_TITLES. is_data: for csv and tsv, where nothing is left out."""
     gap = "" if row.complete else " ?"
     return [
-        at(row.timestamp), row.group_id, generation_text(row) + gap, why_text(row), sure_text(row), who_text(row.who),
-        stopped_text(row), moved_text(row),
+        at(row.timestamp), row.group_id, generation_text(row) + gap, why_text(row), sure_text(row),
+        who_list(row.who) if is_data else who_text(row.who), stopped_text(row), moved_text(row),
     ]  # fmt: skip
 
 
