@@ -39,7 +39,7 @@ from kgm.operations.doctor import (
 )
 from kgm.operations.doctor.check_names import UNAVAILABLE
 from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, SkippedChecks
-from kgm.operations.doctor.group_facts import Absence, GroupFacts
+from kgm.operations.doctor.group_facts import GroupFacts, MemberAbsence
 from kgm.operations.doctor.held_groups import HeldGroups
 from kgm.operations.doctor.history_findings import HistoryFacts
 from kgm.operations.doctor.known_removals import KnownRemoval
@@ -375,7 +375,7 @@ class _ClusterQueries:
             self.skipped_of_groups.append(skipped)
         return [record for record in records if isinstance(record, CommitRecord)], known_since_ms
 
-    def _absences(self, group: GroupSnapshot, now_ms: int) -> Sequence[Absence]:
+    def _absences(self, group: GroupSnapshot, now_ms: int) -> Sequence[MemberAbsence]:
         """Of members of a consumer group, as far as logs are read."""
         if group.type != "consumer" or not group.members or not self._may_read_log(_CHECK_OF_POLLS):
             return ()

@@ -18,7 +18,7 @@ from kgm.text.wording import group_command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Absence:
+class MemberAbsence:
     """A member of a consumer group that was out of it, and came back under its member id. rebalance_timeout_ms: what it
     joins with, which is its max.poll.interval.ms; None where no record says so."""
 
@@ -53,7 +53,7 @@ class GroupFacts:
     max_session_timeout_ms: int | None = None
     max_size: int | None = None
     retention_ms: int | None = None
-    absences: Sequence[Absence] = ()
+    absences: Sequence[MemberAbsence] = ()
     wait: RebalanceWait | None = None
     idleness: Idleness | None = None
     undescribed_topics: frozenset[str] = frozenset()

@@ -19,7 +19,7 @@ from kgm.history.reconstruct.classic_snapshots import ChangeKind, MemberChange, 
 from kgm.model.changes import by_identity
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.doctor.findings import Finding, Severity
-from kgm.operations.doctor.group_facts import Absence, GroupFacts
+from kgm.operations.doctor.group_facts import GroupFacts, MemberAbsence
 from kgm.records.messages.group_metadata_value import MemberMetadata
 from kgm.text.durations import show_duration
 from kgm.text.timestamps import rfc3339
@@ -69,7 +69,7 @@ def exceeded_poll_intervals(facts: GroupFacts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def absences(records: Sequence[ActivityRecord], since_ms: int) -> list[Absence]:
+def absences(records: Sequence[ActivityRecord], since_ms: int) -> list[MemberAbsence]:
     """Those that ended after a time, oldest first. records: of a consumer group, oldest first."""
     left_ms: dict[str, int] = {}
     found = []
@@ -81,7 +81,9 @@ def absences(records: Sequence[ActivityRecord], since_ms: int) -> list[Absence]:
             if one.at_ms >= since_ms:
                 timeout_ms = one.rebalance_timeout_ms
                 found.append(
-                    Absence(member_id=one.member_id, left_ms=left, back_ms=one.at_ms, rebalance_timeout_ms=timeout_ms)
+                    MemberAbsence(
+                        member_id=one.member_id, left_ms=left, back_ms=one.at_ms, rebalance_timeout_ms=timeout_ms
+                    )
                 )
     return found
 
@@ -101,7 +103,7 @@ def absent_consumers(facts: GroupFacts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _absence_text(facts: GroupFacts, one: Absence) -> str:
+def _absence_text(facts: GroupFacts, one: MemberAbsence) -> str:
     member = next((member for member in facts.group.members if member.member_id == one.member_id), None)
     who = one.member_id if member is None else f"{one.member_id} ({member.client_id}, {member.client_host})"
     out_ms = one.back_ms - one.left_ms

@@ -18,11 +18,11 @@ from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rebalance_detail import MEMBERS_SHOWN, rebalance_detail
 from kgm.cli.output.history.rows_json import cluster_json, explanation_json, window_json
 from kgm.cli.output.history.words import (
-    REBALANCE_TITLES,
     count_texts,
     in_words,
     known,
     rebalance_cells,
+    rebalance_columns,
     short,
 )
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
@@ -164,10 +164,10 @@ def _under_way(explained: Explanation) -> list[Table]:
 
 def _list(explained: Explanation, *, is_data: bool) -> Table:
     rows = explained.rebalances
-    shown = [column for column, title in enumerate(REBALANCE_TITLES) if title != "GROUP"]
+    columns = rebalance_columns(explained.group_id)
+    shown = [at for at, column in enumerate(columns) if column.title != "GROUP"]
     cells: list[list[Cell]] = [
-        [rebalance_cells(row, is_data=is_data)[column] for column in shown]
-        for row in (rows if is_data else rows[-_SHOWN:])
+        [rebalance_cells(row, is_data=is_data)[at] for at in shown] for row in (rows if is_data else rows[-_SHOWN:])
     ]
     causes = ", ".join(count_texts(explained.causes))
     absorbed = sum("absorbed" in (each.event or "") for each in explained.events)
@@ -179,9 +179,7 @@ def _list(explained: Explanation, *, is_data: bool) -> Table:
     if explained.complete is False:
         notes.append("compaction has removed records: a row with ? is the difference between its two ends")
     heading = f"{explained.group_id}  {many(len(rows), 'rebalance')}" + (f": {causes}" if causes else "")
-    return Table(
-        columns=[Column(title=REBALANCE_TITLES[column]) for column in shown], rows=cells, heading=heading, notes=notes
-    )
+    return Table(columns=[columns[at] for at in shown], rows=cells, heading=heading, notes=notes)
 
 
 def _members(explained: Explanation) -> list[Table]:

@@ -17,7 +17,7 @@ from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, h
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import cluster_json, rebalance_json, window_json
-from kgm.cli.output.history.words import REBALANCE_TITLES, in_words, rebalance_cells
+from kgm.cli.output.history.words import in_words, rebalance_cells, rebalance_columns
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.wording import many, typed
 
@@ -89,7 +89,10 @@ def _report(rows: Sequence[RebalanceRow], history: History, common: RunOptions, 
 
 
 def _table(rows: Sequence[RebalanceRow], notes: Sequence[str], *, is_data: bool) -> Table:
-    columns = [Column(title=title) for title in REBALANCE_TITLES] + [Column(title=title, data=True) for title in _DATA]
+    groups = {row.group_id for row in rows}
+    columns = rebalance_columns(min(groups) if len(groups) == 1 else None) + [
+        Column(title=title, data=True) for title in _DATA
+    ]
     cells: list[list[Cell]] = [[*rebalance_cells(row, is_data=is_data), *_data_cells(row)] for row in rows]
     return Table(columns=columns, rows=cells, notes=notes)
 

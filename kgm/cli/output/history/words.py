@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kgm.cli.output.history.rows_json import BROKER_LOG, at
-from kgm.cli.output.report import Cell
+from kgm.cli.output.report import Cell, Column
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
 
@@ -126,6 +126,12 @@ def rebalance_cells(row: RebalanceRow, *, is_data: bool) -> list[Cell]:
         at(row.timestamp), row.group_id, generation_text(row) + gap, why_text(row), sure_text(row),
         who_list(row.who) if is_data else who_text(row.who), stopped_text(row), moved_text(row),
     ]  # fmt: skip
+
+
+def rebalance_columns(group: str | None) -> list[Column]:
+    """The columns of `rebalance_cells`, in a table of one group or of all."""
+    left_out = {"GROUP": None if group is None else 0, "MOVED": 1, "STOPPED": 2, "CONFIDENCE": 3}
+    return [Column(title=title, left_out=left_out.get(title)) for title in REBALANCE_TITLES]
 
 
 REBALANCE_TITLES = ("AT", "GROUP", "GENERATION", "WHY", "CONFIDENCE", "WHO", "STOPPED", "MOVED")
