@@ -252,7 +252,7 @@ _kgm() {
         --topic) _kgm_value '' "$cur"; return ;;
         -i|--instance-ids) _kgm_value 'instance-ids,' "$cur"; return ;;
         -m|--member-ids) _kgm_value 'member-ids,' "$cur"; return ;;
-        --match-members|--match) _kgm_value '' "$cur"; return ;;
+        --match-members) _kgm_value '' "$cur"; return ;;
         --max-unavailable) _kgm_value '' "$cur"; return ;;
         --unit) _kgm_value words "$cur" 'auto member host instance'; return ;;
         --pause) _kgm_value '' "$cur"; return ;;
@@ -289,7 +289,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match-members --match --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --retry-every --migrate --remove-first --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --library --as --protocol --set --kafka-version --compare --fail-if-moves --fail-if-rebalances --report --draws --budget --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match-members --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --retry-every --migrate --remove-first --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --library --as --protocol --set --kafka-version --compare --fail-if-moves --fail-if-rebalances --report --draws --budget --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'drain')
@@ -299,7 +299,7 @@ _kgm() {
         --host) _kgm_value '' "$cur"; return ;;
         --client-id) _kgm_value '' "$cur"; return ;;
         --rack) _kgm_value '' "$cur"; return ;;
-        --match-members|--match) _kgm_value '' "$cur"; return ;;
+        --match-members) _kgm_value '' "$cur"; return ;;
         --restart-time) _kgm_value '' "$cur"; return ;;
         --stop) _kgm_value words "$cur" 'clean crash'; return ;;
         --assignor) _kgm_value words "$cur" 'range roundrobin sticky cooperative-sticky consumer-uniform consumer-range'; return ;;
@@ -318,7 +318,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --host --client-id --rack --match-members --match --for-good --restart-time --stop --assignor --library --session-timeout --fail-if-moves --fail-if-handovers --fail-if-stopped --report --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --host --client-id --rack --match-members --for-good --restart-time --stop --assignor --library --session-timeout --fail-if-moves --fail-if-handovers --fail-if-stopped --report --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'plan')
@@ -327,7 +327,7 @@ _kgm() {
         --from-file) _kgm_value 'file' "$cur"; return ;;
         -i|--instance-ids) _kgm_value 'instance-ids,' "$cur"; return ;;
         -m|--member-ids) _kgm_value 'member-ids,' "$cur"; return ;;
-        --match-members|--match) _kgm_value '' "$cur"; return ;;
+        --match-members) _kgm_value '' "$cur"; return ;;
         --restart-time) _kgm_value '' "$cur"; return ;;
         --stop) _kgm_value words "$cur" 'clean crash'; return ;;
         --unit) _kgm_value words "$cur" 'auto member host instance'; return ;;
@@ -355,7 +355,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match-members --match --all --restart-time --stop --unit --session-timeout --heartbeat-interval --assignor --library --restart-times --history --minimise --minimize --max-duration --max-unavailable --keep-consuming --pause --exec --exec-stop --assume-stopped --budget --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match-members --all --restart-time --stop --unit --session-timeout --heartbeat-interval --assignor --library --restart-times --history --minimise --minimize --max-duration --max-unavailable --keep-consuming --pause --exec --exec-stop --assume-stopped --budget --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'assign')
@@ -375,7 +375,7 @@ _kgm() {
         --exec-stop) _kgm_value '' "$cur"; return ;;
         -i|--instance-ids) _kgm_value 'instance-ids,' "$cur"; return ;;
         -m|--member-ids) _kgm_value 'member-ids,' "$cur"; return ;;
-        --match-members|--match) _kgm_value '' "$cur"; return ;;
+        --match-members) _kgm_value '' "$cur"; return ;;
         --max-unavailable) _kgm_value '' "$cur"; return ;;
         --unit) _kgm_value words "$cur" 'auto member host instance'; return ;;
         --pause) _kgm_value '' "$cur"; return ;;
@@ -414,7 +414,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell --allow-any-value -i --instance-ids -m --member-ids --match-members --match --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --remove-first --scale-in --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --library --set --kafka-version --assume-stopped --fail-if-moves --fail-if-rebalances --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run -y --yes --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell --allow-any-value -i --instance-ids -m --member-ids --match-members --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --remove-first --scale-in --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --library --set --kafka-version --assume-stopped --fail-if-moves --fail-if-rebalances --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run -y --yes --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'scale-in')
@@ -446,7 +446,7 @@ _kgm() {
         -m|--member-ids) _kgm_value 'member-ids,' "$cur"; return ;;
         --unit) _kgm_value '' "$cur"; return ;;
         --from-file) _kgm_value 'file' "$cur"; return ;;
-        --match-members|--match) _kgm_value '' "$cur"; return ;;
+        --match-members) _kgm_value '' "$cur"; return ;;
         --reason) _kgm_value '' "$cur"; return ;;
         --guard-window) _kgm_value '' "$cur"; return ;;
         --assignor) _kgm_value words "$cur" 'range roundrobin sticky cooperative-sticky consumer-uniform consumer-range'; return ;;
@@ -459,7 +459,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group -i --instance-ids -m --member-ids --unit --from-file --match-members --match --reason --dry-run -y --yes --allow-live --assume-stopped --ignore-missing --guard-window --assignor --library --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group -i --instance-ids -m --member-ids --unit --from-file --match-members --reason --dry-run -y --yes --allow-live --assume-stopped --ignore-missing --guard-window --assignor --library --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'delete-groups')

@@ -8,6 +8,7 @@ from kgm.text.shell import shell_line
 
 _words: tuple[str, ...] = ()
 _changed = False
+_warnings: dict[str, None] = {}
 #: Options that say which cluster is meant, as they may be typed. `-bHOST:PORT` and `--profile=NAME` are words too.
 _SHORT = ("-b", "-X")
 _LONG = ("--bootstrap-server", "--bootstrap-servers", "--brokers", "--command-config", "--profile")
@@ -31,8 +32,8 @@ class Ended(Exception):  # noqa: N818  (no error: everything has been printed)
 
 def remember(words: Sequence[str]) -> None:
     """Called once for each run, with everything behind `kgm`."""
-    global _words, _changed
-    _words, _changed = tuple(words), False
+    global _words, _changed, _warnings
+    _words, _changed, _warnings = tuple(words), False, {}
 
 
 def mark_changed() -> None:
@@ -43,6 +44,16 @@ def mark_changed() -> None:
 
 def has_changed() -> bool:
     return _changed
+
+
+def note_warning(text: str) -> None:
+    """Called with every warning that is printed: JSON has them too."""
+    _warnings[text] = None
+
+
+def warnings() -> Iterator[str]:
+    """Those of this run, each once; if it is iterated late, later ones too."""
+    yield from list(_warnings)
 
 
 def again_with(*added: str) -> str:

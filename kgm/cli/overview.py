@@ -6,6 +6,8 @@ PURPOSE = "Consumer-group membership of Apache Kafka: see it, simulate changes, 
 EPILOG = "The options that every command takes, such as --profile and -o, can also stand before the command."
 USAGE = "COMMAND [ARGS]..."
 VERSION_HELP = "Show the version and exit."
+#: {name of an option: the one that it had before, which is read still, and shown nowhere}.
+OLD_NAMES = {"--match-members": "--match"}
 #: No line of a help is longer, however wide the terminal is.
 MOST_COLUMNS = 110
 

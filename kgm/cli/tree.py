@@ -8,7 +8,7 @@ import click
 import typer
 
 from kgm.cli.output.streams import write_stderr, write_stdout
-from kgm.cli.overview import COMMANDS, EPILOG, MOST_COLUMNS, PURPOSE, SECTIONS, USAGE, VERSION_HELP
+from kgm.cli.overview import COMMANDS, EPILOG, MOST_COLUMNS, OLD_NAMES, PURPOSE, SECTIONS, USAGE, VERSION_HELP
 from kgm.model.errors import UsageError
 from kgm.text.names import did_you_mean
 from kgm.text.sanitize import clean_lines
@@ -84,7 +84,7 @@ def run_tree(arguments: Sequence[str]) -> int:
     _register(arguments)
     command = typer.main.get_command(app)
     if arguments[-1:] in (["-h"], ["--help"]):
-        _add_examples(command, arguments)
+        _complete_help(command, arguments)
     try:
         result = command.main(list(arguments), prog_name="kgm", standalone_mode=False)
     except click.ClickException as error:
@@ -98,8 +98,14 @@ def run_tree(arguments: Sequence[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _add_examples(command: "click.Command", arguments: Sequence[str]) -> None:
-    """Examples at the end of the help of the command that the arguments name."""
+def shown_names(option: "click.Parameter") -> list[str]:
+    """The names of an option, without one that it had before."""
+    old = {OLD_NAMES.get(name) for name in option.opts}
+    return [name for name in option.opts if name not in old]
+
+
+def _complete_help(command: "click.Command", arguments: Sequence[str]) -> None:
+    """Examples at the end of the help of the command that the arguments name, and no option's old name in it."""
     from kgm.cli.commands.about.examples import EXAMPLES
 
     names: list[str] = []
@@ -109,6 +115,8 @@ def _add_examples(command: "click.Command", arguments: Sequence[str]) -> None:
             break
         command = below
         names.append(word)
+    for option in command.params:
+        option.opts = shown_names(option)
     lines = [f"  {line}\n      {meaning}" for line, meaning in EXAMPLES.get(" ".join(names), ())]
     if lines:
         command.epilog = "\b\n" + "\n".join(["Examples:", *lines])

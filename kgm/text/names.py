@@ -26,6 +26,11 @@ def in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=natural)
 
 
+def visible(name: str) -> str:
+    """The name; in quotation marks if it is blank, which is a name too."""
+    return repr(name) if name.isspace() else name
+
+
 def closest(name: str, known: Collection[str], *, cutoff: float = 0.6) -> str | None:
     """The known name that was probably meant, in any case; None if none is like it. cutoff: how alike, from 0 to 1."""
     import difflib

@@ -26,11 +26,10 @@ def some(names: Iterable[str]) -> str:
 
 
 def typed(group_id: str) -> str:
-    """A group id as an argument of a command that can be run: quoted for a shell, and never taken for an option. A
-    blank one is named by a pattern, because as a name it is taken for a variable that is not set."""
-    if group_id.isspace():
-        return f"--match {shell_word(''.join(f'[{char}]' for char in group_id))}"
-    return shell_word(group_id) if not group_id.startswith("-") else f"--group={shell_word(group_id)}"
+    """A group id as an argument of a command that can be run: quoted for a shell, and never taken for an option, or for
+    a variable that is not set, as a blank argument is."""
+    is_plain = not group_id.startswith("-") and not group_id.isspace()
+    return shell_word(group_id) if is_plain else f"--group={shell_word(group_id)}"
 
 
 def group_command(command: str, group_id: str, *words: str) -> str:

@@ -122,6 +122,15 @@ def test_a_member_that_was_meant_is_named(command, expected, server, group, form
     assert expected in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["remove-members", "simulate-bounce", "plan", "rollout", "drain"])
+def test_match_is_about_groups(command, capsys):
+    """In commands about members it is an old name, which works and is not shown."""
+    assert run([command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "--match-members GLOB" in shown
+    assert "--match " not in shown
+
+
 @pytest.mark.slow
 def test_names_with_numbers_sort_by_number(server, group, form, capsys):  # noqa: F811
     form("svc-10", "svc-2", "svc-1")

@@ -37,4 +37,4 @@ def test_commands_can_be_run_as_they_are_printed():
     assert group_command("describe", "g", "--offsets") == "kgm describe g --offsets"
     assert group_command("watch", "g; rm -rf ~", "--until", "a b") == "kgm watch 'g; rm -rf ~' --until 'a b'"
     assert typed("-x") == "--group=-x"
-    assert typed("  ") == "--match '[ ][ ]'"
+    assert typed("  ") == "--group='  '"

@@ -141,13 +141,15 @@ _HELP = Parameter(names=("-h", "--help"), help="Show help and exit.")
 
 
 def _option(option: click.Option) -> Parameter:
+    from kgm.cli.tree import shown_names
+
     takes_value = not option.is_flag and not option.count
     help_text = " ".join((option.help or "").split())
     kind, words = _kind(option, help_text) if takes_value else ("", ())
     metavar = option.metavar or (option.type.name.upper() if option.type.name != "text" else "TEXT")
     default = option.default if takes_value and isinstance(option.default, str | int | float) else None
     return Parameter(
-        names=tuple(sorted(option.opts, key=lambda name: (name.startswith("--"), option.opts.index(name)))),
+        names=tuple(sorted(shown_names(option), key=lambda name: name.startswith("--"))),
         metavar=metavar if takes_value else "",
         help=help_text,
         takes_value=takes_value,

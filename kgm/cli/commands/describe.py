@@ -239,8 +239,11 @@ def _trends_json(trends: Mapping[str, GroupTrends]) -> Iterator[dict[str, Any]]:
 
 def _unread_json(described: DescribedGroups) -> Iterator[dict[str, Any]]:
     if described.unread:
+        from kgm.cli.invocation import note_warning
         from kgm.cli.output.contracts.groups import unread_json
 
+        for one in described.unread:
+            note_warning(one.warning)  # printed when the groups are
         yield from unread_json(described.unread)
 
 

@@ -17,6 +17,7 @@ from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emi
 from kgm.model.errors import ConditionNotMet, KgmError, UsageError
 from kgm.operations.doctor.findings import Finding, Severity
 from kgm.text.durations import parse_duration
+from kgm.text.names import in_order
 from kgm.text.wording import many, some
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def doctor(
         return
     failing = [one for one in diagnosis.findings if one.severity.rank <= Severity(fail_on).rank]
     if failing:
-        ids = ", ".join(sorted({one.group_id for one in failing})[:5])
+        ids = ", ".join(in_order({one.group_id for one in failing})[:5])
         print_error(ConditionNotMet(f"{many(len(failing), 'finding')} of severity {fail_on} or above in: {ids}"))
         raise typer.Exit(ConditionNotMet.exit_code)
     exit_with([blind] if blind is not None else [], done=0)

@@ -66,7 +66,7 @@ def list_groups(
         warn_of_unread(missing)
         where = cluster_json(connected)
     names = [row.group_id for row in table.rows]
-    errors = table.listing.errors
+    errors = table.errors
     is_all = match is None and not state and not kind and not topics and not errors
     store_names(options, seen, listed=names, is_all=is_all)
     emit(

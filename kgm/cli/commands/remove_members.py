@@ -255,4 +255,7 @@ def _table(results: Sequence[MemberResult], moves: tuple[Move, ...] | None) -> T
         for one in results
     ]  # fmt: skip
     notes = [f"{many(len(moves), 'partition')} will move: {moves_text(moves)}"] if moves else []
-    return Table(columns=[Column(title=title) for title in titles], rows=rows, notes=notes)
+    # In the order in which they are left out; an instance id tells members apart as well as a member id.
+    ranks = {"MEMBER-ID": 0 if all(one.target.instance_id for one in results) else None, "ERROR": 2, "FREED": 1}
+    columns = [Column(title=title, left_out=ranks.get(title)) for title in titles]
+    return Table(columns=columns, rows=rows, notes=notes)

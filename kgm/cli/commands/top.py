@@ -80,6 +80,7 @@ def _print_once(connected: AdminClient, request: FleetRequest, order: FleetOrder
     from kgm.cli.output.failures import exit_with, warn_of_unread, warn_of_unseen_groups
     from kgm.cli.output.progress import progress
     from kgm.cli.output.top.cells import fleet_table
+    from kgm.operations.groups.selection import unmatched
     from kgm.operations.top.fleet import Fleet
 
     fleet = Fleet(connected, request)
@@ -89,6 +90,7 @@ def _print_once(connected: AdminClient, request: FleetRequest, order: FleetOrder
     missing = fleet.unread()
     warn_of_unread(missing)
     rows = order.sorted([*fleet.rows.values()])
+    errors = [*fleet.listing.errors, *unmatched(request.pattern, rows, fleet.listing)]
     items = [fleet_row_json(row) for row in rows] if options.output in ("json", "ndjson", "yaml") else []
     emit(
         Report(
@@ -98,11 +100,11 @@ def _print_once(connected: AdminClient, request: FleetRequest, order: FleetOrder
             names=[row.group_id for row in rows],
             items=items,
             cluster=cluster_json(connected),
-            errors=fleet.listing.errors,
+            errors=errors,
         ),
         options,
     )
-    exit_with(fleet.listing.errors, done=len(rows))
+    exit_with(errors, done=len(rows))
 
 
 def _show(

@@ -1,4 +1,5 @@
-"""Names of groups on the command line: an empty one comes from an unset variable of the shell, and means no group."""
+"""Names of groups on the command line: an empty one comes from an unset variable of the shell, and means no group. So
+may a blank one, unless it is named by -g: Kafka has such groups."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 
 from kgm.model.errors import UsageError
 
-#: Parameters of commands that name groups, or select them.
+#: Parameters of commands that name groups, or select them. `group` is an option beside `groups`, else an argument.
 _NAMES = ("group", "groups", "group_option")
 _PATTERNS = ("match", "patterns")
 
@@ -21,14 +22,10 @@ def check_group_names(values: Mapping[str, Any]) -> None:
                 raise UsageError(
                     "--match: the pattern is empty", hint="an empty pattern never means all; --match '*' does"
                 )
-            check_group_name(text)
-
-
-def check_group_name(text: str) -> None:
-    """Raises UsageError for an empty name."""
-    if not text.strip():
-        hint = "is a variable of the shell not set? A group whose id is blank is named by a pattern: --match '[ ]'"
-        raise UsageError("the name of a group is empty", hint=hint)
+            is_argument = name == "groups" or (name == "group" and "group_option" in values)
+            if not (text.strip() if is_argument else text):
+                hint = "is a variable of the shell not set? A group whose id is blank is named by an option: -g ' '"
+                raise UsageError("the name of a group is empty", hint=hint)
 
 
 def maybe_group(group: str | None, option: str | None) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kgm.cli.invocation import Ended, with_cluster
+from kgm.cli.invocation import Ended, note_warning, with_cluster
 from kgm.cli.output.streams import write_stderr
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
@@ -28,6 +28,7 @@ def error_text(error: KgmError) -> str:
 
 def print_warning(text: str) -> None:
     """`warning: ...`."""
+    note_warning(text)
     write_stderr(f"warning: {clean(text)}\n")
 
 
@@ -50,7 +51,7 @@ def warn_of_unknown_offsets(connected: AdminClient) -> None:
 
 def warn_of_unread(every: Iterable[Unread]) -> None:
     for one in every:
-        print_warning(f"{one.text}: {one.consequence}")
+        print_warning(one.warning)
 
 
 def exit_with(errors: Sequence[KgmError], *, done: int) -> None:

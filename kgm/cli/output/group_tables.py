@@ -13,7 +13,7 @@ from kgm.model.work import MemberWork
 from kgm.operations.groups.partitions import PartitionOrder, PartitionRow
 from kgm.operations.groups.trends import GroupTrends
 from kgm.text.durations import show_duration
-from kgm.text.names import in_order, natural
+from kgm.text.names import in_order, natural, visible
 from kgm.text.wording import left_lag_text, lost_text, many, partitions_text, past_end_text, some
 
 _AT_ONCE: Final = "1970-01-01T00:00:00.000Z"
@@ -21,7 +21,7 @@ _AT_ONCE: Final = "1970-01-01T00:00:00.000Z"
 
 def heading(snapshot: GroupSnapshot) -> str:
     """One line about a group."""
-    parts = [snapshot.group_id, snapshot.type, snapshot.state]
+    parts = [visible(snapshot.group_id), snapshot.type, snapshot.state]
     if snapshot.assignor:
         parts.append(snapshot.assignor)
     if snapshot.group_epoch is not None:
@@ -51,7 +51,7 @@ def members_table(
         Column(title="GROUP", data=True),
         # One of the two ids tells each member from the others.
         Column(title="INSTANCE-ID", left_out=None if static else 4),
-        Column(title="MEMBER-ID", left_out=1 if static == len(snapshot.members) else None),
+        Column(title="MEMBER-ID", left_out=0 if static == len(snapshot.members) else None),
         Column(title="CLIENT-ID", wide=extra),
         Column(title="HOST", left_out=2),
         Column(title="STATUS"),
@@ -268,7 +268,7 @@ def offsets_table(
         *_lag_columns(times=times),
         *([] if trends is None else [_TREND]),
         Column(title="INSTANCE-ID", left_out=None if _static_members(snapshot) else 2),
-        Column(title="MEMBER-ID", left_out=1 if _static_members(snapshot) == len(snapshot.members) else None),
+        Column(title="MEMBER-ID", left_out=0 if _static_members(snapshot) == len(snapshot.members) else None),
         Column(title="LOST", right=True, data=True),
         *_DATA_TIMES,
     ]
@@ -325,7 +325,8 @@ def partitions_table(
     rows: Sequence[PartitionRow], *, times: bool = False, trends: Mapping[str, GroupTrends] | None = None
 ) -> Table:
     """One row for each partition of each group, with its owner."""
-    static = any(row.offset.group_instance_id is not None for row in rows)
+    owned = [row.offset.group_instance_id for row in rows if row.offset.member_id is not None]
+    static = any(owned)
     columns = [
         Column(title="GROUP"),
         Column(title="TOPIC"),
@@ -335,7 +336,7 @@ def partitions_table(
         *_lag_columns(times=times),
         *([] if trends is None else [_TREND]),
         Column(title="INSTANCE-ID", left_out=None if static else 3),
-        Column(title="MEMBER-ID", left_out=1 if static else None),
+        Column(title="MEMBER-ID", left_out=0 if all(owned) else None),
         Column(title="CLIENT-ID", wide=True),
         Column(title="HOST", left_out=2),
         Column(title="LOST", right=True, data=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kgm.cli.invocation import note_warning
 from kgm.cli.output.streams import write_stderr
 from kgm.text.sanitize import clean
 
@@ -18,6 +19,7 @@ class Notices:
         self._printed: set[str] = set()
 
     def warn(self, text: str) -> None:
+        note_warning(text)
         self._print("warning: ", text)
 
     def note(self, text: str) -> None:

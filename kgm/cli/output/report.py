@@ -15,11 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from kgm.cli.invocation import with_cluster
+from kgm.cli.invocation import warnings, with_cluster
 from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.table_text import TableStyle, columns_that_fit, fold, styled, table_lines
 from kgm.client import AdminClient
 from kgm.model.errors import KgmError
+from kgm.text.names import visible
 from kgm.text.sanitize import clean, csv_cell, json_text
 from kgm.text.timestamps import rfc3339
 
@@ -143,6 +144,7 @@ def envelope(report: Report) -> dict[str, Any]:
         "generated_at": rfc3339(time.time_ns() // 1_000_000),
         "data": report.data,
         "errors": map(error_json, report.errors),
+        "warnings": warnings(),
     }
 
 
@@ -201,7 +203,7 @@ def _cell(value: Cell) -> str:
         return str(value)
     if value is None:
         return "-"
-    return repr(value) if value.isspace() else clean(value)  # a blank name is a name
+    return clean(visible(value))
 
 
 def _cells(values: Sequence[Cell]) -> Sequence[str]:

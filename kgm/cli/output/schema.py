@@ -43,6 +43,7 @@ def schema_of(name: str) -> dict[str, Any] | None:
         "generated_at": "str",
         "data": {},
         "errors": [_ERROR],
+        "warnings": ["str"],
     }
     schema = translated(envelope)
     # A command that failed entirely has `errors` and no data.

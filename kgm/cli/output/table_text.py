@@ -6,6 +6,7 @@ terminal nothing is folded. Cells are cleaned before they come here."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ _Row: TypeAlias = Sequence[str]
 #: A folded column is never narrower than the first, unless its cells are; than the second, where all else has failed.
 _NARROWEST, _LAST_RESORT = 16, 12
 _GAP = "  "
+#: What a timestamp begins with, up to its time of day.
+_DATE = re.compile(r"\d{4}-\d\d-\d\dT(?=\d\d:\d\d)")
 _RESET = "\x1b[0m"
 _SGR = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "1;36"}
 #: Colours of cells with these words.
@@ -74,18 +77,23 @@ def columns_that_fit(
     titles: Sequence[str], rows: Sequence[Sequence[str]], ranks: Sequence[int | None], style: TableStyle
 ) -> list[int]:
     """Which columns make a table that fits the width; all of them if none do. ranks: the order in which columns may be
-    left out, after those without values; None: never."""
+    left out; None: never. Those without values, and those of rank 0, which say nothing that others do not, are left out
+    before any cell is folded."""
     everything = list(range(len(titles)))
     head = [tuple(titles)] if style.headers else []
     columns = list(zip(*head, *rows, strict=True))
     if style.width is None or not columns:
         return everything
     widths = [*map(_width, columns)]
-    optional = [(any(row[at] != "-" for row in rows), rank, at) for at, rank in enumerate(ranks) if rank is not None]
-    kept = everything
-    for _, _, at in [(False, 0, -1), *sorted(optional)]:
-        kept = [one for one in kept if one != at]
-        now = [widths[one] for one in kept]
+    if _total(widths) <= style.width:
+        return everything
+    ordered = sorted(
+        (rank if any(row[at] != "-" for row in rows) else 0, at) for at, rank in enumerate(ranks) if rank is not None
+    )
+    kept = [at for at in everything if (0, at) not in ordered]
+    for _, left_out in [(0, -1), *ordered]:
+        kept = [at for at in kept if at != left_out]
+        now = [widths[at] for at in kept]
         if _total(now) <= style.width or _folded_widths(now, style.width) is not None:
             return kept
     return kept if _folded_widths([widths[one] for one in kept], style.width, _LAST_RESORT) else everything
@@ -184,6 +192,8 @@ def _cut(text: str, width: int, start: int) -> int:
     fits = max(fits, start + 1)
     if text[fits : fits + 1] == " ":
         return fits
+    if (date := _DATE.match(text)) is not None and date.end() <= fits:
+        return date.end()
     for marks, least in ((" ", start + (fits - start) // 3), (",-", fits // 2)):
         good = max(text.rfind(mark, max(least, start), fits) for mark in marks)
         if good >= 0:

@@ -95,7 +95,15 @@ class MemberRecord:
     rebalance_timeout_ms: int | None = None
 
 
-ActivityRecord: TypeAlias = CommitRecord | RebalanceRecord | MemberRecord
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepartureRecord:
+    """What the coordinator deleted when a member of a consumer group left, or was removed."""
+
+    at_ms: int
+    member_id: str
+
+
+ActivityRecord: TypeAlias = CommitRecord | RebalanceRecord | MemberRecord | DepartureRecord
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,9 +126,11 @@ class _ReadRecords:
 
 
 class GroupActivity:
-    """The records of one group: first the past ones, then those that follow."""
+    """The records of one group: first the past ones, then those that follow. with_departures: those of members of
+    consumer groups too, which are no sign of life."""
 
-    def __init__(self, cluster: AdminClient, group_id: str) -> None:
+    def __init__(self, cluster: AdminClient, group_id: str, *, with_departures: bool = False) -> None:
+        self._with_departures = with_departures
         self._cluster = cluster
         self._group_id = group_id
         self._keys = _KeyFilter(group_id)
@@ -242,7 +252,7 @@ class GroupActivity:
             if (
                 first <= row.offset < end
                 and row.key is not None
-                and row.value is not None
+                and (row.value is not None or self._with_departures)
                 and self._keys.match(row.key)
             ):
                 record = _decode(row.key, row.value, row.timestamp)
@@ -263,13 +273,17 @@ class _KeyFilter:
         return key[: self._size] in self._heads
 
 
-def _decode(key: bytes, value: bytes, at_ms: int) -> ActivityRecord | None:
+def _decode(key: bytes, value: bytes | None, at_ms: int) -> ActivityRecord | None:
     """None for a record that cannot be read, or does not concern a member."""
     try:
         record = decode_record(key, value)
     except DecodeError:
         return None
     match record.key, record.value:
+        case ConsumerGroupMemberMetadataKey() as member, None:
+            return DepartureRecord(at_ms=at_ms, member_id=member.member_id)
+        case _, None:
+            return None
         case OffsetCommitKey() as commit, _:
             return CommitRecord(at_ms=at_ms, topic=commit.topic, partition=commit.partition)
         case _, GroupMetadataValue() as group:

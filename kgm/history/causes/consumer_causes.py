@@ -201,15 +201,22 @@ def explain_epoch(context: EpochContext) -> Verdict:
     return Verdict(first.cause, sure, people, evidence, causes[1:])
 
 
+def _returned_text(one: ReturnedConsumer) -> str:
+    """A process keeps its member id as long as it runs."""
+    after = f"after {seconds(one.change.timestamp - one.down_ms)}"
+    if one.old_member_id != one.change.member.record.member_id:
+        return f"{one.old_member_id} came back as {one.change.identity} {after}"
+    return (
+        f"{one.old_member_id} came back {after} with the same member id, so its process ran on: it had not polled for "
+        "max.poll.interval.ms, was suspended, or had unsubscribed"
+    )
+
+
 def _parts(context: EpochContext) -> list[Verdict]:
     parts = []
     back = {each.change.identity for each in context.returned}
     if context.returned:
-        lines = tuple(
-            f"{each.old_member_id} came back as {each.change.identity} after "
-            f"{seconds(each.change.timestamp - each.down_ms)}"
-            for each in context.returned[:SHOWN]
-        )
+        lines = tuple(map(_returned_text, context.returned[:SHOWN]))
         people = tuple(who(each.change, "returned") for each in context.returned)
         sure = Confidence.LIKELY if all(each.unique for each in context.returned) else Confidence.POSSIBLE
         parts.append(Verdict(Cause.BOUNCE, sure, people, lines))

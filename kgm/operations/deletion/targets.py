@@ -95,7 +95,7 @@ def group_impediment(group: GroupSnapshot) -> str | None:
     if (why := _type_impediment(group)) is not None:
         return why
     if group.members:
-        names = some(one.identity for one in group.members)
+        names = some(in_order(one.identity for one in group.members))
         return f"it has {many(len(group.members), 'member')}: {names}"
     return None if group.state == _EMPTY else f"its state is {group.state}, not {_EMPTY}"
 

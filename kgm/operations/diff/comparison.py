@@ -10,6 +10,7 @@ from kgm.client import AdminClient
 from kgm.model.changes import Changes, changes
 from kgm.model.errors import KgmError, NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot
+from kgm.text.names import in_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,7 @@ def compare_snapshots(
         return SnapshotComparison(groups=(_compared(after[0].group_id, before[0], after[0]),), errors=tuple(errors))
     old = {snapshot.group_id: snapshot for snapshot in before}
     new = {snapshot.group_id: snapshot for snapshot in after}
-    names = [name for name in sorted(old.keys() | new.keys()) if not only or name in only]
+    names = [name for name in in_order(old.keys() | new.keys()) if not only or name in only]
     explained = {*names, *(error.group_id for error in errors)}
     missing = [NotFoundError(f"neither side has group {name}", group_id=name) for name in only if name not in explained]
     groups = tuple(_compared(name, old.get(name), new.get(name)) for name in names)

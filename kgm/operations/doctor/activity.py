@@ -12,6 +12,7 @@ from kgm.operations.doctor.findings import Finding, Severity, grouped, partition
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.groups.rebalance_wait import RebalanceWait, rebalance_wait
 from kgm.text.durations import show_age, show_duration
+from kgm.text.names import in_order
 from kgm.text.shell import shell_word
 from kgm.text.wording import lost_text, many, past_end_text, some
 
@@ -176,9 +177,9 @@ def stalled_owners(facts: GroupFacts) -> Iterator[Finding]:
         old[row.topic, row.partition] = then
         by_owner.setdefault(owner, []).append(row)
     stalled = {
-        owner: rows
-        for owner, rows in sorted(by_owner.items())
-        if any(facts.has_to_read(row) for row in rows) and _is_stalled(rows, old)
+        owner: by_owner[owner]
+        for owner in in_order(by_owner)
+        if any(facts.has_to_read(row) for row in by_owner[owner]) and _is_stalled(by_owner[owner], old)
     }
     if not stalled:
         return
@@ -246,7 +247,7 @@ def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
     if group.state != "Stable" or not subscribed:
         return
     left = {row.topic for row in group.offsets if row.member_id is None and row.topic not in subscribed}
-    unused = sorted(left - {*deleted})
+    unused = in_order(left - {*deleted})
     if unused:
         yield facts.finding(
             "offsets-of-other-topics", Severity.INFO,

@@ -16,6 +16,7 @@ from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.simulation.connect.group import is_connect, work_of
 from kgm.text.braces import as_list
 from kgm.text.durations import show_duration
+from kgm.text.names import in_order
 from kgm.text.wording import many, partitions_text, some
 
 _STABLE: Final = "Stable"
@@ -127,7 +128,7 @@ def _shared(group: GroupSnapshot) -> dict[tuple[str, int], list[str]]:
 
 def unreadable_members(facts: GroupFacts) -> Iterator[Finding]:
     """Members whose assignment is not in the form of Kafka's consumers: what they own is not known."""
-    names = sorted(member.identity for member in facts.group.members if not member.is_readable)
+    names = in_order(member.identity for member in facts.group.members if not member.is_readable)
     if names:
         yield facts.finding(
             "unreadable-members", Severity.WARNING,
@@ -143,7 +144,7 @@ def idle_members(facts: GroupFacts) -> Iterator[Finding]:
     if group.state != _STABLE:
         return
     present = [member for member in group.members if member.status != "away"]
-    idle = sorted(
+    idle = in_order(
         member.identity
         for member in present
         # Of a member whose subscription cannot be read it is not known whether it wants any.
@@ -193,8 +194,8 @@ def uneven_shares(facts: GroupFacts) -> Iterator[Finding]:
     least, most = min(loads.values()), max(loads.values())
     if most - least < 2 or most < _UNEVEN * least:
         return
-    full = sorted(name for name, load in loads.items() if load == most)
-    light = sorted(name for name, load in loads.items() if load == least)
+    full = in_order(name for name, load in loads.items() if load == most)
+    light = in_order(name for name, load in loads.items() if load == least)
     by_range = group.assignor == "range" and len({topic for one in group.members for topic in one.known_topics}) > 1
     why = ": the range assignor assigns each topic separately" if by_range else ""
     yield facts.finding(
@@ -220,7 +221,7 @@ def mixed_subscriptions(facts: GroupFacts) -> Iterator[Finding]:
         yield facts.finding(
             "mixed-subscriptions", Severity.INFO,
             f"the members subscribe to {len(kinds)} different sets of topics", *evidence,
-            about=sorted(name for _, names in ordered[1:] for name in names), run=("describe", "-o", "wide"),
+            about=in_order(name for _, names in ordered[1:] for name in names), run=("describe", "-o", "wide"),
         )  # fmt: skip
 
 
@@ -228,7 +229,7 @@ def missing_topics(facts: GroupFacts) -> Iterator[Finding]:
     """Subscribed topics that do not exist."""
     known = {topic.name for topic in facts.group.topics} | facts.undescribed_topics
     subscribed = {topic for member in facts.group.members for topic in member.known_topics}
-    missing = sorted(subscribed - known)
+    missing = in_order(subscribed - known)
     if missing:
         yield facts.finding(
             "missing-topics", Severity.WARNING,
@@ -237,7 +238,7 @@ def missing_topics(facts: GroupFacts) -> Iterator[Finding]:
         )  # fmt: skip
     elif facts.vanished_topics:
         # librdkafka takes them out of the subscription; Java leaves them in.
-        names = sorted(facts.vanished_topics)
+        names = in_order(facts.vanished_topics)
         yield facts.finding(
             "missing-topics", Severity.WARNING,
             f"{many(len(names), 'topic')} that members subscribed to before {'does' if len(names) == 1 else 'do'} not "
@@ -268,7 +269,7 @@ def mixed_clients(facts: GroupFacts) -> Iterator[Finding]:
             if is_one
             else "the members run on several client libraries, whose assignors and restarts may differ",
             *(f"{kind}: {some(names)}" for kind, names in ordered[:_MOST_KINDS]),
-            about=sorted(name for _, names in ordered[1:] for name in names), run=("describe", "-o", "wide"),
+            about=in_order(name for _, names in ordered[1:] for name in names), run=("describe", "-o", "wide"),
         )  # fmt: skip
 
 
@@ -277,7 +278,7 @@ def protocols(facts: GroupFacts) -> Iterator[Finding]:
     group = facts.group
     kinds = {member.protocol for member in group.members if member.protocol is not None}
     if group.type == "consumer" and "classic" in kinds:
-        old = sorted(member.identity for member in group.members if member.protocol == "classic")
+        old = in_order(member.identity for member in group.members if member.protocol == "classic")
         yield facts.finding(
             "unfinished-migration", Severity.WARNING if len(kinds) > 1 else Severity.INFO,
             f"still on the classic protocol: {many(len(old), 'member')} of this KIP-848 group",

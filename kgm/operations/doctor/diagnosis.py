@@ -39,7 +39,7 @@ from kgm.operations.doctor import (
 )
 from kgm.operations.doctor.check_names import UNAVAILABLE
 from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, SkippedChecks
-from kgm.operations.doctor.group_facts import GroupFacts
+from kgm.operations.doctor.group_facts import GroupFacts, MemberAbsence
 from kgm.operations.doctor.held_groups import HeldGroups
 from kgm.operations.doctor.history_findings import HistoryFacts
 from kgm.operations.doctor.known_removals import KnownRemoval
@@ -69,6 +69,7 @@ _MOST_LOGS: Final = 10
 #: The share of the remaining time that reading the coordinators' logs may take.
 _LOG_SHARE: Final = 0.3
 _CHECK_OF_IDLE: Final = "idle-group"
+_CHECK_OF_POLLS: Final = "max-poll-exceeded"
 _CHECKS_OF_LOG: Final = (
     "duplicate-instance-id",
     "session-too-short",
@@ -345,6 +346,7 @@ class _ClusterQueries:
             max_session_timeout_ms=self._broker_number(latest, _MAX_SESSION, set()) if were_absent else None,
             max_size=self._max_size(latest) if latest.members else None,
             retention_ms=self._retention_ms(latest) if latest.state == "Empty" and latest.offsets else None,
+            absences=self._absences(latest, now_ms),
             wait=None if later is None else read_rebalance_wait(self.cluster, latest, seen_for_ms=self.window_ms),
             idleness=self._idleness(latest, now_ms),
             undescribed_topics=self.cluster.offsets.undescribed_topics,
@@ -373,6 +375,20 @@ class _ClusterQueries:
             self.skipped_of_groups.append(skipped)
         return [record for record in records if isinstance(record, CommitRecord)], known_since_ms
 
+    def _absences(self, group: GroupSnapshot, now_ms: int) -> Sequence[MemberAbsence]:
+        """Of members of a consumer group, as far as logs are read."""
+        if group.type != "consumer" or not group.members or not self._may_read_log(_CHECK_OF_POLLS):
+            return ()
+        since_ms = now_ms - poll_intervals.RECENT_MS
+        activity = GroupActivity(self.cluster, group.group_id, with_departures=True)
+        records = activity.read_back(
+            lambda read: bool(read) and read[0].at_ms < since_ms, self.cluster.deadline.part(_LOG_SHARE)
+        )
+        if activity.unreadable_because is not None:
+            why = f"log of group {group.group_id}: {activity.unreadable_because}"
+            self.skipped_of_groups.append(SkippedChecks(checks=(_CHECK_OF_POLLS,), why=why))
+        return poll_intervals.absences(records, since_ms)
+
     def _idleness(self, group: GroupSnapshot, now_ms: int) -> Idleness | None:
         """Of a group that could be deleted, as far as logs are read."""
         if group_impediment(group) is not None:
@@ -391,7 +407,7 @@ class _ClusterQueries:
         """Whether members have left lately of whom commits tell how. That takes a log to read for each group."""
         if not poll_intervals.has_recent_departures(recorded, now_ms):
             return False
-        return self._may_read_log("max-poll-exceeded")
+        return self._may_read_log(_CHECK_OF_POLLS)
 
     def _may_read_log(self, check: str) -> bool:
         """Whether the commits of one more group may be read; a check does not run if not."""

@@ -18,6 +18,17 @@ from kgm.text.wording import group_command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemberAbsence:
+    """A member of a consumer group that was out of it, and came back under its member id. rebalance_timeout_ms: what it
+    joins with, which is its max.poll.interval.ms; None where no record says so."""
+
+    member_id: str
+    left_ms: int
+    back_ms: int
+    rebalance_timeout_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
     """One group. earlier: the description before `group`, `window_ms` earlier, if there was one.
 
@@ -26,10 +37,10 @@ class GroupFacts:
     those that this machine's audit log has. max_session_timeout_ms, max_size (members): what the broker allows.
     retention_ms: the retention of offsets of an empty group; None where the broker does not say. wait: what a group
     that rebalances waits for, as its log tells. idleness: of a group without members; None where it was not read.
-    vanished_topics: those that its members subscribed to before, and that do not exist. stable_ends: the last stable
-    offsets (KIP-98) of partitions in which records wait; marker_ends: partitions of which nothing but markers of
-    transactions is left to read. consumer_settings: of a consumer that is to join, by Kafka's names. advice, alarms: of
-    the built history in folder `history`."""
+    vanished_topics: those that its members subscribed to before, and that do not exist. absences: of members of a
+    consumer group. stable_ends: the last stable offsets (KIP-98) of partitions in which records wait; marker_ends:
+    partitions of which nothing but markers of transactions is left to read. consumer_settings: of a consumer that is to
+    join, by Kafka's names. advice, alarms: of the built history in folder `history`."""
 
     group: GroupSnapshot
     now_ms: int
@@ -42,6 +53,7 @@ class GroupFacts:
     max_session_timeout_ms: int | None = None
     max_size: int | None = None
     retention_ms: int | None = None
+    absences: Sequence[MemberAbsence] = ()
     wait: RebalanceWait | None = None
     idleness: Idleness | None = None
     undescribed_topics: frozenset[str] = frozenset()

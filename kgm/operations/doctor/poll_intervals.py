@@ -1,5 +1,7 @@
 """Members that left because their applications did not poll: the library leaves the group by itself after
-max.poll.interval.ms, and joins again with the next poll."""
+max.poll.interval.ms, and joins again with the next poll.
+
+In a consumer group (KIP-848) a process keeps its member id when it joins again, and a new process has another one."""
 
 from __future__ import annotations
 
@@ -10,14 +12,16 @@ from itertools import pairwise
 from typing import Final
 
 from kgm.client.offsets_topic.group_tail import RecordedGroup
+from kgm.client.offsets_topic.member_activity import ActivityRecord, DepartureRecord, MemberRecord
 from kgm.history.causes.classic_causes import departure
 from kgm.history.causes.verdict import Cause, Departure, MissingMember
 from kgm.history.reconstruct.classic_snapshots import ChangeKind, MemberChange, SnapshotMember
 from kgm.model.changes import by_identity
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.doctor.findings import Finding, Severity
-from kgm.operations.doctor.group_facts import GroupFacts
+from kgm.operations.doctor.group_facts import GroupFacts, MemberAbsence
 from kgm.records.messages.group_metadata_value import MemberMetadata
+from kgm.text.durations import show_duration
 from kgm.text.timestamps import rfc3339
 from kgm.text.wording import many
 
@@ -63,6 +67,53 @@ def exceeded_poll_intervals(facts: GroupFacts) -> Iterator[Finding]:
             ),
             about=names, run=("history explain", "--generation", str(late[-1][0].after.group.generation)),
         )  # fmt: skip
+
+
+def absences(records: Sequence[ActivityRecord], since_ms: int) -> list[MemberAbsence]:
+    """Those that ended after a time, oldest first. records: of a consumer group, oldest first."""
+    left_ms: dict[str, int] = {}
+    found = []
+    for one in records:
+        if isinstance(one, DepartureRecord):
+            left_ms[one.member_id] = one.at_ms
+        elif isinstance(one, MemberRecord) and one.member_id in left_ms:
+            left = left_ms.pop(one.member_id)
+            if one.at_ms >= since_ms:
+                timeout_ms = one.rebalance_timeout_ms
+                found.append(
+                    MemberAbsence(
+                        member_id=one.member_id, left_ms=left, back_ms=one.at_ms, rebalance_timeout_ms=timeout_ms
+                    )
+                )
+    return found
+
+
+def absent_consumers(facts: GroupFacts) -> Iterator[Finding]:
+    """Members of a consumer group whose process went on while they were out of it."""
+    if facts.absences:
+        names = list(dict.fromkeys(one.member_id for one in facts.absences))
+        were = "its process" if len(names) == 1 else "their processes"
+        yield facts.finding(
+            "max-poll-exceeded", Severity.WARNING,
+            f"{many(len(names), 'member')} left in the last hour and came back with the same member id, so {were} ran "
+            "on: probably because the application did not poll within max.poll.interval.ms",
+            *(f"{rfc3339(one.left_ms)}: {_absence_text(facts, one)}" for one in facts.absences[-_MOST_SHOWN:]),
+            "the log does not tell this from a process that was suspended for a session, or that unsubscribed",
+            about=names, run=("history explain",),
+        )  # fmt: skip
+
+
+def _absence_text(facts: GroupFacts, one: MemberAbsence) -> str:
+    member = next((member for member in facts.group.members if member.member_id == one.member_id), None)
+    who = one.member_id if member is None else f"{one.member_id} ({member.client_id}, {member.client_host})"
+    out_ms = one.back_ms - one.left_ms
+    if one.rebalance_timeout_ms is None:
+        return f"{who} was out of the group for {show_duration(out_ms)}"
+    stall_ms = out_ms + one.rebalance_timeout_ms
+    return (
+        f"{who} was out of the group for {show_duration(out_ms)}; its max.poll.interval.ms is "
+        f"{show_duration(one.rebalance_timeout_ms)}: if that had passed, it did not poll for {show_duration(stall_ms)}"
+    )
 
 
 def _departure(facts: GroupFacts, gone: _GoneMember) -> Departure | None:
@@ -117,4 +168,4 @@ def vanishing_topics(recorded: Sequence[RecordedGroup], group: GroupSnapshot) ->
     return before - {topic for member in group.members for topic in member.known_topics}
 
 
-CHECKS: Final = (exceeded_poll_intervals,)
+CHECKS: Final = (exceeded_poll_intervals, absent_consumers)

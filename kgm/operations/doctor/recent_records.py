@@ -15,6 +15,7 @@ from kgm.model.takeovers import ran_together
 from kgm.operations.doctor.findings import Finding, Severity
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.text.durations import show_duration
+from kgm.text.names import in_order
 from kgm.text.wording import many, some
 
 #: So many takeovers of an instance id within this time are two processes that fence each other.
@@ -61,7 +62,7 @@ def duplicate_instance_ids(facts: GroupFacts) -> Iterator[Finding]:
         is_duplicate = len(recent) >= _DUPLICATE_COUNT and ran_together([(one.at_ms, one.host) for one in recent])
         if not is_duplicate or facts.now_ms - latest_ms > _RECENT_MS:
             continue
-        hosts = sorted({one.host for one in recent if one.host})
+        hosts = in_order({one.host for one in recent if one.host})
         span = show_duration(max(1, -(-(latest_ms - recent[0].at_ms) // 1000)) * 1000)  # whole seconds, rounded up
         yield facts.finding(
             "duplicate-instance-id", Severity.ERROR,
@@ -102,12 +103,12 @@ def short_sessions(facts: GroupFacts) -> Iterator[Finding]:
         f"{many(len(absences), 'static member')} left the group and rejoined: each such restart costs two rebalances; "
         f"unless an admin removed them, their sessions expired, and {advice}",
         *(
-            f"{name} was away for about {show_duration(one.duration_ms // 1000 * 1000)}; "
-            f"its session timeout is {show_duration(one.session_timeout_ms)}"
-            for name, one in sorted(absences.items())[:5]
+            f"{name} was away for about {show_duration(absences[name].duration_ms // 1000 * 1000)}; "
+            f"its session timeout is {show_duration(absences[name].session_timeout_ms)}"
+            for name in in_order(absences)[:5]
         ),
-        about=sorted(absences),
-        run=("simulate-bounce", "--instance-ids", min(absences),
+        about=in_order(absences),
+        run=("simulate-bounce", "--instance-ids", in_order(absences)[0],
              "--restart-time", f"{longest.duration_ms // 1000}s",
              "--session-timeout", f"{tried_ms // 1000}s"),
     )  # fmt: skip

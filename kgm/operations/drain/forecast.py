@@ -21,6 +21,7 @@ from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.shape import MOST_MEMBERS, PlayedShapes
 from kgm.simulation.simulation import SEED
+from kgm.text.names import in_order
 
 #: A drain affects many groups: fewer draws than for one of them.
 DRAWS = 20
@@ -314,7 +315,7 @@ def _unmatched(fleet: DrainedFleet, target: DrainTarget) -> list[NotFoundError]:
     errors = [NotFoundError(f"no member of any group matches {text}") for text in target.unmatched(members)]
     if fleet.affected:
         return errors
-    hosts = sorted({member.client_host.removeprefix("/") for member in members if member.client_host})
+    hosts = in_order({member.client_host.removeprefix("/") for member in members if member.client_host})
     shown = ", ".join(hosts[:_HOSTS_SHOWN]) + (", ..." if len(hosts) > _HOSTS_SHOWN else "")
     what = " and ".join(error.message.rpartition("matches ")[2] for error in errors)
     raise NotFoundError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -11,6 +11,7 @@ from kgm.client import AdminClient
 from kgm.client.group_listing import ListedGroup, Listing
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot
+from kgm.operations.groups.selection import unmatched
 from kgm.text.names import NaturalKey, natural
 
 #: States and types of groups as Kafka names them.
@@ -48,18 +49,19 @@ class GroupRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTable:
     """undescribed: why groups could not be described, by id; with topics they are not in the rows. Groups that are gone
-    by now are not among them."""
+    by now are not among them. errors: brokers that did not list theirs, or that no group matches the pattern."""
 
     rows: tuple[GroupRow, ...]
     listing: Listing
+    errors: tuple[KgmError, ...]
     undescribed: Mapping[str, KgmError]
 
 
 def list_groups(
     cluster: AdminClient,
     *,
-    states: Iterable[str] = (),
-    types: Iterable[str] = (),
+    states: Collection[str] = (),
+    types: Collection[str] = (),
     pattern: str | None = None,
     topics: Collection[str] = (),
     lag: bool = False,
@@ -78,6 +80,7 @@ def list_groups(
     listed = sorted(listing.groups, key=lambda row: natural(row.group_id))
     if pattern is not None:
         listed = [row for row in listed if fnmatchcase(row.group_id, pattern)]
+    errors = [*listing.errors, *([] if states or types else unmatched(pattern, listed, listing))]
     ids = [row.group_id for row in listed]
     describe = cluster.describe_groups if lag or topics else cluster.describe_members
     rows, undescribed = [], {}
@@ -93,6 +96,7 @@ def list_groups(
     return GroupTable(
         rows=tuple(rows if order is GroupOrder.GROUP else sorted(rows, key=lambda row: _place(row, order))),
         listing=listing,
+        errors=tuple(errors),
         undescribed=undescribed,
     )
 

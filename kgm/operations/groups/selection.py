@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -22,6 +22,13 @@ class GroupSelection:
     listing: Listing | None = None
 
 
+def unmatched(pattern: str | None, matching: Sequence[object], listing: Listing) -> Iterator[NotFoundError]:
+    """That no group matches a pattern, if that is known."""
+    if pattern is not None and not matching and not listing.errors:
+        number = many(len(listing.groups), "visible group")
+        yield NotFoundError(f"no group matches {pattern}", facts=[number], hint="kgm list")
+
+
 def select_groups(
     cluster: AdminClient, names: Sequence[str], pattern: str | None = None, *, all_groups: bool = False
 ) -> GroupSelection:
@@ -36,6 +43,5 @@ def select_groups(
     matching = ids
     if pattern is not None:
         matching = [group_id for group_id in ids if fnmatchcase(group_id, pattern)]
-    if pattern is not None and not matching and not errors:
-        errors.append(NotFoundError(f"no group matches {pattern}", facts=[f"{many(len(ids), 'visible group')}"]))
+    errors += unmatched(pattern, matching, listing)
     return GroupSelection(group_ids=tuple(dict.fromkeys([*names, *matching])), errors=tuple(errors), listing=listing)

@@ -30,6 +30,10 @@ class Unread:
     text: str
     consequence: str
 
+    @property
+    def warning(self) -> str:
+        return f"{self.text}: {self.consequence}"
+
 
 def unread(cluster: AdminClient) -> Iterator[Unread]:
     """Topics that were not described; groups whose committed offsets or records, and partitions whose ends were not

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from kgm.history.rows import AlarmRow, AnyRow, EventRow, OwnerRow, RebalanceRow, TenureRow, TimeoutAdviceRow
 from kgm.operations.history.source import History
+from kgm.text.names import NaturalKey, natural
 
 
 class _OfGroup(Protocol):
@@ -34,7 +35,7 @@ class TenuresAndEvents:
 
 def tenures_and_events(history: History, group_id: str) -> TenuresAndEvents:
     """Who was a member of a group, and what happened to it. Raises NotFoundError for a group that is not there."""
-    tenures = sorted(history.rows(TenureRow, group_id), key=lambda row: (row.seat or "", row.from_offset))
+    tenures = sorted(history.rows(TenureRow, group_id), key=lambda row: (natural(row.seat or ""), row.from_offset))
     rows = TenuresAndEvents(
         tenures=tuple(tenures), events=tuple(history.rows(EventRow, group_id)),
         rebalances=tuple(history.rebalances(group_id)),
@@ -53,8 +54,8 @@ def owners(history: History, group_id: str) -> list[OwnerRow]:
     return rows
 
 
-def _owner_order(row: OwnerRow) -> tuple[str, bytes, int, int]:
-    return row.topic or "", row.topic_id or b"", row.topic_partition, row.from_offset
+def _owner_order(row: OwnerRow) -> tuple[NaturalKey, bytes, int, int]:
+    return natural(row.topic or ""), row.topic_id or b"", row.topic_partition, row.from_offset
 
 
 def count_moves(rows: Sequence[OwnerRow]) -> int:
@@ -72,13 +73,13 @@ def rebalances(history: History, group_id: str | None, match: str | None) -> lis
 
 def alarms(history: History, group_id: str | None, match: str | None) -> list[AlarmRow]:
     """By group, oldest first. Raises NotFoundError for a group that is not there."""
-    return sorted(_rows(AlarmRow, history, group_id, match), key=lambda row: (row.group_id, row.offset))
+    return sorted(_rows(AlarmRow, history, group_id, match), key=lambda row: (natural(row.group_id), row.offset))
 
 
 def timeout_advice(history: History, group_id: str | None, match: str | None) -> list[TimeoutAdviceRow]:
     """Those that would save most rebalances first. Raises NotFoundError for a group that is not there."""
     rows = _rows(TimeoutAdviceRow, history, group_id, match)
-    return sorted(rows, key=lambda row: (-(row.saved or 0), -(row.restarts or 0), row.group_id))
+    return sorted(rows, key=lambda row: (-(row.saved or 0), -(row.restarts or 0), natural(row.group_id)))
 
 
 def _rows(cls: type[AnyRow], history: History, group_id: str | None, match: str | None) -> list[AnyRow]:

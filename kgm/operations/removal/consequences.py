@@ -9,6 +9,7 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.operations.removal.guard import GuardReport
 from kgm.operations.removal.liveness import LivenessVerdict
+from kgm.text.names import in_order
 
 #: Broker settings: which groups with members may change their protocol, and how many members a classic group may have.
 MIGRATION_POLICY, CLASSIC_MAX_SIZE = "group.consumer.migration.policy", "group.max.size"
@@ -100,6 +101,6 @@ def _them(members: Sequence[MemberSnapshot]) -> str:
 
 
 def _names(members: Sequence[MemberSnapshot]) -> str:
-    names = sorted(member.identity for member in members)
+    names = in_order(member.identity for member in members)
     rest = len(names) - _NAMES_SHOWN
     return ", ".join(names[:_NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

@@ -23,7 +23,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from kgm.client.offsets_topic.member_activity import ActivityRecord, CommitRecord, MemberRecord, RebalanceRecord
+from kgm.client.offsets_topic.member_activity import (
+    ActivityRecord,
+    CommitRecord,
+    DepartureRecord,
+    MemberRecord,
+    RebalanceRecord,
+)
 from kgm.model.assignment import Partitions, count
 from kgm.model.snapshot import MemberSnapshot
 from kgm.text.wording import many
@@ -116,6 +122,8 @@ def commit_interval(
                 if reported == member_id:  # its partitions may have changed
                     close()
                     times = []
+            case DepartureRecord():
+                pass
     close()
     if len(intervals) < LEAST_INTERVALS:
         return None, last
@@ -207,6 +215,8 @@ class Observation:
                         self._note_life(f"it reported to the coordinator while kgm watched{suffix}")
                 case RebalanceRecord(generation=generation, members=members):
                     self.see_rebalance(generation, present=self.member.member_id in members, now_s=now_s)
+                case DepartureRecord():  # no sign of life
+                    pass
 
     def see_rebalance(self, generation: int, *, present: bool, now_s: float) -> None:
         """A rebalance ended, or a static member was replaced: sessions were restarted, and partitions changed."""

@@ -27,6 +27,7 @@ from kgm.operations.watch.watched_group import (
     Expectations,
     WatchedGroup,
 )  # fmt: skip
+from kgm.text.names import in_order
 from kgm.text.wording import many
 
 #: Events that are told of while a step runs.
@@ -285,11 +286,11 @@ def _wanted_members(before: GroupSnapshot, step: RolloutStep) -> int:
 def changed_since(before: GroupSnapshot, now: GroupSnapshot, stopped: Sequence[str] = ()) -> list[str]:
     """How the group differs from the way in which it was left. stopped: members that are expected to be gone."""
     old, new = by_identity(before), by_identity(now)
-    reasons = [f"{name} has left" for name in sorted(old.keys() - new.keys()) if name not in stopped]
-    reasons += [f"{name} has joined" for name in sorted(new.keys() - old.keys())]
+    reasons = [f"{name} has left" for name in in_order(old.keys() - new.keys()) if name not in stopped]
+    reasons += [f"{name} has joined" for name in in_order(new.keys() - old.keys())]
     reasons += [
         f"{name} has been restarted"
-        for name in sorted(old.keys() & new.keys())
+        for name in in_order(old.keys() & new.keys())
         if old[name].member_id != new[name].member_id
     ]
     generations = (before.generation, now.generation)

@@ -13,6 +13,7 @@ from kgm.model.errors import UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.watch.watched_group import AWAY, RECONCILING, STABLE
 from kgm.text.durations import parse_duration, show_duration
+from kgm.text.names import in_order
 from kgm.text.wording import left_lag_text, many, partitions_text, past_end_text
 
 _FORM: Final = re.compile(r"(members|lag)\s*(<=|>=|==|=)\s*(\d+)")
@@ -152,7 +153,7 @@ def _members(group: GroupSnapshot) -> str:
 def _stable(group: GroupSnapshot) -> ConditionState:
     if group.state != STABLE:
         return ConditionState(met=False, seen=group.state)
-    unready = sorted(f"{one.identity} is {one.status}" for one in group.members if one.status in (AWAY, RECONCILING))
+    unready = in_order(f"{one.identity} is {one.status}" for one in group.members if one.status in (AWAY, RECONCILING))
     if unready:
         return ConditionState(met=False, seen=f"{group.state}, but {', '.join(unready[:3])}")
     return ConditionState(met=True, seen=group.state)

@@ -26,6 +26,7 @@ from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.groups.rebalance_wait import logged_members, rebalance_wait
 from kgm.operations.watch.events import EventKind, GroupEvent
+from kgm.text.names import in_order
 from kgm.text.wording import lost_text, many, moves_text, partitions_text, past_end_text
 
 STABLE: Final = "Stable"
@@ -421,12 +422,12 @@ class WatchedGroup:
             if len(present) != self.expectations.members:
                 reasons.append(f"the group has {many(len(present), 'member')}, not {self.expectations.members}")
         else:
-            static = sorted(name for name, member in base.items() if member.group_instance_id is not None)
+            static = in_order(name for name, member in base.items() if member.group_instance_id is not None)
             reasons += [f"{name} has not rejoined" for name in static if name not in present]
             if len(present) < len(base) and not reasons:
                 reasons.append(f"{len(present)} of {many(len(base), 'member')} have joined")
         if self.expectations.bounced:
-            same = sorted(
+            same = in_order(
                 name for name, one in base.items() if name in present and present[name].member_id == one.member_id
             )
             reasons += [f"{name} has not been restarted" for name in same]

@@ -5,14 +5,18 @@ from __future__ import annotations
 import pytest
 
 from kgm.cli.commands import doctor
-from kgm.cli.options.group_names import check_group_name
+from kgm.cli.options.group_names import check_group_names
+from kgm.cli.output.history.words import causes_text, who_list, who_text
 from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.report import Column, Report, Table, rendered
 from kgm.client.transport.bootstrap import parse_bootstrap
+from kgm.history.rows import CauseCount, Who
 from kgm.model.errors import UsageError
 from kgm.operations.doctor.diagnosis import Diagnosis
 from kgm.operations.doctor.findings import Finding, Severity
 from kgm.operations.groups.selection import select_groups
+
+UUID = "1b4e28ba-2fa1-11d2-883f-0016d3cca42"
 
 
 def shown(table, output="table"):
@@ -27,9 +31,12 @@ def test_a_blank_name_can_be_seen(others):
 
 
 def test_a_blank_name_can_be_addressed():
-    with pytest.raises(UsageError) as refused:
-        check_group_name(" ")
-    assert "--match '[ ]'" in refused.value.hint
+    check_group_names({"groups": ["a"], "group": [" "]})
+    check_group_names({"group": None, "group_option": " "})
+    for values in ({"groups": [" "]}, {"group": " ", "group_option": None}, {"group_option": ""}, {"group": [""]}):
+        with pytest.raises(UsageError, match="empty") as refused:
+            check_group_names(values)
+        assert "-g ' '" in refused.value.hint
 
     class Cluster:
         def list_groups(self):
@@ -38,6 +45,17 @@ def test_a_blank_name_can_be_addressed():
             )
 
     assert select_groups(Cluster(), [], "[ ]").group_ids == (" ",)
+
+
+def test_lists_are_whole_in_csv():
+    """And begin with no sign that a spreadsheet takes for a formula."""
+    names = [f"app-{UUID}{number}" for number in range(7)]
+    who = [Who(seat=name, what="session-expiry", member_id=None, client_id=None, client_host=None) for name in names]
+    assert who_list(who) == "; ".join(f"{name}: session expiry" for name in names)
+    assert who_list([]) is None
+    assert who_text(who).endswith(" and 3 more")
+    causes = [CauseCount(cause=name, count=1) for name in ("join", "leave", "removal", "max-poll")]
+    assert causes_text(causes, is_data=True) == "1 join, 1 leave, 1 removal, 1 max poll"
 
 
 def test_keys_are_the_same_in_every_format():

@@ -1,11 +1,13 @@
 """Tables of groups at narrow terminals: they stay tables, with fewer columns, as long as members can be told apart."""
 
+from dataclasses import replace
+
 import pytest
 
 from kgm.cli.output.group_tables import members_table, offsets_table, state_table
 from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.report import table_text
-from kgm.cli.output.table_text import TableStyle
+from kgm.cli.output.table_text import TableStyle, fold
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot
 from kgm.server import serve_in_thread
 from tests.cli.output.test_terminal import at_terminal, without_colors
@@ -62,6 +64,18 @@ def test_what_has_no_room_is_named():
     assert head.split() == ["INSTANCE-ID", "STATUS", "PARTITIONS", "LAG", "ASSIGNMENT"]
     assert lines[-1] == "no room for MEMBER-ID, HOST; -o wide shows all columns"
     assert "payments-3   stable           2  12345  transactions[6-7" in "\n".join(lines)
+
+
+@pytest.mark.parametrize("make", [members_table, offsets_table])
+def test_at_80_columns_a_static_member_takes_one_line(make):
+    snapshot = replace(group(static=range(6)), coordinator=None, generation=None)
+    assert len(drawn(make(snapshot), 80)) == 9
+    assert "no room for MEMBER-ID; -o wide shows all columns" in drawn(make(snapshot), 80)
+
+
+def test_a_timestamp_is_folded_before_its_time():
+    assert fold("2026-11-26T16:59:54.212Z", 16) == ["2026-11-26T", "16:59:54.212Z"]
+    assert fold("app-2026-11-26T16:59:54", 16)[0] != "app-2026-11-26T"
 
 
 def test_columns_without_values_go_first():

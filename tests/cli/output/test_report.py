@@ -7,9 +7,13 @@ import json
 import re
 
 import pytest
+import yaml
 
+from kgm.cli import invocation
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.output import report as output
+from kgm.cli.output.failures import print_warning
+from kgm.cli.output.notices import Notices
 from kgm.cli.output.output_options import FORMATS
 from kgm.cli.output.report import Column, Report, Table, rendered
 from kgm.cli.output.table_text import TableStyle, cells, fold, table_lines
@@ -91,7 +95,22 @@ def test_json_of_words_that_are_no_utf_8():
     """As Python has them from a command line."""
     found = rendered(Report(schema="kgm.test/v1", data={"id": "\udcff", "ids": []}), RunOptions(output="json"))
     assert json.loads(found)["data"] == {"id": "\udcff", "ids": []}
-    assert '"ids": []' in found.splitlines()[-4]
+    assert '\n    "ids": []\n' in found
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_warnings_are_in_the_data_too(output, capsys):
+    """Each once, also those that are given while it is printed, and none of an earlier run."""
+    invocation.remember(["list"])
+    print_warning("of an earlier run")
+    invocation.remember(["list"])
+    Notices().warn("no DESCRIBE")
+    print_warning("no DESCRIBE")
+    groups = (print_warning(f"{name} is odd") for name in ("a",))
+    text = rendered(Report(schema="kgm.test/v1", data={"groups": groups}), RunOptions(output=output))
+    found = json.loads(text) if output == "json" else yaml.safe_load(text)
+    assert found["warnings"] == ["no DESCRIBE", "a is odd"]
+    assert capsys.readouterr().err.count("warning: no DESCRIBE") == 2
 
 
 def test_columns_are_two_spaces_apart():

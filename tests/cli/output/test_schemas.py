@@ -68,7 +68,7 @@ def test_the_forms_of_contracts(form, right, wrong):
 def test_a_command_that_failed_has_no_data():
     import jsonschema
 
-    document = {"schema": "kgm.list/v1", "cluster": None, "generated_at": "", "data": {}, "errors": []}
+    document = {"schema": "kgm.list/v1", "cluster": None, "generated_at": "", "data": {}, "errors": [], "warnings": []}
     jsonschema.validate(document, schema_of("list"))
     assert schema_of("nosuch") is None
     assert all(name == name.lower() for name in contracts())

@@ -1,4 +1,5 @@
-"""What the doctor says of groups whose assignment is odd, or whose topic was deleted, on a real Kafka."""
+"""What the doctor says of groups whose assignment is odd, whose topic was deleted, or whose members were away, on a real
+Kafka."""
 
 from __future__ import annotations
 
@@ -16,6 +17,8 @@ from kgm.operations.watch.timekeeper import SystemTimekeeper
 from kgm.operations.watch.wait import WaitLimits, wait_for
 from kgm.protocol.subscription import MemberAssignment, encode_assignment
 from tests.client.joiners import Joiner
+from tests.kafka.heartbeat_group import HeartbeatGroup
+from tests.server.wire_client import WireClient
 from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
@@ -118,3 +121,18 @@ def test_the_offsets_of_a_deleted_topic_say_why_there_is_no_lag(kafka, cluster, 
     assert result.error.message.endswith("cannot be met: lag<=0")
     assert topic in result.error.facts[0]
     assert result.waited_ms < limits.timeout_ms
+
+
+def test_a_member_of_a_consumer_group_that_came_back_under_its_id(kafka, cluster, topic):
+    with WireClient(kafka.port) as wire:
+        members = HeartbeatGroup(wire, f"c-{topic}", [topic], "uniform")
+        for name in ("stays", "stalls", "restarts"):
+            members.join(name, None)
+        for name, after in (("stalls", "stalls"), ("restarts", "restarted")):
+            members.leave(name)
+            members.join(after, None)
+        one = checks(cluster, members.group_id)["max-poll-exceeded"]
+        assert one.about == ("stalls",)
+        assert "max.poll.interval.ms is 1m: if that had passed, it did not poll for 1m" in one.evidence[0]
+        for name in [*members.epochs]:
+            members.leave(name)

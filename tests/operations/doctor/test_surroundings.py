@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from kgm.client.offsets_topic.group_tail import RecordedGroup
-from kgm.client.offsets_topic.member_activity import CommitRecord
+from kgm.client.offsets_topic.member_activity import CommitRecord, DepartureRecord, MemberRecord
 from kgm.model.client_library import ClientLibrary
 from kgm.model.snapshot import OffsetSnapshot, TopicSnapshot
-from kgm.operations.doctor.poll_intervals import has_recent_departures, vanishing_topics
+from kgm.operations.doctor.poll_intervals import absences, has_recent_departures, vanishing_topics
 from tests.operations.doctor.test_checks import HEALTHY, HOUR, NOW, found, member
 
 SESSION_MS, POLL_MS = 6_000, 20_000
@@ -76,6 +76,21 @@ def test_what_was_long_ago_and_members_that_all_left_are_not_looked_at():
     assert not has_recent_departures([BEFORE, of(generation=5, at_ms=GONE_MS)], NOW)
     static = of(member("a", [0, 1]), dynamic("b", [2, 3]), generation=4, at_ms=GONE_MS - 9)
     assert not has_recent_departures([static, AFTER], NOW)
+
+
+def test_members_of_a_consumer_group_that_came_back_under_their_ids():
+    """A process that runs on has the member id that it had; a new process has another one."""
+    left = [DepartureRecord(at_ms=GONE_MS, member_id=name) for name in ("a", "b")]
+    joined = MemberRecord(at_ms=GONE_MS + 25_700, member_id="a", member_epoch=None, rebalance_timeout_ms=POLL_MS)
+    records = [commits(GONE_MS - 1)[0], *left, joined, replace(joined, member_id="c"), replace(joined, member_epoch=7)]
+    (one,) = there = absences(records, GONE_MS)
+    assert (one.member_id, one.left_ms, one.back_ms) == ("a", GONE_MS, GONE_MS + 25_700)
+    assert absences(records, NOW) == []
+    (finding,) = [one for one in found(absences=there) if one.check == "max-poll-exceeded"]
+    assert (finding.severity, finding.about) == ("warning", ("a",))
+    assert finding.evidence[0].endswith(
+        "out of the group for 25.7s; its max.poll.interval.ms is 20s: if that had passed, it did not poll for 45.7s"
+    )
 
 
 def test_topics_that_a_library_took_out_of_its_subscription():

@@ -47,6 +47,9 @@ def test_a_pattern_that_matches_nothing_is_an_error(cluster):
     assert selection.group_ids == ()
     (error,) = selection.errors
     assert (error.message, error.facts) == ("no group matches zzz*", ("3 visible groups",))
+    table = list_groups(cluster, pattern="zzz*")
+    assert (table.rows, [one.message for one in table.errors]) == ((), ["no group matches zzz*"])
+    assert list_groups(cluster, pattern="orders-*", states=["Empty"]).errors == ()
 
 
 def test_the_list_has_members_and_coordinators(cluster):

@@ -50,7 +50,7 @@ def churn(
         Report(
             schema=_SCHEMA,
             data=data,
-            tables=[_groups(ranked, history), _culprits(ranked.culprits)],
+            tables=[_groups(ranked, history, is_data=common.is_data), _culprits(ranked.culprits)],
             names=[each.group_id for each in ranked.groups],
             items=data["groups"],
             cluster=cluster_json(history),
@@ -64,7 +64,7 @@ def churn(
         write(report, churn_page(ranked, window))
 
 
-def _groups(ranked: Churn, history: History) -> Table:
+def _groups(ranked: Churn, history: History, *, is_data: bool) -> Table:
     columns = [
         Column(title="GROUP"), Column(title="TYPE", wide=True), Column(title="REBALANCES", right=True),
         Column(title="PER HOUR", right=True), Column(title="WHY"), Column(title="INCOMPLETE", right=True),
@@ -74,7 +74,7 @@ def _groups(ranked: Churn, history: History) -> Table:
     rows: list[list[Cell]] = [
         [
             each.group_id, each.group_type, each.rebalances, None if each.per_hour is None else f"{each.per_hour:.1f}",
-            causes_text(each.causes) or None, each.lost_rounds, each.moved,
+            causes_text(each.causes, is_data=is_data) or None, each.lost_rounds, each.moved,
             between_text(each.stopped_partition_ms_min, each.stopped_partition_ms_max), each.absorbed,
             at(each.last_ms),
         ]

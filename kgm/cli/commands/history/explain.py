@@ -18,11 +18,11 @@ from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rebalance_detail import MEMBERS_SHOWN, rebalance_detail
 from kgm.cli.output.history.rows_json import cluster_json, explanation_json, window_json
 from kgm.cli.output.history.words import (
-    REBALANCE_TITLES,
     count_texts,
     in_words,
     known,
     rebalance_cells,
+    rebalance_columns,
     short,
 )
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
@@ -76,7 +76,7 @@ def explain(
         Report(
             schema=_SCHEMA,
             data=data,
-            tables=_tables(explained),
+            tables=_tables(explained, is_data=common.is_data),
             names=[f"{row.to_generation}" for row in explained.rebalances],
             items=data["rebalances"],
             cluster=cluster_json(history),
@@ -142,11 +142,11 @@ def _followed(group_id: str, advice: _AdviceShown, history: History, rows: Seque
     )
 
 
-def _tables(explained: Explanation) -> list[Table]:
+def _tables(explained: Explanation, *, is_data: bool) -> list[Table]:
     """The list of rebalances first: CSV and markdown are made of it."""
     one = explained.rebalance
     return [
-        _list(explained),
+        _list(explained, is_data=is_data),
         *_under_way(explained),
         *([rebalance_detail(one, explained.moves), *_members(explained)] if one is not None else []),
         *_advice(explained),
@@ -162,24 +162,24 @@ def _under_way(explained: Explanation) -> list[Table]:
     return [Table(columns=[], rows=[], heading="a rebalance is under way", notes=[wait.headline, *wait.lines()])]
 
 
-def _list(explained: Explanation) -> Table:
+def _list(explained: Explanation, *, is_data: bool) -> Table:
     rows = explained.rebalances
-    shown = [column for column, title in enumerate(REBALANCE_TITLES) if title != "GROUP"]
-    cells: list[list[Cell]] = [[rebalance_cells(row)[column] for column in shown] for row in rows]
+    columns = rebalance_columns(explained.group_id)
+    shown = [at for at, column in enumerate(columns) if column.title != "GROUP"]
+    cells: list[list[Cell]] = [
+        [rebalance_cells(row, is_data=is_data)[at] for at in shown] for row in (rows if is_data else rows[-_SHOWN:])
+    ]
     causes = ", ".join(count_texts(explained.causes))
     absorbed = sum("absorbed" in (each.event or "") for each in explained.events)
     notes = []
-    if len(cells) > _SHOWN:
-        notes.append(f"the last {_SHOWN}; {len(cells) - _SHOWN} earlier ones: kgm history rebalances lists all")
+    if len(rows) > _SHOWN:
+        notes.append(f"the last {_SHOWN}; {len(rows) - _SHOWN} earlier ones: kgm history rebalances lists all")
     if absorbed:
         notes.append(f"{many(absorbed, 'restart')} of static members without a rebalance")
     if explained.complete is False:
         notes.append("compaction has removed records: a row with ? is the difference between its two ends")
     heading = f"{explained.group_id}  {many(len(rows), 'rebalance')}" + (f": {causes}" if causes else "")
-    return Table(
-        columns=[Column(title=REBALANCE_TITLES[column]) for column in shown], rows=cells[-_SHOWN:], heading=heading,
-        notes=notes,
-    )  # fmt: skip
+    return Table(columns=[columns[at] for at in shown], rows=cells, heading=heading, notes=notes)
 
 
 def _members(explained: Explanation) -> list[Table]:

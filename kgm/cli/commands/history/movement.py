@@ -43,7 +43,7 @@ def movement(
         Report(
             schema=_SCHEMA,
             data={"group_id": name, "window": window_json(history), "owners": items},
-            tables=[_owners(name, rows, history)],
+            tables=[_owners(name, rows, history, is_data=common.is_data)],
             names=list(dict.fromkeys(f"{row.topic}:{row.topic_partition}" for row in rows)),
             items=items,
             cluster=cluster_json(history),
@@ -52,7 +52,8 @@ def movement(
     )
 
 
-def _owners(group: str, rows: Sequence[OwnerRow], history: History) -> Table:
+def _owners(group: str, rows: Sequence[OwnerRow], history: History, *, is_data: bool) -> Table:
+    """is_data: for csv and tsv, where nothing is left out."""
     from kgm.operations.history.explanation import topic_name
     from kgm.operations.history.group_rows import count_moves
 
@@ -70,17 +71,14 @@ def _owners(group: str, rows: Sequence[OwnerRow], history: History) -> Table:
         count = count_moves(owners)
         moves += count
         now = owners[-1] if owners[-1].to_timestamp is None else None
-        before = [name for name, _ in groupby(short(row.seat) for row in owners)]
+        before = [name for name, _ in groupby((row.seat or "?") if is_data else short(row.seat) for row in owners)]
         if now is not None:
             before.pop()
-        left_out = "... " if len(before) > _MOST_OWNERS else ""
-        owner = (None, None) if now is None else (short(now.seat), at(now.from_timestamp))
-        cells.append(
-            [
-                topic, partition, count, *owner, left_out + " -> ".join(before[-_MOST_OWNERS:]) or None,
-                bar(owners, window),
-            ]
-        )  # fmt: skip
+        if not is_data and len(before) > _MOST_OWNERS:
+            before = [f"... {before[-_MOST_OWNERS]}", *before[1 - _MOST_OWNERS :]]
+        seat = None if now is None else now.seat if is_data else short(now.seat)
+        owner = (None, None) if now is None else (seat, at(now.from_timestamp))
+        cells.append([topic, partition, count, *owner, " -> ".join(before) or None, bar(owners, window)])
     note = f"{many(moves, 'move')} of {many(len(of_partition), 'partition')}"
     return Table(
         columns=columns, rows=cells, heading=f"{group}  owners, {at(first)} to {at(last)}",

@@ -17,7 +17,7 @@ from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, h
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import cluster_json, rebalance_json, window_json
-from kgm.cli.output.history.words import REBALANCE_TITLES, in_words, rebalance_cells
+from kgm.cli.output.history.words import in_words, rebalance_cells, rebalance_columns
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.wording import many, typed
 
@@ -66,30 +66,34 @@ def rebalances(
         following.follow(
             options, common, name,
             lambda history, rows: _report(
-                [row for row in rows if fnmatchcase(row.group_id, pattern) and has_cause(row)], history, notes=()
+                [row for row in rows if fnmatchcase(row.group_id, pattern) and has_cause(row)], history, common,
+                notes=(),
             ),
         )  # fmt: skip
     history = options.open(common, name)
     rows = [row for row in group_rows.rebalances(history, name, match) if has_cause(row)]
     warn_of(history.tables.origin.damages)
-    emit(_report(rows, history, notes=_notes(rows, history)), common)
+    emit(_report(rows, history, common, notes=_notes(rows, history)), common)
 
 
-def _report(rows: Sequence[RebalanceRow], history: History, *, notes: Sequence[str]) -> Report:
+def _report(rows: Sequence[RebalanceRow], history: History, common: RunOptions, *, notes: Sequence[str]) -> Report:
     items = [rebalance_json(row) for row in rows]
     return Report(
         schema=_SCHEMA,
         data={"window": window_json(history), "rebalances": items},
-        tables=[_table(rows, notes)],
+        tables=[_table(rows, notes, is_data=common.is_data)],
         names=list(dict.fromkeys(row.group_id for row in rows)),
         items=items,
         cluster=cluster_json(history),
     )
 
 
-def _table(rows: Sequence[RebalanceRow], notes: Sequence[str]) -> Table:
-    columns = [Column(title=title) for title in REBALANCE_TITLES] + [Column(title=title, data=True) for title in _DATA]
-    cells: list[list[Cell]] = [[*rebalance_cells(row), *_data_cells(row)] for row in rows]
+def _table(rows: Sequence[RebalanceRow], notes: Sequence[str], *, is_data: bool) -> Table:
+    groups = {row.group_id for row in rows}
+    columns = rebalance_columns(min(groups) if len(groups) == 1 else None) + [
+        Column(title=title, data=True) for title in _DATA
+    ]
+    cells: list[list[Cell]] = [[*rebalance_cells(row, is_data=is_data), *_data_cells(row)] for row in rows]
     return Table(columns=columns, rows=cells, notes=notes)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kgm.cli.output.history.rows_json import BROKER_LOG, at
-from kgm.cli.output.report import Cell
+from kgm.cli.output.report import Cell, Column
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
 
@@ -40,6 +40,11 @@ def who_text(who: Sequence[Who], *, most: int = _MOST_WHO) -> str | None:
     texts = [_SIGNS.get(each.what or "", "-") + short(each.seat or None) for each in who]
     rest = len(texts) - most
     return " ".join(texts[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def who_list(who: Sequence[Who]) -> str | None:
+    """`app-1: joined; app-2: left`: all of them, with whole ids, for csv and tsv."""
+    return "; ".join(f"{each.seat or '?'}: {in_words(each.what)}" for each in who) or None
 
 
 def why_text(row: RebalanceRow) -> str:
@@ -100,8 +105,10 @@ def record_text(row: RebalanceRow) -> str:
     return f"{at(row.timestamp)}, in __consumer_offsets-{row.partition} at offset {row.offset}"
 
 
-def causes_text(causes: Sequence[CauseCount]) -> str:
-    """`12 join, 3 leave, 2 more`."""
+def causes_text(causes: Sequence[CauseCount], *, is_data: bool = False) -> str:
+    """`12 join, 3 leave, 2 more`; for csv and tsv all of them."""
+    if is_data:
+        return ", ".join(count_texts(causes))
     texts = count_texts(causes[:_CAUSES_SHOWN])
     rest = sum(each.count for each in causes[_CAUSES_SHOWN:])
     return ", ".join(texts) + (f", {rest} more" if rest else "")
@@ -112,13 +119,19 @@ def count_texts(causes: Iterable[CauseCount]) -> list[str]:
     return [f"{each.count} {in_words(each.cause)}" for each in causes]
 
 
-def rebalance_cells(row: RebalanceRow) -> list[Cell]:
-    """The cells under REBALANCE_TITLES."""
+def rebalance_cells(row: RebalanceRow, *, is_data: bool) -> list[Cell]:
+    """The cells under REBALANCE_TITLES. is_data: for csv and tsv, where nothing is left out."""
     gap = "" if row.complete else " ?"
     return [
-        at(row.timestamp), row.group_id, generation_text(row) + gap, why_text(row), sure_text(row), who_text(row.who),
-        stopped_text(row), moved_text(row),
+        at(row.timestamp), row.group_id, generation_text(row) + gap, why_text(row), sure_text(row),
+        who_list(row.who) if is_data else who_text(row.who), stopped_text(row), moved_text(row),
     ]  # fmt: skip
+
+
+def rebalance_columns(group: str | None) -> list[Column]:
+    """The columns of `rebalance_cells`, in a table of one group or of all."""
+    left_out = {"GROUP": None if group is None else 0, "MOVED": 1, "STOPPED": 2, "CONFIDENCE": 3}
+    return [Column(title=title, left_out=left_out.get(title)) for title in REBALANCE_TITLES]
 
 
 REBALANCE_TITLES = ("AT", "GROUP", "GENERATION", "WHY", "CONFIDENCE", "WHO", "STOPPED", "MOVED")

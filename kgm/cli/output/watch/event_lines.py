@@ -11,6 +11,7 @@ from kgm.cli.output.contracts.watch import event_json
 from kgm.cli.output.streams import reader_has_gone, write_to_reader
 from kgm.operations.watch.events import GroupEvent
 from kgm.operations.watch.watched_group import WatchedGroup
+from kgm.text.names import visible
 from kgm.text.sanitize import clean, json_text
 from kgm.text.timestamps import rfc3339
 
@@ -59,7 +60,7 @@ class CollectedEvents:
 
 def event_line(event: GroupEvent) -> str:
     """`2026-11-21T12:00:00Z  orders  moved  orders[2] app-1 -> app-2`."""
-    return clean(f"{rfc3339(event.at_ms)[:19]}Z  {event.group_id}  {event.kind}  {event.text}")
+    return clean(f"{rfc3339(event.at_ms)[:19]}Z  {visible(event.group_id)}  {event.kind}  {event.text}")
 
 
 def _write_line(text: str) -> None:
