@@ -212,9 +212,9 @@ def test_members_that_do_not_commit_and_sessions_that_are_too_short(kafka):
     short = found[group, "session-too-short"]
     assert (short["severity"], short["about"]) == ("warning", [seat])
     assert "its session timeout is 6s" in short["evidence"][0]
-    assert data["skipped"] == [
-        {"checks": "growing-lag, stalled-owner, rebalancing", "why": "groups were described once (--window 0s)"}
-    ]
+    (skipped,) = data["skipped"]
+    assert skipped["why"] == "groups were described once (--window 0s)"
+    assert set(skipped["checks"].split(", ")) == {"growing-lag", "stalled-owner", "stalled-partition", "rebalancing"}
 
 
 @pytest.mark.kafka
