@@ -269,7 +269,7 @@ def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
         yield facts.finding(
             "deleted-topics", Severity.WARNING,
             f"it has partitions or committed offsets of {many(len(deleted), 'deleted topic')}: their lag is unknown",
-            f"deleted: {some(deleted)}", about=deleted, run=("describe", "--offsets"),
+            f"deleted: {some(deleted)}", *_still_wanted(group, deleted), about=deleted, run=("describe", "--offsets"),
         )  # fmt: skip
     subscribed = {topic for member in group.members for topic in member.known_topics}
     if group.state != "Stable" or not subscribed:
@@ -288,8 +288,16 @@ def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
         yield facts.finding(
             "nothing-committed", Severity.INFO,
             f"no offset is committed for {many(len(pairs), 'partition')} with records: the lag there is unknown",
-            f"in {grouped(pairs)}", about=partition_names(pairs), run=("describe", "--offsets"),
+            f"in {grouped(pairs)}",
+            "its consumers have not committed yet, never commit, or keep their offsets elsewhere",
+            about=partition_names(pairs), run=("describe", "--offsets"),
         )  # fmt: skip
+
+
+def _still_wanted(group: GroupSnapshot, deleted: tuple[str, ...]) -> Iterator[str]:
+    wanting = [one.identity for one in group.members if {*one.known_topics} & {*deleted}]
+    if wanting:
+        yield f"still subscribed to by {some(wanting)}: create it again, or change the subscription"
 
 
 CHECKS: Final = (
