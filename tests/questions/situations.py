@@ -383,7 +383,7 @@ SITUATIONS: Final = (
         name="advertised", chapter=AROUND, scene=surroundings.advertised_nowhere, topics={},
         question="Why does the bootstrap address work, and nothing after it?",
         before="Brokers say at which addresses they are to be asked. `config test` goes step by step; here the broker advertises port 19092.",
-        commands=("kgm list", "kgm config test"), codes=(5, 5), varies=(r"(?<=ok) +\d+", r"\d+ APIs"),
+        commands=("kgm list", "kgm config test"), codes=(5, 5), varies=(r"(?<=ok) +\d+", r"(?<=failed) +\d+", r"\d+ APIs"),
         says=("the cluster advertises broker 1 at this address", "if not, the broker must advertise another"),
     ),
     Situation(
@@ -397,7 +397,7 @@ SITUATIONS: Final = (
         name="hanging", chapter=AROUND, scene=surroundings.hangs, topics={},
         question="Why does it hang?",
         before="The connection may be dropped on its way, or a broker accepts it and does not answer: `config test` shows which.",
-        commands=("kgm list --timeout 5s", "kgm config test --timeout 5s"), codes=(5, 5), varies=(r"(?<=ok) +\d+",),
+        commands=("kgm list --timeout 5s", "kgm config test --timeout 5s"), codes=(5, 5), varies=(r"(?<=ok) +\d+", r"(?<=failed) +\d+"),
         says=("nothing refused the connection", "failed"),
     ),
     Situation(
@@ -415,7 +415,7 @@ SITUATIONS: Final = (
         says=("listed-twice  classic  Stable        1",),
     ),
     Situation(
-        name="damaged", chapter=RECORDS, scene=history.broken_record, varies=(r"\b\d{2,}\b", r"\d+ of \d+ groups", r"\d+(?= records:)", r"(?<=  )\d+ +\d+(?=  )"),
+        name="damaged", chapter=RECORDS, scene=history.broken_record, varies=(r"\d+ of \d+ groups", r"\d+(?= records:)", r"\b\d{2,}\b", r"(?<=  )\d+(?=  )"),
         question="What if a segment has records that cannot be read?",
         before="What is after the damage is not known, and each answer says so.",
         commands=("kgm history verify --source segments:copy --fail-if-unsound",

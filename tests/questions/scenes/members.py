@@ -49,6 +49,7 @@ def says_it_will_be_back(stage: Stage) -> None:
     group.join("second", "shop-2")
     group.heartbeat_until_stable()
     group.step_away("second")
+    stage.meanwhile(lambda: group.heartbeat("first"))
 
 
 def fence_each_other(stage: Stage) -> None:
@@ -101,6 +102,7 @@ def has_nothing(stage: Stage) -> None:
     for number in (1, 2, 3):
         group.join(f"member-{number}", f"shop-{number}")
         group.heartbeat_until_stable()
+    stage.meanwhile(group.heartbeat_until_stable)
 
 
 def is_in_no_group(stage: Stage) -> None:
@@ -162,4 +164,5 @@ def is_half_upgraded(stage: Stage) -> None:
     group.join("shop-new", "shop-1")
     group.heartbeat_until_stable()
     assert stage.joiner("shop-2").join().error_code == 0
-    stage.until_found("unfinished-migration")
+    stage.meanwhile(lambda: group.heartbeat("shop-new"))
+    until(lambda: stage.has_finding("unfinished-migration"), "the new member is not there")
