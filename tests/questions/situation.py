@@ -48,16 +48,17 @@ class Situation:
 _INTRO: Final = """# Questions at a terminal
 
 What operators ask, the command that answers, and what it printed: a test brings a group into each situation, on a real
-Kafka{embedded}, asks, and compares this page. Groups and topics have the name of their situation. Ids, addresses and times
-are made the same in every run.
-"""
+Kafka, asks, and compares this page. Groups and topics have the name of their situation. Ids, addresses and times are made
+the same in every run.
+{embedded}"""
 
 
 def page(situations: Sequence[Situation], blocks: Mapping[str, str]) -> str:
     """The page. blocks: what stands in the console block of each situation, by its name."""
     embedded = [one for one in situations if one.on == "embedded"]
     places = ", ".join(f"[{one.question}](#{anchor(one.question)})" for one in embedded)
-    parts = [_INTRO.format(embedded=f" (the embedded server for: {places})" if embedded else "")]
+    exceptions = f"\nThe embedded server plays what takes a real broker long: {places}\n" if embedded else ""
+    parts = [_INTRO.format(embedded=exceptions)]
     for chapter in CHAPTERS:
         parts.append(f"- **{chapter}**")
         parts += [f"  - [{one.question}](#{anchor(one.question)})" for one in situations if one.chapter == chapter]

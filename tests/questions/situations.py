@@ -136,8 +136,8 @@ SITUATIONS: Final = (
     Situation(
         name="slow-poll", chapter=REBALANCES, scene=rebalances.stops_polling, waits=True,
         question="Why does a consumer leave although it is alive?",
-        before="Probable, not certain: it is told from commits that end as long before the member is gone as `max.poll.interval.ms`, though\n"
-               "its session went on.",
+        before="Probable, not certain: it is told from commits that end as long before the member is gone as\n"
+               "`max.poll.interval.ms`, though its session went on.",
         commands=("kgm doctor slow-poll --window 0s",), codes=(8,), varies=(r"java( or franz-go)?",),
         says=("max-poll-exceeded", "its max.poll.interval.ms is 15 s", "silent for 1", "several client libraries"),
     ),
@@ -382,21 +382,21 @@ SITUATIONS: Final = (
     Situation(
         name="advertised", chapter=AROUND, scene=surroundings.advertised_nowhere, topics={},
         question="Why does the bootstrap address work, and nothing after it?",
-        before="Brokers say at which addresses they are to be asked. `config test` goes step by step; here the broker advertises port 19092.",
+        before="Brokers say at which addresses they are to be asked. `config test` goes step by step; here the broker advertises port 19092.\n\nA proxy in front of the broker plays this.",
         commands=("kgm list", "kgm config test"), codes=(5, 5), varies=(r"(?<=ok) +\d+", r"(?<=failed) +\d+", r"\d+ APIs"),
         says=("the cluster advertises broker 1 at this address", "if not, the broker must advertise another"),
     ),
     Situation(
         name="loading", chapter=AROUND, scene=surroundings.loads,
         question="Why is the coordinator not available?",
-        before="The partition of `__consumer_offsets` that the group belongs to is named, with its leader.",
+        before="The partition of `__consumer_offsets` that the group belongs to is named, with its leader.\n\nA proxy in front of the broker plays this.",
         commands=("kgm describe loading --timeout 5s",), codes=(5,),
         says=("COORDINATOR_LOAD_IN_PROGRESS", "__consumer_offsets", ", led by broker 1 ("),
     ),
     Situation(
         name="hanging", chapter=AROUND, scene=surroundings.hangs, topics={},
         question="Why does it hang?",
-        before="The connection may be dropped on its way, or a broker accepts it and does not answer: `config test` shows which.",
+        before="The connection may be dropped on its way, or a broker accepts it and does not answer: `config test` shows which.\n\nA proxy in front of the broker plays this.",
         commands=("kgm list --timeout 5s", "kgm config test --timeout 5s"), codes=(5, 5), varies=(r"(?<=ok) +\d+", r"(?<=failed) +\d+"),
         says=("nothing refused the connection", "failed"),
     ),
@@ -410,7 +410,7 @@ SITUATIONS: Final = (
     Situation(
         name="listed-twice", chapter=AROUND, scene=surroundings.is_listed_twice,
         question="Why do two brokers say different things about a group?",
-        before="For a moment after a coordinator has moved, the one before it lists its groups, too.",
+        before="For a moment after a coordinator has moved, the one before it lists its groups, too.\n\nA proxy in front of the broker plays this.",
         commands=("kgm list --match listed-twice",),
         says=("listed-twice  classic  Stable        1",),
     ),

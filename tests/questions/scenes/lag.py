@@ -20,14 +20,14 @@ def nobody_reads(stage: Stage) -> None:
 def falls_behind(stage: Stage) -> None:
     """One record a round is committed, and several arrive."""
     member, done = stage.alone(), [0]
-    stage.produce(300, 0)
+    stage.produce(3_000, 0)  # many times what arrives in a window
 
     def step() -> None:
         done[0] += 1
         assert member.commit(0, done[0]) == 0
         stage.produce(5, 0)
 
-    stage.meanwhile(step)
+    stage.meanwhile(step, 0.5)
 
 
 def catches_up(stage: Stage) -> None:
