@@ -55,7 +55,7 @@ SITUATIONS: Final = (
         question="Why is one partition stuck while the others move?",
         before="The lag of the group hides it. That the owner got through everything else is the evidence; why it does not\n"
                "get on there is in the application's log.",
-        commands=("kgm doctor stuck-record --window 2s",), codes=(8,),
+        commands=("kgm doctor stuck-record --check stalled-owner,stalled-partition --window 2s",), codes=(8,),
         says=("stalled-partition", "stuck-record-in[1]: stays at offset 17, lag 183; owner settle-1"),
     ),
     Situation(
@@ -138,7 +138,7 @@ SITUATIONS: Final = (
         question="Why does a consumer leave although it is alive?",
         before="Probable, not certain: it is told from commits that end as long before the member is gone as\n"
                "`max.poll.interval.ms`, though its session went on.",
-        commands=("kgm doctor slow-poll --window 0s",), codes=(8,), varies=(r"java( or franz-go)?",),
+        commands=("kgm doctor slow-poll --check max-poll-exceeded,mixed-clients --window 0s",), codes=(8,), varies=(r"java( or franz-go)?",),
         says=("max-poll-exceeded", "its max.poll.interval.ms is 15 s", "silent for 1", "several client libraries"),
     ),
     Situation(
