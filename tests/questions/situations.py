@@ -168,7 +168,7 @@ SITUATIONS: Final = (
         question="Why did the group rebalance at that time?",
         before="Each cause has its confidence, because no record says why a member is gone.",
         commands=("kgm history explain why-then",),
-        says=("members  2 -> 1", "why-then-in[1] billing-2-"), varies=(r"billing-\d-[0-9a-f]{8}\b(?!-)",),
+        says=("members  2 -> 1", "why-then-in[1] billing-2-"), varies=(r"billing-\d-[0-9a-f]{8}\b(?!-)", r"(?m)^assignor  .*"),
     ),
     Situation(
         name="killed", chapter=MEMBERS, scene=members.dies_static,
