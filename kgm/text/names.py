@@ -27,8 +27,8 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 
 def visible(name: str) -> str:
-    """The name; in quotation marks if it is blank, which is a name too."""
-    return repr(name) if name.isspace() else name
+    """The name; in quotation marks if its end is blank: with and without that it is another name."""
+    return repr(name) if name[-1:].isspace() else name
 
 
 def closest(name: str, known: Collection[str], *, cutoff: float = 0.6) -> str | None:

@@ -4,8 +4,8 @@ Real clients heartbeat, retry and rejoin by themselves; tests of a lost answer n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from kgm.protocol.messages.join_group_response import JoinGroupResponse
@@ -21,7 +21,6 @@ from tests.waiting import NOT_READY, until
 
 if TYPE_CHECKING:
     from kgm.coordinator.engine import Coordinator
-    from kgm.server import EmbeddedServer
 
 MEMBER_ID_REQUIRED = 79
 COORDINATOR_LOAD_IN_PROGRESS = 14
@@ -130,12 +129,18 @@ class Joiner:
 
 
 def form_group(
-    server: EmbeddedServer, group: str, instance_ids: Sequence[str | None], topic: str, *,
-    protocol_type: str = "consumer", metadata: bytes | None = None,
+    server: Any, group: str, instance_ids: Sequence[str | None], topic: str, *,
+    protocol_type: str = "consumer", metadata: bytes | None = None, members: Callable[[], int] | None = None,
 ) -> list[Joiner]:  # fmt: skip
     """A stable group; member i owns partition i. No timer takes part: the server must have no initial delay.
 
-    One joins at a time: its join is parked until those who are there have joined again, which ends the round."""
+    One joins at a time: its join is parked until those who are there have joined again, which ends the round. members: how
+    many the group has, where the server is none that can be inspected."""
+
+    def inspected() -> int:
+        return server.inspect(lambda coordinator: _members(coordinator, group))
+
+    count_members = members or inspected
     joiners: list[Joiner] = []
     for name in instance_ids:
         new = Joiner(server.port, group, name, topic, metadata=metadata)
@@ -144,7 +149,7 @@ def form_group(
         new.send_join(protocol_type)
         count = len(joiners) + 1
         until(
-            lambda count=count: server.inspect(lambda coordinator: _members(coordinator, group) == count),
+            lambda count=count: count_members() == count,
             f"{name} does not join {group}",
             every_s=0.001,
         )

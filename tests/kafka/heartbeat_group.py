@@ -30,6 +30,7 @@ class HeartbeatGroup:
         self.wire, self.group_id, self.topics, self.assignor = wire, group_id, sorted(topics), assignor
         #: Of ConsumerGroupHeartbeat; None: the latest.
         self.version: int | None = None
+        self.rebalance_timeout_ms = 60_000
         self.instance_ids: dict[str, str | None] = {}
         self.epochs: dict[str, int] = {}
         self.owned: dict[str, Owned] = {}
@@ -73,7 +74,7 @@ class HeartbeatGroup:
         answer = self._ask(
             ConsumerGroupHeartbeatRequest(
                 group_id=self.group_id, member_id=member_id, member_epoch=epoch,
-                instance_id=self.instance_ids[member_id], rebalance_timeout_ms=60_000 if joins else -1,
+                instance_id=self.instance_ids[member_id], rebalance_timeout_ms=self.rebalance_timeout_ms if joins else -1,
                 subscribed_topic_names=self.subscriptions[member_id] if joins else None,
                 server_assignor=self.assignor if joins else None, topic_partitions=rows,
             )

@@ -32,7 +32,7 @@ CANARY: Final = "s3cret-Canary"
 #: A right stays until the broker ends, so tests that need a user without rights share it with no other module.
 USERS: Final[Mapping[str, str]] = {
     name: f"{name}-{CANARY}"
-    for name in ("nobody", "viewer", "operator", "reader", "matrix", "guard", "caller", "throttled")
+    for name in ("nobody", "viewer", "operator", "reader", "matrix", "guard", "caller", "throttled", "asker")
 }
 LISTENERS: Final = {
     "SSL": "SSL", "MTLS": "SSL", "SASL_PLAINTEXT": "SASL_PLAINTEXT", "SASL_SSL": "SASL_SSL", "SHORT": "SASL_PLAINTEXT",
@@ -43,6 +43,8 @@ SESSION_MS: Final = 60_000
 #: The longest session that a broker allows: an absent member stays in its group, however slow the machine is.
 LONGEST_SESSION_MS: Final = 1_800_000
 TOPIC, PARTITIONS = "orders", 6
+#: Of classic groups.
+GROUP_MAX_SIZE: Final = 5
 _SECURITY = "org.apache.kafka.common.security"
 
 
@@ -75,6 +77,7 @@ class SecuredKafka(KafkaCluster):
             "listener.name.short.connections.max.reauth.ms": str(SESSION_MS),
             "sasl.enabled.mechanisms": ",".join(MECHANISMS),
             "connection.failed.authentication.delay.ms": "0",
+            "group.max.size": str(GROUP_MAX_SIZE),
         }
         users = "".join(f' user_{name}="{password}"' for name, password in USERS.items())
         for listener in ("sasl_plaintext", "sasl_ssl", "short"):

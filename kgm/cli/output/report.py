@@ -210,7 +210,8 @@ def _cells(values: Sequence[Cell]) -> Sequence[str]:
     """The cells of a column; a long one of texts is looked at as a whole first, which is quicker."""
     texts = [value for value in values if isinstance(value, str)]
     together = "".join(texts)
-    if len(texts) == len(values) and together.isascii() and together.isprintable() and not any(map(str.isspace, texts)):
+    is_plain = len(texts) == len(values) and together.isascii() and together.isprintable()
+    if is_plain and not any(text[-1:] == " " for text in texts):
         return texts
     return [*map(_cell, values)]
 

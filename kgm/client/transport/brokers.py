@@ -461,8 +461,9 @@ def _unreachable_error(bootstrap: Sequence[Address], failures: list[KgmError], d
             return error
     names = ",".join(map(str, bootstrap))
     facts = [f"{error.message}" + "".join(f" ({fact})" for fact in error.facts) for error in failures]
-    if not facts:
-        facts = [f"no answer within {deadline.budget_ms} ms"]
     hints = [error.hint for error in failures if error.hint]
     hint = hints[0] if hints else "check the address and that a broker listens there"
+    if not facts:
+        facts = [f"no answer within {deadline.budget_ms} ms, and nothing refused the connection"]
+        hint = f"see how far it comes: kgm config test -b {names}"
     return ConnectError(f"no broker can be reached at {names}", facts=facts, hint=hint)

@@ -15,7 +15,7 @@ from kgm.model.errors import ErrorCode, KgmError, UnreachableError, error_name
 from kgm.protocol.messages.metadata_response import MetadataResponse
 
 TOPIC: Final = "__consumer_offsets"
-_LOOK: Final = f"kafka-topics.sh --describe --topic {TOPIC} --bootstrap-server HOST:PORT"
+_LOOK: Final = f"kafka-topics.sh --describe --topic {TOPIC} --bootstrap-server"
 _ANSWERED: Final = frozenset(
     {
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -42,10 +42,12 @@ def error_in_vain(
     `look_up` gave."""
     if last.kafka_error in _ANSWERED and topic is not None:
         name = error_name(last.kafka_error)
+        broker = None if isinstance(topic, KgmError) or not topic.brokers else topic.brokers[0]
+        server = "HOST:PORT" if broker is None else f"{broker.host}:{broker.port}"
         return UnreachableError(
             f"the coordinator of group {group_id!r} is not available: {name} for {deadline.budget_ms} ms",
             facts=(*last.facts, _where(group_id, topic)), group_id=group_id, kafka_error=last.kafka_error,
-            hint=f"see the partition's leader and replicas: {_LOOK}, and what its broker logs",
+            hint=f"see the partition's leader and replicas: {_LOOK} {server}, and what its broker logs",
         )  # fmt: skip
     return UnreachableError(
         f"the coordinator of group {group_id!r} did not answer within {deadline.budget_ms} ms",

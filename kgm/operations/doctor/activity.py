@@ -8,7 +8,7 @@ from typing import Final
 from kgm.model.changes import REBALANCING
 from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
 from kgm.operations.deletion.idleness import IdleVerdict
-from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names, reset_line
+from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names, reset_line, server_of
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.groups.rebalance_wait import RebalanceWait, rebalance_wait
 from kgm.text.durations import show_age, show_duration
@@ -153,7 +153,7 @@ def held_up_by_transactions(facts: GroupFacts) -> Iterator[Finding]:
         *(f"{row.topic}[{row.partition}]: from offset {facts.stable_ends[row.topic, row.partition]}"
           for row in held[:_MOST_PARTITIONS]),
         "a consumer that reads uncommitted records too would go on, unless it has stopped",
-        "since when it is open: kafka-transactions.sh --bootstrap-server HOST:PORT find-hanging "
+        f"since when it is open: kafka-transactions.sh --bootstrap-server {server_of(facts.group)} find-hanging "
         f"--topic {shell_word(first.topic)} --partition {first.partition}",
         about=partition_names(pairs), run=("describe", "--offsets", "--trend", "10s"),
     )  # fmt: skip
@@ -195,6 +195,35 @@ def stalled_owners(facts: GroupFacts) -> Iterator[Finding]:
         *(f"{_member_name(facts, owner)}: lag {lag[owner]} in {grouped(pairs[owner])}" for owner in list(stalled)[:5]),
         about=stalled, run=("describe", "--offsets"),
     )  # fmt: skip
+
+
+def stalled_partitions(facts: GroupFacts) -> Iterator[Finding]:
+    """Partitions in which nothing is committed, while their owner commits all that waits in others."""
+    by_owner: dict[str | None, list[tuple[OffsetSnapshot, OffsetSnapshot]]] = {}
+    for then, row in _seen_twice(facts):
+        if then.committed is not None and row.committed is not None:
+            by_owner.setdefault(row.member_id, []).append((then, row))
+    stuck: list[OffsetSnapshot] = []
+    for pairs in by_owner.values():
+        moved = [(then, row) for then, row in pairs if row.committed != then.committed]
+        # What an owner still has to read elsewhere may come first.
+        if moved and all((row.committed or 0) >= (then.end or 0) for then, row in moved):
+            still = [row for then, row in pairs if row.committed == then.committed and then.lag]
+            stuck += [row for row in still if facts.has_to_read(row)]
+    if stuck:
+        yield facts.finding(
+            "stalled-partition", Severity.WARNING,
+            f"nothing was committed for {show_duration(facts.window_ms)} in {many(len(stuck), 'partition')}, while "
+            "the owner committed all that waited in others",
+            *(
+                f"{row.topic}[{row.partition}]: stays at offset {row.committed}, lag {row.lag}; owner "
+                + _member_name(facts, row.group_instance_id or row.member_id or "")
+                for row in stuck[:_MOST_PARTITIONS]
+            ),
+            "a record there may fail again and again, or the application has paused the partition",
+            about=partition_names([(row.topic, row.partition) for row in stuck]),
+            run=("describe", "--only-lagging", "--lag-time"),
+        )  # fmt: skip
 
 
 def _seen_twice(facts: GroupFacts) -> list[tuple[OffsetSnapshot, OffsetSnapshot]]:
@@ -241,7 +270,7 @@ def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
         yield facts.finding(
             "deleted-topics", Severity.WARNING,
             f"it has partitions or committed offsets of {many(len(deleted), 'deleted topic')}: their lag is unknown",
-            f"deleted: {some(deleted)}", about=deleted, run=("describe", "--offsets"),
+            f"deleted: {some(deleted)}", *_still_wanted(group, deleted), about=deleted, run=("describe", "--offsets"),
         )  # fmt: skip
     subscribed = {topic for member in group.members for topic in member.known_topics}
     if group.state != "Stable" or not subscribed:
@@ -260,10 +289,19 @@ def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
         yield facts.finding(
             "nothing-committed", Severity.INFO,
             f"no offset is committed for {many(len(pairs), 'partition')} with records: the lag there is unknown",
-            f"in {grouped(pairs)}", about=partition_names(pairs), run=("describe", "--offsets"),
+            f"in {grouped(pairs)}",
+            "its consumers have not committed yet, never commit, or keep their offsets elsewhere",
+            about=partition_names(pairs), run=("describe", "--offsets"),
         )  # fmt: skip
 
 
+def _still_wanted(group: GroupSnapshot, deleted: tuple[str, ...]) -> Iterator[str]:
+    wanting = [one.identity for one in group.members if {*one.known_topics} & {*deleted}]
+    if wanting:
+        yield f"still subscribed to by {some(wanting)}: create it again, or change the subscription"
+
+
 CHECKS: Final = (
-    odd_state, left_behind, full_group, growing_lag, held_up_by_transactions, stalled_owners, odd_offsets,
+    odd_state, left_behind, full_group, growing_lag, held_up_by_transactions, stalled_owners, stalled_partitions,
+    odd_offsets,
 )  # fmt: skip

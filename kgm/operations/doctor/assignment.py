@@ -209,15 +209,20 @@ def uneven_shares(facts: GroupFacts) -> Iterator[Finding]:
 def mixed_subscriptions(facts: GroupFacts) -> Iterator[Finding]:
     """Members with different subscriptions: on purpose, or a rollout that has not reached every member."""
     kinds: dict[tuple[tuple[str, ...], str | None], list[str]] = {}
+    clients: dict[str, str] = {}
     for one in facts.group.members:
         if one.topics or one.regex:
             kinds.setdefault((tuple(sorted(one.known_topics)), one.regex), []).append(one.identity)
+            clients[one.identity] = one.client_id
     if facts.group.state == _STABLE and len(kinds) > 1:
         ordered = sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0][0]))
         evidence = [
-            f"{many(len(names), 'member')}: {some([*topics, *([f'/{regex}/'] if regex else [])])}"
+            f"{many(len(names), 'member')} ({some(sorted({clients[name] for name in names}))}): "
+            f"{some([*topics, *([f'/{regex}/'] if regex else [])])}"
             for (topics, regex), names in ordered[:4]
         ]
+        if not frozenset.intersection(*(frozenset(topics) for topics, _ in kinds)) and not any(rx for _, rx in kinds):
+            evidence.append("different applications need a group.id each: in one group, each restart rebalances all")
         yield facts.finding(
             "mixed-subscriptions", Severity.INFO,
             f"the members subscribe to {len(kinds)} different sets of topics", *evidence,

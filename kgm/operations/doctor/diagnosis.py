@@ -94,13 +94,14 @@ _CHECKS_OF_ENDS: Final = (
     "nothing-committed",
     "records-lost",
     "stalled-owner",
+    "stalled-partition",
     "growing-lag",
 )
 _CHECKS_OF_OFFSETS: Final = {
     UnreadKind.END: _CHECKS_OF_ENDS,
     UnreadKind.COMMITTED: (*_CHECKS_OF_ENDS, "offsets-expire-soon", "offsets-of-other-topics"),
 }
-_CHECKS_OF_WINDOW: Final = ("growing-lag", "stalled-owner", "rebalancing")
+_CHECKS_OF_WINDOW: Final = ("growing-lag", "stalled-owner", "stalled-partition", "rebalancing")
 #: These look at both descriptions, if there are two.
 _CHECKS_OF_BOTH: Final = frozenset({*_CHECKS_OF_WINDOW, "double-owners", "unowned-partitions"})
 #: Wraps a part of the work that may take long; gets what it does, in words.

@@ -75,6 +75,11 @@ def partition_names(pairs: Iterable[tuple[str, int]]) -> Iterator[str]:
     return (f"{topic}-{partition}" for topic, partition in sorted(pairs))
 
 
+def server_of(group: GroupSnapshot) -> str:
+    """A broker that Kafka's own tools may ask about the group."""
+    return "HOST:PORT" if group.coordinator is None else f"{group.coordinator.host}:{group.coordinator.port}"
+
+
 def reset_line(group: GroupSnapshot, pairs: Sequence[tuple[str, int]], to: str) -> Iterator[str]:
     """How to choose where consumers of these partitions begin, with Kafka's own tool. None for many partitions."""
     if len(pairs) > _MOST_RESET:
@@ -83,8 +88,7 @@ def reset_line(group: GroupSnapshot, pairs: Sequence[tuple[str, int]], to: str) 
     for topic, partition in sorted(pairs):
         by_topic.setdefault(topic, []).append(str(partition))
     topics = " ".join(f"--topic {shell_word(topic)}:{','.join(numbers)}" for topic, numbers in by_topic.items())
-    server = "HOST:PORT" if group.coordinator is None else f"{group.coordinator.host}:{group.coordinator.port}"
     yield (
-        f"while no member runs, another place can be chosen: kafka-consumer-groups.sh --bootstrap-server {server} "
-        f"--group {shell_word(group.group_id)} {topics} --reset-offsets {to} --dry-run"
+        "while no member runs, another place can be chosen: kafka-consumer-groups.sh --bootstrap-server "
+        f"{server_of(group)} --group {shell_word(group.group_id)} {topics} --reset-offsets {to} --dry-run"
     )

@@ -193,8 +193,21 @@ def frequent_rebalances(facts: GroupFacts) -> Iterator[Finding]:
         ago = show_duration(max(facts.now_ms - rebalances_ms[-1], 0) // 1000 * 1000)
         yield facts.finding(
             "frequent-rebalances", Severity.WARNING, f"{len(recent)} rebalances within {span}",
-            f"the last one {ago} ago", *_most_restless(facts.recorded), run=("history explain",),
+            f"the last one {ago} ago", *_rejoined(facts.recorded), *_most_restless(facts.recorded),
+            run=("history explain",),
         )  # fmt: skip
+
+
+def _rejoined(recorded: Sequence[RecordedGroup]) -> Iterator[str]:
+    """How many rebalances nobody came or left for."""
+    ids = [{one.member_id for one in record.group.members} for record in recorded]
+    generations = [record.group.generation for record in recorded]
+    same = sum(
+        bool(old) and old == new and before != after
+        for (old, new), (before, after) in zip(pairwise(ids), pairwise(generations), strict=True)
+    )
+    if same:
+        yield f"in {same} of them nobody came or left: a member joined again by itself, or the topics have changed"
 
 
 def _most_restless(recorded: Sequence[RecordedGroup]) -> Iterator[str]:

@@ -81,7 +81,8 @@ class AwaitedMember:
 class RebalanceWait:
     """One rebalance that is not over. seen_for_ms: how long it has been seen; None for one look. limit_ms: how long
     this phase takes at most; None if that is not known. arrived, gone: identities that came, and that left, since the
-    last generation. unknown_because: why the last generation is not known."""
+    last generation. unknown_because: why the last generation is not known. away: static members that have said that
+    they will be back (KIP-848)."""
 
     group_id: str
     phase: WaitPhase
@@ -92,6 +93,7 @@ class RebalanceWait:
     limit_ms: int | None = None
     seen_for_ms: int | None = None
     unknown_because: str | None = None
+    away: tuple[str, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -109,7 +111,8 @@ class RebalanceWait:
             case WaitPhase.SYNC:
                 whom = f"all have joined; waits for the leader's assignment, and for each to fetch it: {names}"
             case _:
-                whom = f"waits for {names}" if names else "partitions are being handed over"
+                away = f"waits until {some(self.away)} is back or its session ends" if self.away else None
+                whom = f"waits for {names}" if names else away or "partitions are being handed over"
         return f"{whom}{limit}{seen}"
 
     def lines(self) -> list[str]:
@@ -228,6 +231,7 @@ def _reconciling(
         generation=group.group_epoch,
         limit_ms=max(limits) if limits and len(limits) == len(holders) else None,
         seen_for_ms=seen_for_ms,
+        away=tuple(in_order(one.identity for one in group.members if one.status == "away")),
     )
 
 

@@ -25,8 +25,8 @@ def shown(table, output="table"):
 
 @pytest.mark.parametrize("others", [[], ["é"]], ids=["ASCII", "other characters"])
 def test_a_blank_name_can_be_seen(others):
-    table = Table(columns=[Column(title="GROUP")], rows=[[name] for name in ("  ", "\t", "a", *others)])
-    assert shown(table).splitlines()[1:4] == ["'  '", "'\\t'", "a"]
+    table = Table(columns=[Column(title="GROUP")], rows=[[name] for name in ("  ", "\t", "a", "a ", *others)])
+    assert shown(table).splitlines()[1:5] == ["'  '", "'\\t'", "a", "'a '"]
     assert shown(table, "csv").splitlines()[1] == "  "
 
 

@@ -219,3 +219,36 @@ def test_a_consumer_whose_instance_id_is_taken():
     old = checks(HEALTHY, consumer_settings={"group.instance.id": "seat-1"})["refused-consumer"]
     assert (old.severity, old.message.endswith("is fenced")) == ("warning", True)
     assert "refused-consumer" not in checks(HEALTHY, consumer_settings={"group.instance.id": "seat-9"})
+
+
+def test_a_partition_that_stands_still_while_its_owner_gets_through_the_others():
+    def group(*rows):
+        offsets = tuple(
+            OffsetSnapshot("t", number, committed, end, end - committed, "seat-1", "seat-1-1")
+            for number, (committed, end) in enumerate(rows)
+        )
+        return replace(HEALTHY, offsets=offsets)
+
+    def there(then, now):
+        return checks(group(*now), earlier=group(*then), window_ms=6_000)
+
+    one = there([(5, 9), (17, 200)], [(9, 12), (17, 200)])["stalled-partition"]
+    assert (one.about, one.evidence[0]) == (("t-1",), "t[1]: stays at offset 17, lag 183; owner seat-1 (app, 10.0.0.1)")
+    assert "stalled-partition" not in there([(5, 9), (17, 200)], [(8, 12), (17, 200)])  # it had more to read elsewhere
+    assert "stalled-partition" not in there([(5, 9), (17, 200)], [(9, 12), (18, 200)])
+    assert "stalled-partition" not in there([(5, 9), (17, 17)], [(9, 12), (17, 20)])  # it has just arrived
+    assert "stalled-partition" not in there(
+        [(9, 9), (17, 200)], [(9, 9), (17, 200)]
+    )  # the owner stands still: another check
+
+
+@pytest.mark.parametrize(("others", "is_told"), [(("u",), True), (("t", "u"), False)])
+def test_applications_that_share_a_group_id_and_no_topic(others, is_told):
+    first, second = HEALTHY.members
+    group = replace(
+        HEALTHY,
+        members=(replace(first, client_id="mail", topics=("t",)), replace(second, client_id="reports", topics=others)),
+    )
+    evidence = checks(group)["mixed-subscriptions"].evidence
+    assert {"1 member (mail): t", f"1 member (reports): {', '.join(others)}"} <= set(evidence)
+    assert any("need a group.id each" in line for line in evidence) == is_told

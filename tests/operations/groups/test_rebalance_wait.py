@@ -113,6 +113,16 @@ def test_a_consumer_group_waits_for_who_holds_partitions():
     assert unasked.lines()[0].endswith("it is fenced 5m after it is asked to")
 
 
+def test_a_consumer_group_waits_for_a_member_that_is_away():
+    away = MemberSnapshot(
+        member_id="s-1-id", group_instance_id="s-1", member_epoch=-2, status="away", assignment={"orders": (0,)}
+    )
+    group = GroupSnapshot(
+        group_id="g", type="consumer", state="Reconciling", group_epoch=5, assignment_epoch=5, members=(away,)
+    )
+    assert rebalance_wait(group).headline == "waits until s-1 is back or its session ends"
+
+
 def test_a_record_names_the_members_of_its_generation():
     record = GroupSnapshot(
         group_id="g", type="classic", state="Stable", session_timeout_ms=45_000, rebalance_timeout_ms=300_000,
