@@ -154,9 +154,10 @@ def test_a_library_that_nobody_taught():
 @pytest.mark.parametrize(
     ("member_id", "candidates"),
     [
-        # Recorded from librdkafka 2.16.1 and Java 4.3.0,
+        # Recorded from librdkafka 2.16.1, Java 4.3.0, librdkafka 2.6.1 (whose id the broker has made),
         ("L+A0872BTJmBnmWQv2FVrw", {"librdkafka"}),
-        ("960Op8WiTfuM-9LfXiAXeA", {"java"}),
+        ("960Op8WiTfuM-9LfXiAXeA", {"java", "librdkafka"}),
+        ("Fa-OmhF0QSe2SqPL9GBjwQ", {"java", "librdkafka"}),
         ("NXf8WMh8QQqyX24aLRl5nw", {"java", "librdkafka"}),
         # franz-go 1.22.3 and @platformatic/kafka 1.35.0.
         ("K8Z1D9gXDUbsP_Nw1F26Zg==", {"franz-go"}),

@@ -380,7 +380,7 @@ def _member(
         instance_id = None
     elif what_if.membership is Membership.STATIC:
         instance_id = member.identity
-    client = library_of(snapshot, member)
+    client = _sure_library(snapshot, library_of(snapshot, member))
     return StartingMember(
         identity=member.member_id if instance_id is None else instance_id,
         member_id=member.member_id,
@@ -422,6 +422,13 @@ def library_of(snapshot: GroupSnapshot, member: MemberSnapshot) -> ClientLibrary
         snapshot.group_id, member.client_id, member.member_id, member.protocol or snapshot.type,
         is_static=member.group_instance_id is not None,
     )  # fmt: skip
+
+
+def _sure_library(snapshot: GroupSnapshot, client: ClientLibrary) -> ClientLibrary:
+    """One that is not certain is not known where kgm does not know the assignor: user data is the assignor's then."""
+    assignor = SAME_ASSIGNOR.get(snapshot.assignor or "", snapshot.assignor or STREAMS_ASSIGNOR)
+    is_open = snapshot.type == "classic" and assignor != STREAMS_ASSIGNOR and not is_known(assignor)
+    return ClientLibrary(evidence=client.evidence) if is_open and client.confidence != CERTAIN else client
 
 
 def _listed(member: MemberSnapshot) -> Partitions | None:

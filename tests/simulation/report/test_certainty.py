@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.model.client_library import ClientLibrary, stated_library
+from kgm.model.client_library import LIKELY, ClientLibrary, stated_library
 from kgm.simulation.bounce import Simulation, simulate
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop, WhatIf
 from tests.clients.recorded_groups import described
@@ -226,6 +226,18 @@ def test_counts_are_told_for_an_assignor_that_kgm_does_not_know(plan):
     assert found.ranges.moved_partitions.max == 12
     assert said(found, "kgm does not know the assignor mine")
     assert played(group, bounce=("member-1",)).exact
+
+
+def test_who_uses_an_assignor_that_kgm_does_not_know_may_be_of_any_library():
+    """Seen on Kafka 4.3.0: members of a library of its own sent version 2, as Java 3.2 does, and left when they were
+    closed."""
+    group = replace(made_up(3, 12), assignor="mine")
+    likely = ClientLibrary(name="java", confidence=LIKELY, candidates=("java",))
+    members = tuple(replace(one, client_library=likely) for one in group.members)
+    back = played(replace(group, members=members), bounce=("member-1",))
+    assert (back.exact, back.ranges.rebalances.min) == (False, 0)
+    assert back.ranges.rebalances.max >= 2
+    assert said(back, "the client library of member-1, member-2, member-3 is not known")
 
 
 def test_the_round_robin_of_kafkajs_is_known_by_its_name():
