@@ -366,7 +366,9 @@ class _Group:
     def _note_starts(self) -> None:
         for position, process, since_s in self._starting:
             assert process.started_at_s is not None
-            away_ms = [round((at_s - since_s) * 1_000) for at_s in (process.started_at_s, self._seen_at_s[position])]
+            # The broker has never had a process that it has refused.
+            seen_at_s = self._seen_at_s.get(position, process.started_at_s)
+            away_ms = [round((at_s - since_s) * 1_000) for at_s in (process.started_at_s, seen_at_s)]
             # On a busy machine a process that has started in time may join too late.
             is_late = away_ms[0] < self.scene.session_ms - _SPARE_MS < away_ms[1]
             self.restarts_ms += away_ms if is_late else away_ms[:1]
