@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Predictions held against client libraries as they really are: random scenes on a real Kafka 4.3.0.
 
-usage: python bench/scenes.py [--scenes N] [--seed TEXT] [--libraries A,B] [--at-once N] [--keep FILE] [--again FILE]
+usage: python bench/scenes.py [--scenes N] [--seed TEXT] [--libraries A,B] [--protocol consumer] [--mixed SHARE]
+                              [--at-once N] [--keep FILE] [--again FILE]
 
 Each library has so many scenes: restarts of one, of the leader, of two at once, rolling; crashes for less and for more
 than the session; members that come, go and are removed; one topic or two; static, dynamic, and both; some with members
@@ -29,14 +30,24 @@ from kgm.operations.history.source import open_history
 from kgm.simulation.bounce import simulate
 from tests.kafka.libraries import LIBRARIES, LibraryMembers
 from tests.kafka.versions import broker_of
-from tests.simulation.reality.scenes import PARTITIONS, NotFormedError, play, some_scene
+from tests.simulation.reality.scenes import (
+    CONSUMER_LIBRARIES,
+    HEARTBEAT_MS,
+    PARTITIONS,
+    NotFormedError,
+    play,
+    some_consumer_scene,
+    some_scene,
+)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scenes", type=int, default=30, help="of each library")
     parser.add_argument("--seed", default="1")
-    parser.add_argument("--libraries", default=",".join(LIBRARIES))
+    parser.add_argument("--libraries")
+    parser.add_argument("--protocol", default="classic", choices=("classic", "consumer"))
+    parser.add_argument("--mixed", type=float, default=0.2, help="the share of scenes with another library too")
     parser.add_argument("--at-once", type=int, default=6)
     parser.add_argument("--keep", type=pathlib.Path)
     parser.add_argument("--again", type=pathlib.Path)
@@ -62,12 +73,18 @@ def read_all(file):
 
 
 def played(arguments):
-    with broker_of("4.3.0", logs_groups=True) as kafka, LibraryMembers(kafka.bootstrap) as members:
+    is_consumer = arguments.protocol == "consumer"
+    libraries = (
+        arguments.libraries.split(",") if arguments.libraries else CONSUMER_LIBRARIES if is_consumer else LIBRARIES
+    )
+    draw = some_consumer_scene if is_consumer else some_scene
+    broker = broker_of("4.3.0", {"group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS)}, logs_groups=True)
+    with broker as kafka, LibraryMembers(kafka.bootstrap) as members:
         kafka.create_topics({f"{name}-{count}": count for name in ("orders", "pay") for count in PARTITIONS})
         todo = [
-            (name, some_scene(random.Random(f"{arguments.seed}/{name}/{number}"), name))
+            (name, draw(random.Random(f"{arguments.seed}/{name}/{number}"), name, mixed=arguments.mixed))
             for number in range(arguments.scenes)
-            for name in arguments.libraries.split(",")
+            for name in libraries
         ]
         with ThreadPoolExecutor(arguments.at_once) as pool:
             running = {
@@ -105,7 +122,7 @@ def impossible_causes(outcome):
         wrong |= {"admin-removal"}
     if scene.action not in ("late", "in") and all(ms < scene.session_ms for ms in outcome.restarts_ms):
         wrong |= {"session-expiry"}
-    leaves = any(CLIENTS[name].leaves_when_static for name in scene.libraries)
+    leaves = any(name not in CLIENTS or CLIENTS[name].leaves_when_static for name in scene.libraries)
     if not leaves or scene.action in ("late", "quick crash", "remove"):
         wrong |= {"leave"}
     return wrong

@@ -6,6 +6,8 @@ client id. If these contradict each other, all libraries that the bytes allow re
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -41,7 +43,10 @@ T = TypeVar("T")
 
 CLASSIC: Final = "classic"
 _MARK: Final = b"\0\1"
-_UUID_LETTERS = 36
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{22}(==)?")
+#: (version, variant) of a random UUID.
+_RANDOM_UUID = (4, 2)
 _RACK_VERSION = 3
 
 
@@ -175,8 +180,8 @@ class _FittingLibraries:
 
     def _by_bytes(self, member: MemberEvidence) -> tuple[tuple[str, ...], str]:
         if member.protocol != CLASSIC:
-            form = _form_of_id(member.member_id)
-            return self._cached((form,), lambda: _by_member_id(form))
+            forms = _forms_of_id(member.member_id)
+            return self._cached(forms, lambda: _by_member_id(forms))
         one = member.subscription
         if one is None:
             what = (
@@ -227,26 +232,27 @@ class _FittingLibraries:
         return one.version in form.versions and one.says_owned == form.says_owned and rack_fits
 
 
-def _by_member_id(form: str | None) -> tuple[tuple[str, ...], str]:
-    names = tuple(
-        name
-        for name, traits in CLIENTS.items()
-        if form in traits.member_ids or (form is None and {URL_SAFE, PLAIN} & {*traits.member_ids})
-    )
-    what = f"{URL_SAFE} or {PLAIN}" if form is None else form
+def _by_member_id(forms: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    names = tuple(name for name, traits in CLIENTS.items() if not {*forms}.isdisjoint(traits.member_ids))
+    what = " or ".join(forms) or "of a form that kgm does not know"
     return names, f"its member id is {what}, as {_listed(names)} makes it"
 
 
-def _form_of_id(member_id: str) -> str | None:
-    """The form of a member id that a consumer of the consumer protocol has chosen; None if it may be either base64
-    without padding."""
-    if len(member_id) == _UUID_LETTERS and [len(part) for part in member_id.split("-")] == [8, 4, 4, 4, 12]:
-        return UUID
-    if member_id.endswith("="):
-        return PADDED
-    if "+" in member_id or "/" in member_id:
-        return PLAIN
-    return URL_SAFE if "-" in member_id or "_" in member_id else None
+def _forms_of_id(member_id: str) -> tuple[str, ...]:
+    """The forms that a member id of the consumer protocol may have: 16 bytes in base64, which without padding are a
+    random UUID (RFC 9562: version 4); or a UUID in hexadecimal digits."""
+    if _UUID.fullmatch(member_id):
+        return (UUID,)
+    match = _BASE64.fullmatch(member_id)
+    if match is None:
+        return ()
+    is_plain, is_url_safe = {"+", "/"} & {*member_id}, {"-", "_"} & {*member_id}
+    if match[1]:
+        return () if is_plain else (PADDED,)
+    data = base64.b64decode(member_id + "==", altchars=b"-_" if is_url_safe else None)
+    if (is_plain and is_url_safe) or (data[6] >> 4, data[8] >> 6) != _RANDOM_UUID:
+        return ()
+    return (PLAIN,) if is_plain else (URL_SAFE,) if is_url_safe else (URL_SAFE, PLAIN)
 
 
 def _written(members: Iterable[MemberEvidence]) -> tuple[int, str] | None:

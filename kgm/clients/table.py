@@ -24,6 +24,7 @@ from kgm.model.client_library import (
     ClientLibrary,
 )
 from kgm.model.errors import UsageError
+from kgm.protocol.subscription import NEWEST, SHORT_VERSION
 
 #: Kinds of user data, see `recognition.kind_of_user_data`.
 NULL, EMPTY, GENERATION, NOTHING = "null", "empty", "generation", "no partitions"
@@ -58,7 +59,7 @@ class ClientTraits:
     KIP-848, none if it has no such consumers. silent_leaders: assignors with which a static leader that restarts, and
     is told to keep the assignment, causes no rebalance. has_static_members: whether it knows group instance ids
     (KIP-345). leaves_when_static: whether a static member that is closed leaves. varying: assignors that give something
-    else from process to process where there are several topics. more_rounds: how many rounds more than with Java's a
+    else from process to process where there are several topics. more_rounds: how many rounds more than with Java's each
     rebalance with an assignor was seen to take, at most.
     differences: what it does otherwise, for people."""
 
@@ -105,7 +106,8 @@ _TABLE: Final = (
         session_timeout_ms=45_000,
         rebalance_timeout_ms=300_000,
         client_ids=("rdkafka",),
-        member_ids=(PLAIN,),
+        # 2.6.1 and 2.8.0 take the id that the broker makes, in its form.
+        member_ids=(PLAIN, URL_SAFE),
         silent_leaders=("range", "roundrobin", "cooperative-sticky"),
     ),
     ClientTraits(
@@ -125,7 +127,7 @@ _TABLE: Final = (
         differences=(
             "a static leader that restarts may compute the assignment again, and rejoin (one more rebalance)",
             "its sticky assignors take topics in an order that differs from run to run",
-            "a static member of a consumer group (KIP-848) frees nothing when it is closed",
+            "KIP-848: a closed static member frees nothing; its next process tries again until it is let in",
         ),
     ),
     ClientTraits(
@@ -160,6 +162,7 @@ _TABLE: Final = (
             "without records it stops, and joins a rebalance, up to 10 s late: stop and return may share one",
             "a Java or kafka-python consumer that leads a group with it ends: it cannot read its subscription",
             "a librdkafka consumer that leads a group with it cannot either, and gives it nothing",
+            "where it leads a group with Java, librdkafka, franz-go or sarama it cannot read theirs, and leaves",
         ),
     ),
     ClientTraits(
@@ -187,6 +190,7 @@ _TABLE: Final = (
         leaves_when_static=True,
         differences=(
             "static members leave when they are closed: a restart is two rebalances",
+            "KIP-848: a process that is refused fails, and yet becomes a member when the session has ended",
             "a Java or kafka-python consumer that leads a group with it ends: it cannot read its subscription",
             "a librdkafka consumer that leads a group with it cannot either, and gives it nothing",
             "its roundrobin takes members in the broker's order, and gives the topics of the leader to all of them",
@@ -244,6 +248,17 @@ def known_library(name: str) -> str:
 def never_says_owned(client: ClientLibrary) -> bool:
     """Whether its subscriptions end before the owned partitions, whichever of the libraries it is that it may be."""
     return _never_say_owned(client.candidates)
+
+
+@functools.cache
+def version_sent(libraries: tuple[str, ...], assignor: str) -> int:
+    """The version in which these libraries write subscriptions for an assignor, as far as it matters to who reads them:
+    0 if none of them writes another, `SHORT_VERSION` if they end before the owned partitions, else the newest."""
+    if _never_say_owned(libraries):
+        return SHORT_VERSION
+    known = [form for name in libraries if name in CLIENTS for form in CLIENTS[name].subscriptions]
+    forms = [form for form in known if assignor in form.assignors or not form.assignors]
+    return 0 if forms and all(form.versions == (0,) for form in forms) else NEWEST
 
 
 @functools.cache

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from kgm.coordinator.contract.behavior import behavior_of
 from kgm.model.errors import TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot
-from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.play.draw import SILENT_CLOSE, Draw
 from kgm.simulation.report.caveats import Caveats, caveats, session_caveats
-from kgm.simulation.report.certainty import keeps_all_when_closed
 from kgm.simulation.report.prediction import Ranges, TimeRange
 from kgm.simulation.report.ranges import ranges_of, stopped_range_ms, typical_of
 from kgm.simulation.simulation import FEWEST_DRAWS, Simulation
@@ -19,8 +18,8 @@ from kgm.simulation.simulation import FEWEST_DRAWS, Simulation
 #: The default of group.min.session.timeout.ms.
 SHORTEST_SESSION_MS = 6_000
 _COOPERATIVE = "cooperative-sticky"
-#: How often franz-go tries again to join after UNRELEASED_INSTANCE_ID, about.
-_FRANZ_GO_RETRY_MS = 1_000
+#: How many random draws there are at least with each other library that members may run on.
+_ROUND = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,9 +168,8 @@ def _of_other_versions(versions: Sequence[Simulation], drawn: Sequence[Draw]) ->
 
 
 def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
-    """As many draws with the other libraries that members may run on, where several are left; in which a closed member
-    of a consumer group keeps what it has until its session ends, if it may be of franz-go; and with a cooperative
-    assignor in place of one that kgm does not know. No draws if they come to the same as `drawn`."""
+    """As many draws with the other libraries that members may run on, where several are left; and with
+    a cooperative assignor in place of one that kgm does not know. No draws if they come to the same as `drawn`."""
     group = simulation.group
     others: list[Draw] = []
     libraries = group.other_libraries
@@ -179,16 +177,15 @@ def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence
         others += _played_with(simulation, group.as_of(library), len(drawn) // len(libraries))
     if group.unknown_assignor is not None:
         others += _played_with(simulation, replace(group, assignor=_COOPERATIVE), len(drawn))
-    if keeps_all_when_closed(group, simulation.plan):
-        retry_ms = simulation.plan.retry_every_ms or _FRANZ_GO_RETRY_MS
-        plan = replace(simulation.plan, stop=Stop.CRASH, retry_every_ms=retry_ms)
-        others += _played_with(replace(simulation, plan=plan), group, len(drawn))
     return _other_than(drawn, lambda: others)
 
 
 def _played_with(simulation: Simulation, group: StartingGroup, draws: int) -> Sequence[Draw]:
+    """With as many random draws as a round has, and directed ones, unless the group is one of many (`budget_ms`)."""
+    other, is_one = replace(simulation, group=group), simulation.budget_ms is None
+    most = max(_ROUND if is_one else FEWEST_DRAWS, draws)
     with contextlib.suppress(TimedOutError):
-        return replace(simulation, group=group).play(max(FEWEST_DRAWS, draws))
+        return [*other.play(most), *(other.play_extreme(most) if is_one else ())]
     return ()
 
 

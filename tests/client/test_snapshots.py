@@ -199,7 +199,7 @@ def test_status_of_consumer_members(more, status):
 
 
 @pytest.mark.parametrize(
-    ("member_id", "library"), [("B8wLzWSn+hGd/lx5HJQJfQ", "librdkafka"), ("B8wLzWSnRhGdulx5HJQJfQ", None)]
+    ("member_id", "library"), [("L+A0872BTJmBnmWQv2FVrw", "librdkafka"), ("NXf8WMh8QQqyX24aLRl5nw", None)]
 )
 def test_plain_base64_in_a_member_id_is_librdkafka(member_id, library):
     assert one(consumer_group(consumer_member(member_id))).client_library.name == library

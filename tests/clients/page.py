@@ -54,6 +54,10 @@ The assignors are compared with the libraries themselves (`tests/assignors/libra
 3. Never where the assignor that a group names does not explain the assignment that it has, as the leader's library has
    it: then it is another one of that name, and what a rebalance moves is not known. Nor for an assignor that kgm does not
    know: the numbers of rebalances are shown, with ranges for who gets what.
+4. In consumer groups (KIP-848) the broker assigns. What depends on the library there is whether a closed static member
+   leaves, and what a process does that the broker refuses (UNRELEASED_INSTANCE_ID): Java and librdkafka end.
+
+A member of a library that kgm does not know is played as Java's, and the ranges have what each of the others does.
 
 `--library NAME` and `--assignor NAME` of `kgm simulate-bounce`, `kgm plan`, `kgm drain`, `kgm rollout` and
 `kgm remove-members` state what you know.

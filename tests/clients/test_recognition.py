@@ -154,13 +154,19 @@ def test_a_library_that_nobody_taught():
 @pytest.mark.parametrize(
     ("member_id", "candidates"),
     [
-        ("B8wLzWSn+hGd/lx5HJQJfQ", {"librdkafka"}),
-        ("B8wLzWSn-hGd_lx5HJQJfQ", {"java"}),
-        ("B8wLzWSnAhGdAlx5HJQJfQ", {"java", "librdkafka"}),
-        # Recorded from franz-go 1.22.3 and @platformatic/kafka 1.35.0.
+        # Recorded from librdkafka 2.16.1, Java 4.3.0, librdkafka 2.6.1 (whose id the broker has made),
+        ("L+A0872BTJmBnmWQv2FVrw", {"librdkafka"}),
+        ("960Op8WiTfuM-9LfXiAXeA", {"java", "librdkafka"}),
+        ("Fa-OmhF0QSe2SqPL9GBjwQ", {"java", "librdkafka"}),
+        ("NXf8WMh8QQqyX24aLRl5nw", {"java", "librdkafka"}),
+        # franz-go 1.22.3 and @platformatic/kafka 1.35.0.
         ("K8Z1D9gXDUbsP_Nw1F26Zg==", {"franz-go"}),
         ("LsyVhzusmzsQK2yJRJUveA==", {"franz-go"}),
         ("42694f1d-e5dc-44e6-baf1-9b0695432c54", {"platformatic"}),
+        # No random UUID, another length, and what no library is known to make.
+        ("960Op8WiDfuM-9LfXiAXeA", set()),
+        ("orders-app-1", set()),
+        ("42694F1D-E5DC-44E6-BAF1-9B0695432C54", set()),
     ],
 )
 def test_member_ids_of_the_consumer_protocol(member_id, candidates):

@@ -15,8 +15,8 @@ TIMEOUT_S = 10
 class WireClient:
     """One connection."""
 
-    def __init__(self, port: int, *, receive_buffer: int | None = None) -> None:
-        self.socket = socket.socket()
+    def __init__(self, port: int, *, receive_buffer: int | None = None, client_id: str = "wire") -> None:
+        self.socket, self.client_id = socket.socket(), client_id
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(TIMEOUT_S)
@@ -32,7 +32,7 @@ class WireClient:
         at = API[message.API_KEY].max_version if version is None else version
         self.correlation_id += 1
         self.sent[self.correlation_id] = (response_class(message.API_KEY), at)
-        frame = encode_request(message, version=at, correlation_id=self.correlation_id, client_id="wire")
+        frame = encode_request(message, version=at, correlation_id=self.correlation_id, client_id=self.client_id)
         return framed(frame + trailing)
 
     def receive(self) -> tuple[int, Message]:

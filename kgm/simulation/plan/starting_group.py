@@ -9,7 +9,7 @@ from kgm.assignors.contract import refuse_too_many_partitions
 from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.unsupported_groups import refuse_unsupported
 from kgm.clients.recognition import recognise_by_ids
-from kgm.clients.table import CLIENTS, SAME_ASSIGNOR, known_library, never_says_owned
+from kgm.clients.table import CLIENTS, LIBRARIES, SAME_ASSIGNOR, known_library, never_says_owned, version_sent
 from kgm.coordinator.contract.topic_image import Topic, TopicImage, topic_id
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.java.timeline_hash_map import timeline_capacity
@@ -18,6 +18,7 @@ from kgm.model.client_library import CERTAIN, JAVA, ClientLibrary, stated_librar
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
+from kgm.protocol.subscription import NEWEST, SHORT_VERSION
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
 from kgm.simulation.plan.client_library import Library, played_as
 from kgm.text.wording import many
@@ -26,6 +27,7 @@ from kgm.text.wording import many
 SESSION_TIMEOUT_MS = 45_000
 REBALANCE_TIMEOUT_MS = 300_000
 _UNKNOWN_GENERATION = 1
+_STATIC_LIBRARIES = tuple(name for name, traits in CLIENTS.items() if traits.has_static_members)
 #: What most classic groups use.
 CLASSIC_ASSIGNOR = "range"
 #: What brokers offer to consumer groups; the first is the default.
@@ -72,9 +74,19 @@ class StartingMember:
         return _with_assignor(names, assignor)
 
     @property
+    def possible_libraries(self) -> tuple[str, ...]:
+        """The libraries that it may run on; of one that kgm does not know, that it may behave like."""
+        known = tuple(name for name in self.client.candidates if name in CLIENTS)
+        return known or _STATIC_LIBRARIES if self.group_instance_id is not None else known or LIBRARIES
+
+    @property
     def says_owned(self) -> bool:
         """Whether its subscription goes as far as the partitions that it owns."""
         return not never_says_owned(self.client)
+
+    def subscription_version(self, assignor: str) -> int:
+        """The version of its subscriptions as they are played."""
+        return version_sent(self.client.candidates, assignor)
 
     def behavior(self, assignor: str) -> tuple[object, ...]:
         """What of its library is played."""
@@ -150,20 +162,36 @@ class StartingGroup:
     @property
     def other_libraries(self) -> list[str]:
         """The libraries that members may run on whose library is not known, as far as they are not played like that."""
-        unknown = [member for member in self.members if member.client.name is None]
-        found = {name for member in unknown for name in member.client.candidates}
-        return sorted(name for name in found if self.as_of(name) != self)
+        unknown = [member for member in self.members if member.client.name not in CLIENTS]
+        kinds = {(member.client, member.group_instance_id is None): member for member in unknown}
+        return sorted(
+            {
+                name
+                for member in kinds.values()
+                for name in member.possible_libraries
+                if member.as_of(name).behavior(self.assignor) != member.behavior(self.assignor)
+            }
+        )
 
     def as_of(self, library: str) -> "StartingGroup":
         """The group if all members that may run on this library do, unless theirs is known."""
 
         def changed(member: StartingMember) -> StartingMember:
-            if member.client.name is not None or library not in member.client.candidates:
+            if member.client.name in CLIENTS or library not in member.possible_libraries:
                 return member
             as_of = member.as_of(library)
             return member if as_of.behavior(self.assignor) == member.behavior(self.assignor) else as_of
 
         return replace(self, members=tuple(changed(member) for member in self.members))
+
+    @property
+    def leaders(self) -> frozenset[str]:
+        """The identities of those that may lead it: kafka-go cannot read what others write beyond the user data, nor
+        can Java and kafka-python read a subscription that ends there although its version has more."""
+        versions = {member.subscription_version(self.assignor) for member in self.members}
+        unable = {Library.KAFKA_GO} if NEWEST in versions else set()
+        unable |= {Library.JAVA, Library.KAFKA_PYTHON} if SHORT_VERSION in versions else set()
+        return frozenset(member.identity for member in self.members if member.library not in unable)
 
     @property
     def all_static(self) -> bool:
@@ -352,7 +380,7 @@ def _member(
         instance_id = None
     elif what_if.membership is Membership.STATIC:
         instance_id = member.identity
-    client = library_of(snapshot, member)
+    client = _sure_library(snapshot, library_of(snapshot, member))
     return StartingMember(
         identity=member.member_id if instance_id is None else instance_id,
         member_id=member.member_id,
@@ -394,6 +422,13 @@ def library_of(snapshot: GroupSnapshot, member: MemberSnapshot) -> ClientLibrary
         snapshot.group_id, member.client_id, member.member_id, member.protocol or snapshot.type,
         is_static=member.group_instance_id is not None,
     )  # fmt: skip
+
+
+def _sure_library(snapshot: GroupSnapshot, client: ClientLibrary) -> ClientLibrary:
+    """One that is not certain is not known where kgm does not know the assignor: user data is the assignor's then."""
+    assignor = SAME_ASSIGNOR.get(snapshot.assignor or "", snapshot.assignor or STREAMS_ASSIGNOR)
+    is_open = snapshot.type == "classic" and assignor != STREAMS_ASSIGNOR and not is_known(assignor)
+    return ClientLibrary(evidence=client.evidence) if is_open and client.confidence != CERTAIN else client
 
 
 def _listed(member: MemberSnapshot) -> Partitions | None:

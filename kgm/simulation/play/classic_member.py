@@ -46,7 +46,8 @@ class ScriptedClassicMember(ScriptedMember):
 
     def __init__(self, world: World, spec: StartingMember, profile: ClientProfile) -> None:
         self.assignor = world.group.assignor
-        self.keeps_while_joining, self.says_owned = is_cooperative(self.assignor), spec.says_owned
+        self.keeps_while_joining = is_cooperative(self.assignor)
+        self.subscription_version = spec.subscription_version(self.assignor)
         super().__init__(world, spec, profile)
 
     def _forget(self) -> None:
@@ -109,7 +110,7 @@ class ScriptedClassicMember(ScriptedMember):
         data = None if claims is None else encode_sticky_data(*claims)
         owned: Partitions = {} if eager else self.owned
         return self.world.cache.encode_subscription(
-            self.spec.topics, owned, data, generation, self.spec.rack, says_owned=self.says_owned
+            self.spec.topics, owned, data, generation, self.spec.rack, version=self.subscription_version
         )
 
     @property
@@ -164,6 +165,9 @@ class ScriptedClassicMember(ScriptedMember):
         world = self.world
         self.next_action = None
         rows: list[SyncGroupRequestAssignment] = []
+        if leading is not None and not self._can_lead(leading):
+            self._leave_and_return()
+            return
         if leading is not None and not leading.skip_assignment:
             members = [world.cache.decode_member(self.assignor, row) for row in leading.members]
             group = world.group
@@ -191,6 +195,18 @@ class ScriptedClassicMember(ScriptedMember):
             assignments=rows,
         )
         world.send(self, request, self.profile.sync_version, self._on_sync)
+
+    def _can_lead(self, leading: JoinGroupResponse) -> bool:
+        """Whether it can read the subscriptions: kafka-go only those that end with the user data (consumergroup.go:
+        makeMemberProtocolMetadata)."""
+        is_picky = self.profile.library is Library.KAFKA_GO
+        return not is_picky or all(self.world.cache.ends_at_user_data(row.metadata) for row in leading.members)
+
+    def _leave_and_return(self) -> None:
+        self._stop_heartbeats()
+        self._close(leaves=True)
+        self._lose_membership(forget_id=True)
+        self._join_soon(self.profile.lost_ms, at_once=True)
 
     def _on_sync(self, response: SyncGroupResponse) -> None:
         is_prompt = self.profile.library is not Library.LIBRDKAFKA

@@ -30,7 +30,11 @@ class ClientProfile:
     fetch_ms: how long its fetches of partitions without records last; it is not closed before they have ended.
     joins_after_fetches: nor does it join a rebalance before that, and has no heartbeats meanwhile. beats_after_fetches:
     it sends heartbeats between two fetches only. lost_ms: how long a member that the group has removed waits before it
-    joins as a new one."""
+    joins as a new one.
+    In a consumer group: names_itself_when_closed: a static member that is closed says with its instance id that it will
+    return; without it the broker refuses that, and it owns what it has until its session ends. retries_ms: the first
+    and the longest wait before a process that the broker refuses (UNRELEASED_INSTANCE_ID) tries again, each twice the
+    one before; None: that ends it."""
 
     library: Library
     join_version: int
@@ -50,6 +54,8 @@ class ClientProfile:
     joins_after_fetches: bool = False
     beats_after_fetches: bool = False
     lost_ms: float = 0.0
+    names_itself_when_closed: bool = True
+    retries_ms: Span | None = None
 
 
 JAVA = ClientProfile(
@@ -97,8 +103,9 @@ def _like_java(library: Library, join: int, sync: int, heartbeat: int, leave: in
 
 _OTHERS = (
     # consumer_group.go: session and manage; it rejoins as soon as a heartbeat says so. Where it leads, is told to keep
-    # the assignment and would have assigned otherwise, it rejoins (`report.certainty`).
-    _like_java(Library.FRANZ_GO, 9, 5, 4, 5),
+    # the assignment and would have assigned otherwise, it rejoins (`report.certainty`). KIP-848: leave848 and manage848
+    # in consumer_group_848.go, retryBackoff in config.go.
+    _like_java(Library.FRANZ_GO, 9, 5, 4, 5, names_itself_when_closed=False, retries_ms=(250.0, 5_000.0)),
     # consumer_group.go, with Config.Version 3.2 or newer: no JoinGroup 9, so that a static leader that returns is told
     # to follow.
     _like_java(Library.SARAMA, 8, 5, 4, 5),
@@ -117,8 +124,8 @@ _OTHERS = (
     ),
     # runner.js: heartbeats follow fetches of up to maxWaitTimeInMs (5 s). Closed while idle, six left after 3 to 7 s.
     _like_java(Library.KAFKAJS, 5, 3, 3, 3, fetch_ms=5_000.0, beats_after_fetches=True),
-    # consumer.js: static members leave too (`kgm.clients.table`).
-    _like_java(Library.PLATFORMATIC, 9, 5, 4, 5),
+    # consumer.js: static members leave too (`kgm.clients.table`). One that is refused fails; its heartbeats go on.
+    _like_java(Library.PLATFORMATIC, 9, 5, 4, 5, retries_ms=(1_000.0, 1_000.0)),
     # coordinator/base.py
     _like_java(Library.KAFKA_PYTHON, 7, 5, 4, 5),
     # protocol/group.py

@@ -12,6 +12,7 @@ from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroup
 from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from kgm.simulation.plan.bounce_plan import GroupProtocol
 from kgm.simulation.plan.member_ids import new_consumer_member_id
+from kgm.simulation.play.draw import TRIES_AGAIN
 from kgm.simulation.play.scripted_member import LifecyclePhase, ScriptedMember
 from kgm.simulation.play.timing import HEARTBEAT_LATE_MS
 
@@ -30,6 +31,7 @@ class ScriptedConsumerMember(ScriptedMember):
         self.target: Partitions = {}
         #: How many heartbeats are not answered yet.
         self.unanswered = 0
+        self._refusals = 0
 
     def _first_period_ms(self) -> float:
         return self.world.consumer_heartbeat_ms
@@ -155,6 +157,8 @@ class ScriptedConsumerMember(ScriptedMember):
                 self._join()
             case ErrorCode.FENCED_INSTANCE_ID:
                 self._fenced()
+            case ErrorCode.UNRELEASED_INSTANCE_ID if self.profile.retries_ms is not None:
+                self._join_again(*self.profile.retries_ms)
             case (
                 (
                     ErrorCode.UNRELEASED_INSTANCE_ID
@@ -170,6 +174,15 @@ class ScriptedConsumerMember(ScriptedMember):
                 self.world.observer.start_refused(self)
             case code:
                 raise AssertionError(f"ConsumerGroupHeartbeat answered with {error_name(code)}")
+
+    def _join_again(self, first_ms: float, longest_ms: float) -> None:
+        """Try again after a while: another process seems to have the instance id."""
+        if not self._refusals:
+            self.world.refuse(self, TRIES_AGAIN)
+        self._stop_heartbeats()
+        wait_ms = min(first_ms * 2**self._refusals, longest_ms)
+        self._refusals += 1
+        self.next_action = self.world.clock.after(wait_ms, self._join)
 
     def _heard(self, response: ConsumerGroupHeartbeatResponse) -> None:
         world = self.world
@@ -216,7 +229,10 @@ class ScriptedConsumerMember(ScriptedMember):
     def _close(self, *, leaves: bool) -> None:
         """A dynamic member leaves; a static one says that it will return (epoch -2)."""
         self.generation = _LEAVE if leaves else _STEP_AWAY
-        self.world.send(self, self._message(), _VERSION, None)
+        message = self._message()
+        if not leaves and not self.profile.names_itself_when_closed:
+            message.instance_id = None
+        self.world.send(self, message, _VERSION, None)
 
     def _release(self) -> None:
         super()._release()

@@ -11,6 +11,9 @@ from kgm.text.wording import many
 #: What happens when a dynamic member is closed that has no partitions in a cooperative group, with librdkafka.
 SILENT_CLOSE = "shuts down without leaving the group: librdkafka does not leave when it has no partitions to give up"
 
+#: What happens to a process of a library that goes on until the broker lets it in.
+TRIES_AGAIN = "the heartbeat to join is refused with UNRELEASED_INSTANCE_ID; it tries again by itself"
+
 
 def stable_with(members: int) -> str:
     """What happens at the end, in words."""

@@ -54,22 +54,28 @@ class SubscriptionCache:
 
     def encode_subscription(
         self, topics: tuple[str, ...], owned: Partitions, data: bytes | None, generation: int, rack: str | None,
-        *, says_owned: bool = True,
+        *, version: int = NEWEST,
     ) -> bytes:  # fmt: skip
-        """The subscription that a member sends. says_owned: see `Subscription`; without, it has topics only."""
-        if not says_owned:
-            owned, data, generation, rack = {}, None, NO_GENERATION, None
-        key = (topics, tuple([(t, tuple(p)) for t, p in owned.items()]), data, generation, rack, says_owned)
+        """The subscription that a member sends. version: `SHORT_VERSION` has topics only, and 0 nothing that owned
+        partitions are told by."""
+        if version <= SHORT_VERSION:
+            owned, data, generation, rack = {}, data if version < SHORT_VERSION else None, NO_GENERATION, None
+        key = (topics, tuple([(t, tuple(p)) for t, p in owned.items()]), data, generation, rack, version)
         cached = self._written.get(key)
         if cached is None:
             blob = encode_subscription(
                 Subscription(
                     topics=topics, user_data=data, owned_partitions=owned, generation_id=generation, rack_id=rack,
-                    version=NEWEST if says_owned else SHORT_VERSION, says_owned=says_owned,
+                    version=version, says_owned=version != SHORT_VERSION,
                 )
             )  # fmt: skip
             cached = _with_room(self._written)[key] = blob
         return cached
+
+    def ends_at_user_data(self, metadata: bytes) -> bool:
+        """Whether nothing follows the user data of a subscription that was encoded here."""
+        version: int = _SHORT.unpack_from(metadata)[0]
+        return version <= SHORT_VERSION
 
     def decode_member(self, assignor: str, row: JoinGroupResponseMember) -> MemberSpec:
         """A member as the leader's assignor sees it."""

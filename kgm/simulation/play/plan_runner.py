@@ -124,9 +124,10 @@ class PlanRunner:
         world, group = self.world, self.group
         if not self.members:
             return
+        leaders = group.leaders
+        able = [member for member in self.members if member.spec.identity in leaders] or self.members
         leader = world.chance.choice(
-            [member for member in self.members if self._led_by in (None, member.spec.assigner(group.assignor))]
-            or self.members
+            [member for member in able if self._led_by in (None, member.spec.assigner(group.assignor))] or able
         )
         records = seed_records(group, leader.spec, world.image, START_MS - 60_000, world.behavior, world.cache)
         for member in self.members:

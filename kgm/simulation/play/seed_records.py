@@ -52,7 +52,12 @@ def _classic_member(
         rebalance_timeout=member.rebalance_timeout_ms,
         session_timeout=member.session_timeout_ms,
         subscription=cache.encode_subscription(
-            member.topics, owned, None, group.generation - 1, member.rack, says_owned=member.says_owned
+            member.topics,
+            owned,
+            None,
+            group.generation - 1,
+            member.rack,
+            version=member.subscription_version(group.assignor),
         ),
         assignment=cache.encode_assignment(assigned, data),
     )

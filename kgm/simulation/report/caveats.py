@@ -8,10 +8,10 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.broker_version import REFERENCE
 from kgm.model.client_library import JAVA, LIBRDKAFKA, PLAYED
 from kgm.model.snapshot import GroupSnapshot
-from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library
 from kgm.simulation.plan.starting_group import StartingGroup
-from kgm.simulation.play.draw import SILENT_CLOSE, Draw
+from kgm.simulation.play.draw import SILENT_CLOSE, TRIES_AGAIN, Draw
 from kgm.text.braces import as_list
 from kgm.text.shell import shell_word
 from kgm.text.wording import many, typed
@@ -221,15 +221,17 @@ def _refused(group: StartingGroup, plan: Plan, settings: BrokerSettings, draws: 
     refused = dict.fromkeys(event.member for event in events if event.member and "UNRELEASED" in event.detail)
     if refused and not plan.what_if.freed:
         session = _seconds(group.sessions_ms(refused)[1])
-        then = (
-            "it is assumed to stay away (--retry-every: it is started again)"
-            if plan.retry_every_ms is None
-            else f"it is started again every {plan.retry_every_ms / 1000:g} s"
-        )
+        then = "and it tries again until then"
+        if any(event.detail != TRIES_AGAIN for event in events):
+            then = "and clients treat that as fatal: " + (
+                "it is assumed to stay away (--retry-every: it is started again)"
+                if plan.retry_every_ms is None
+                else f"it is started again every {plan.retry_every_ms / 1000:g} s"
+            )
         texts.append(
-            "a killed static member has not said that it will return: until its session ends, up to "
-            f"{session} after its last heartbeat, the broker refuses its next process (UNRELEASED_INSTANCE_ID), and "
-            f"clients treat that as fatal: {then}. If it is removed first, it can join at once: "
+            f"a {'killed ' if plan.stop is Stop.CRASH else ''}static member has not said that it will return: until "
+            f"its session ends, up to {session} after its last heartbeat, the broker refuses its next process "
+            f"(UNRELEASED_INSTANCE_ID), {then}. If it is removed first, it can join at once: "
             f"{_removal_command(group.group_id, list(refused))}"
         )
     if any("GROUP_ID_NOT_FOUND" in event.detail for event in events):

@@ -22,13 +22,15 @@ _REJOINING = (FRANZ_GO, KAFKA_PYTHON)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryDoubts:
     """depends: whether the answer depends on a library that kgm does not surely know. misfit: why the assignor is not
-    the one that kgm knows; None if it is, or if nothing needs an assignment. rejoins: how many rounds more
-    they may take. total: how many partitions may move; freed: how many must."""
+    the one that kgm knows; None if it is, or if nothing needs an assignment. more_rounds: how many rounds
+    more than Java's each rebalance may take; may_rejoin: whether there may be one where Java has none. total: how many
+    partitions may move; freed: how many must."""
 
     depends: bool = False
     misfit: str | None = None
     moves_are_open: bool = False
-    rejoins: int = 0
+    more_rounds: int = 0
+    may_rejoin: bool = False
     total: int = 0
     freed: int = 0
     caveats: tuple[str, ...] = ()
@@ -40,9 +42,9 @@ class LibraryDoubts:
     def widened(self, ranges: Ranges) -> Ranges:
         """The ranges with what is known of the libraries."""
         generations, rebalances = ranges.generations, ranges.rebalances
-        if self.rejoins:
-            generations = replace(generations, max=generations.max + self.rejoins)
-            rebalances = replace(rebalances, max=rebalances.max + self.rejoins)
+        more = max(self.more_rounds * rebalances.max, int(self.may_rejoin))
+        generations = replace(generations, max=generations.max + more)
+        rebalances = replace(rebalances, max=rebalances.max + more)
         moved, handovers = ranges.moved_partitions, ranges.handovers
         if self.moves_are_open and rebalances.max:
             moved = replace(moved, min=min(moved.min, self.freed), max=max(moved.max, self.total))
@@ -64,9 +66,11 @@ def library_doubts(
     if is_classic:
         depends = bool(unsure) and not _is_settled(snapshot, group, plan, named, has_rebalances=has_rebalances)
     else:
-        depends = plan.stop is Stop.CLEAN and any(_closes_otherwise(member, plan) for member in named)
-    rejoins = _more_rounds(group, unsure, named, has_rebalances=has_rebalances) if is_classic and depends else 0
-    misfit = _misfit(snapshot, group, plan) if has_rebalances or rejoins else None
+        depends = any(_returns_otherwise(member, plan) for member in named)
+    may_take_more = is_classic and depends
+    more_rounds = _more_rounds(group, unsure) if may_take_more and has_rebalances else 0
+    may_rejoin = may_take_more and _may_rejoin(group, named)
+    misfit = _misfit(snapshot, group, plan) if has_rebalances or may_rejoin else None
     knows_assignor = (
         group.unknown_assignor is None and misfit is None and not _assigns_otherwise(snapshot, group, unsure)
     )
@@ -88,8 +92,9 @@ def library_doubts(
     return LibraryDoubts(
         depends=depends or disguised,
         misfit=misfit,
-        moves_are_open=is_classic and (has_rebalances or rejoins > 0) and not knows_assignor,
-        rejoins=rejoins,
+        moves_are_open=is_classic and (has_rebalances or may_rejoin) and not knows_assignor,
+        more_rounds=more_rounds,
+        may_rejoin=may_rejoin,
         total=sum(group.topics.values()),
         freed=_freed(group, plan),
         caveats=tuple(texts),
@@ -111,23 +116,16 @@ def is_played(client: ClientLibrary) -> bool:
     return bool(names) and names <= PLAYED
 
 
-def _closes_otherwise(member: StartingMember, plan: Plan) -> bool:
-    """Whether a static member of a consumer group may say something else than Java's when it is closed: the broker
-    assigns, and libraries differ in nothing else. franz-go's frees nothing, which matters if it is to return."""
+def _returns_otherwise(member: StartingMember, plan: Plan) -> bool:
+    """Whether a static member of a consumer group may do something else than Java's when it is closed, or refused
+    because it was killed: the broker assigns, and libraries differ in nothing else."""
     names = member.client.candidates
-    may_leave_it = not names or any(name not in CLIENTS or CLIENTS[name].leaves_when_static for name in names)
-    return member.group_instance_id is not None and (may_leave_it or _keeps_all(member, plan))
-
-
-def _keeps_all(member: StartingMember, plan: Plan) -> bool:
-    return FRANZ_GO in member.client.candidates and member.identity in plan.bounce
-
-
-def keeps_all_when_closed(group: StartingGroup, plan: Plan) -> bool:
-    """Whether a static member of a consumer group that bounces may keep its partitions until its session ends, although
-    it was closed: franz-go says that it goes without its instance id, and the broker refuses its next process."""
-    is_static = any(_keeps_all(one, plan) and one.group_instance_id is not None for one in group.members)
-    return group.protocol is GroupProtocol.CONSUMER and plan.stop is Stop.CLEAN and is_static
+    traits = [CLIENTS[name] for name in names if name in CLIENTS]
+    is_known = bool(names) and len(traits) == len(names)
+    returns = member.identity in plan.bounce
+    if plan.stop is Stop.CLEAN and (not is_known or any(one.leaves_when_static for one in traits)):
+        return member.group_instance_id is not None
+    return member.group_instance_id is not None and returns and not {*names} <= PLAYED
 
 
 def _is_settled(
@@ -150,15 +148,16 @@ def _restarts_silently(member: StartingMember, group: StartingGroup, plan: Plan,
     return is_follower or (bool(traits) and all(group.assignor in one.silent_leaders for one in traits))
 
 
-def _more_rounds(
-    group: StartingGroup, unsure: Sequence[StartingMember], named: Sequence[StartingMember], *, has_rebalances: bool
-) -> int:
-    """How many rounds more than Java's these libraries may take; one where a static leader returns that may rejoin."""
-    names = {name for member in unsure for name in member.client.candidates if name in CLIENTS}
-    seen = [CLIENTS[name].more_rounds.get(group.assignor, 0) for name in names] if has_rebalances else []
-    returning = {name for one in named if one.group_instance_id is not None for name in one.client.candidates}
-    rejoin = any(name in returning and group.assignor not in CLIENTS[name].silent_leaders for name in _REJOINING)
-    return max([*seen, int(rejoin)])
+def _more_rounds(group: StartingGroup, unsure: Sequence[StartingMember]) -> int:
+    """How many rounds more than Java's a rebalance may take with these libraries."""
+    names = {name for member in unsure for name in member.possible_libraries}
+    return max((CLIENTS[name].more_rounds.get(group.assignor, 0) for name in names), default=0)
+
+
+def _may_rejoin(group: StartingGroup, named: Sequence[StartingMember]) -> bool:
+    """Whether a static leader that returns may rejoin although it is told to keep the assignment."""
+    returning = {name for one in named if one.group_instance_id is not None for name in one.possible_libraries}
+    return any(name in returning and group.assignor not in CLIENTS[name].silent_leaders for name in _REJOINING)
 
 
 def _misfit(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan) -> str | None:

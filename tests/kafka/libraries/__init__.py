@@ -5,12 +5,13 @@
         a.close()  # or a.crash()
 
 Java and librdkafka have `tests.kafka.members`; the others are programs in this folder, which get their options as JSON:
-library, bootstrap, group, topics, instance_id, client_id, assignor, protocol, session_ms, heartbeat_ms, rebalance_ms. What a member
-owns is not known here: the broker says it."""
+library, bootstrap, group, topics, instance_id, client_id, assignor, protocol, session_ms, heartbeat_ms, rebalance_ms.
+What a member owns is not known here: the broker says it."""
 
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 import threading
 import time
@@ -26,6 +27,8 @@ from tests.needs import needs
 _FOLDER = Path(__file__).parent
 GO, NODE, PYTHON = ("sarama", "franz-go", "kafka-go"), ("kafkajs", "platformatic"), ("kafka-python", "aiokafka")
 LIBRARIES = ("java", "librdkafka", *GO, *NODE, *PYTHON)
+#: One that nobody taught kgm.
+TENTH = "tenth"
 #: A process that has not closed by then is taken for one that hangs.
 _CLOSE_S = 60.0
 
@@ -96,6 +99,7 @@ class LibraryMembers:
         self.bootstrap = bootstrap
         self._folder = tempfile.TemporaryDirectory(prefix="kgm-libraries-")
         self._java, self._librdkafka = JavaMembers(bootstrap), RdMembers(bootstrap)
+        self._alone: list[JavaMembers] = []
         self._processes: list[LibraryProcess] = []
         self._lock = threading.Lock()
 
@@ -110,6 +114,9 @@ class LibraryMembers:
                     # It stays alone in the end: a member that is killed would take its JVM along.
                     self._java.start(group="first-of-its-jvm", topics=topics)
                 pool = self._java if library == "java" else self._librdkafka
+                if library == "java" and protocol == "consumer":
+                    pool = JavaMembers(self.bootstrap)  # one that is killed takes its JVM along
+                    self._alone.append(pool)
                 member = pool.start(
                     group=group, topics=topics, instance_id=instance_id, client_id=client_id, assignor=assignor,
                     protocol=protocol, session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms,
@@ -134,8 +141,8 @@ class LibraryMembers:
     ) -> None:
         for process in self._processes:
             process.crash()
-        self._java.stop()
-        self._librdkafka.stop()
+        for pool in (self._java, self._librdkafka, *self._alone):
+            pool.stop()
         self._folder.cleanup()
 
 
@@ -144,4 +151,6 @@ def _command(library: str) -> list[str]:
         return [str(go_program(_FOLDER / "go"))]
     if library in NODE:
         return [needs("node"), str(_FOLDER / "node" / "member.mjs"), str(node_packages())]
+    if library == TENTH:
+        return [needs("env"), f"PYTHONPATH={_FOLDER.parents[2]}", sys.executable, str(_FOLDER / "python" / "tenth.py")]
     return [*python_packages(), str(_FOLDER / "python" / "member.py")]

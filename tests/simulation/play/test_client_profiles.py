@@ -2,11 +2,16 @@
 
 from dataclasses import replace
 
+import pytest
+
 from kgm.clients.table import CLIENTS
+from kgm.model.client_library import stated_library
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.heartbeat_response import HeartbeatResponse
 from kgm.protocol.messages.join_group_request import JoinGroupRequest
-from kgm.protocol.messages.join_group_response import JoinGroupResponse
+from kgm.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
+from kgm.protocol.messages.leave_group_request import LeaveGroupRequest
+from kgm.protocol.messages.sync_group_request import SyncGroupRequest
 from kgm.simulation.bounce import Simulation
 from kgm.simulation.plan.bounce_plan import Plan, WhatIf
 from kgm.simulation.plan.client_library import Library
@@ -57,6 +62,32 @@ def test_kafka_go_waits_before_it_joins_as_a_new_member():
     world.sent.clear()
     join, _, _ = world.until_sent(JoinGroupRequest)
     assert (join.member_id, world.now_ms - removed_ms) == ("", 5_000)
+
+
+@pytest.mark.parametrize(("other", "reads"), [("franz-go", False), ("kafka-python", True), ("kafka-go", True)])
+def test_kafka_go_leaves_where_it_leads_and_cannot_read_a_subscription(other, reads):
+    """Seen on Kafka 4.3.0 with franz-go: no assignment, LeaveGroup, and a new member 5 s later. kafka-python writes
+    version 0."""
+    one, world = kafka_go()
+    peer = ScriptedClassicMember(world, replace(one.spec, client=stated_library(other)), one.profile)
+    rows = [
+        JoinGroupResponseMember(member_id=who, metadata=member._subscription())
+        for who, member in ((one.member_id, one), ("peer", peer))
+    ]
+    world.until_sent(JoinGroupRequest)
+    world.answer(
+        JoinGroupResponse(
+            generation_id=8, protocol_name="range", leader=one.member_id, member_id=one.member_id, members=rows
+        )
+    )
+    world.until_sent(SyncGroupRequest if reads else LeaveGroupRequest)
+    if reads:
+        assert len(world.sent[-1][0].assignments) == 2
+        return
+    left_ms = world.now_ms
+    assert not any(isinstance(message, SyncGroupRequest) for message, _, _ in world.sent)
+    join, _, _ = world.until_sent(JoinGroupRequest)
+    assert (join.member_id, world.now_ms - left_ms) == ("", 5_000)
 
 
 def test_kafkajs_sends_heartbeats_between_fetches():

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kgm.model.client_library import stated_library
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import simulate
@@ -66,6 +67,23 @@ def test_a_supervisor_starts_it_again_until_its_session_has_ended():
     assert not any("rebalance timeout" in caveat for caveat in scenario.caveats), (
         "no member fails to give up partitions"
     )
+
+
+@pytest.mark.parametrize(
+    ("library", "stop"), [("franz-go", Stop.CRASH), ("franz-go", Stop.CLEAN), ("platformatic", Stop.CRASH)]
+)
+def test_some_libraries_try_again_until_the_session_has_ended(library, stop):
+    """franz-go 1.22.3 waits for up to 5 s, and frees nothing when it is closed either; @platformatic/kafka 1.35.0 waits
+    for 1 s."""
+    group = consumers()
+    clients = tuple(replace(one, client_library=stated_library(library)) for one in group.members)
+    plan = Plan(bounce=ids(group, 0), stop=stop, restart_time_ms=5_000)
+    scenario = simulate(replace(group, members=clients), plan, draws=20)
+    outcome = scenario.typical
+    assert (scenario.exact, outcome.generations, outcome.refused_joins) == (False, 2, 1)
+    assert set(outcome.final_assignment) == set(ids(group))
+    assert any("tries again by itself" in event.detail for event in outcome.timeline)
+    assert not any("stay away" in caveat for caveat in scenario.caveats)
 
 
 def test_the_removal_that_frees_it_at_once_is_shown_beside():

@@ -22,7 +22,7 @@ from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.report.prediction import Prediction
-from tests.kafka.libraries import LibraryMembers
+from tests.kafka.libraries import LIBRARIES, TENTH, LibraryMembers
 from tests.simulation.reality.play import counted, latest_generation
 from tests.simulation.reality.real_group import values_by_group
 
@@ -36,7 +36,11 @@ ASSIGNORS: Final[Mapping[str, tuple[str, ...]]] = {
     "platformatic": ("roundrobin",),
     "kafka-python": ("range", "roundrobin", "sticky", "cooperative-sticky"),
     "aiokafka": ("range", "roundrobin", "sticky"),
+    TENTH: ("range", "tenth"),
 }
+#: Libraries with consumers of the consumer protocol (KIP-848).
+CONSUMER_LIBRARIES: Final = ("java", "librdkafka", "franz-go", "platformatic")
+SERVER_ASSIGNORS: Final = ("uniform", "range")
 _NEVER_STATIC: Final = ("kafka-go", "kafkajs")
 #: Those with which a change that comes late is not over when the group is stable for a moment.
 _SLOW: Final = ("kafka-go", "kafkajs")
@@ -65,9 +69,11 @@ class Scene:
     action: str
     restart_ms: int
     tells_heartbeat: bool
+    protocol: str = "classic"
 
     def __str__(self) -> str:
         kinds = "static" if all(self.static) else "mixed" if any(self.static) else "dynamic"
+        kinds += " KIP-848" if self.protocol == "consumer" else ""
         libraries = "+".join(dict.fromkeys(self.libraries))
         partitions = "+".join(str(count) for _, count in self.topics)
         return (
@@ -85,16 +91,16 @@ class Scene:
         return 8.0 if any(name in _SLOW for name in self.libraries) else 2.5
 
 
-def some_scene(chance: random.Random, library: str) -> Scene:
-    """A scene of this library, some with members of another one too."""
+def some_scene(chance: random.Random, library: str, *, mixed: float = 0.2) -> Scene:
+    """A scene of this library. mixed: the share of those with a member of another one too, where that can be."""
     assignor = chance.choice(ASSIGNORS[library])
     number = chance.randint(2, 4)
     libraries = [library] * number
     # Those that cannot read the subscriptions of the others, and end where they lead.
     unreadable, ending = ("kafka-go", "platformatic"), ("java", "kafka-python")
     apart = unreadable if library in ending else ending if library in unreadable else ()
-    others = [name for name in ASSIGNORS if name not in (library, *apart) and assignor in ASSIGNORS[name]]
-    if others and assignor in ("range", "roundrobin") and chance.random() < 0.2:
+    others = [name for name in LIBRARIES if name not in (library, *apart) and assignor in ASSIGNORS[name]]
+    if others and assignor in ("range", "roundrobin") and chance.random() < mixed:
         libraries[chance.randrange(1, number)] = chance.choice(others)
     kind = chance.choice(("static", "static", "dynamic", "mixed"))
     static = [kind == "static" or (kind == "mixed" and chance.random() < 0.5) for _ in libraries]
@@ -109,6 +115,17 @@ def some_scene(chance: random.Random, library: str) -> Scene:
         tells_heartbeat=chance.random() < 0.5,
     )
     return replace(scene, restart_ms=scene.session_ms + 3_000) if action == "late" else scene
+
+
+def some_consumer_scene(chance: random.Random, library: str, *, mixed: float = 0.2) -> Scene:
+    """The same with the consumer protocol."""
+    classic = some_scene(chance, library)
+    libraries = [library] * len(classic.libraries)
+    if chance.random() < mixed:
+        others = [name for name in CONSUMER_LIBRARIES if name != library]
+        libraries[chance.randrange(1, len(libraries))] = chance.choice(others)
+    assignor = chance.choice(SERVER_ASSIGNORS)
+    return replace(classic, libraries=tuple(libraries), assignor=assignor, protocol="consumer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +229,7 @@ class _Group:
                 scene.libraries[at], group=self.group_id, topics=[f"{name}-{count}" for name, count in scene.topics],
                 instance_id=f"seat-{position}" if scene.static[at] else None, client_id=self._client_id(position),
                 assignor=scene.assignor, session_ms=scene.session_ms, heartbeat_ms=HEARTBEAT_MS, rebalance_ms=REBALANCE_MS,
+                protocol=scene.protocol,
             )  # fmt: skip
             self.alive[position] = process
             if position in self._away_since_s:
@@ -317,6 +335,7 @@ class _Group:
         began, since, last = time.monotonic(), 0.0, None
         while True:
             seen = self.describe()
+            self._forget_refused()
             is_stable = seen is not None and self._is_stable(seen)
             for one in seen.members if seen is not None else ():
                 if one.member_id not in self._former:
@@ -332,6 +351,11 @@ class _Group:
                 raise NotFormedError(f"{self.scene}: {seen}\n{logs}")
             time.sleep(_LOOK_S)
 
+    def _forget_refused(self) -> None:
+        """A process of a consumer group that the broker refuses (UNRELEASED_INSTANCE_ID) may have ended."""
+        if self.scene.protocol == "consumer":
+            self.alive = {position: process for position, process in self.alive.items() if process.running}
+
     def _is_stable(self, seen: GroupSnapshot) -> bool:
         positions = sorted(int(one.client_id.rpartition("-")[2]) for one in seen.members)
         are_members = positions == sorted(self.alive) and not self._former & {one.member_id for one in seen.members}
@@ -342,7 +366,9 @@ class _Group:
     def _note_starts(self) -> None:
         for position, process, since_s in self._starting:
             assert process.started_at_s is not None
-            away_ms = [round((at_s - since_s) * 1_000) for at_s in (process.started_at_s, self._seen_at_s[position])]
+            # The broker has never had a process that it has refused.
+            seen_at_s = self._seen_at_s.get(position, process.started_at_s)
+            away_ms = [round((at_s - since_s) * 1_000) for at_s in (process.started_at_s, seen_at_s)]
             # On a busy machine a process that has started in time may join too late.
             is_late = away_ms[0] < self.scene.session_ms - _SPARE_MS < away_ms[1]
             self.restarts_ms += away_ms if is_late else away_ms[:1]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.model.client_library import ClientLibrary, stated_library
+from kgm.model.client_library import LIKELY, ClientLibrary, stated_library
 from kgm.simulation.bounce import Simulation, simulate
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop, WhatIf
 from tests.clients.recorded_groups import described
@@ -139,7 +139,8 @@ def test_a_tenth_library_that_nobody_taught():
     unknown = tuple(replace(one, client_library=ClientLibrary(evidence=("odd bytes",))) for one in group.members)
     group = replace(group, members=unknown)
     back = played(group, bounce=("member-1",))
-    assert not back.exact  # nobody can say whether it leaves
+    # Nobody can say whether it leaves, and joins again.
+    assert (back.exact, back.ranges.rebalances.min, back.ranges.rebalances.max) == (False, 0, 4)
     assert said(back, "the client library of member-1, member-2, member-3 is not known")
     assert played(group, bounce=("member-1",), stop=Stop.CRASH).typical.rebalances == 0
     mixed = replace(group, members=(*unknown[:1], *made_up(3, 12).members[1:]))
@@ -163,6 +164,12 @@ def test_the_static_leader_of_kafka_python_may_rejoin():
     (one, other) = follower.members
     assert played(follower, bounce=(one.identity,)).exact
     assert not played(follower, bounce=(other.identity,)).exact
+
+
+def test_the_leader_of_kafka_python_may_rejoin_after_each_rebalance():
+    """Seen on Kafka 4.3.0: one when a session ended, one when the member came back, and each of them twice."""
+    back = played(described("kafka-python"), bounce=("seat-1",), stop=Stop.CRASH, restart_time_ms=60_000)
+    assert (back.exact, back.ranges.rebalances.min, back.ranges.rebalances.max) == (False, 2, 4)
 
 
 def test_stop_and_return_of_kafka_go_may_share_a_rebalance():
@@ -221,6 +228,18 @@ def test_counts_are_told_for_an_assignor_that_kgm_does_not_know(plan):
     assert played(group, bounce=("member-1",)).exact
 
 
+def test_who_uses_an_assignor_that_kgm_does_not_know_may_be_of_any_library():
+    """Seen on Kafka 4.3.0: members of a library of its own sent version 2, as Java 3.2 does, and left when they were
+    closed."""
+    group = replace(made_up(3, 12), assignor="mine")
+    likely = ClientLibrary(name="java", confidence=LIKELY, candidates=("java",))
+    members = tuple(replace(one, client_library=likely) for one in group.members)
+    back = played(replace(group, members=members), bounce=("member-1",))
+    assert (back.exact, back.ranges.rebalances.min) == (False, 0)
+    assert back.ranges.rebalances.max >= 2
+    assert said(back, "the client library of member-1, member-2, member-3 is not known")
+
+
 def test_the_round_robin_of_kafkajs_is_known_by_its_name():
     group = described("kafkajs", "RoundRobinAssigner", static=False)
     gone = played(group, scale_in=(group.members[0].member_id,))
@@ -251,8 +270,8 @@ def test_consumer_groups_depend_on_what_a_static_member_says_when_it_is_closed()
         ),
     )  # fmt: skip
     back = played(consumers, bounce=("member-1",))
-    # Seen on Kafka 4.3.0: away for good, or two epochs.
-    assert (back.exact, back.ranges.generations.min, back.ranges.generations.max) == (False, 0, 2)
+    # Seen on Kafka 4.3.0: refused until its session has ended, and so two epochs.
+    assert (back.exact, back.ranges.generations.min, back.ranges.generations.max) == (False, 2, 2)
     assert played(consumers, scale_in=("member-1",)).exact
     java = replace(
         consumers, members=tuple(replace(one, client_library=stated_library("java")) for one in consumers.members)

@@ -84,7 +84,7 @@ class LeaderAssignment:
         for member_id, slot in self._slots.items():
             spec, (owned, data) = self._specs[slot], self._said(member_id, slot)
             found[member_id] = cache.encode_subscription(
-                spec.topics, owned, data, sent[slot], spec.rack, says_owned=spec.says_owned
+                spec.topics, owned, data, sent[slot], spec.rack, version=spec.subscription_version(self._group.assignor)
             )
         return found
 

@@ -29,7 +29,7 @@ async function platformatic () {
   const consumer = new Consumer({
     clientId: 'member', ...named, groupId: options.group, bootstrapBrokers: [options.bootstrap],
     ...(options.instance_id ? { groupInstanceId: options.instance_id } : {}),
-    ...(isConsumer ? { groupProtocol: 'consumer' } : timeouts)
+    ...(isConsumer ? { groupProtocol: 'consumer', groupRemoteAssignor: options.assignor } : timeouts)
   })
   console.log('started')
   const stream = await consumer.consume({ topics: options.topics, mode: 'latest' })
