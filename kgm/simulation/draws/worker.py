@@ -8,11 +8,13 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
+from kgm.model.gc_threshold import collect_rarely
 from kgm.simulation.draws.task import Playable
 
 
 def main(file: int, parent_pid: int) -> None:
     """file: the file number of the connection."""
+    collect_rarely()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends this process
     playable: Playable[Any, Any] | None = None
     with suppress(EOFError, OSError), Connection(file) as connection:
