@@ -98,7 +98,13 @@ class HeartbeatGroup:
 
 
 def random_member_ids(chance: random.Random, count: int) -> list[str]:
-    return [base64.urlsafe_b64encode(chance.randbytes(16)).decode()[:22] for _ in range(count)]
+    return [java_member_id(chance.randbytes(16)) for _ in range(count)]
+
+
+def java_member_id(data: bytes) -> str:
+    """A member id as Java's consumers make them, of 16 bytes (Kafka: Uuid.randomUuid, Uuid.toString)."""
+    made = uuid.UUID(bytes=data, version=4)
+    return base64.urlsafe_b64encode(made.bytes).decode()[:22]
 
 
 def wait_coordinator_knows(bootstrap: str, topics: Iterable[str]) -> None:

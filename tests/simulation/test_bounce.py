@@ -366,10 +366,10 @@ def test_the_limit_of_the_group_refuses_newcomers():
     assert any("refused" in caveat for caveat in scenario.caveats)
 
 
-def test_a_custom_assignor_is_accepted_as_long_as_it_need_not_run():
+def test_a_streams_application_whose_tasks_are_unknown_is_played_as_long_as_none_of_them_moves():
     streams = replace(made_up(), assignor="stream")
     assert predict(streams, bounce=ids(streams)).typical.rebalances == 0
-    with pytest.raises(RefusedError, match="'stream'"):
+    with pytest.raises(RefusedError, match="tasks of member-1, member-2, member-3 cannot be read"):
         predict(streams, scale_in=ids(streams, 0))
 
 

@@ -33,7 +33,7 @@ from kgm.server import EmbeddedServer, serve_in_thread
 from kgm.server.cluster.topics import topic_id
 from tests.cli.environment import bare
 from tests.client.joiners import Joiner, form_group
-from tests.kafka.heartbeat_group import HeartbeatGroup
+from tests.kafka.heartbeat_group import HeartbeatGroup, java_member_id
 from tests.server.wire_client import WireClient
 
 GROUP, TOPIC, PARTITIONS = "payments", "transactions", 12
@@ -57,7 +57,8 @@ class Scene:
     def start(self, instance_id: str) -> str:
         """A member joins; its member id."""
         self._started += 1
-        member_id = f"{instance_id}-{uuid.uuid5(uuid.NAMESPACE_OID, f'kgm {self._started}')}"
+        named = uuid.uuid5(uuid.NAMESPACE_OID, f"kgm {self._started}")
+        member_id = java_member_id(named.bytes)
         with self._one_request:
             self.group.join(member_id, instance_id)
             self.group.heartbeat_until_stable()

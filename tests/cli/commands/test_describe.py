@@ -63,7 +63,7 @@ def test_describe_json_is_the_contract_and_reads_back(cluster):
     run = ask(bootstrap, "describe", group, "-o", "json")
     assert (run.code, run.err) == (0, "")
     document = json.loads(run.out)
-    assert document.keys() == {"schema", "cluster", "generated_at", "data", "errors"}
+    assert document.keys() == {"schema", "cluster", "generated_at", "data", "errors", "warnings"}
     assert document["schema"] == "kgm.describe/v1"
     assert document["cluster"]["bootstrap"] == bootstrap
     assert document["errors"] == []

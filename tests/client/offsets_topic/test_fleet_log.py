@@ -53,7 +53,8 @@ def test_every_generation_of_a_classic_group_is_a_rebalance(cluster, member):
     found = log.of(member.group)
     assert found.rebalances == member.generation == 2
     assert found.most_members == 1
-    assert found.read_ms - found.rebalances_since_ms == WINDOW_MS
+    # Other tests on the broker may have written more into the partition than is read.
+    assert found.rebalances_since_ms == max(found.read_ms - WINDOW_MS, found.known_since_ms)
     take_all(member)
     log.read(cluster.deadline)
     log.read(cluster.deadline)  # nothing is counted twice
