@@ -344,4 +344,4 @@ def _said(change: OffsetChange) -> tuple[Committer | None, str | None, Confidenc
 def _topic_words(is_same: bool | None) -> tuple[str, ...]:  # noqa: FBT001
     if is_same is None:
         return ()
-    return ("the topic still exists, with the same id",) if is_same else ("the topic with that id does not exist any more",)
+    return ("the topic still exists, with the same id" if is_same else "the topic with that id is gone",)
