@@ -299,9 +299,9 @@ SITUATIONS: Final = (
         question="How do I describe a group whose id is blank, an emoji, or has control characters?",
         before="A name that would look like another is quoted; what a terminal would act on is escaped.",
         commands=("kgm list --match 'odd*'", "kgm describe 'odd café 🛒' --state", "kgm describe ' '",
-                  "kgm describe --match '[ ]' --state", "kgm doctor odd --window 0s"),
+                  "kgm describe -g ' ' --state", "kgm doctor odd --window 0s"),
         codes=(0, 0, 2, 0, 8),
-        says=("odd\\x1b[31mred", "\n'odd '", "odd café 🛒", "\n' ' ", "--match '[ ]'", "till\\x07-1"),
+        says=("odd\\x1b[31mred", "\n'odd '", "odd café 🛒", "\n' ' ", "named by an option: -g ' '", "till\\x07-1"),
     ),
     Situation(
         name="deleted-topic", chapter=OFFSETS, scene=offsets.topic_is_deleted,
