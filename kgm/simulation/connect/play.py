@@ -18,7 +18,8 @@ from kgm.frameworks.connect import CONNECTOR, Work
 from kgm.frameworks.connect_assignors import LeaderState, as_joined, assign_eagerly, assign_incrementally
 from kgm.simulation.connect.group import HEARTBEAT_MS, ConnectGroup
 from kgm.simulation.plan.bounce_plan import Plan, Stop
-from kgm.simulation.play.draw import Draw, TimedMove, TimelineEvent
+from kgm.simulation.play.draw import Draw, TimelineEvent
+from kgm.simulation.running_tasks import RunningTasks
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
 
@@ -70,7 +71,11 @@ class ConnectPlay:
         self._sessions_ms = {one.identity: one.session_ms for one in group.workers}
         self._leader = group.leader if group.leader in self._members else chance.choice([*self._members])
         self._is_stable, self._earliest_ms, self._emptied = True, 0, 0
-        self._tasks = _Tasks(group)
+        owners = {work: one.identity for one in group.workers for work in one.work}
+        self._configured = frozenset(owners) | group.unassigned
+        before = {work: owners[work] for work in _without_connectors(owners)}
+        idle = [work for work in _without_connectors(self._configured) if work not in before]
+        self._tasks: RunningTasks[Work] = RunningTasks(before, idle, place=lambda work: work, order=lambda work: work)
         self._timeline: list[TimelineEvent] = []
         self._new_since_ms: dict[str, int] = {}
         self._waits_ms: list[int] = []
@@ -207,15 +212,15 @@ class ConnectPlay:
         self._generation += 1
         leader = self._members[self._leader]
         if self._group.is_eager:
-            shares = assign_eagerly(self._tasks.configured, self._members)
+            shares = assign_eagerly(self._configured, self._members)
             for member in self._members.values():
-                self._tasks.start(shares[member.member_id], member.identity, self._now_ms)
+                self._tasks.start(_without_connectors(shares[member.member_id]), member.identity, self._now_ms)
                 member.work = shares[member.member_id]
             self._note("assigned", "all connectors and tasks are assigned again")
             return
         running = {one.member_id: as_joined(one.work) for one in self._members.values()}
         made, leader.state = assign_incrementally(
-            leader.state, self._tasks.configured, running,
+            leader.state, self._configured, running,
             now_ms=_CLOCK_MS + self._now_ms, max_delay_ms=self._max_delay_ms, last_generation=self._generation - 1,
             generation=self._generation,
         )  # fmt: skip
@@ -225,7 +230,7 @@ class ConnectPlay:
             given, taken = made.assigned[member.member_id], made.revoked[member.member_id]
             started, stopped = started + len(given), stopped + len(taken)
             self._tasks.stop(taken, self._now_ms + sync_ms)
-            self._tasks.start(given, member.identity, self._now_ms + sync_ms)
+            self._tasks.start(_without_connectors(given), member.identity, self._now_ms + sync_ms)
             member.work = (*given, *(one for one in member.work if one not in {*taken}))
             member.asks += 1
             if taken:
@@ -267,12 +272,13 @@ class ConnectPlay:
     def _result(self) -> Draw:
         self._now_ms = self._timeline[-1].at_ms if self._timeline else 0  # what came after it made no difference
         self._note("stable" if self._members else "empty", f"the group has {many(len(self._members), 'worker')}")
-        moves = self._tasks.moves
-        final = {one.identity: _by_connector(one.work) for one in self._members.values()}
+        final = {
+            one.identity: self._tasks.as_partitions(_without_connectors(one.work)) for one in self._members.values()
+        }
         return Draw(
             generations=self._generation - 1,
             rebalances=self._generation - 1 - self._emptied,
-            moves=moves,
+            moves=self._tasks.moves,
             handovers=self._tasks.handovers,
             stopped_partition_ms=self._tasks.stopped_ms(self._now_ms),
             fenced=(),
@@ -290,66 +296,6 @@ class ConnectPlay:
         )
 
 
-class _Tasks:
-    """Where each task runs, and for how long it does not. Connectors themselves are not counted."""
-
-    def __init__(self, group: ConnectGroup) -> None:
-        self.configured = frozenset(work for one in group.workers for work in one.work) | group.unassigned
-        self._before = {work: one.identity for one in group.workers for work in one.work if work[1] != CONNECTOR}
-        self._owner = dict(self._before)
-        self._last = dict(self._before)
-        self._since_ms: dict[Work, int] = {
-            work: 0 for work in self.configured if work[1] != CONNECTOR and work not in self._owner
-        }
-        self._stopped_ms, self.handovers, self.fewest = 0, 0, len(self._owner)
-        self._moved_at_ms: dict[Work, int] = {}
-
-    @property
-    def idle(self) -> int:
-        """How many run nowhere."""
-        return len(self._since_ms)
-
-    def stop(self, work: Iterable[Work], at_ms: int) -> None:
-        for one in work:
-            if self._owner.pop(one, None) is not None:
-                self._since_ms[one] = self._moved_at_ms[one] = at_ms
-        self.fewest = min(self.fewest, len(self._owner))
-
-    def start(self, work: Iterable[Work], identity: str, at_ms: int) -> None:
-        for one in work:
-            if one[1] == CONNECTOR:
-                continue
-            self._owner[one] = identity
-            self._stopped_ms += at_ms - self._since_ms.pop(one, at_ms)
-            self._moved_at_ms[one] = at_ms
-            if self._last.get(one, identity) != identity:
-                self.handovers += 1
-            self._last[one] = identity
-
-    def stopped_ms(self, end_ms: int) -> int:
-        """The time of all tasks together that they did not run."""
-        return self._stopped_ms + sum(max(end_ms - since_ms, 0) for since_ms in self._since_ms.values())
-
-    @property
-    def moves(self) -> tuple[TimedMove, ...]:
-        """What runs elsewhere in the end, by connector and number."""
-        every = sorted({*self._before, *self._owner})
-        return tuple(
-            TimedMove(
-                topic=one[0],
-                partition=one[1],
-                owner_before=self._before.get(one),
-                owner_after=self._owner.get(one),
-                at_ms=self._moved_at_ms[one],
-            )
-            for one in every
-            if self._before.get(one) != self._owner.get(one)
-        )
-
-
-def _by_connector(work: Iterable[Work]) -> dict[str, tuple[int, ...]]:
-    tasks: dict[str, list[int]] = {}
-    for name, number in sorted(work):
-        if number != CONNECTOR:
-            tasks.setdefault(name, []).append(number)
-    return {name: tuple(numbers) for name, numbers in tasks.items()}
+def _without_connectors(work: Iterable[Work]) -> list[Work]:
+    """Connectors themselves are not counted."""
+    return [one for one in work if one[1] != CONNECTOR]

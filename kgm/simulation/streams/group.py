@@ -109,6 +109,11 @@ def subtopology(task: str) -> str:
     return task.rpartition("_")[0]
 
 
+def partition_of(task: str) -> tuple[str, int]:
+    """The topic and the partition that a task counts as, as in histories of streams groups."""
+    return f"subtopology-{subtopology(task)}", int(task.rpartition("_")[2])
+
+
 def streams_group_of(snapshot: GroupSnapshot, plan: Plan) -> StreamsGroup:
     """Raises RefusedError where tasks or processes are not known."""
     unread = [one.identity for one in snapshot.members if not _is_read(one.work)]

@@ -16,12 +16,12 @@ from itertools import groupby
 from typing import Final
 
 from kgm.frameworks.sticky_tasks import place_stickily
-from kgm.frameworks.streams import ACTIVE
+from kgm.frameworks.streams import ACTIVE, task_key
 from kgm.frameworks.streams_assignors import StreamsProcess, place_highly_available, tasks_of_threads
 from kgm.simulation.plan.bounce_plan import Plan, Stop
 from kgm.simulation.play.draw import Draw, TimelineEvent, stable_with
-from kgm.simulation.streams.group import StreamsGroup, StreamsThread, Supposed
-from kgm.simulation.streams.tasks import RunningTasks, as_partitions
+from kgm.simulation.running_tasks import RunningTasks
+from kgm.simulation.streams.group import StreamsGroup, StreamsThread, Supposed, partition_of
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
 
@@ -82,7 +82,9 @@ class StreamsPlay:
         self._threads = {one.identity: one for one in group.threads}
         self._leader = chance.choice([*self._members])
         self._is_stable, self._earliest_ms, self._round = True, 0, 0
-        self._tasks, self._everything = RunningTasks(group.threads), group.tasks
+        before = {task: one.identity for one in group.threads for task in one.active}
+        self._tasks: RunningTasks[str] = RunningTasks(before, place=partition_of, order=task_key)
+        self._everything = group.tasks
         self._timeline: list[TimelineEvent] = []
         self._new_since_ms: dict[str, int] = {}
         self._waits_ms: list[int] = []
@@ -413,7 +415,7 @@ class StreamsPlay:
             stopped_partition_ms=self._tasks.stopped_ms(self._now_ms),
             fenced=(),
             refused_joins=0,
-            final_assignment={one.identity: as_partitions(one.owned) for one in self._members.values()},
+            final_assignment={one.identity: self._tasks.as_partitions(one.owned) for one in self._members.values()},
             timeline=tuple(sorted(self._timeline, key=lambda event: event.at_ms)),
             became_stable=self._is_stable and not self._events,
             has_random_ids=True,
