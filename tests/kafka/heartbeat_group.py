@@ -5,12 +5,12 @@ second."""
 
 from __future__ import annotations
 
-import base64
 import random
 import uuid
 from collections.abc import Iterable
 from typing import Final
 
+from kgm.model.uuids import uuid_text
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from tests.server.wire_client import WireClient
@@ -103,8 +103,7 @@ def random_member_ids(chance: random.Random, count: int) -> list[str]:
 
 def java_member_id(data: bytes) -> str:
     """A member id as Java's consumers make them, of 16 bytes (Kafka: Uuid.randomUuid, Uuid.toString)."""
-    made = uuid.UUID(bytes=data, version=4)
-    return base64.urlsafe_b64encode(made.bytes).decode()[:22]
+    return uuid_text(uuid.UUID(bytes=data, version=4).bytes)
 
 
 def wait_coordinator_knows(bootstrap: str, topics: Iterable[str]) -> None:
