@@ -16,7 +16,7 @@ the end (`result`). Client-side assignors leave out topics that no member subscr
 - `client/`: `range`, `round_robin`, `sticky` and its parts, and `librdkafka`: the assignors of the leader
 - `libraries/`: those of other client libraries
 - `server/`: `range`, `uniform` (`uniform_heterogeneous` for different subscriptions): the assignors of the coordinator;
-  `broker_view`: in which order it gives them members and topics
+  `broker_view`: in which order it gives them members and topics; `streams_tasks`: that of streams groups (KIP-1071)
 - `custom`: assignors that are installed beside kgm, by entry points
 - `json_cases`: groups as JSON, for `kgm assign`; `unsupported_groups`: Kafka Streams, Connect, share groups
 """

@@ -51,6 +51,15 @@ def map_order(keys: Sequence[str], least_capacity: int = DEFAULT_CAPACITY) -> li
     return sorted(range(len(keys)), key=buckets.__getitem__)
 
 
+def sized_map_order(keys: Sequence[str], room: int) -> list[int]:
+    """`map_order` in a map that is made with this initial capacity, which may be less than the default one."""
+    capacity = table_size_for(room)
+    while len(keys) > capacity * 3 // 4:
+        capacity *= 2
+    buckets = map_buckets(keys, capacity)
+    return sorted(range(len(keys)), key=buckets.__getitem__)
+
+
 def table_of_many(keys: int) -> int | None:
     """Buckets of a map into which so many keys were put one by one; None if that depends on the keys."""
     capacity = grown_capacity(keys)

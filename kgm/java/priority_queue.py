@@ -1,32 +1,51 @@
 """The order in which a `java.util.PriorityQueue` gives out elements, some of which are equal in its order."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class PriorityQueue(Generic[T]):
+    """A queue whose elements are ordered by a key. The key of an element in the queue must not change."""
+
+    __slots__ = ("_heap", "_key")
+
+    def __init__(self, key: Callable[[T], Any], elements: Iterable[T] = ()) -> None:
+        self._key = key
+        self._heap: list[T] = []
+        for element in elements:
+            self.add(element)
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, element: T) -> None:
+        heap, key = self._heap, self._key
+        at, rank = len(heap), key(element)
+        heap.append(element)
+        while at and rank < key(heap[(at - 1) // 2]):
+            heap[at], at = heap[(at - 1) // 2], (at - 1) // 2
+        heap[at] = element
+
+    def poll(self) -> T:
+        """Take the first element; the last one goes down from there. Raises IndexError if there is none."""
+        heap, key = self._heap, self._key
+        last = heap.pop()
+        if not heap:
+            return last
+        first, at, rank = heap[0], 0, key(last)
+        while (child := 2 * at + 1) < len(heap):
+            if child + 1 < len(heap) and key(heap[child + 1]) < key(heap[child]):
+                child += 1
+            if not key(heap[child]) < rank:
+                break
+            heap[at], at = heap[child], child
+        heap[at] = last
+        return first
 
 
 def poll_order(keys: Sequence[Any]) -> list[int]:
     """Positions of `keys` in the order in which a queue gives them out, after they were added one by one."""
-    heap: list[int] = []
-    for place in range(len(keys)):
-        heap.append(place)
-        at = len(heap) - 1
-        while at and keys[place] < keys[heap[(at - 1) // 2]]:
-            heap[at], at = heap[(at - 1) // 2], (at - 1) // 2
-        heap[at] = place
-    return [_polled(heap, keys) for _ in keys]
-
-
-def _polled(heap: list[int], keys: Sequence[Any]) -> int:
-    """Take the first one; the last one goes down from there."""
-    first, last = heap[0], heap.pop()
-    if not heap:
-        return first
-    at = 0
-    while (child := 2 * at + 1) < len(heap):
-        if child + 1 < len(heap) and keys[heap[child + 1]] < keys[heap[child]]:
-            child += 1
-        if not keys[heap[child]] < keys[last]:
-            break
-        heap[at], at = heap[child], child
-    heap[at] = last
-    return first
+    queue = PriorityQueue(keys.__getitem__, range(len(keys)))
+    return [queue.poll() for _ in keys]

@@ -10,16 +10,16 @@ from tests.kafka.jars import classpath
 from tests.kafka.java_tools import compiled, java_command, kafka_class_path
 from tests.kafka.process import Child
 
-SOURCE = pathlib.Path(__file__).parent / "java" / "AssignDriver.java"
+SOURCES = pathlib.Path(__file__).parent / "java"
 
 
 class AssignOracle:
-    """Ask it for an answer; close it in the end."""
+    """Ask it for an answer; close it in the end. driver: which of the sources."""
 
-    def __init__(self) -> None:
+    def __init__(self, driver: str = "AssignDriver") -> None:
         self._temp = tempfile.TemporaryDirectory(prefix="kgm-assign-")
-        path = kafka_class_path(compiled([SOURCE], classpath("kafka")))
-        command = java_command("AssignDriver", class_path=path, heap_mb=256)
+        path = kafka_class_path(compiled([SOURCES / f"{driver}.java"], classpath("kafka")))
+        command = java_command(driver, class_path=path, heap_mb=256)
         self._child = Child(command, log=pathlib.Path(self._temp.name) / "log", pipe_stdout=True)
 
     def ask(self, case: Case) -> dict[str, Any]:
