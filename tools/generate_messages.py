@@ -32,8 +32,8 @@ APIS = (
     "DescribeConfigs", "DescribeGroups", "DescribeLogDirs", "DescribeShareGroupOffsets", "ElectLeaders", "EndTxn",
     "Fetch", "FindCoordinator", "Heartbeat", "IncrementalAlterConfigs", "InitProducerId", "JoinGroup", "LeaveGroup",
     "ListGroups", "ListOffsets", "ListPartitionReassignments", "Metadata", "OffsetCommit", "OffsetDelete", "OffsetFetch",
-    "Produce", "SaslAuthenticate", "SaslHandshake", "ShareGroupDescribe", "StreamsGroupDescribe", "SyncGroup",
-    "TxnOffsetCommit", "WriteTxnMarkers",
+    "Produce", "SaslAuthenticate", "SaslHandshake", "ShareGroupDescribe", "StreamsGroupDescribe", "StreamsGroupHeartbeat",
+    "SyncGroup", "TxnOffsetCommit", "WriteTxnMarkers",
 )  # fmt: skip
 #: Consumer protocol blobs; request and response headers are hand-written in wire.py.
 BLOBS = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment")

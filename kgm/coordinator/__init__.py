@@ -20,8 +20,10 @@ Hard state is what the log says, and what `replay` rebuilds from it on loading; 
 state dies with the process: parked requests, timers, the rebalance in flight.
 
 - Offsets: hard state only. `replay` and `replay_end_transaction` are the only writers.
-- Consumer groups (KIP-848): `handle` reads them and writes records, and `replay` is the only writer of hard state. Soft
-  state: timers, and until when the metadata hash is valid (`refresh`), which a request writes at once.
+- Consumer groups (KIP-848) and streams groups (KIP-1071): `handle` reads them and writes records, and `replay` is the
+  only writer of hard state. Soft state: timers, and until when the metadata hash is valid (`refresh`), which a request
+  writes at once; of streams groups also what is told of endpoints, who asked for the end of the application, and how
+  the topics fit the topology, which takes effect with the event, and is described as of the last record of the shard.
 - Classic groups: Kafka writes them to the log at four points: when a group is created, becomes Empty, replaces a static
   member, or gets its assignment from the leader. So the hard state of a group that is Stable or Empty changes in
   `replay` only (when the draft of an outcome takes effect with its last record), and is what the last record says.
@@ -37,7 +39,8 @@ A consumer group may have members of either protocol, and a group changes its ty
 whose ids consumer groups assign, come as an image (`topics`); call `topics_changed` when topics are created, changed or
 deleted. Groups that subscribe to them then compute their metadata hash again with the next heartbeat, regular
 expressions are resolved again, and offsets of deleted topics are deleted. Configs of one group (Kafka's config resource
-GROUP) are set with `configure`. Share and streams groups are kept as the log has them, and block their ids.
+GROUP) are set with `configure`. A streams group asks for the internal topics that it needs (`Outcome.new_topics`).
+Share groups are kept as the log has them, and block their ids.
 
 Offsets of a transaction (TxnOffsetCommit) are written with their producer (`Outcome.producer`), and are *pending* until
 `replay_end_transaction` is called for the marker in the log. They are also replayed with their producer. Whether the
@@ -55,8 +58,8 @@ Rules that apply to every module here
 
 Where it differs from Apache Kafka 4.3.0, on purpose
 ----------------------------------------------------
-`tests/coordinator/lockstep/test_classic_histories.py` and `test_consumer_histories.py` hold everything else equal,
-reply by reply and record by record.
+`tests/coordinator/lockstep` holds everything else equal in random histories of classic, of consumer and of streams
+groups, reply by reply and record by record.
 
 In replies:
 - A parked request that Kafka never answers is answered: with REBALANCE_IN_PROGRESS when another request of the same
@@ -76,7 +79,9 @@ In replies:
   in Kafka they lose them, and stay until their next request. (A bug.)
 - Regular expressions are Google's RE2; Kafka's are RE2/J, which accepts a few forms that RE2 does not, and the other
   way round. The messages that explain an error are worded differently.
-- Members of share and streams groups are not known: such a group is Empty without member records, and Stable with them.
+- Members of share groups are not known: such a group is Empty without member records, and Stable with them.
+- The texts that say what is wrong with the topics of a streams group are worded differently. A topology without its
+  record is described as none; Kafka fails with an exception. Topic names are checked by the caller. (As in Kafka.)
 - Every operation on a group is authorized. (There is no authorizer.)
 
 In memory, where only the clock or the log shows it:
@@ -110,7 +115,7 @@ Rooms and modules, from the top; each imports only from those below it (import-l
 - `dispatch`: which rule handles which request and which alarm
 - `state`: groups and offsets of a shard, and the replay of records
 - `admin`: describe, list, delete, views · `offsets`: commit, fetch, delete, expire
-- `consumer`: requests on consumer groups · `classic`: requests on classic groups
-- `groups`: the three types of group as data, and drafts of them
+- `streams`: requests on streams groups · `consumer`: on consumer groups · `classic`: on classic groups
+- `groups`: the types of group as data, and drafts of them
 - `contract`: what callers see: requests and outcomes, settings, plans, topics, error responses
 """

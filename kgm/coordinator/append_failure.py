@@ -15,10 +15,12 @@ from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.coordinator.groups.group import Group
+from kgm.coordinator.groups.streams_group import StreamsGroup
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from kgm.protocol.messages.join_group_request import JoinGroupRequest
 from kgm.protocol.messages.offset_commit_request import OffsetCommitRequest
+from kgm.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest
 
 #: After how long an alarm whose records could not be appended fires again; fixed in Kafka.
@@ -40,7 +42,7 @@ def revert(groups: Mapping[str, Group], failed: EventDraft, event: EventDraft, e
     elif isinstance(message, JoinGroupRequest) and failed.replies and not isinstance(group, ConsumerGroup):
         event.replies = failed.replies
     else:
-        if isinstance(message, ConsumerGroupHeartbeatRequest):
+        if isinstance(message, ConsumerGroupHeartbeatRequest | StreamsGroupHeartbeatRequest):
             _keep_timers(groups, message, failed, event)
         event.answer(refusal(failed.request, error))
 
@@ -63,13 +65,21 @@ def _set_timers(failed: EventDraft) -> dict[TimerKey, Millis | None]:
 
 
 def _keep_timers(
-    groups: Mapping[str, Group], message: ConsumerGroupHeartbeatRequest, failed: EventDraft, event: EventDraft
+    groups: Mapping[str, Group],
+    message: ConsumerGroupHeartbeatRequest | StreamsGroupHeartbeatRequest,
+    failed: EventDraft,
+    event: EventDraft,
 ) -> None:
     """A heartbeat extends the session, even if its records could not be written."""
     group = groups.get(message.group_id)
-    if isinstance(group, ClassicGroup) and group.state is not ClassicState.EMPTY:
+    if (
+        isinstance(message, ConsumerGroupHeartbeatRequest)
+        and isinstance(group, ClassicGroup)
+        and group.state is not ClassicState.EMPTY
+    ):
         migration.answer_parked(event.draft(group), event)
-    if isinstance(group, ConsumerGroup) and message.member_id in group.members and message.member_epoch >= 0:
+    is_known = isinstance(group, ConsumerGroup | StreamsGroup) and message.member_id in group.members
+    if is_known and message.member_epoch >= 0:
         event.timers = {key: deadline for key, deadline in failed.timers.items() if key.member_id == message.member_id}
 
 
@@ -83,6 +93,13 @@ def _keep_static(group: ClassicGroup, event: EventDraft, error: ErrorCode) -> No
     reply = rebalance.joined_reply(group, "", event.request.version, for_leader=False)
     reply.error_code = error
     event.answer(reply)
+
+
+def end_delays(failed: EventDraft, event: EventDraft) -> None:
+    """The initial delay of a streams group, once it has ended or the group was to be deleted, does not begin again."""
+    for key, deadline in failed.timers.items():
+        if key.kind is TimerKind.INITIAL_DELAY and deadline is None:
+            event.cancel_timer(key)
 
 
 def keep(failed: EventDraft, event: EventDraft, error: ErrorCode) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from kgm.coordinator.admin import consumer_describe, describe_list_delete
+from kgm.coordinator.admin import consumer_describe, describe_list_delete, streams_describe
 from kgm.coordinator.classic import heartbeat as classic_heartbeat
 from kgm.coordinator.classic import join, leave, rebalance, standby, sync
 from kgm.coordinator.consumer import classic_protocol, fencing, regexes
@@ -12,11 +12,14 @@ from kgm.coordinator.contract.outcome import EXPIRATION_KEY, Request, TimerKey, 
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.event_draft import EventDraft
-from kgm.coordinator.groups.foreign_group import STREAMS, ForeignGroup
+from kgm.coordinator.groups.foreign_group import ForeignGroup
 from kgm.coordinator.groups.group import Group
+from kgm.coordinator.groups.streams_group import StreamsGroup
 from kgm.coordinator.offsets import commit, delete, fetch, txn_commit
 from kgm.coordinator.offsets.store import expired_offsets, tombstone
 from kgm.coordinator.state import CoordinatorState
+from kgm.coordinator.streams import fencing as streams_fencing
+from kgm.coordinator.streams import heartbeat as streams_heartbeat
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -29,6 +32,8 @@ from kgm.protocol.messages.list_groups_request import ListGroupsRequest
 from kgm.protocol.messages.offset_commit_request import OffsetCommitRequest
 from kgm.protocol.messages.offset_delete_request import OffsetDeleteRequest
 from kgm.protocol.messages.offset_fetch_request import OffsetFetchRequest
+from kgm.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
+from kgm.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest
 from kgm.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 
@@ -70,6 +75,10 @@ class Dispatcher:
                 group = groups.get(message.group_id)
                 installed = self.state.own(group) if isinstance(group, ConsumerGroup) else group
                 consumer_heartbeat.handle_heartbeat(message, installed, event, self.new_consumer_id)
+            case StreamsGroupHeartbeatRequest() as message:
+                group = groups.get(message.group_id)
+                owned = self.state.own(group) if isinstance(group, StreamsGroup) else group
+                streams_heartbeat.handle_heartbeat(message, owned, event)
             case JoinGroupRequest() as message:
                 self._join(message, event)
             case SyncGroupRequest() as message:
@@ -95,6 +104,11 @@ class Dispatcher:
                     message.include_authorized_operations, event.behavior
                 )
                 consumer_describe.handle_describe(message, groups, event, operations=operations)
+            case StreamsGroupDescribeRequest() as message:
+                operations = describe_list_delete.authorized_operations(
+                    message.include_authorized_operations, event.behavior
+                )
+                streams_describe.handle_describe(message, groups, event, operations=operations)
             case other:
                 raise TypeError(f"{type(other).__name__} is not a request to a group coordinator")
 
@@ -116,10 +130,10 @@ class Dispatcher:
             case ConsumerGroup(is_empty=False):
                 classic_protocol.handle_join(message, self.state.own(group), event, self.new_consumer_id)
                 return
-            case ForeignGroup() if not (group.group_type == STREAMS and group.is_empty):
+            case ForeignGroup() | StreamsGroup(is_empty=False):
                 event.answer(join_refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, event.version))
                 return
-            case ConsumerGroup() | ForeignGroup():
+            case ConsumerGroup() | StreamsGroup():
                 if join.creates_group(message, event.settings):
                     describe_list_delete.write_group_deletion(group, event)
         join.handle_join(message, _classic(group), event, self.new_member_id)
@@ -152,6 +166,8 @@ class Dispatcher:
                 regexes.resolve(self.state.own(group), event)
             case ConsumerGroup() as group:
                 fencing.expired(group, key, event)
+            case StreamsGroup() as group:
+                streams_fencing.expired(group, key, event)
             case ForeignGroup():
                 raise AssertionError(f"{key}: groups of other types have no timers")
 

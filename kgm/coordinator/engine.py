@@ -28,8 +28,10 @@ from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.groups.consumer_group import NOT_REFRESHED, ConsumerGroup
 from kgm.coordinator.groups.event_draft import EventDraft, OnAppendFailure
 from kgm.coordinator.groups.foreign_group import ForeignGroup
+from kgm.coordinator.groups.streams_group import StreamsGroup
 from kgm.coordinator.offsets.store import Offsets
 from kgm.coordinator.state import CoordinatorState
+from kgm.coordinator.streams import fencing as streams_fencing
 from kgm.model.errors import ErrorCode
 from kgm.records.record import Record
 
@@ -120,6 +122,7 @@ class Coordinator:
         """A transaction marker is in the log: the pending offsets of the producer are committed, or dropped."""
         assert self._in_flight is None, "the last outcome is neither replayed nor aborted"
         self._state.offsets.end_transaction(producer_id, commit=commit)
+        self._state.configured({}, is_written=True)
 
     def abort(self, error: ErrorCode, *, now: Millis) -> Outcome:
         """The records of the last outcome could not be appended, because of this error. The outcome is void, and the
@@ -138,6 +141,7 @@ class Coordinator:
                 append_failure.start_rebalance(self._state.groups, failed, event, append_error(error))
             case OnAppendFailure.WITHOUT_PLANS:
                 self._retry_without_plans(failed, event)
+        append_failure.end_delays(failed, event)
         return self._finish(event)
 
     def loaded(self, *, now: Millis, group_ids: Iterable[str] | None = None) -> Outcome:
@@ -159,6 +163,8 @@ class Coordinator:
                         rebalance.prepare_rebalance(event.draft(installed), event)
                 case ConsumerGroup() as group:
                     timers.arm(group, event)
+                case StreamsGroup() as group:
+                    streams_fencing.arm(group, event)
                 case ForeignGroup():
                     pass
         event.set_timer(EXPIRATION_KEY, self.settings.offsets_retention_check_interval_ms)
@@ -196,8 +202,11 @@ class Coordinator:
         self._image = image.after(before)
         changed = image.changed_since(before)
         for group in list(self._state.groups.values()):
-            if isinstance(group, ConsumerGroup) and any(map(group.is_subscribed_to, changed)):
-                self._state.own(group).refresh = NOT_REFRESHED
+            match group:
+                case ConsumerGroup() if any(map(group.is_subscribed_to, changed)):
+                    self._state.own(group).refresh = NOT_REFRESHED
+                case StreamsGroup() if group.topology is not None and changed & group.topology.topics:
+                    self._state.own(group).refresh = NOT_REFRESHED
         event = self._event(now)
         deleted = {topic.name: topic for topic in before.by_name.values() if topic.topic_id not in image.by_id}
         by_id = self.settings.behavior.deletes_offsets_by_topic_id
@@ -333,6 +342,8 @@ class Coordinator:
             groups = self._state.groups
             for group_id, draft in event.groups.items():
                 groups[group_id] = draft.take_effect()
+        if event.records or event.topologies:
+            self._state.configured(event.topologies, is_written=bool(event.records))
         for group_id in event.dropped_groups:
             self._state.groups.pop(group_id, None)
         deadlines = self._deadlines

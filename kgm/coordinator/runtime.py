@@ -5,10 +5,20 @@ The server drives it with the real clock, the simulation with a virtual one. Tim
 
 import heapq
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from kgm.coordinator.contract.outcome import Millis, Outcome, Producer, Reply, Request, SetTimer, Ticket, TimerKey
+from kgm.coordinator.contract.outcome import (
+    Millis,
+    NewTopic,
+    Outcome,
+    Producer,
+    Reply,
+    Request,
+    SetTimer,
+    Ticket,
+    TimerKey,
+)
 from kgm.coordinator.contract.topic_image import TopicImage
 from kgm.coordinator.engine import Coordinator
 from kgm.model.errors import ErrorCode, KgmError
@@ -42,11 +52,19 @@ class Runtime:
     append: appends records to a log, all of them or none. It raises AppendError, or OSError, which counts as
     KAFKA_STORAGE_ERROR, if that fails; clients then get the error that a broker returns. has_real_clock: a timer that
     fires late fires at that time, as on a broker, and not at its deadline: after a minute without the CPU there is
-    nothing to catch up on."""
+    nothing to catch up on. create_topics: is told of the topics that a streams group needs; it must not call back."""
 
-    def __init__(self, engine: Coordinator, *, append: Append | None = None, has_real_clock: bool = False) -> None:
+    def __init__(
+        self,
+        engine: Coordinator,
+        *,
+        append: Append | None = None,
+        has_real_clock: bool = False,
+        create_topics: Callable[[Sequence[NewTopic]], None] | None = None,
+    ) -> None:
         self.engine = engine
         self._append = append
+        self._create_topics = create_topics
         self._has_real_clock = has_real_clock
         self._sequence = 0
         # An index of engine.deadlines: for every timer an entry at its deadline or before. Heartbeats move timers much
@@ -164,6 +182,8 @@ class Runtime:
                 self._index(timer.key, timer.deadline_ms)
             else:
                 self._turns.pop(timer.key, None)
+        if outcome.new_topics and self._create_topics is not None:
+            self._create_topics(outcome.new_topics)
         if len(self._heap) > _SLACK * len(self._turns) + _SMALL:
             self._sweep()
         return outcome.replies

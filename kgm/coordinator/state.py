@@ -1,6 +1,8 @@
 """What a log says: the groups and the offsets of one shard, and the replay of records that writes them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from kgm.coordinator.classic.records import group_from_record
 from kgm.coordinator.consumer import records as consumer_records
@@ -8,9 +10,12 @@ from kgm.coordinator.contract.behavior import REFERENCE_BEHAVIOR, CoordinatorBeh
 from kgm.coordinator.contract.outcome import Producer
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
-from kgm.coordinator.groups.foreign_group import ForeignGroup, foreign_type
+from kgm.coordinator.groups.foreign_group import ForeignGroup, is_foreign
 from kgm.coordinator.groups.group import Group
+from kgm.coordinator.groups.streams_group import StreamsGroup
+from kgm.coordinator.groups.streams_topology import ConfiguredTopology
 from kgm.coordinator.offsets.store import Offsets, from_legacy
+from kgm.coordinator.streams import records as streams_records
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.messages.legacy_offset_commit_key import LegacyOffsetCommitKey
@@ -20,6 +25,8 @@ from kgm.records.messages.offset_commit_value import OffsetCommitValue
 from kgm.records.record import Record
 
 _CONSUMER_KEYS = frozenset(consumer_records.KEYS)
+_STREAMS_KEYS = frozenset(streams_records.KEYS)
+_Owned = TypeVar("_Owned", ConsumerGroup, StreamsGroup)
 
 
 @dataclass(slots=True)
@@ -30,12 +37,16 @@ class CoordinatorState:
     groups: dict[str, Group] = field(default_factory=dict)
     offsets: Offsets = field(default_factory=Offsets)
     behavior: CoordinatorBehavior = REFERENCE_BEHAVIOR
+    _undescribed: set[str] = field(default_factory=set)
 
     def replay(self, record: Record, producer: Producer | tuple[int, int] | None, *, is_own: bool) -> None:
         """A record is in the log. is_own: it is a record of the outcome in flight, whose draft has its classic
         group."""
         if type(record.key) in _CONSUMER_KEYS:  # most records of a rebalance are of these
             self._replay_consumer_group(record)
+            return
+        if type(record.key) in _STREAMS_KEYS:
+            self._replay_streams_group(record)
             return
         match record.key, record.value:
             case OffsetCommitKey() as key, (OffsetCommitValue() | None) as value:
@@ -52,7 +63,8 @@ class CoordinatorState:
             case _:
                 self._replay_foreign_group(record)
 
-    def _replay_consumer_group(self, record: Record) -> None:
+    def _recorded_group(self, record: Record) -> tuple[str, Group | None]:
+        """The id of the group that a record is of, and the group that the records before it have made."""
         group_id: str = record.key.group_id  # type: ignore[attr-defined]  # all of these keys have one
         group = self.groups.get(group_id)
         if isinstance(group, ClassicGroup) and group.protocol_type is None and group.is_empty:
@@ -60,6 +72,10 @@ class CoordinatorState:
             group = None
             if record.value is None:
                 self.groups.pop(group_id)
+        return group_id, group
+
+    def _replay_consumer_group(self, record: Record) -> None:
+        group_id, group = self._recorded_group(record)
         if consumer_records.ends_group(record):
             if isinstance(group, ConsumerGroup):
                 self.groups.pop(group_id)
@@ -73,28 +89,60 @@ class CoordinatorState:
         self.groups[group_id] = group
         consumer_records.replay(group, record.key, record.value)
 
+    def _replay_streams_group(self, record: Record) -> None:
+        group_id, group = self._recorded_group(record)
+        if streams_records.ends_group(record):
+            if isinstance(group, StreamsGroup):
+                self.groups.pop(group_id)
+            return
+        if not isinstance(group, StreamsGroup):
+            if record.value is None:
+                return
+            group = StreamsGroup(group_id=group_id)
+        elif group.is_shared:
+            group = group.copy()
+        self.groups[group_id] = group
+        streams_records.replay(group, record.key, record.value)
+
     def _replay_foreign_group(self, record: Record) -> None:
-        group_type, group_id = foreign_type(record.key), getattr(record.key, "group_id", "")
+        group_id = getattr(record.key, "group_id", "")
         installed = self.groups.get(group_id)
-        if group_type is None or (record.value is None and not isinstance(installed, ForeignGroup)):
+        if not is_foreign(record.key) or (record.value is None and not isinstance(installed, ForeignGroup)):
             return
         if isinstance(installed, ForeignGroup):
             group = installed.copy() if installed.is_shared else installed
         else:
-            group = ForeignGroup(group_id=group_id, group_type=group_type)
+            group = ForeignGroup(group_id=group_id)
         group.put(record)
         self.groups.pop(group_id, None)
         if group.records:
             self.groups[group_id] = group
 
-    def own(self, group: ConsumerGroup) -> ConsumerGroup:
+    def own(self, group: _Owned) -> _Owned:
         """The group, copied if a fork has the same object, so that it may be changed."""
         if group.is_shared:
-            group = self.groups[group.group_id] = group.copy()
+            group = group.copy()
+            self.groups[group.group_id] = group
         return group
+
+    def configured(self, topologies: Mapping[str, ConfiguredTopology], *, is_written: bool) -> None:
+        """Streams groups know how the topics fit their topologies. is_written: something is written
+        with it, with which others get to know, of these groups and of those that knew it before."""
+        for group_id, topology in topologies.items():
+            group = self.groups.get(group_id)
+            if isinstance(group, StreamsGroup):
+                self.own(group).configured = topology
+                self._undescribed.add(group_id)
+        if is_written and self._undescribed:
+            for group_id in self._undescribed:
+                group = self.groups.get(group_id)
+                if isinstance(group, StreamsGroup):
+                    group = self.own(group)
+                    group.described = group.configured
+            self._undescribed.clear()
 
     def fork(self) -> "CoordinatorState":
         """An independent copy. Groups are shared until one of the two changes them."""
         for group in self.groups.values():
             group.is_shared = True
-        return CoordinatorState(self.groups.copy(), self.offsets.fork(), self.behavior)
+        return CoordinatorState(self.groups.copy(), self.offsets.fork(), self.behavior, self._undescribed.copy())

@@ -41,6 +41,7 @@ TABLE = {
     68: ("ConsumerGroupHeartbeat", 0, 1, 0),
     69: ("ConsumerGroupDescribe", 0, 1, 0),
     77: ("ShareGroupDescribe", 1, 1, 0),
+    88: ("StreamsGroupHeartbeat", 0, 0, 0),
     89: ("StreamsGroupDescribe", 0, 0, 0),
     90: ("DescribeShareGroupOffsets", 0, 1, 0),
 }

@@ -8,14 +8,17 @@ from kgm.coordinator.classic.rebalance import delete_group
 from kgm.coordinator.consumer.records import group_tombstones
 from kgm.coordinator.contract.api_versions import DESCRIBE_HAS_NOT_FOUND, DESCRIBE_HAS_OPERATIONS
 from kgm.coordinator.contract.behavior import CoordinatorBehavior
+from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.coordinator.groups.classic_group import ClassicGroup, ClassicMember
 from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.coordinator.groups.foreign_group import ForeignGroup
 from kgm.coordinator.groups.group import Group
+from kgm.coordinator.groups.streams_group import NOT_READY, StreamsGroup
 from kgm.coordinator.offsets.store import Offsets
 from kgm.coordinator.offsets.store import tombstone as offset_tombstone
+from kgm.coordinator.streams import records as streams_records
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from kgm.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
@@ -110,10 +113,18 @@ def handle_list(message: ListGroupsRequest, groups: Mapping[str, Group], event: 
             group_type=group.group_type,
         )
         for group_id, group in sorted(groups.items())
-        if (not states or (group.state.lower() if behavior.state_filters_ignore_case else group.state) in states)
+        if (not states or _filtered_state(group, ignores_case=behavior.state_filters_ignore_case) in states)
         and (not types or group.group_type in types)
     ]
     event.answer(ListGroupsResponse(groups=listed))
+
+
+def _filtered_state(group: Group, *, ignores_case: bool) -> str:
+    """The name of a group's state for a filter. As in Kafka, one of them is another word than the state that is
+    listed."""
+    if isinstance(group, StreamsGroup) and group.state == NOT_READY:
+        return "not_ready"
+    return group.state.lower() if ignores_case else group.state
 
 
 def handle_delete(
@@ -149,6 +160,10 @@ def write_group_deletion(group: Group, event: EventDraft) -> None:
         case ConsumerGroup():
             for tombstone in group_tombstones(group):
                 event.write(tombstone)
+        case StreamsGroup():
+            for tombstone in streams_records.group_tombstones(group):
+                event.write(tombstone)
+            event.cancel_timer(TimerKey(TimerKind.INITIAL_DELAY, group.group_id))
         case ForeignGroup():
             for tombstone in group.tombstones():
                 event.write(tombstone)

@@ -11,6 +11,7 @@ from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import ConsumerMember
 from kgm.coordinator.groups.foreign_group import ForeignGroup
 from kgm.coordinator.groups.group import Group
+from kgm.coordinator.groups.streams_group import StreamsGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +62,9 @@ class GroupView:
     latest; None if there is no rebalance. held: newcomers that are held back (`classic.standby`), by instance id or
     else member id.
 
-    The generation of a consumer group is its group epoch, the protocol is the assignor that most members prefer, and
-    each member has `consumer`. assignment_epoch and metadata_hash are None for other groups."""
+    The generation of a consumer or streams group is its group epoch. Of a consumer group the protocol is the assignor
+    that most members prefer, and each member has `consumer`. assignment_epoch and metadata_hash are None for other
+    groups."""
 
     group_id: str
     group_type: str
@@ -86,6 +88,8 @@ def view_of(group: Group, deadlines: Mapping[TimerKey, Millis], image: TopicImag
             return _classic(group, deadlines)
         case ConsumerGroup():
             return _consumer(group, deadlines, image)
+        case StreamsGroup():
+            return _streams(group, deadlines)
         case ForeignGroup():
             return GroupView(
                 group_id=group.group_id,
@@ -100,6 +104,40 @@ def view_of(group: Group, deadlines: Mapping[TimerKey, Millis], image: TopicImag
                 pending_member_ids=(),
                 deadline_ms=None,
             )
+
+
+def _streams(group: StreamsGroup, deadlines: Mapping[TimerKey, Millis]) -> GroupView:
+    return GroupView(
+        group_id=group.group_id,
+        group_type=group.group_type,
+        state=group.state,
+        state_timestamp_ms=None,
+        generation=group.group_epoch,
+        leader=None,
+        protocol_type=group.protocol_type,
+        protocol=None,
+        members=tuple(
+            MemberView(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                session_timeout_ms=0,
+                rebalance_timeout_ms=member.rebalance_timeout_ms,
+                protocols=(),
+                subscription=b"",
+                assignment=b"",
+                joined=False,
+                synced=True,
+                session_deadline_ms=deadlines.get(session_key(group.group_id, member.member_id)),
+            )
+            for member in group.members.values()
+        ),
+        pending_member_ids=(),
+        deadline_ms=deadlines.get(TimerKey(TimerKind.INITIAL_DELAY, group.group_id)),
+        assignment_epoch=group.assignment_epoch,
+        metadata_hash=group.metadata_hash,
+    )
 
 
 def _consumer(group: ConsumerGroup, deadlines: Mapping[TimerKey, Millis], image: TopicImage) -> GroupView:

@@ -19,6 +19,7 @@ from kgm.coordinator.groups.consumer_member import AWAY, LEAVING, NOTHING, Consu
 from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.coordinator.groups.foreign_group import ForeignGroup
 from kgm.coordinator.groups.group import Group
+from kgm.coordinator.groups.streams_group import StreamsGroup
 from kgm.java.strings import is_blank
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -175,7 +176,7 @@ def _group_for(group_id: str, installed: Group | None, event: EventDraft, *, cre
             return ConsumerGroup.new(group_id, event.settings.behavior)
         case ClassicGroup() if creates:
             return migration.upgrade(installed, event)
-        case ClassicGroup() | ForeignGroup():
+        case ClassicGroup() | StreamsGroup() | ForeignGroup():
             return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
 

@@ -8,6 +8,7 @@ from kgm.coordinator.contract.settings import session_timeout_ms
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import ConsumerMember, MemberState
 from kgm.coordinator.groups.event_draft import EventDraft
+from kgm.coordinator.groups.streams_member import StreamsMember
 
 #: The timers of one member.
 MEMBER_TIMERS = (TimerKind.SESSION, TimerKind.REBALANCE, TimerKind.MEMBER_JOIN, TimerKind.MEMBER_SYNC)
@@ -24,7 +25,7 @@ def extend_session(group_id: str, member: ConsumerMember, event: EventDraft) -> 
     event.set_timer(TimerKey(TimerKind.SESSION, group_id, member.member_id), timeout_ms)
 
 
-def start_rebalance(group_id: str, member: ConsumerMember, event: EventDraft) -> None:
+def start_rebalance(group_id: str, member: ConsumerMember | StreamsMember, event: EventDraft) -> None:
     event.set_timer(TimerKey(TimerKind.REBALANCE, group_id, member.member_id), member.rebalance_timeout_ms)
 
 

@@ -49,6 +49,9 @@ class CoordinatorBehavior:
     `kafka.coordinator.group`, or for consumer groups in `org.apache.kafka.coordinator.group`."""
 
     is_scala: bool = _only_scala()
+    has_streams_groups: bool = _fact(lambda version: version.release == REFERENCE.release)
+    """Whether streams groups can be joined (KIP-1071). Kafka has them since 4.2 (4.1 as a preview); only the rules of
+    4.3 were compared with the version's own classes, so elsewhere it is as if streams.version were 0."""
 
     # The coordinator in Scala, in all versions
 

@@ -42,6 +42,11 @@ from kgm.protocol.messages.offset_fetch_response import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
+from kgm.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
+from kgm.protocol.messages.streams_group_describe_response import DescribedGroup as DescribedStreamsGroup
+from kgm.protocol.messages.streams_group_describe_response import StreamsGroupDescribeResponse
+from kgm.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
+from kgm.protocol.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest
 from kgm.protocol.messages.sync_group_response import SyncGroupResponse
 from kgm.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
@@ -189,5 +194,11 @@ def refusal(request: Request, error: ErrorCode) -> Message:
             )
         case ConsumerGroupHeartbeatRequest():
             return ConsumerGroupHeartbeatResponse(error_code=error)
+        case StreamsGroupHeartbeatRequest():
+            return StreamsGroupHeartbeatResponse(error_code=error)
+        case StreamsGroupDescribeRequest(group_ids=group_ids):
+            return StreamsGroupDescribeResponse(
+                groups=[DescribedStreamsGroup(group_id=group_id, error_code=error) for group_id in group_ids]
+            )
         case other:
             raise TypeError(f"{type(other).__name__} is not a request to a group coordinator")

@@ -4,14 +4,15 @@ executed.
 These are named tuples because they are made for every event, and timer keys are hashed several times for each."""
 
 import enum
+from collections.abc import Mapping
 from typing import NamedTuple, NewType
 
 from kgm.protocol.struct import Message
 from kgm.records.record import Record
 
 __all__ = [
-    "CancelTimer", "Millis", "Outcome", "Producer", "Reply", "Request", "SetTimer", "Ticket", "TimerKey", "TimerKind",
-    "session_key",
+    "CancelTimer", "Millis", "NewTopic", "Outcome", "Producer", "Reply", "Request", "SetTimer", "Ticket", "TimerKey",
+    "TimerKind", "session_key",
 ]  # fmt: skip
 
 #: Milliseconds, as a time or as a duration.
@@ -44,9 +45,11 @@ class TimerKind(enum.StrEnum):
     HOLD = "hold"
     """Newcomers that are held back for a planned scale-out: one of them has waited as long as it may."""
     REBALANCE = "rebalance"
-    """A member of a consumer group that has to revoke partitions: its rebalance timeout."""
+    """A member of a consumer or streams group that has to revoke something: its rebalance timeout."""
     MEMBER_JOIN = "member-join"
     """A classic member of a consumer group that was told to join again: its JoinGroup."""
+    INITIAL_DELAY = "initial-rebalance-timeout"
+    """A streams group that was Empty: its first target assignment."""
     MEMBER_SYNC = "member-sync"
     """A classic member of a consumer group that has joined: its SyncGroup."""
     REGEX = "regex"
@@ -103,8 +106,19 @@ class Producer(NamedTuple):
     producer_epoch: int
 
 
+class NewTopic(NamedTuple):
+    """An internal topic that a streams group needs. replication_factor: 0 for the broker's default."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
 class Outcome(NamedTuple):
     """What is to be done for an event: append and replay all records (or abort), then change timers, then send replies.
+
+    new_topics: to be created if they do not exist (Kafka: AutoTopicCreationManager); nothing waits for them.
 
     producer: None unless the records belong to this producer's open transaction. They are then appended in one
     transactional batch, are replayed with the producer, and count once a marker commits the transaction
@@ -114,3 +128,4 @@ class Outcome(NamedTuple):
     timers: tuple[SetTimer | CancelTimer, ...] = ()
     replies: tuple[Reply, ...] = ()
     producer: Producer | None = None
+    new_topics: tuple[NewTopic, ...] = ()

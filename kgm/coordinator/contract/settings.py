@@ -28,8 +28,9 @@ class BrokerSettings:
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
     offsets_topic_num_partitions: int = 50
-    group_coordinator_rebalance_protocols: str = "classic,consumer"
-    """Without `consumer` no consumer group can be created or joined (UNSUPPORTED_VERSION)."""
+    group_coordinator_rebalance_protocols: str = "classic,consumer,streams"
+    """Without `consumer` no consumer group can be created or joined (UNSUPPORTED_VERSION); without `streams` no streams
+    group."""
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_min_session_timeout_ms: int = 45_000
     group_consumer_max_session_timeout_ms: int = 60_000
@@ -46,6 +47,20 @@ class BrokerSettings:
     group_consumer_min_assignment_interval_ms: int = 0
     group_consumer_max_assignment_interval_ms: int = 15_000
     group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_streams_session_timeout_ms: int = 45_000
+    group_streams_min_session_timeout_ms: int = 45_000
+    group_streams_max_session_timeout_ms: int = 60_000
+    group_streams_heartbeat_interval_ms: int = 5_000
+    group_streams_min_heartbeat_interval_ms: int = 5_000
+    group_streams_max_heartbeat_interval_ms: int = 15_000
+    group_streams_max_size: int = _INT32
+    group_streams_num_standby_replicas: int = 0
+    group_streams_max_standby_replicas: int = 2
+    group_streams_initial_rebalance_delay_ms: int = 3_000
+    """For how long the first target assignment of a group that was Empty waits for more members."""
+    group_streams_assignment_interval_ms: int = 1_000
+    group_streams_min_assignment_interval_ms: int = 0
+    group_streams_max_assignment_interval_ms: int = 15_000
     kgm_group_newcomer_max_wait_ms: int = _INT32
     """The longest time for which a newcomer is held back for a planned scale-out; its rebalance timeout counts if that
     is shorter."""
@@ -96,6 +111,10 @@ class BrokerSettings:
         return "consumer" in self.group_coordinator_rebalance_protocols and not self.behavior.is_scala
 
     @property
+    def has_streams_protocol(self) -> bool:
+        return "streams" in self.group_coordinator_rebalance_protocols and self.behavior.has_streams_groups
+
+    @property
     def may_upgrade(self) -> bool:
         """Whether a classic group with members may become a consumer group."""
         return self.group_consumer_migration_policy in ("bidirectional", "upgrade")
@@ -120,6 +139,12 @@ _LOWEST = {
     "group_consumer_min_assignment_interval_ms": 0,
     "group_consumer_max_assignment_interval_ms": 0,
     "group_consumer_regex_refresh_interval_ms": 10_000,
+    "group_streams_num_standby_replicas": 0,
+    "group_streams_max_standby_replicas": 0,
+    "group_streams_initial_rebalance_delay_ms": 0,
+    "group_streams_assignment_interval_ms": 0,
+    "group_streams_min_assignment_interval_ms": 0,
+    "group_streams_max_assignment_interval_ms": 0,
 }
 
 #: Settings whose value is a word, with the words that are allowed; True: a list of words with commas.
@@ -131,7 +156,8 @@ _CHOICES = {
 
 #: Settings that have a range: lowest value, value, highest value.
 _RANGES = tuple(
-    (f"group.consumer.min.{what}", f"group.consumer.{what}", f"group.consumer.max.{what}")
+    (f"group.{kind}.min.{what}", f"group.{kind}.{what}", f"group.{kind}.max.{what}")
+    for kind in ("consumer", "streams")
     for what in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
 )
 
@@ -162,6 +188,11 @@ class GroupConfig:
     consumer_session_timeout_ms: int | None = None
     consumer_heartbeat_interval_ms: int | None = None
     consumer_assignment_interval_ms: int | None = None
+    streams_session_timeout_ms: int | None = None
+    streams_heartbeat_interval_ms: int | None = None
+    streams_num_standby_replicas: int | None = None
+    streams_initial_rebalance_delay_ms: int | None = None
+    streams_assignment_interval_ms: int | None = None
 
     @classmethod
     def of(cls, values: Mapping[str, str | int], settings: BrokerSettings) -> "GroupConfig":
@@ -174,12 +205,16 @@ class GroupConfig:
             if name not in known:
                 raise UsageError(f"group setting {name} is not known to kgm", facts=(f"known: {', '.join(known)}",))
             number = _number(name, f"group_{known[name]}", text)
-            low, high = (
-                getattr(settings, known[name].replace("consumer", f"group_consumer_{bound}"))
-                for bound in ("min", "max")
-            )
+            low, high = _bounds(known[name], settings)
             configs[known[name]] = min(max(number, low), high) if settings.behavior.limits_group_configs else number
         return cls(**configs)
+
+
+def _bounds(name: str, settings: BrokerSettings) -> tuple[int, int]:
+    """Between what values a group config has to be."""
+    kind, _, what = name.partition("_")
+    low = getattr(settings, f"group_{kind}_min_{what}", 0)
+    return low, getattr(settings, f"group_{kind}_max_{what.removeprefix('num_')}", _INT32)
 
 
 def session_timeout_ms(settings: BrokerSettings, config: GroupConfig | None) -> int:
@@ -198,6 +233,13 @@ def assignment_interval_ms(settings: BrokerSettings, config: GroupConfig | None)
         return 0
     own = None if config is None else config.consumer_assignment_interval_ms
     return settings.group_consumer_assignment_interval_ms if own is None else own
+
+
+def streams_setting(name: str, settings: BrokerSettings, config: GroupConfig | None) -> int:
+    """A setting of a streams group: its own config, or else the broker's."""
+    own: int | None = None if config is None else getattr(config, f"streams_{name}")
+    broker: int = getattr(settings, f"group_streams_{name}")
+    return broker if own is None else own
 
 
 #: The session timeout of a new member in a join phase, which does not know its member id yet; fixed in Kafka.

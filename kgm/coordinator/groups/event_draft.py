@@ -12,6 +12,7 @@ from kgm.coordinator.contract.behavior import CoordinatorBehavior, behavior_of
 from kgm.coordinator.contract.outcome import (
     CancelTimer,
     Millis,
+    NewTopic,
     Outcome,
     Producer,
     Reply,
@@ -23,6 +24,7 @@ from kgm.coordinator.contract.outcome import (
 from kgm.coordinator.contract.settings import BrokerSettings, GroupConfig
 from kgm.coordinator.contract.topic_image import TopicImage
 from kgm.coordinator.groups.classic_group import ClassicGroup
+from kgm.coordinator.groups.streams_topology import ConfiguredTopology
 from kgm.model.broker_version import REFERENCE
 from kgm.protocol.struct import Message
 from kgm.records.record import Record
@@ -51,7 +53,8 @@ class EventDraft:
 
     behavior: that of `settings.kafka_version`. live_timers: the timers that are set, with their deadlines. image: the
     topics that exist. configs: group configs by group id. groups: drafts by group id. dropped_groups: groups that end
-    without a record. timers: what changes, a new deadline or None for a cancelled timer. is_in_place: whether a group
+    without a record. timers: what changes, a new deadline or None for a cancelled timer. topologies: of
+    streams groups, as the topics now make them, by group id. is_in_place: whether a group
     was changed without a draft."""
 
     now: Millis
@@ -70,6 +73,8 @@ class EventDraft:
     replies: list[Reply] = field(default_factory=list)
     on_append_failure: OnAppendFailure = OnAppendFailure.REVERT
     producer: Producer | None = None
+    new_topics: tuple[NewTopic, ...] = ()
+    topologies: dict[str, ConfiguredTopology] = field(default_factory=dict)
     is_in_place: bool = False
 
     def draft(self, group: ClassicGroup) -> ClassicGroup:
@@ -93,6 +98,9 @@ class EventDraft:
         if key in self.timers:
             del self.timers[key]
         self.timers[key] = Millis(self.now + delay_ms)
+
+    def is_timer_set(self, key: TimerKey) -> bool:
+        return self.timers[key] is not None if key in self.timers else key in self.live_timers
 
     def cancel_timer(self, key: TimerKey) -> None:
         """Cancel `key`, if it is set."""
@@ -125,4 +133,4 @@ class EventDraft:
         timers = [
             CancelTimer(key) if deadline is None else SetTimer(key, deadline) for key, deadline in self.timers.items()
         ]
-        return Outcome(tuple(self.records), tuple(timers), tuple(self.replies), self.producer)
+        return Outcome(tuple(self.records), tuple(timers), tuple(self.replies), self.producer, self.new_topics)

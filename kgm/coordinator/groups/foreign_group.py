@@ -1,31 +1,31 @@
-"""Share and streams groups: kept and listed, not interpreted.
+"""Share groups: kept and listed, not interpreted.
 
-Their records are kept as they are. So these groups can be told apart from classic and consumer groups, whose ids they
-block, and can be deleted when they have no members."""
+Their records are kept as they are. So these groups can be told apart from other groups, whose ids they block, and can
+be deleted when they have no members."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from kgm.protocol.struct import Message
 from kgm.records.record import Record, encode_record
-from kgm.records.record_types import SHARE_GROUP_TYPES, STREAMS_GROUP_TYPES, RecordType
+from kgm.records.record_types import SHARE_GROUP_TYPES, RecordType
 
-SHARE, STREAMS = "share", "streams"
-#: There is one such record for each member of a group.
-_MEMBER_TYPES = (RecordType.SHARE_GROUP_MEMBER_METADATA, RecordType.STREAMS_GROUP_MEMBER_METADATA)
+SHARE = "share"
 
 
 @dataclass(slots=True, kw_only=True)
 class ForeignGroup:
-    """A share or streams group. records: the last record of each key, by the key's bytes. is_shared: a fork has the
+    """A share group. records: the last record of each key, by the key's bytes. is_shared: a fork has the
     same object, so it is copied before it is written to."""
 
+    group_type: ClassVar[str] = SHARE
+    protocol_type: ClassVar[str] = SHARE
     group_id: str
-    group_type: str
     records: dict[bytes, Record] = field(default_factory=dict)
     is_shared: bool = False
 
     def copy(self) -> "ForeignGroup":
-        return ForeignGroup(group_id=self.group_id, group_type=self.group_type, records=self.records.copy())
+        return ForeignGroup(group_id=self.group_id, records=self.records.copy())
 
     def put(self, record: Record) -> None:
         """A record of this group is in the log."""
@@ -36,13 +36,9 @@ class ForeignGroup:
             self.records[key] = record
 
     @property
-    def protocol_type(self) -> str:
-        return self.group_type
-
-    @property
     def is_empty(self) -> bool:
         """Whether the group has no members."""
-        return not any(record.key.API_KEY in _MEMBER_TYPES for record in self.records.values())
+        return all(row.key.API_KEY != RecordType.SHARE_GROUP_MEMBER_METADATA for row in self.records.values())
 
     @property
     def state(self) -> str:
@@ -59,7 +55,6 @@ class ForeignGroup:
         return [Record(record.key, None) for _, record in rows]
 
 
-def foreign_type(key: Message) -> str | None:
-    """The type of the foreign group that a record's key belongs to; None if it belongs to none."""
-    kind = key.API_KEY
-    return SHARE if kind in SHARE_GROUP_TYPES else STREAMS if kind in STREAMS_GROUP_TYPES else None
+def is_foreign(key: Message) -> bool:
+    """Whether a record's key is of such a group."""
+    return key.API_KEY in SHARE_GROUP_TYPES

@@ -14,8 +14,9 @@ from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.event_draft import EventDraft
-from kgm.coordinator.groups.foreign_group import STREAMS, ForeignGroup
+from kgm.coordinator.groups.foreign_group import ForeignGroup
 from kgm.coordinator.groups.group import Group
+from kgm.coordinator.groups.streams_group import StreamsGroup
 from kgm.coordinator.offsets.fencing import CommitPartitionValidator, check_commit
 from kgm.coordinator.offsets.store import NO_EXPIRY
 from kgm.java.strings import string_length
@@ -87,12 +88,9 @@ def _commit_error(
         case None:
             is_new = event.version >= COMMIT_KNOWS_CONSUMER_PROTOCOL and event.behavior.commits_name_missing_groups
             return ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
-        case ForeignGroup(group_type=group_type) if group_type != STREAMS:
-            return ErrorCode.GROUP_ID_NOT_FOUND
         case ForeignGroup():
-            # Its members are not known here. Without members offsets can be set.
-            return ErrorCode.NONE if epoch < 0 and group.is_empty else ErrorCode.UNKNOWN_MEMBER_ID
-        case ConsumerGroup():
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        case ConsumerGroup() | StreamsGroup():
             return check_commit(group, message.member_id, epoch, event.version, event.image)
         case ClassicGroup():
             return _classic_commit_error(message, group, event.behavior)

@@ -6,6 +6,7 @@ from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.coordinator.groups.foreign_group import ForeignGroup
 from kgm.coordinator.groups.group import Group
+from kgm.coordinator.groups.streams_group import StreamsGroup
 from kgm.coordinator.offsets.commit import Topics, exists
 from kgm.coordinator.offsets.store import Offsets, tombstone
 from kgm.model.errors import ErrorCode
@@ -83,5 +84,5 @@ def _group_error(message: OffsetDeleteRequest, group: Group | None) -> ErrorCode
             return ErrorCode.NONE if is_allowed else ErrorCode.NON_EMPTY_GROUP
         case ForeignGroup():
             return ErrorCode.NONE if group.is_empty else ErrorCode.NON_EMPTY_GROUP
-        case ConsumerGroup():
+        case ConsumerGroup() | StreamsGroup():
             return ErrorCode.NONE

@@ -1,12 +1,16 @@
-"""Which member of a consumer group may commit and fetch offsets, and in which epoch (KIP-848, KIP-1251; Kafka:
-ConsumerGroup.validateOffsetCommit, validateOffsetFetch)."""
+"""Which member of a consumer or streams group may commit and fetch offsets, and in which epoch (KIP-848, KIP-1251,
+KIP-1071; Kafka: validateOffsetCommit and validateOffsetFetch of ConsumerGroup and StreamsGroup)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kgm.coordinator.contract.api_versions import COMMIT_KNOWS_CONSUMER_PROTOCOL
 from kgm.coordinator.contract.topic_image import TopicImage
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import ConsumerMember
+from kgm.coordinator.groups.streams_group import StreamsGroup
+from kgm.coordinator.groups.streams_member import StreamsMember
+from kgm.coordinator.groups.streams_topology import StreamsTopology
 from kgm.model.errors import ErrorCode
 
 _NO_EPOCH = -1
@@ -15,21 +19,20 @@ _NO_EPOCH = -1
 @dataclass(frozen=True, slots=True)
 class CommitPartitionValidator:
     """Decides by partition about a commit from an epoch before the member's own. It is accepted for partitions that the
-    member has, or has to revoke, and had in that epoch. error: what other partitions are refused with."""
+    member has, or has to revoke, and had in that epoch. since: the epoch in which it got a partition of a topic; None
+    if it does not have it. error: what other partitions are refused with."""
 
-    member: ConsumerMember
     epoch: int
-    image: TopicImage
+    since: Callable[[str, int], int | None]
     error: ErrorCode
 
     def check(self, topic: str, partition: int) -> ErrorCode:
-        known = self.image.by_name.get(topic)
-        since = None if known is None else self.member.assignment_epoch(known.topic_id, partition)
+        since = self.since(topic, partition)
         return self.error if since is None or self.epoch < since else ErrorCode.NONE
 
 
 def check_commit(
-    group: ConsumerGroup, member_id: str, epoch: int, version: int, image: TopicImage
+    group: ConsumerGroup | StreamsGroup, member_id: str, epoch: int, version: int, image: TopicImage
 ) -> ErrorCode | CommitPartitionValidator:
     """Whether a commit is accepted; a validator if that depends on the partition."""
     if epoch < 0 and group.is_empty:
@@ -37,13 +40,13 @@ def check_commit(
     member = group.members.get(member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if member.classic is None and version < COMMIT_KNOWS_CONSUMER_PROTOCOL:
+    if not _uses_classic(member) and version < COMMIT_KNOWS_CONSUMER_PROTOCOL:
         return ErrorCode.UNSUPPORTED_VERSION
     return _check_epoch(group, member, epoch, image)
 
 
 def check_transactional_commit(
-    group: ConsumerGroup, member_id: str, instance_id: str | None, epoch: int, image: TopicImage
+    group: ConsumerGroup | StreamsGroup, member_id: str, instance_id: str | None, epoch: int, image: TopicImage
 ) -> ErrorCode | CommitPartitionValidator:
     """Whether a commit in a transaction is accepted, where a member need not be named; a validator if that depends on
     the partition."""
@@ -56,22 +59,51 @@ def check_transactional_commit(
         return ErrorCode.UNKNOWN_MEMBER_ID
     checked = _check_epoch(group, member, epoch, image)
     if isinstance(checked, CommitPartitionValidator):
-        return CommitPartitionValidator(member, epoch, image, ErrorCode.ILLEGAL_GENERATION)
+        known, since = image.by_name, checked.since
+        return CommitPartitionValidator(
+            epoch,
+            lambda topic, partition: since(topic, partition) if topic in known else None,
+            ErrorCode.ILLEGAL_GENERATION,
+        )
     return ErrorCode.ILLEGAL_GENERATION if checked is not ErrorCode.NONE else checked
 
 
 def _check_epoch(
-    group: ConsumerGroup, member: ConsumerMember, epoch: int, image: TopicImage
+    group: ConsumerGroup | StreamsGroup, member: ConsumerMember | StreamsMember, epoch: int, image: TopicImage
 ) -> ErrorCode | CommitPartitionValidator:
     if epoch == member.member_epoch:
         return ErrorCode.NONE
     error = _other_epoch_error(member)
-    if epoch > member.member_epoch or not group.behavior.has_assignment_epochs:
+    if epoch > member.member_epoch:
         return error
-    return CommitPartitionValidator(member, epoch, image, error)
+    if isinstance(member, ConsumerMember):
+        assert isinstance(group, ConsumerGroup)
+        if not group.behavior.has_assignment_epochs:
+            return error
+        return CommitPartitionValidator(epoch, _since(member, image), error)
+    assert isinstance(group, StreamsGroup)
+    return (
+        error if group.topology is None else CommitPartitionValidator(epoch, _task_since(member, group.topology), error)
+    )
 
 
-def check_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
+def _since(member: ConsumerMember, image: TopicImage) -> Callable[[str, int], int | None]:
+    def since(topic: str, partition: int) -> int | None:
+        known = image.by_name.get(topic)
+        return None if known is None else member.assignment_epoch(known.topic_id, partition)
+
+    return since
+
+
+def _task_since(member: StreamsMember, topology: StreamsTopology) -> Callable[[str, int], int | None]:
+    def since(topic: str, partition: int) -> int | None:
+        subtopology_id = topology.subtopology_of.get(topic)
+        return None if subtopology_id is None else member.assignment_epoch(subtopology_id, partition)
+
+    return since
+
+
+def check_fetch(group: ConsumerGroup | StreamsGroup, member_id: str | None, epoch: int) -> ErrorCode:
     """Whether offsets may be fetched: by a member in its own epoch, and by a client that claims no membership."""
     if member_id is None and epoch < 0:
         return ErrorCode.NONE
@@ -81,5 +113,9 @@ def check_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> Erro
     return ErrorCode.NONE if epoch == member.member_epoch else _other_epoch_error(member)
 
 
-def _other_epoch_error(member: ConsumerMember) -> ErrorCode:
-    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
+def _other_epoch_error(member: ConsumerMember | StreamsMember) -> ErrorCode:
+    return ErrorCode.ILLEGAL_GENERATION if _uses_classic(member) else ErrorCode.STALE_MEMBER_EPOCH
+
+
+def _uses_classic(member: ConsumerMember | StreamsMember) -> bool:
+    return isinstance(member, ConsumerMember) and member.classic is not None

@@ -12,6 +12,7 @@ from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.coordinator.groups.group import Group
+from kgm.coordinator.groups.streams_group import StreamsGroup
 from kgm.coordinator.offsets.fencing import check_fetch
 from kgm.coordinator.offsets.store import CommittedOffset, Offsets, TopicPartition
 from kgm.model.errors import ErrorCode
@@ -110,8 +111,9 @@ class _GroupFetch:
         self.unstable = offsets.unstable_of(group_id) if require_stable else {}
 
     def check_member(self, member_id: str | None, epoch: int) -> None:
-        """A consumer group refuses a client that claims to be a member, and is none, or is in another epoch."""
-        if isinstance(self.group, ConsumerGroup):
+        """A consumer or streams group refuses a client that claims to be a member, and is none, or is in another
+        epoch."""
+        if isinstance(self.group, ConsumerGroup | StreamsGroup):
             self.group_error = check_fetch(self.group, member_id, epoch)
 
     def all(self) -> list[tuple[str, Sequence[int]]]:

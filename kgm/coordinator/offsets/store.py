@@ -15,6 +15,7 @@ from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.foreign_group import ForeignGroup
 from kgm.coordinator.groups.group import Group
+from kgm.coordinator.groups.streams_group import StreamsGroup
 from kgm.records.messages.legacy_offset_commit_key import LegacyOffsetCommitKey
 from kgm.records.messages.legacy_offset_commit_value import LegacyOffsetCommitValue
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
@@ -179,11 +180,11 @@ def expired_offsets(group: Group, offsets: Offsets, *, now: Millis, retention_mi
     """The offsets of a group that are past their retention, by topic and partition.
 
     The retention counts from when a classic group became Empty. In a Stable classic group of consumers, in a simple
-    group and in a consumer group it counts from the commit, for topics that no member subscribes to. In other groups,
-    and of unstable partitions, offsets do not expire (Kafka: ClassicGroup.offsetExpirationCondition)."""
+    group and in a consumer or streams group it counts from the commit, for topics that no member subscribes to. In
+    other groups, and of unstable partitions, offsets do not expire (Kafka: ClassicGroup.offsetExpirationCondition)."""
     since_empty = None
     match group:
-        case ConsumerGroup() | ClassicGroup(protocol_type=None):
+        case ConsumerGroup() | StreamsGroup() | ClassicGroup(protocol_type=None):
             pass
         case ClassicGroup(state=ClassicState.EMPTY):
             since_empty = group.state_timestamp_ms

@@ -13,8 +13,9 @@ from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.event_draft import EventDraft
-from kgm.coordinator.groups.foreign_group import STREAMS, ForeignGroup
+from kgm.coordinator.groups.foreign_group import ForeignGroup
 from kgm.coordinator.groups.group import Group
+from kgm.coordinator.groups.streams_group import StreamsGroup
 from kgm.coordinator.offsets.commit import Topics, exists, request_error, topic_id_of, write_offset
 from kgm.coordinator.offsets.fencing import CommitPartitionValidator, check_transactional_commit
 from kgm.model.errors import ErrorCode
@@ -67,9 +68,8 @@ def _commit_error(
         case None:
             return ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION
         case ForeignGroup():
-            is_accepted = group.group_type == STREAMS and generation < 0 and group.is_empty
-            return ErrorCode.NONE if is_accepted else ErrorCode.UNKNOWN_MEMBER_ID
-        case ConsumerGroup():
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        case ConsumerGroup() | StreamsGroup():
             instance_id = message.group_instance_id
             return check_transactional_commit(group, message.member_id, instance_id, generation, event.image)
         case ClassicGroup():

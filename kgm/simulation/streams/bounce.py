@@ -23,7 +23,7 @@ from kgm.simulation.streams.group import (
     SHORTEST_SESSION_MS,
     STANDBYS,
     KnownSettings,
-    StreamsGroup,
+    StreamsFleet,
     Supposed,
     split_settings,
     streams_group_of,
@@ -82,12 +82,12 @@ def draws_of_streams(
     return drawn
 
 
-def _affordable(group: StreamsGroup, draws: int) -> int:
+def _affordable(group: StreamsFleet, draws: int) -> int:
     """Fewer draws of a large application: one of 30 processes and 600 tasks takes the better part of a second."""
     return min(draws, max(_FEWEST_DRAWS, _MOST_WORK // (len(group.tasks) * group.processes + 1)))
 
 
-def _play(group: StreamsGroup, plan: Plan, suppose: Callable[[random.Random], Supposed], name: str) -> Draw:
+def _play(group: StreamsFleet, plan: Plan, suppose: Callable[[random.Random], Supposed], name: str) -> Draw:
     chance = random.Random(name)  # noqa: S311  (the same each time)
     return StreamsPlay(group, plan, suppose(chance), chance).play()
 
@@ -110,7 +110,7 @@ def _freed(snapshot: GroupSnapshot, plan: Plan) -> FreedTasks:
     )
 
 
-def _caveats(snapshot: GroupSnapshot, group: StreamsGroup, plan: Plan, known: KnownSettings) -> list[str]:
+def _caveats(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, known: KnownSettings) -> list[str]:
     """The most important first."""
     texts = [] if snapshot.is_settled else [why_not_settled(snapshot)]
     texts += task_texts(_freed(snapshot, plan))

@@ -48,7 +48,7 @@ class StreamsThread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamsGroup:
+class StreamsFleet:
     """standbys: how many copies each task with state has, at most. stateful: the subtopologies that have state, as far
     as that shows: None where no task has a copy. is_settled: False if another rebalance is due."""
 
@@ -114,7 +114,7 @@ def partition_of(task: str) -> tuple[str, int]:
     return f"subtopology-{subtopology(task)}", int(task.rpartition("_")[2])
 
 
-def streams_group_of(snapshot: GroupSnapshot, plan: Plan) -> StreamsGroup:
+def streams_group_of(snapshot: GroupSnapshot, plan: Plan) -> StreamsFleet:
     """Raises RefusedError where tasks or processes are not known."""
     unread = [one.identity for one in snapshot.members if not _is_read(one.work)]
     if unread:
@@ -142,7 +142,7 @@ def streams_group_of(snapshot: GroupSnapshot, plan: Plan) -> StreamsGroup:
             )
         )
     copies = Counter(task for thread in threads for task in thread.standby)
-    return StreamsGroup(
+    return StreamsFleet(
         threads=tuple(threads),
         standbys=max(copies.values(), default=0),
         stateful=frozenset(map(subtopology, copies)) or None,
@@ -186,7 +186,7 @@ def for_broker(snapshot: GroupSnapshot, plan: Plan) -> Plan:
     return replace(plan, settings=split_settings(plan.settings)[1]) if is_streams(snapshot) else plan
 
 
-def supposed_usual(group: StreamsGroup, known: KnownSettings, chance: random.Random) -> Supposed:
+def supposed_usual(group: StreamsFleet, known: KnownSettings, chance: random.Random) -> Supposed:
     """Kafka's defaults for settings that are not `known`, and chance for what is true of the state."""
     values = {**DEFAULTS, STANDBYS: group.standbys, **known.numbers}
     return Supposed(
@@ -202,7 +202,7 @@ def supposed_usual(group: StreamsGroup, known: KnownSettings, chance: random.Ran
     )
 
 
-def supposed_rare(group: StreamsGroup, known: KnownSettings, chance: random.Random) -> Supposed:
+def supposed_rare(group: StreamsFleet, known: KnownSettings, chance: random.Random) -> Supposed:
     """Other values than the defaults, and state that takes longer to restore than the time between two probes."""
     usual, numbers = supposed_usual(group, known, chance), known.numbers
     few = group.standbys >= group.processes - 1  # more may be configured than there are processes for
@@ -223,7 +223,7 @@ def supposed_rare(group: StreamsGroup, known: KnownSettings, chance: random.Rand
     )
 
 
-def _stateful(group: StreamsGroup, chance: random.Random) -> frozenset[str]:
+def _stateful(group: StreamsFleet, chance: random.Random) -> frozenset[str]:
     known = group.stateful
     if known is None:
         known = frozenset(sub for sub in sorted(set(map(subtopology, group.tasks))) if chance.random() < 0.5)

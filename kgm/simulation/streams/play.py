@@ -21,7 +21,7 @@ from kgm.frameworks.streams_assignors import StreamsProcess, place_highly_availa
 from kgm.simulation.plan.bounce_plan import Plan, Stop
 from kgm.simulation.play.draw import Draw, TimelineEvent, stable_with
 from kgm.simulation.running_tasks import RunningTasks
-from kgm.simulation.streams.group import StreamsGroup, StreamsThread, Supposed, partition_of
+from kgm.simulation.streams.group import StreamsFleet, StreamsThread, Supposed, partition_of
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
 
@@ -72,7 +72,7 @@ class _Member:
 class StreamsPlay:
     """Plays once; `play` gives what came of it."""
 
-    def __init__(self, group: StreamsGroup, plan: Plan, supposed: Supposed, chance: random.Random) -> None:
+    def __init__(self, group: StreamsFleet, plan: Plan, supposed: Supposed, chance: random.Random) -> None:
         self._group, self._plan, self._supposed, self._chance = group, plan, supposed, chance
         self._interval_ms = plan.heartbeat_interval_ms or _HEARTBEAT_MS
         self._now_ms, self._sequence, self._generation, self._requests, self._emptied = 0, 0, 1, 0, 0

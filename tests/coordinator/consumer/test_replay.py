@@ -38,7 +38,7 @@ from kgm.records.messages.consumer_group_target_assignment_metadata_value import
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 from kgm.records.record import Record, decode_record, encode_record, message_classes
-from kgm.records.record_types import SHARE_GROUP_TYPES, STREAMS_GROUP_TYPES, TYPES
+from kgm.records.record_types import SHARE_GROUP_TYPES, TYPES
 from tests.coordinator.behaviours import rule
 from tests.coordinator.consumer.harness import Consumers, image, topic_id
 from tests.coordinator.consumer.test_groups_stateful import same
@@ -245,10 +245,10 @@ def test_null_is_said_in_a_tag_and_is_not_the_same_as_nothing():
     assert bytes([1, 0, 1, 0]) in encode_record(Record(CURRENT, row))[1]
 
 
-# -- share and streams groups
+# -- share groups
 
-FOREIGN = {10: "share", 19: "streams"}
-OTHERS = sorted(SHARE_GROUP_TYPES | STREAMS_GROUP_TYPES)
+MEMBER_TYPE = 10
+OTHERS = sorted(SHARE_GROUP_TYPES)
 
 
 def a_record(number, group_id="f", member_id="m"):
@@ -273,18 +273,16 @@ def test_their_records_are_kept_byte_by_byte(number):
     assert again == record
     engine = foreign(number)
     view = engine.group("f")
-    kind = "share" if number < 16 else "streams"
-    assert (view.group_type, view.state) == (kind, "Stable" if number in FOREIGN else "Empty")
+    assert (view.group_type, view.state) == ("share", "Stable" if number == MEMBER_TYPE else "Empty")
     (kept,) = engine._state.groups["f"].records.values()
     assert encode_record(kept) == encode_record(record)
     engine.replay(Record(record.key, None))
     assert engine.group("f") is None
 
 
-@pytest.mark.parametrize(("number", "kind"), FOREIGN.items(), ids=FOREIGN.values())
-def test_they_are_listed_and_block_their_ids(number, kind):
-    h = Consumers()
-    h.engine.replay(a_record(number))
+def test_they_are_listed_and_block_their_ids():
+    h, kind = Consumers(), "share"
+    h.engine.replay(a_record(MEMBER_TYPE))
     (row,) = h.list()
     assert (row.group_id, row.group_type, row.protocol_type, row.group_state) == ("f", kind, kind, "Stable")
     assert [r.group_id for r in h.list(types=[kind])] == ["f"]
@@ -298,12 +296,11 @@ def test_they_are_listed_and_block_their_ids(number, kind):
     assert h.log == []
 
 
-@pytest.mark.parametrize("own", [11, 17], ids=["share", "streams"])
-def test_an_empty_one_can_be_deleted(own):
+def test_an_empty_one_can_be_deleted():
     h = Consumers()
-    h.engine.replay(a_record(own))
+    h.engine.replay(a_record(11))
     assert h.delete("f") == {"f": E.NONE}
-    assert [(r.key.API_KEY, r.value) for r in h.log] == [(own, None)]
+    assert [(r.key.API_KEY, r.value) for r in h.log] == [(11, None)]
     assert h.group("f") is None
 
 

@@ -18,6 +18,8 @@ from kgm.coordinator.contract.topic_image import Topic, TopicImage
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.groups.consumer_group import CONSUMER, ConsumerGroup, MetadataRefresh
 from kgm.coordinator.groups.consumer_member import AWAY, MemberState
+from kgm.coordinator.groups.streams_group import STREAMS, StreamsGroup
+from kgm.coordinator.groups.streams_member import TaskState
 from kgm.coordinator.runtime import AppendError, Runtime
 from kgm.java.hash_set import copied_set_order
 from kgm.model.broker_version import BrokerVersion
@@ -34,6 +36,9 @@ from tests.kafka.process import Child
 
 #: Kafka never answers a parked request that a repeat of the same member replaces, nor a leaver's parked SyncGroup.
 NEVER_ANSWERED = {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID}
+#: What Kafka takes for the number of replicas if the topology does not say.
+_DEFAULT_REPLICAS = -1
+_PROTOCOLS = "group_coordinator_rebalance_protocols"
 KAFKAS_NAMES = {"offset_metadata_max_bytes": "offset.metadata.max.bytes"}
 
 
@@ -43,12 +48,15 @@ class KafkasCoordinator:
 
     MAIN_CLASS = "org.apache.kafka.coordinator.group.CoordinatorOracle"
     SOURCES = ("AnyVersion", "CoordinatorOracle")
+    #: Beside them for the version whose streams groups are compared.
+    STREAMS = ("StreamsStates",)
 
     def __init__(self, version=KAFKA_VERSION, *, played_as=None):
+        sources = (*self.SOURCES, *(self.STREAMS if version == KAFKA_VERSION else ()))
         self.version = BrokerVersion.parse(played_as or version)
         self._temp = tempfile.TemporaryDirectory(prefix="kgm-coordinator-")
         path = self.class_path(version)
-        classes = compiled([Path(__file__).parent / "java" / f"{name}.java" for name in self.SOURCES], path)
+        classes = compiled([Path(__file__).parent / "java" / f"{name}.java" for name in sources], path)
         command = java_command(self.MAIN_CLASS, heap_mb=256, class_path=f"{classes}:{path}")
         self._child = Child(command, log=Path(self._temp.name) / "log", pipe_stdout=True)
 
@@ -89,7 +97,8 @@ class Lockstep:
         self.types = {}
         self.clients_ids = set()
         self.engine = Coordinator(settings=self.settings, new_member_id=self._new_member_id)
-        self.runtime = Runtime(self.engine, append=self._append)
+        self.new_topics = []
+        self.runtime = self._new_runtime()
         self.fail = None
         self.is_reverted = False
         self.log = []
@@ -198,7 +207,7 @@ class Lockstep:
         self.settings = BrokerSettings(**{"kafka_version": self.kafka.version} | settings)
         image = TopicImage.of(self.image.by_name.values(), version=self.image.version)
         self.engine = Coordinator(settings=self.settings, new_member_id=self._new_member_id, image=image)
-        self.runtime = Runtime(self.engine, append=self._append)
+        self.runtime = self._new_runtime()
         self.requests.clear()
         self.stale = []
         self._ask(op="start", now=self.now, seed=self.seed, settings=self._kafka_settings())
@@ -218,6 +227,9 @@ class Lockstep:
             self._ask(op="replay", key=_text(key), value=None if value is None else _text(value), **_who(producer))
         self.answer = self._ask(op="load")
         self._ours(self._load, None)
+
+    def _new_runtime(self):
+        return Runtime(self.engine, append=self._append, create_topics=self.new_topics.extend)
 
     def _load(self):
         for entry, producer, commit in map(read_entry, self.log):
@@ -271,6 +283,7 @@ class Lockstep:
 
     def _ours(self, act, fail):
         self.fail, self.appended, self.producer = fail, [], None
+        self.new_topics.clear()
         self._find_new_ids()
         try:
             replies = act()
@@ -286,6 +299,10 @@ class Lockstep:
         self._compare_groups()
         self._compare_offsets()
         self._compare_timers()
+        created = {
+            topic.name: [topic.partitions, topic.replication_factor or _DEFAULT_REPLICAS] for topic in self.new_topics
+        }
+        assert created == (self.answer.get("created") or {})
 
     def _compare_replies(self, replies):
         ours = {reply.ticket: reply.message for reply in replies}
@@ -352,11 +369,20 @@ class Lockstep:
         """What the groups have come to, for whoever wants to know what has been tried at all."""
         for group_id, before in self.types.items():
             after = ours.get(group_id)
-            if after is not None and (kind := after.get("type", "classic")) != before[0]:
+            if (
+                after is not None
+                and STREAMS not in (kind := after.get("type", "classic"), before[0])
+                and kind != before[0]
+            ):
                 way = "upgrade" if kind == CONSUMER else "downgrade"
                 self.seen[f"{way} {'empty' if before[1] else 'live'}"] += 1
         self.types = {id_: (row.get("type", "classic"), not row["members"]) for id_, row in ours.items()}
         for row in ours.values():
+            if row.get("type") == STREAMS:
+                self.seen[f"streams group {row['state']}"] += 1
+                for member in row["members"].values():
+                    self.seen[f"streams member {TaskState(member['state']).name}"] += 1
+                    self.seen["standby task"] += bool(member["assigned"][1])
             if row.get("type") != "consumer":
                 continue
             self.seen[f"consumer group {row['state']}"] += 1
@@ -398,11 +424,19 @@ class Lockstep:
             if group.get("type") == "consumer":
                 meant |= self._meant_of_consumers(group_id, group)
                 continue
+            if group.get("type") == STREAMS:
+                meant |= {f"session-timeout-{group_id}-{id_}" for id_ in group["members"]}
+                meant |= {
+                    f"rebalance-timeout-{group_id}-{id_}"
+                    for id_, member in group["members"].items()
+                    if member["state"] == TaskState.UNREVOKED_TASKS
+                }
+                continue
             meant.add(f"sync-{group_id}")
             if group["state"] == "PreparingRebalance":
                 meant.add(f"join-{group_id}")
             meant |= {f"heartbeat-{group_id}-{id_}" for id_ in (*group["members"], *group["pending_joins"])}
-        meant |= {self._kafka_key(key) for key in self.engine.deadlines if key.kind is TimerKind.REBALANCE}
+        meant |= {self._kafka_key(key) for key in self.engine.deadlines if key.kind in _NAMED_ALIKE}
         theirs = {key: deadline for key, deadline in self.answer["timers"].items() if key in meant}
         self.stale = [key for key in self.answer["timers"] if key not in meant and key != "group-size-counter"]
         resolving = {f"{key.group_id}-regex" for key in self.engine.deadlines if key.kind is TimerKind.REGEX}
@@ -431,7 +465,7 @@ class Lockstep:
         return meant
 
     def _kafka_key(self, key):
-        in_consumer_group = isinstance(self.engine._state.groups.get(key.group_id), ConsumerGroup)
+        in_consumer_group = isinstance(self.engine._state.groups.get(key.group_id), ConsumerGroup | StreamsGroup)
         match key.kind:
             case TimerKind.SESSION:
                 return f"{'session-timeout' if in_consumer_group else 'heartbeat'}-{key.group_id}-{key.member_id}"
@@ -494,7 +528,8 @@ class Lockstep:
         return {
             name.replace("_", "."): str(getattr(self.settings, name))
             for name in BrokerSettings.__dataclass_fields__
-            if not name.startswith("offsets_topic") and name != "kafka_version"
+            # 4.0 does not know the name of streams groups yet.
+            if not name.startswith("offsets_topic") and name not in ("kafka_version", _PROTOCOLS)
         }
 
 
@@ -502,7 +537,7 @@ def _settled(rows):
     """Records without the order that depends on a hash map: of the tombstones of several members or regular expressions,
     and of resolved expressions."""
     settled, run = [], []
-    members = {key for key, value in rows if value is None and key[:2] == _MEMBER}
+    members = {key for key, value in rows if value is None and key[:2] in _MEMBER}
     for row in [*rows, None]:
         is_loose = row is not None and (
             row[0][:2] == _REGEX or (row[1] is None and (len(members) != 1 or row[0][:2] not in _OF_MEMBER))
@@ -517,13 +552,17 @@ def _settled(rows):
     return settled
 
 
-_MEMBER, _REGEX = b"\x00\x05", b"\x00\x10"
-_OF_MEMBER = {b"\x00\x05", b"\x00\x07", b"\x00\x08"}
+_MEMBER, _REGEX = {b"\x00\x05", b"\x00\x13"}, b"\x00\x10"
+_OF_MEMBER = {*_MEMBER, b"\x00\x07", b"\x00\x08", b"\x00\x15", b"\x00\x16"}
+#: Timers that Kafka may leave to fire where they mean nothing any more.
+_NAMED_ALIKE = (TimerKind.REBALANCE, TimerKind.INITIAL_DELAY)
 
 
 def _state(group):
     if isinstance(group, ConsumerGroup):
         return _consumer_state(group)
+    if isinstance(group, StreamsGroup):
+        return _streams_state(group)
     return {
         "state": group.state.value,
         "previous": group.soft.previous_state.value,
@@ -610,6 +649,55 @@ def _consumer_state(group):
     }
 
 
+def _streams_state(group):
+    return {
+        "type": STREAMS,
+        "state": group.state,
+        "epoch": group.group_epoch,
+        "hash": group.metadata_hash,
+        "validated": group.validated_epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "assignment_timestamp": group.assignment_timestamp_ms,
+        "topology": group.topology and group.topology.epoch,
+        "configs": group.configs,
+        "refresh": list(group.refresh),
+        "shutdown": group.shutdown_by,
+        "endpoint_epoch": group.endpoint_epoch,
+        "targets": {member_id: [*map(_sorted_tasks, target)] for member_id, target in group.targets.items()},
+        "active": {f"{name}_{partition}": process for (name, partition), process in group.active.items()},
+        "standby": {f"{name}_{partition}": sorted(those) for (name, partition), those in group.standby.items()},
+        "order": [member.member_id for member in group.in_order()],
+        "members": {
+            member.member_id: {
+                "epoch": member.member_epoch,
+                "previous": member.previous_member_epoch,
+                "state": member.state.value,
+                "instance": member.instance_id,
+                "rack": member.rack_id,
+                "client_id": member.client_id,
+                "client_host": member.client_host,
+                "rebalance": member.rebalance_timeout_ms,
+                "topology_epoch": member.topology_epoch,
+                "process": member.process_id,
+                "endpoint": member.endpoint and list(member.endpoint),
+                "tags": dict(member.tags),
+                "assigned": _held(member.assigned),
+                "pending": _held(member.pending_revocation),
+            }
+            for member in group.members.values()
+        },
+    }
+
+
+def _held(tasks):
+    active = {name: {str(at): epoch for at, epoch in rows.items()} for name, rows in tasks.active.items()}
+    return [active, *map(_sorted_tasks, tasks[1:])]
+
+
+def _sorted_tasks(tasks):
+    return {name: sorted(partitions) for name, partitions in tasks.items()}
+
+
 def _epochs(held, *, has_epochs=True):
     return {
         _text(id_): {str(partition): epoch if has_epochs else 0 for partition, epoch in rows.items()}
@@ -654,7 +742,7 @@ def _who(producer):
 
 
 def _normal(group):
-    if group.get("type") == "consumer":
+    if group.get("type") in ("consumer", STREAMS):
         return group
     for member in group["members"].values():
         member["assignment"] = _text(_sorted_assignment(base64.b64decode(member["assignment"])))
@@ -670,8 +758,9 @@ def _list_once(answer):
 def _sorted(message, keeps_order=False):
     """The message with its lists of members of classic groups, groups, topics and partitions in one order; an error
     message of any words. keeps_order: leave the members as they are."""
-    if getattr(message, "error_message", None):
-        message.error_message = "said"
+    for name in ("error_message", "status_detail"):
+        if getattr(message, name, None):
+            setattr(message, name, "said")
     for name, order in (
         ("members", "member_id"),
         ("groups", "group_id"),
@@ -681,6 +770,14 @@ def _sorted(message, keeps_order=False):
         ("topic_partitions", "topic_id"),
         ("assigned_partitions", "topic_id"),
         ("partitions_pending_revocation", "topic_id"),
+        ("active_tasks", "subtopology_id"),
+        ("standby_tasks", "subtopology_id"),
+        ("subtopologies", "subtopology_id"),
+        ("state_changelog_topics", "name"),
+        ("repartition_source_topics", "name"),
+        ("topic_configs", "key"),
+        ("client_tags", "key"),
+        ("status", "status_code"),
     ):
         rows = getattr(message, name, None)
         if isinstance(rows, list) and rows and isinstance(rows[0], int):
@@ -701,7 +798,13 @@ def _sorted(message, keeps_order=False):
         message.assignment = _sorted_assignment(message.assignment)
     if getattr(message, "member_assignment", None):
         message.member_assignment = _sorted_assignment(message.member_assignment)
-    for name in ("value", "assignment", "target_assignment"):
+    for row in getattr(message, "partitions_by_user_endpoint", None) or ():
+        for partitions in (row.active_partitions, row.standby_partitions):
+            # Two subtopologies may read one topic.
+            partitions.sort(key=lambda each: (each.topic, sorted(each.partitions)))
+            for each in partitions:
+                each.partitions.sort()
+    for name in ("value", "assignment", "target_assignment", "topology"):
         inner = getattr(message, name, None)
         if hasattr(inner, "FIELDS"):
             _sorted(inner, keeps_order)

@@ -129,6 +129,12 @@ final class AnyVersion {
         }
     }
 
+    /** What StreamsStates says; null if it is not there. */
+    static Object ofStreams(String name, Object... arguments) throws Exception {
+        Class<?> type = ifThere("org.apache.kafka.coordinator.group.StreamsStates");
+        return type == null ? null : call(type, name, arguments);
+    }
+
     static Object logContext() {
         Class<?> type = ifThere("org.apache.kafka.common.utils.LogContext");
         return create(type == null ? ifThere("org.apache.kafka.common.utils.internals.LogContext") : type);

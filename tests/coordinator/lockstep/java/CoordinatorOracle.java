@@ -254,6 +254,7 @@ public class CoordinatorOracle {
         Map<String, Long> deadlines = new HashMap<>();
         timer.alarms.forEach((key, alarm) -> deadlines.put(key, alarm.deadline()));
         answer.put("timers", deadlines);
+        answer.put("created", AnyVersion.ofStreams("created"));
         answer.put("tasks", new ArrayList<>(executor.tasks.keySet()));
         return answer;
     }
@@ -262,7 +263,7 @@ public class CoordinatorOracle {
         this.now = now;
     }
 
-    private void fire(String key, long now) {
+    private void fire(String key, long now) throws Exception {
         setTime(now);
         Alarm alarm = timer.alarms.remove(key);
         if (alarm == null) throw new IllegalStateException("not scheduled: " + key + " of " + timer.alarms.keySet());
@@ -272,7 +273,7 @@ public class CoordinatorOracle {
     }
 
     /** What Kafka does in another thread. */
-    private void resolve(JsonNode command) {
+    private void resolve(JsonNode command) throws Exception {
         setTime(command.get("now").asLong());
         finish(executor.tasks.remove(command.get("key").asText()).get(), PLAIN, (short) PLAIN);
     }
@@ -362,7 +363,7 @@ public class CoordinatorOracle {
     }
 
     /** What the runtime does with the result of an operation; false if its records could not be appended. */
-    private boolean finish(CoordinatorResult<?, CoordinatorRecord> result, long producerId, short producerEpoch) {
+    private boolean finish(CoordinatorResult<?, CoordinatorRecord> result, long producerId, short producerEpoch) throws Exception {
         for (CoordinatorRecord record : result.records()) {
             List<Object> row = new ArrayList<>();
             row.add(text(ByteBuffer.wrap(serde.serializeKey(record))));
@@ -373,6 +374,7 @@ public class CoordinatorOracle {
         }
         if (fail != Errors.NONE && !result.records().isEmpty()) {
             snapshots.revertToSnapshot(written);
+            for (CoordinatorRecord record : result.records()) AnyVersion.ofStreams("failed", groups, record);
             if (result.appendFuture() != null) result.appendFuture().completeExceptionally(fail.exception());
             return false;
         }
@@ -414,7 +416,7 @@ public class CoordinatorOracle {
             return finish(result, producerId, producerEpoch)
                 ? CompletableFuture.completedFuture(result.response()) : CompletableFuture.failedFuture(fail.exception());
         } catch (Throwable error) {
-            snapshots.revertToSnapshot(written);
+            // As in the runtime, what the operation has changed before it failed is not reverted.
             return CompletableFuture.failedFuture(error);
         }
     }
@@ -444,6 +446,7 @@ public class CoordinatorOracle {
     }
 
     /** As KafkaApis does it, without authorization and without topics that are not there. */
+    @SuppressWarnings("unchecked")
     private CompletableFuture<? extends ApiMessage> dispatch(AbstractRequest request, RequestContext context, short version) throws Exception {
         if (request instanceof JoinGroupRequest join) {
             return AnyVersion.<JoinGroupResponseData>served(service, "joinGroup", context, join.data())
@@ -486,9 +489,10 @@ public class CoordinatorOracle {
             List<String> names = delete.data().groupsNames().stream().distinct().toList();
             return AnyVersion.<DeleteGroupsResponseData.DeletableGroupResultCollection>served(service, "deleteGroups", context, names)
                 .thenApply(rows -> new DeleteGroupsResponseData().setResults(rows));
-        } else {
-            throw new IllegalArgumentException(request.toString());
         }
+        var answer = (CompletableFuture<? extends ApiMessage>) AnyVersion.ofStreams("served", service, request, context);
+        if (answer == null) throw new IllegalArgumentException(request.toString());
+        return answer;
     }
 
     /** KafkaApis adds the id of the topic, in those versions whose requests have one. */
@@ -512,6 +516,11 @@ public class CoordinatorOracle {
         for (String id : groups.groupIds()) {
             if (groups.group(id) instanceof ConsumerGroup consumers) {
                 all.put(id, describe(consumers));
+                continue;
+            }
+            Object streams = AnyVersion.ofStreams("described", groups.group(id));
+            if (streams != null) {
+                all.put(id, streams);
                 continue;
             }
             ClassicGroup group = (ClassicGroup) groups.group(id);
