@@ -251,6 +251,11 @@ class Coordinator:
         group = self._state.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
+    def streams_group(self, group_id: str) -> StreamsGroup | None:
+        """A streams group itself, which is to be read only; None if there is none of this id."""
+        group = self._state.groups.get(group_id)
+        return group if isinstance(group, StreamsGroup) else None
+
     def suspend_timers(self, keys: Iterable[TimerKey]) -> None:
         """See `Runtime.suspend_timers`."""
         for key in keys:

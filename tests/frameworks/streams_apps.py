@@ -73,6 +73,10 @@ class StreamsApps:
     def close(self, name: str) -> None:
         self._ask({"cmd": "close", "name": name})
 
+    def crash(self) -> None:
+        """All of them at once, without a word."""
+        self._child.kill()
+
     def threads(self, name: str) -> list[Thread]:
         """Its threads, by number; none unless it is running."""
         answer = self._ask({"cmd": "threads", "name": name})

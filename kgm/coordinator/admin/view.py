@@ -12,6 +12,9 @@ from kgm.coordinator.groups.consumer_member import ConsumerMember
 from kgm.coordinator.groups.foreign_group import ForeignGroup
 from kgm.coordinator.groups.group import Group
 from kgm.coordinator.groups.streams_group import StreamsGroup
+from kgm.coordinator.groups.streams_member import StreamsMember, Tasks
+from kgm.coordinator.groups.streams_topology import input_topics
+from kgm.coordinator.streams.records import listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,25 @@ class ConsumerMemberView:
     pending_revocation: Mapping[str, tuple[int, ...]]
     target: Mapping[str, tuple[int, ...]]
     uses_classic: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsMemberView:
+    """What only a member of a streams group (KIP-1071) has. endpoint: host and port. Tasks are given as
+    `SUBTOPOLOGY_PARTITION`: active, standby and warm-up tasks. topics: all that the group reads. partitions,
+    target_partitions: what the active tasks read, by topic."""
+
+    member_epoch: int
+    state: str
+    process_id: str
+    endpoint: str | None
+    topology_epoch: int
+    rack_id: str | None
+    assigned: tuple[tuple[str, ...], ...]
+    target: tuple[tuple[str, ...], ...]
+    topics: tuple[str, ...]
+    partitions: Mapping[str, tuple[int, ...]]
+    target_partitions: Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +76,7 @@ class MemberView:
     synced: bool
     session_deadline_ms: Millis | None
     consumer: ConsumerMemberView | None = None
+    streams: StreamsMemberView | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +86,8 @@ class GroupView:
     else member id.
 
     The generation of a consumer or streams group is its group epoch. Of a consumer group the protocol is the assignor
-    that most members prefer, and each member has `consumer`. assignment_epoch and metadata_hash are None for other
-    groups."""
+    that most members prefer. Its members have `consumer`, those of a streams group `streams`. assignment_epoch and
+    metadata_hash are None for other groups. topology_epoch: of a streams group."""
 
     group_id: str
     group_type: str
@@ -80,6 +103,7 @@ class GroupView:
     held: tuple[str, ...] = ()
     assignment_epoch: int | None = None
     metadata_hash: int | None = None
+    topology_epoch: int | None = None
 
 
 def view_of(group: Group, deadlines: Mapping[TimerKey, Millis], image: TopicImage) -> GroupView:
@@ -116,28 +140,57 @@ def _streams(group: StreamsGroup, deadlines: Mapping[TimerKey, Millis]) -> Group
         leader=None,
         protocol_type=group.protocol_type,
         protocol=None,
-        members=tuple(
-            MemberView(
-                member_id=member.member_id,
-                group_instance_id=member.instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                session_timeout_ms=0,
-                rebalance_timeout_ms=member.rebalance_timeout_ms,
-                protocols=(),
-                subscription=b"",
-                assignment=b"",
-                joined=False,
-                synced=True,
-                session_deadline_ms=deadlines.get(session_key(group.group_id, member.member_id)),
-            )
-            for member in group.members.values()
-        ),
+        members=tuple(_streams_member(group, member, deadlines) for member in group.members.values()),
+        topology_epoch=None if group.topology is None else group.topology.epoch,
         pending_member_ids=(),
         deadline_ms=deadlines.get(TimerKey(TimerKind.INITIAL_DELAY, group.group_id)),
         assignment_epoch=group.assignment_epoch,
         metadata_hash=group.metadata_hash,
     )
+
+
+def _streams_member(group: StreamsGroup, member: StreamsMember, deadlines: Mapping[TimerKey, Millis]) -> MemberView:
+    target = group.target_of(member.member_id)
+    return MemberView(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        session_timeout_ms=0,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        protocols=(),
+        subscription=b"",
+        assignment=b"",
+        joined=False,
+        synced=True,
+        session_deadline_ms=deadlines.get(session_key(group.group_id, member.member_id)),
+        streams=StreamsMemberView(
+            member_epoch=member.member_epoch,
+            state=member.state.name,
+            process_id=member.process_id or "",
+            endpoint=None if member.endpoint is None else "{}:{}".format(*member.endpoint),
+            topology_epoch=member.topology_epoch,
+            rack_id=member.rack_id,
+            assigned=tuple(map(_task_names, member.assigned.kinds)),
+            target=tuple(map(_task_names, target)),
+            topics=() if group.topology is None else tuple(sorted(group.topology.subtopology_of)),
+            partitions=_partitions_of(group, member.assigned.active),
+            target_partitions=_partitions_of(group, target.active),
+        ),
+    )
+
+
+def _task_names(tasks: Tasks) -> tuple[str, ...]:
+    return tuple(f"{name}_{partition}" for name, partitions in listed(tasks) for partition in partitions)
+
+
+def _partitions_of(group: StreamsGroup, tasks: Tasks) -> Mapping[str, tuple[int, ...]]:
+    subtopologies = group.topology.subtopologies if group.topology is not None else {}
+    read: dict[str, set[int]] = {}
+    for name, partitions in tasks.items():
+        for topic in input_topics(subtopologies[name]) if name in subtopologies else ():
+            read.setdefault(topic, set()).update(partitions)
+    return {topic: tuple(sorted(read[topic])) for topic in sorted(read)}
 
 
 def _consumer(group: ConsumerGroup, deadlines: Mapping[TimerKey, Millis], image: TopicImage) -> GroupView:

@@ -111,6 +111,14 @@ class StreamsGroup:
         """Whether a process has a standby or warm-up task."""
         return process_id in self.standby.get(task, _NOBODY) or process_id in self.warmup.get(task, _NOBODY)
 
+    @property
+    def rows(self) -> int:
+        """How many members, tasks of members and topics there are to be listed."""
+        topics = 0 if self.topology is None else len(self.topology.topics) + len(self.topology.subtopologies)
+        held = [kind for member in self.members.values() for kind in member.assigned.kinds]
+        held += [kind for target in self.targets.values() for kind in target]
+        return len(self.members) + topics + sum(len(partitions) for kind in held for partitions in kind.values())
+
     # -- changes: by replay only
 
     def put(self, member: StreamsMember) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kgm.coordinator.contract.outcome import NewTopic
 from kgm.java.hash_map import map_order
+from kgm.protocol.messages.streams_group_heartbeat_request import Subtopology as SentSubtopology
 from kgm.records.messages.streams_group_topology_value import StreamsGroupTopologyValue, Subtopology
 
 
@@ -40,7 +41,7 @@ class StreamsTopology:
         return frozenset((*self.subtopology_of, *changelogs))
 
 
-def input_topics(subtopology: Subtopology) -> list[str]:
+def input_topics(subtopology: Subtopology | SentSubtopology) -> list[str]:
     """The topics that a subtopology reads, those between subtopologies last."""
     return [*subtopology.source_topics, *(topic.name for topic in subtopology.repartition_source_topics)]
 

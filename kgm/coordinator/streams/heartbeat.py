@@ -10,7 +10,7 @@ from kgm.coordinator.classic.rebalance import delete_group
 from kgm.coordinator.consumer import timers
 from kgm.coordinator.consumer.regexes import METADATA_REFRESH_MS
 from kgm.coordinator.contract.error_responses import Refusal
-from kgm.coordinator.contract.settings import streams_setting
+from kgm.coordinator.contract.settings import BrokerSettings, streams_setting
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.consumer_group import MetadataRefresh
 from kgm.coordinator.groups.consumer_member import AWAY, LEAVING
@@ -61,31 +61,37 @@ class _RefusedError(Exception):
 
 def handle_heartbeat(message: StreamsGroupHeartbeatRequest, installed: Group | None, event: EventDraft) -> None:
     """A StreamsGroupHeartbeat, of any member epoch."""
+    refusal = request_error(message, event.settings)
+    if refusal.error is not ErrorCode.NONE:
+        _refuse(refusal, event)
+        return
     try:
-        _check(message, event)
         if message.member_epoch == LEAVING:
             _leave(message, installed, event)
         else:
             _Heartbeat(message, installed, event).handle()
     except _RefusedError as refused:
-        error, text = refused.refusal
-        event.refuse(StreamsGroupHeartbeatResponse(error_code=error, error_message=text or _MESSAGES.get(error)))
+        _refuse(refused.refusal, event)
 
 
-def _check(message: StreamsGroupHeartbeatRequest, event: EventDraft) -> None:
-    """What is wrong with a request, whatever the state of its group. Raises _RefusedError."""
-    if not event.settings.has_streams_protocol:
-        raise _RefusedError(ErrorCode.UNSUPPORTED_VERSION)
+def _refuse(refusal: Refusal, event: EventDraft) -> None:
+    error, text = refusal
+    event.refuse(StreamsGroupHeartbeatResponse(error_code=error, error_message=text or _MESSAGES.get(error)))
+
+
+def request_error(message: StreamsGroupHeartbeatRequest, settings: BrokerSettings) -> Refusal:
+    """What is wrong with a request, whatever the state of its group; the error is NONE if it is valid."""
+    if not settings.has_streams_protocol:
+        return Refusal(ErrorCode.UNSUPPORTED_VERSION)
     reason = _unsupported(message) or _invalid(message)
     if reason:
-        raise _RefusedError(ErrorCode.INVALID_REQUEST, reason)
-    if message.topology is None:
-        return
-    for row in message.topology.subtopologies:
+        return Refusal(ErrorCode.INVALID_REQUEST, reason)
+    for row in message.topology.subtopologies if message.topology is not None else ():
         sized = [topic.name for topic in row.state_changelog_topics if topic.partitions]
         if sized:
             why = f"Changelog topic {sized[0]} must not have a number of partitions."
-            raise _RefusedError(ErrorCode.STREAMS_INVALID_TOPOLOGY, why)
+            return Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, why)
+    return Refusal(ErrorCode.NONE)
 
 
 def _unsupported(message: StreamsGroupHeartbeatRequest) -> str:

@@ -172,8 +172,11 @@ def refuse_repeated_groups(request: ClientRequest, cluster: EmbeddedCluster, gro
 
 
 def _described_rows(group_id: str, request: ClientRequest, cluster: EmbeddedCluster) -> int:
-    """The members of a group, and the partitions of the members of a consumer group."""
+    """The members of a group, and the partitions or tasks of its members; of a streams group also its topics."""
     engine = cluster.shards.of(group_id, request.now).engine
+    streams = None if engine is None else engine.streams_group(group_id)
+    if streams is not None:
+        return streams.rows
     group = None if engine is None else engine.group(group_id)
     if group is None:
         return 0

@@ -28,6 +28,8 @@ from kgm.server.apis.groups import (
     join_group,
     leave_group,
     list_groups,
+    streams_group_describe,
+    streams_group_heartbeat,
     sync_group,
 )
 from kgm.server.apis.offsets import offset_commit, offset_delete, offset_fetch, txn_offset_commit
@@ -73,5 +75,7 @@ _HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat.handle,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe.handle,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: streams_group_heartbeat.handle,
+    ApiKey.STREAMS_GROUP_DESCRIBE: streams_group_describe.handle,
 }
 HANDLERS: Final[Mapping[ApiKey, Handler]] = _HANDLERS | {ApiKey.API_VERSIONS: api_versions.handler_for(_HANDLERS)}

@@ -214,6 +214,42 @@ class EmbeddedCluster:
             raise
         return self.respond(self.topics_changed(now))
 
+    def has_room(self, *, topics: int = 0, partitions: int = 0) -> bool:
+        """Whether there may be so many more."""
+        return (
+            len(self.topics.of_users()) + topics <= self.limits.max_topics
+            and self.topics.total_partitions + partitions <= self.limits.max_partitions
+        )
+
+    def create_internal_topics(self, now: Millis) -> tuple[Replies, list[str]]:
+        """Create the topics that streams groups have just asked for, as far as they do not exist. Returns replies, and
+        why some of them cannot be created."""
+        wanted = {topic.name: topic for topic in self.shards.take_new_topics() if topic.name not in self.topics}
+        created, failures = [], []
+        for topic in wanted.values():
+            try:
+                check_topic(topic.name, topic.partitions)
+            except UsageError as error:
+                failures.append(error.message)
+                continue
+            brokers = len(self.nodes.ids)
+            if topic.replication_factor > brokers:
+                failures.append(f"{topic.name}: the replication factor can be 1 to {brokers}")
+            elif not self.has_room(topics=1, partitions=topic.partitions):
+                failures.append(f"{topic.name}: there is no room for more topics")
+            else:
+                self.topics.add(topic.name, topic.partitions)
+                created.append(topic.name)
+        if not created:
+            return (), failures
+        try:
+            self.save()
+        except OSError as error:
+            for name in created:
+                self.topics.remove(name)
+            return (), [*failures, f"topics could not be saved: {error.strerror or error}"]
+        return self.topics_changed(now), failures
+
     # -- transactions
 
     def new_producer_id(self) -> int:

@@ -4,7 +4,7 @@ import enum
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 
-from kgm.coordinator.contract.outcome import Millis, Producer, Reply, Request, Ticket
+from kgm.coordinator.contract.outcome import Millis, NewTopic, Producer, Reply, Request, Ticket
 from kgm.coordinator.contract.topic_image import TopicImage
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.runtime import Runtime
@@ -12,6 +12,7 @@ from kgm.model.errors import ErrorCode, KgmError
 from kgm.records.messages.consumer_group_metadata_key import ConsumerGroupMetadataKey
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
+from kgm.records.messages.streams_group_metadata_key import StreamsGroupMetadataKey
 from kgm.records.record import Record
 from kgm.server.logs.shard_log import ShardLog
 
@@ -30,12 +31,13 @@ class ShardState(enum.Enum):
 class ShardAgenda:
     """What the shards of a cluster have to do next. dirty: those with records to flush. changed: the partitions whose
     log or leader has changed since consumers that wait for records were told. alarms: a heap of (time, partition); an
-    entry that is not the alarm of its shard any more is ignored."""
+    entry that is not the alarm of its shard any more is ignored. new_topics: those that streams groups need."""
 
     def __init__(self) -> None:
         self.dirty: list[Shard] = []
         self.changed: set[int] = set()
         self.alarms: list[tuple[Millis, int]] = []
+        self.new_topics: list[NewTopic] = []
 
 
 class Shard:
@@ -92,7 +94,9 @@ class Shard:
         """Start loading on a broker. The shard must be closed."""
         assert self.state is ShardState.CLOSED
         engine = self._new_engine()
-        self.runtime = Runtime(engine, append=self._append, has_real_clock=True)
+        self.runtime = Runtime(
+            engine, append=self._append, has_real_clock=True, create_topics=self._agenda.new_topics.extend
+        )
         self._loading = self.log.replay(_Loader(engine, self._group_ids))
         self.leader = leader
         self.state = ShardState.LOADING
@@ -199,7 +203,11 @@ def count_group(record: Record, group_ids: set[str]) -> None:
     match record.key:
         case OffsetCommitKey(group=group_id) if record.value is not None:
             group_ids.add(group_id)
-        case GroupMetadataKey(group=group_id) | ConsumerGroupMetadataKey(group_id=group_id):
+        case (
+            GroupMetadataKey(group=group_id)
+            | ConsumerGroupMetadataKey(group_id=group_id)
+            | StreamsGroupMetadataKey(group_id=group_id)
+        ):
             if record.value is not None:
                 group_ids.add(group_id)
             else:

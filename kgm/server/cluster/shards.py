@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from kgm.coordinator.admin.view import GroupView
-from kgm.coordinator.contract.outcome import Millis, Producer, Reply, Ticket
+from kgm.coordinator.contract.outcome import Millis, NewTopic, Producer, Reply, Ticket
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.offsets.store import CommittedOffset
@@ -250,6 +250,12 @@ class Shards:
         """The partitions whose log or leader has changed since the last call."""
         changed, self._agenda.changed = self._agenda.changed, set()
         return {(OFFSETS_TOPIC, partition) for partition in changed}
+
+    def take_new_topics(self) -> list[NewTopic]:
+        """The topics that streams groups need, since the last call."""
+        topics = [*self._agenda.new_topics]
+        self._agenda.new_topics.clear()
+        return topics
 
     def longest_open(self, limit: int) -> int | None:
         """The producer id of the transaction that has been open for longest in the partition of which open

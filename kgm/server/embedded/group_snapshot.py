@@ -4,8 +4,8 @@ classic group it also has the generation and the timeouts, which no response has
 from dataclasses import replace
 
 from kgm.clients.recognition import MemberEvidence, recognise
-from kgm.coordinator.admin.view import ConsumerMemberView, GroupView, MemberView
-from kgm.coordinator.contract.settings import GroupConfig
+from kgm.coordinator.admin.view import ConsumerMemberView, GroupView, MemberView, StreamsMemberView
+from kgm.coordinator.contract.settings import GroupConfig, session_timeout_ms, streams_setting
 from kgm.model.assignment import Partitions
 from kgm.model.changes import REBALANCING
 from kgm.model.client_library import ClientLibrary
@@ -17,6 +17,7 @@ from kgm.model.snapshot import (
     TopicSnapshot,
     with_lag,
 )
+from kgm.model.work import MemberWork
 from kgm.protocol.subscription import PROTOCOL_TYPE, readable_assignment, readable_subscription
 from kgm.server.cluster.cluster import EmbeddedCluster
 
@@ -29,7 +30,7 @@ def group_snapshot(cluster: EmbeddedCluster, group_id: str, host: str) -> GroupS
     view = cluster.view.group(group_id)
     if view is None:
         return None
-    is_consumer = view.group_type == "consumer"
+    has_epochs = view.group_type in ("consumer", "streams")
     members, leader_library = _members(cluster, view)
     node_id = cluster.placement.coordinator_of(group_id)
     port = None if node_id is None else cluster.nodes[node_id].port
@@ -41,10 +42,11 @@ def group_snapshot(cluster: EmbeddedCluster, group_id: str, host: str) -> GroupS
         protocol_type=view.protocol_type,
         assignor=_assignor(cluster, view),
         coordinator=None if node_id is None or port is None else CoordinatorNode(id=node_id, host=host, port=port),
-        generation=None if is_consumer else view.generation,
-        group_epoch=view.generation if is_consumer else None,
+        generation=None if has_epochs else view.generation,
+        group_epoch=view.generation if has_epochs else None,
+        topology_epoch=view.topology_epoch,
         assignment_epoch=view.assignment_epoch,
-        session_timeout_ms=_session_timeout_ms(cluster, group_id) if is_consumer else None,
+        session_timeout_ms=_session_timeout_ms(cluster, view) if has_epochs else None,
         topics=_topics(cluster, members, offsets),
         members=tuple(
             with_lag(member, [row for row in offsets if row.member_id == member.member_id])
@@ -54,7 +56,7 @@ def group_snapshot(cluster: EmbeddedCluster, group_id: str, host: str) -> GroupS
         leader_library=leader_library,
         kafka_versions=(cluster.settings.kafka_version,),
     )
-    if is_consumer:
+    if has_epochs:
         return snapshot
     timeouts_ms = {one.member_id: (one.session_timeout_ms, one.rebalance_timeout_ms) for one in view.members}
     return snapshot.with_member_timeouts(timeouts_ms)
@@ -67,10 +69,12 @@ def _assignor(cluster: EmbeddedCluster, view: GroupView) -> str | None:
     return view.protocol if view.state == _STABLE else None
 
 
-def _session_timeout_ms(cluster: EmbeddedCluster, group_id: str) -> int:
-    """Of a consumer group, as it is configured."""
-    config = GroupConfig.of(cluster.group_configs.get(group_id, {}), cluster.settings)
-    return config.consumer_session_timeout_ms or cluster.settings.group_consumer_session_timeout_ms
+def _session_timeout_ms(cluster: EmbeddedCluster, view: GroupView) -> int:
+    """Of a consumer or streams group, as it is configured."""
+    config = GroupConfig.of(cluster.group_configs.get(view.group_id, {}), cluster.settings)
+    if view.group_type == "streams":
+        return streams_setting("session_timeout_ms", cluster.settings, config)
+    return session_timeout_ms(cluster.settings, config)
 
 
 def _members(cluster: EmbeddedCluster, view: GroupView) -> tuple[tuple[MemberSnapshot, ...], ClientLibrary | None]:
@@ -94,7 +98,38 @@ def _evidence(view: GroupView, member: MemberView) -> MemberEvidence:
 
 
 def _member(view: GroupView, member: MemberView) -> MemberSnapshot:
+    if member.streams is not None:
+        return _streams_member(view, member, member.streams)
     return _classic_member(view, member) if member.consumer is None else _consumer_member(view, member, member.consumer)
+
+
+def _streams_member(view: GroupView, member: MemberView, streams: StreamsMemberView) -> MemberSnapshot:
+    active, standby, warmup = streams.assigned
+    target_active, target_standby, target_warmup = streams.target
+    return MemberSnapshot(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host.removeprefix("/"),
+        rack=streams.rack_id or None,
+        member_epoch=streams.member_epoch,
+        status="stable" if streams.member_epoch == view.assignment_epoch else "reconciling",
+        topics=streams.topics,
+        assignment=streams.partitions,
+        target_assignment=streams.target_partitions,
+        protocol="streams",
+        work=MemberWork(
+            process_id=streams.process_id or None,
+            user_endpoint=streams.endpoint,
+            active_tasks=active,
+            standby_tasks=standby,
+            warmup_tasks=warmup,
+            target_active_tasks=target_active,
+            target_standby_tasks=target_standby,
+            target_warmup_tasks=target_warmup,
+            topology_epoch=streams.topology_epoch,
+        ),
+    )
 
 
 def _classic_member(view: GroupView, member: MemberView) -> MemberSnapshot:

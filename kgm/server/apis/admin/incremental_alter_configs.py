@@ -18,14 +18,14 @@ from kgm.protocol.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
-from kgm.server.apis.admin.config_resources import ConfigResource, broker_field
+from kgm.server.apis.admin.config_resources import ConfigResource, broker_field, limits_of
 from kgm.server.apis.admin.topic_changes import NO_ERROR, RowError
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest, Replies, Reply
 
 #: In characters: the values are numbers.
 _LONGEST_GROUP_ID, _LONGEST_VALUE = 4_096, 20
-_SESSION, _HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+_KINDS = ("consumer", "streams")
 
 
 class Operation(IntEnum):
@@ -104,13 +104,14 @@ def _check(cluster: EmbeddedCluster, values: Mapping[str, str]) -> RowError:
         return ErrorCode.INVALID_CONFIG, error.message
     for name, text in values.items():
         if int(text) != getattr(limited, name.replace(".", "_")):
-            low, high = (f"group.{name.replace('consumer', f'consumer.{bound}')}" for bound in ("min", "max"))
-            return ErrorCode.INVALID_CONFIG, f"{name} must be within {low} and {high}."
-    session, heartbeat = (
-        int(values.get(name) or getattr(cluster.settings, broker_field(name))) for name in (_SESSION, _HEARTBEAT)
-    )
-    if session <= heartbeat:
-        return ErrorCode.INVALID_CONFIG, f"{_SESSION} must be greater than {_HEARTBEAT}."
+            return ErrorCode.INVALID_CONFIG, f"{name} must be within {limits_of(name)}."
+    for kind in _KINDS:
+        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        session_ms, heartbeat_ms = (
+            int(values.get(name) or getattr(cluster.settings, broker_field(name))) for name in (session, heartbeat)
+        )
+        if session_ms <= heartbeat_ms:
+            return ErrorCode.INVALID_CONFIG, f"{session} must be greater than {heartbeat}."
     return NO_ERROR
 
 

@@ -21,13 +21,9 @@ class ResultRow(Protocol):
 
 def room_error(cluster: EmbeddedCluster, *, topics: int = 0, partitions: int = 0) -> RowError:
     """POLICY_VIOLATION if the server has no room for so many more."""
-    limits = cluster.limits
-    has_room = (
-        len(cluster.topics.of_users()) + topics <= limits.max_topics
-        and cluster.topics.total_partitions + partitions <= limits.max_partitions
-    )
-    if has_room:
+    if cluster.has_room(topics=topics, partitions=partitions):
         return NO_ERROR
+    limits = cluster.limits
     most = f"{limits.max_topics} topics and {limits.max_partitions} partitions"
     return ErrorCode.POLICY_VIOLATION, f"kgm serve has room for {most}."
 

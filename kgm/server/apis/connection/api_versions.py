@@ -22,8 +22,8 @@ from kgm.server.contract.served_versions import NOT_SERVED, highest_version
 #: What Kafka accepts as the name and the version of a client's software (KIP-511).
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM = 3
-#: The feature that consumer groups (KIP-848) depend on.
-_GROUP_VERSION = "group.version"
+#: The features that consumer groups (KIP-848) and streams groups (KIP-1071) depend on.
+_GROUP_VERSION, _STREAMS_VERSION = "group.version", "streams.version"
 
 
 def handler_for(served: Iterable[ApiKey]) -> Callable[[ClientRequest, EmbeddedCluster], Replies]:
@@ -36,20 +36,25 @@ def handler_for(served: Iterable[ApiKey]) -> Callable[[ClientRequest, EmbeddedCl
         software = (message.client_software_name, message.client_software_version)
         if request.version >= _SOFTWARE_FROM and not all(_SOFTWARE.fullmatch(text) for text in software):
             return (Reply(request.ticket, ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)),)
-        played = cluster.settings.kafka_version.level
-        finalized = FinalizedFeatureKey(name=_GROUP_VERSION, min_version_level=1, max_version_level=1)
+        settings = cluster.settings
+        played = settings.kafka_version.level
+        features = {_GROUP_VERSION: settings.has_consumer_protocol}
+        if settings.behavior.has_streams_groups:
+            features[_STREAMS_VERSION] = settings.has_streams_protocol
         response = ApiVersionsResponse(
             api_keys=[
-                _versions(key, highest)
-                for key in keys
-                if (highest := highest_version(key, cluster.settings)) != NOT_SERVED
+                _versions(key, highest) for key in keys if (highest := highest_version(key, settings)) != NOT_SERVED
             ],
             supported_features=[
-                SupportedFeatureKey(name=_GROUP_VERSION, min_version=0, max_version=1),
+                *(SupportedFeatureKey(name=name, min_version=0, max_version=1) for name in features),
                 SupportedFeatureKey(name=PLAYED_VERSION_FEATURE, min_version=played, max_version=played),
             ],
             finalized_features_epoch=0,
-            finalized_features=[finalized] if cluster.settings.has_consumer_protocol else [],
+            finalized_features=[
+                FinalizedFeatureKey(name=name, min_version_level=1, max_version_level=1)
+                for name, is_enabled in features.items()
+                if is_enabled
+            ],
         )
         return (Reply(request.ticket, response),)
 
