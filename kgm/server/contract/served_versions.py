@@ -10,12 +10,13 @@ from kgm.protocol.released_apis import API_VERSIONS
 
 #: No version at all.
 NOT_SERVED: Final = -1
-_OF_STREAMS_GROUPS: Final = (ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE)
+#: Served where the rules of streams groups are known.
+OF_STREAMS_GROUPS: Final = (ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE)
 
 
 def highest_version(key: ApiKey, settings: BrokerSettings) -> int:
     """The highest version of an API that a broker with these settings serves, or NOT_SERVED."""
-    if key in _OF_STREAMS_GROUPS and not settings.behavior.has_streams_groups:
+    if key in OF_STREAMS_GROUPS and not settings.behavior.has_streams_groups:
         return NOT_SERVED
     released = _released(settings.kafka_version.release)
     return min(API[key].max_version, released[key][1]) if key in released else NOT_SERVED

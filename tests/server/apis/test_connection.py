@@ -29,7 +29,8 @@ def test_api_versions_lists_what_is_served_and_nothing_else(version):
     expected = {key: (info.min_version, info.max_version) for key, info in SERVED.items()}
     assert listed == expected | {ApiKey.PRODUCE: (0, API[ApiKey.PRODUCE].max_version)}  # so does Kafka
     if version >= 3:
-        assert [(row.name, row.max_version_level) for row in response.finalized_features] == [("group.version", 1)]
+        finalized = {row.name: row.max_version_level for row in response.finalized_features}
+        assert finalized == {"group.version": 1, "streams.version": 1}
 
 
 @pytest.mark.parametrize("version", [5, 9, 32767])

@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe v0: streams groups (KIP-1071); the coordinator of each answers for it.
+"""StreamsGroupDescribe v0-0: streams groups (KIP-1071); the coordinator of each answers for it.
 
 A repeated group id is answered each time, as in Kafka, up to a limit."""
 

@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat v0: a member of a streams group (KIP-1071) joins, is alive, gives up tasks, or leaves; the
+"""StreamsGroupHeartbeat v0-0: a member of a streams group (KIP-1071) joins, is alive, gives up tasks, or leaves; the
 group's coordinator answers. The internal topics that the group needs are created, without their configurations.
 
 Beyond Kafka, a request is refused that would create more groups than the server allows, or that has more to keep; and
