@@ -13,7 +13,7 @@ METHODS = ROOT / "tests" / "coordinator" / "java" / "Methods.java"
 #: Packages of Kafka, below org.apache.kafka, that have the classes of the catalogue.
 PACKAGES = (
     "coordinator.group", "coordinator.group.classic", "coordinator.group.modern", "coordinator.group.modern.consumer",
-    "common.requests",
+    "coordinator.group.streams", "coordinator.group.streams.topics", "common.requests",
 )  # fmt: skip
 
 
