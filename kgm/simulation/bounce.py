@@ -18,6 +18,8 @@ from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.shape import PlayedShapes
 from kgm.simulation.simulation import SEED, Simulation, never
 from kgm.simulation.streams.bounce import simulate_streams
+from kgm.simulation.streams.coordinated_bounce import simulate_streams_group
+from kgm.simulation.streams.coordinated_group import is_streams_group
 from kgm.simulation.streams.group import for_broker, is_streams, refuse_unsettled
 
 DRAWS = 200
@@ -41,6 +43,8 @@ def simulate(
     UsageError for a plan that does not fit the group, TimedOutError if the time is not enough for one draw."""
     if is_connect(snapshot):
         return simulate_connect(snapshot, plan, name=name, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
+    if is_streams_group(snapshot):
+        return simulate_streams_group(snapshot, plan, name=name, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
     snapshot = with_stated_library(snapshot, plan.what_if.library)
     simulation = Simulation.of(snapshot, for_broker(snapshot, plan), seed)
     simulation = replace(simulation, is_out_of_time=is_out_of_time, budget_ms=budget_ms, executor=executor)

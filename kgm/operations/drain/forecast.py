@@ -21,6 +21,7 @@ from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.shape import MOST_MEMBERS, PlayedShapes
 from kgm.simulation.simulation import SEED
+from kgm.simulation.streams.coordinated_group import is_streams_group
 from kgm.simulation.streams.group import is_streams
 from kgm.text.names import in_order
 
@@ -100,7 +101,7 @@ class DrainedGroup:
     def tasks_without_copy(self) -> tuple[str, ...]:
         """Tasks of a Kafka Streams application that are assigned again, and of which no process that stays has a
         copy."""
-        if not is_streams(self.group) or not self.prediction.typical.rebalances:
+        if not (is_streams(self.group) or is_streams_group(self.group)) or not self.prediction.typical.rebalances:
             return ()
         return freed_tasks(self.group, self.taken).alone
 

@@ -34,6 +34,8 @@ from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.simulation import SEED, Simulation
 from kgm.simulation.streams.bounce import draws_of_streams
+from kgm.simulation.streams.coordinated_bounce import draws_of_streams_group
+from kgm.simulation.streams.coordinated_group import is_streams_group
 from kgm.simulation.streams.group import for_broker, is_streams, refuse_unsettled, streams_group_of
 
 DRAWS = 20
@@ -208,6 +210,13 @@ class _Trial:
             drawn = draws_of(snapshot, plan, draws=self.draws, seed=self.seed, is_out_of_time=self.is_out_of_time)
             self.cost += cost_of(drawn)
             return PlanCosts.of(drawn, connect_group_of(snapshot, plan).tasks)
+        if is_streams_group(snapshot):
+            drawn = draws_of_streams_group(
+                snapshot, plan, draws=self.draws, seed=self.seed, is_out_of_time=self.is_out_of_time
+            )
+            self.cost += cost_of(drawn)
+            consumed = len(streams_group_of(snapshot, plan).tasks)
+            return PlanCosts.of(drawn, consumed, tasks_without_copy=_tasks_without_copy(snapshot, plan))
         simulation = replace(
             Simulation.of(snapshot, for_broker(snapshot, plan), self.seed),
             is_out_of_time=self.is_out_of_time,
@@ -225,8 +234,7 @@ class _Trial:
             )
             consumed = len(streams_group_of(snapshot, plan).tasks)
         self.cost += cost_of(drawn)
-        alone = max((len(freed_tasks(snapshot, batch).alone) for batch in plan.batches()), default=0)
-        return PlanCosts.of(drawn, consumed, tasks_without_copy=alone)
+        return PlanCosts.of(drawn, consumed, tasks_without_copy=_tasks_without_copy(snapshot, plan))
 
     def found(self, shape: PlanShape, costs: PlanCosts, what_if: WhatIf, *, is_needed: bool = False) -> FoundPlan:
         """is_needed: one draw is played even if the time is over. Raises TimedOutError for other plans."""
@@ -260,9 +268,17 @@ class _Trial:
         )  # fmt: skip
 
 
+def _tasks_without_copy(snapshot: GroupSnapshot, plan: Plan) -> int:
+    """The most tasks of which nobody else has a copy, while a batch is away."""
+    return max((len(freed_tasks(snapshot, batch).alone) for batch in plan.batches()), default=0)
+
+
 def _stay_members(snapshot: GroupSnapshot, base: Plan) -> bool:
     """Whether a process that has stopped is a member still, so that its removal makes a difference: static members do
-    not leave when they are closed, and no member leaves when it is killed."""
+    not leave when they are closed, and no member leaves when it is killed. Nobody can remove members of a streams
+    group."""
+    if is_streams_group(snapshot):
+        return False
     static = {member.identity for member in snapshot.members if member.group_instance_id is not None}
     return base.stop is Stop.CRASH or not static.isdisjoint(base.bounce)
 
@@ -306,7 +322,7 @@ def _what_ifs(trial: _Trial, shapes: Sequence[PlanShape]) -> tuple[tuple[WhatIfP
 
 def _changes(snapshot: GroupSnapshot, base: Plan) -> list[tuple[str, str, WhatIf]]:
     """(name, what would have to be configured, what-if), as far as the group differs from it."""
-    if is_connect(snapshot):  # its workers can have nothing of this
+    if is_connect(snapshot) or is_streams_group(snapshot):  # their members can have nothing of this
         return []
     what_if, classic = base.what_if, snapshot.type == GroupProtocol.CLASSIC.value
     changes = []

@@ -51,7 +51,7 @@ def simulate_streams(
     drawn = draws_of_streams(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
     others = [
         _play(group, plan, lambda chance: supposed_rare(group, known, chance), f"{seed}/rare/{number}")
-        for number in range(_affordable(group, min(draws, _RARE_DRAWS)))
+        for number in range(affordable(group, min(draws, _RARE_DRAWS)))
         if not is_out_of_time()
     ]
     return Prediction(
@@ -76,13 +76,13 @@ def draws_of_streams(
     group, (known, of_broker) = streams_group_of(snapshot, plan), split_settings(plan.settings)
     BrokerSettings.from_overrides(of_broker)
     drawn: list[Draw] = []
-    most = max(_affordable(group, min(draws, _MOST_DRAWS)), 1)
+    most = max(affordable(group, min(draws, _MOST_DRAWS)), 1)
     while len(drawn) < most and not (drawn and is_out_of_time()):
         drawn.append(_play(group, plan, lambda chance: supposed_usual(group, known, chance), f"{seed}/{len(drawn)}"))
     return drawn
 
 
-def _affordable(group: StreamsFleet, draws: int) -> int:
+def affordable(group: StreamsFleet, draws: int) -> int:
     """Fewer draws of a large application: one of 30 processes and 600 tasks takes the better part of a second."""
     return min(draws, max(_FEWEST_DRAWS, _MOST_WORK // (len(group.tasks) * group.processes + 1)))
 
@@ -100,7 +100,7 @@ def _refuse(snapshot: GroupSnapshot, what_if: WhatIf) -> None:
         )
 
 
-def _freed(snapshot: GroupSnapshot, plan: Plan) -> FreedTasks:
+def freed_by(snapshot: GroupSnapshot, plan: Plan) -> FreedTasks:
     """The tasks of all that stop; copies are those of the processes that run on meanwhile."""
     away = [(*plan.scale_in, *plan.remove), *plan.batches()]
     every = [freed_tasks(snapshot, names) for names in away]
@@ -110,17 +110,20 @@ def _freed(snapshot: GroupSnapshot, plan: Plan) -> FreedTasks:
     )
 
 
-def _caveats(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, known: KnownSettings) -> list[str]:
-    """The most important first."""
-    texts = [] if snapshot.is_settled else [why_not_settled(snapshot)]
-    texts += task_texts(_freed(snapshot, plan))
+def halves_text(group: StreamsFleet, plan: Plan) -> list[str]:
+    """That only some threads of a process go, in words."""
     going = {*plan.scale_in, *plan.remove}
     halves = {one.process for one in group.threads if one.identity in going}
     left = sorted(one.identity for one in group.threads if one.process in halves and one.identity not in going)
-    if left:
-        texts.append(
-            f"{some(left)}: of a process whose other threads go. Here it runs on; a process stops with all its threads"
-        )
+    if not left:
+        return []
+    return [f"{some(left)}: of a process whose other threads go. Here it runs on; a process stops with all its threads"]
+
+
+def _caveats(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, known: KnownSettings) -> list[str]:
+    """The most important first."""
+    texts = [] if snapshot.is_settled else [why_not_settled(snapshot)]
+    texts += [*task_texts(freed_by(snapshot, plan)), *halves_text(group, plan)]
     texts.append(
         "partitions are tasks here: TOPIC is subtopology-ID, PARTITION the number of its task; time to restore state "
         "is not counted"

@@ -9,27 +9,24 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from typing import Final
 
 from kgm.frameworks.sticky_tasks import place_stickily
 from kgm.frameworks.streams import ACTIVE, task_key
 from kgm.frameworks.streams_assignors import StreamsProcess, place_highly_available, tasks_of_threads
 from kgm.simulation.plan.bounce_plan import Plan, Stop
-from kgm.simulation.play.draw import Draw, TimelineEvent, stable_with
+from kgm.simulation.play.draw import Draw, stable_with
 from kgm.simulation.running_tasks import RunningTasks
 from kgm.simulation.streams.group import StreamsFleet, StreamsThread, Supposed, partition_of
+from kgm.simulation.streams.processes import PlayedProcess, ProcessesPlay
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
 
 _HEARTBEAT_MS: Final = 3_000
-#: Spans in ms: from the stop of a process until none of its threads runs a task; from the start of one to its
-#: JoinGroup; from the last JoinGroup until all have the assignment; until a rebalance that is due at once is asked for.
-_STOP_MS: Final = (5, 300)
-_START_MS: Final = (300, 4_000)
+#: Spans in ms: from the last JoinGroup until all have the assignment; until a rebalance that is due at once is asked
+#: for.
 _SYNC_MS: Final = (5, 150)
 _AT_ONCE_MS: Final = (2, 200)
 #: An operator removes who has stopped after so long.
@@ -41,23 +38,13 @@ _MOST_REBALANCES: Final = 40
 
 
 @dataclass(slots=True, kw_only=True)
-class _Process:
-    """copies: when its copy of a task with state has caught up, in ms of the play. holders: the threads that had them
-    last."""
-
-    process_id: str
-    copies: dict[str, int] = field(default_factory=dict)
-    holders: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(slots=True, kw_only=True)
 class _Member:
     """A thread. owned, standby: its tasks. is_dead: its process has stopped. asks, due_ms: the number of the last
     rebalance that it is to start, and when; older ones do not count any more."""
 
     member_id: str
     identity: str
-    process: _Process
+    process: PlayedProcess
     is_static: bool
     session_ms: int
     rebalance_ms: int
@@ -69,44 +56,23 @@ class _Member:
     due_ms: int | None = None
 
 
-class StreamsPlay:
+class StreamsPlay(ProcessesPlay):
     """Plays once; `play` gives what came of it."""
 
     def __init__(self, group: StreamsFleet, plan: Plan, supposed: Supposed, chance: random.Random) -> None:
-        self._group, self._plan, self._supposed, self._chance = group, plan, supposed, chance
+        super().__init__(group, plan, chance, keeps_disk=supposed.keeps_disk)
+        self._supposed = supposed
         self._interval_ms = plan.heartbeat_interval_ms or _HEARTBEAT_MS
-        self._now_ms, self._sequence, self._generation, self._requests, self._emptied = 0, 0, 1, 0, 0
-        self._events: list[tuple[int, int, Callable[[], None]]] = []
-        self._processes = {one.process: _Process(process_id=one.process) for one in group.threads}
+        self._generation, self._requests, self._emptied = 1, 0, 0
         self._members = {one.member_id: self._member(one) for one in group.threads}
-        self._threads = {one.identity: one for one in group.threads}
         self._leader = chance.choice([*self._members])
         self._is_stable, self._earliest_ms, self._round = True, 0, 0
         before = {task: one.identity for one in group.threads for task in one.active}
         self._tasks: RunningTasks[str] = RunningTasks(before, place=partition_of, order=task_key)
         self._everything = group.tasks
-        self._timeline: list[TimelineEvent] = []
-        self._new_since_ms: dict[str, int] = {}
-        self._waits_ms: list[int] = []
         if not group.is_settled:
             due_ms = chance.choice((self._some(_AT_ONCE_MS), chance.random() * supposed.interval_ms))
             self._ask(chance.choice([*self._members.values()]), due_ms)
-
-    def play(self) -> Draw:
-        """What came of the plan."""
-        plan = self._plan
-        self._stop_all((*plan.scale_in, *plan.remove), returns=False)
-        for number in range(plan.scale_out):
-            self._add(number)
-        if plan.rolling is not None:
-            self._until_settled()
-        for batch in plan.batches():
-            self._stop_all(batch, returns=True)
-            self._until_settled()
-            if plan.rolling is not None:
-                self._now_ms += plan.rolling.pause_ms
-        self._until_settled()
-        return self._result()
 
     def _member(self, thread: StreamsThread) -> _Member:
         process = self._processes[thread.process]
@@ -128,10 +94,6 @@ class StreamsPlay:
 
     # -- events
 
-    def _in(self, after_ms: float, event: Callable[[], None]) -> None:
-        self._sequence += 1
-        heapq.heappush(self._events, (self._now_ms + round(after_ms), self._sequence, event))
-
     def _until_settled(self) -> None:
         """Until nothing is to happen any more; what came after the last note made no difference."""
         most = self._generation + _MOST_REBALANCES
@@ -140,27 +102,7 @@ class StreamsPlay:
             event()
         self._now_ms = max((event.at_ms for event in self._timeline), default=0)
 
-    def _some(self, span_ms: tuple[int, int]) -> float:
-        least, most = span_ms
-        return least + (most - least) * self._chance.random()
-
-    def _note(self, event: str, detail: str, member: str | None = None) -> None:
-        self._timeline.append(TimelineEvent(at_ms=self._now_ms, event=event, detail=detail, member=member))
-
     # -- processes
-
-    def _stop_all(self, names: Iterable[str], *, returns: bool) -> None:
-        """Threads of one process stop, and start again, together."""
-        threads = [self._threads[name] for name in names]
-        restart_ms = self._chance.choice(self._plan.restart_times_ms or (self._plan.restart_time_ms,))
-        for _, some in groupby(sorted(threads, key=lambda one: one.process), key=lambda one: one.process):
-            whole = [*some]
-            stop_ms = self._some(_STOP_MS)
-            start_ms = restart_ms + self._some(_START_MS)
-            for thread in whole:
-                self._in(stop_ms * self._chance.random(), partial(self._stop, thread.identity))
-            if returns:
-                self._in(start_ms, partial(self._start, [thread.identity for thread in whole]))
 
     def _stop(self, identity: str) -> None:
         (member,) = [one for one in self._members.values() if one.identity == identity and not one.is_dead]
@@ -173,33 +115,9 @@ class StreamsPlay:
             gone_ms = min(gone_ms, self._some(_REMOVAL_MS))
         self._in(gone_ms, partial(self._leave, member))
 
-    def _start(self, names: list[str]) -> None:
-        """A process starts again: the one that it was if its disk has its state still, and another one otherwise."""
-        old = next(one.process for one in self._group.threads if one.identity in names)
-        process = self._processes[old]
-        if not self._supposed.keeps_disk:
-            process = self._processes[old] = self._new_process()
-        for name in names:
-            self._note("start", "starts again", name)
-            self._in(self._some(_AT_ONCE_MS), partial(self._join, name, process, self._threads[name]))
-
-    def _new_process(self) -> _Process:
-        return _Process(process_id=f"{self._chance.getrandbits(128):032x}")
-
-    def _add(self, number: int) -> None:
-        """A new thread, with as many others in its process as most processes have."""
-        size, pattern = self._group.usual_threads, self._group.threads[0]
-        key = f"new-{number // size + 1}"
-        if key not in self._processes:
-            self._processes[key] = self._new_process()
-        name = f"{key}-{number % size + 1}"
-        after_ms = (number // size) * self._plan.scale_out_every_ms + self._some(_START_MS)
-        self._new_since_ms[name] = self._now_ms
-        self._in(after_ms, partial(self._join, name, self._processes[key], pattern))
-
     # -- the group
 
-    def _join(self, identity: str, process: _Process, like: StreamsThread) -> None:
+    def _join(self, identity: str, process: PlayedProcess, like: StreamsThread) -> None:
         """A thread joins without tasks. If it is static and a member still, it is that member again."""
         self._requests += 1
         old = next((one for one in self._members.values() if one.identity == identity), None)

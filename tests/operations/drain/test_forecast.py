@@ -14,7 +14,7 @@ from kgm.operations.drain.forecast import Drain, DrainGates, forecast
 from kgm.operations.drain.target import DrainTarget
 from kgm.simulation.plan.bounce_plan import Membership, Plan, Stop
 from tests.operations.drain.fleets import placed
-from tests.simulation.streams.applications import application
+from tests.simulation.streams.applications import application, streams_group
 
 HOST = DrainTarget(hosts=("h1",))
 STATIC, DYNAMIC = Membership.STATIC, Membership.DYNAMIC
@@ -78,6 +78,11 @@ def test_an_application_that_loses_tasks_without_a_copy_comes_first():
     assert not any(one.prediction.exact for one in foreseen.groups)
     back = forecast(fleet_of(copied), Drain(target=HOST, restart_time_ms=2_000), draws=3).groups[0]
     assert (back.prediction.exact, back.tasks_without_copy) == (True, ())
+
+
+def test_a_streams_group_counts_tasks_without_a_copy_as_well():
+    (one,) = forecast(fleet_of(streams_group()), Drain(target=HOST), draws=3).groups
+    assert (one.prediction.protocol, one.tasks_without_copy) == ("streams", ("0_0", "0_1"))
 
 
 def test_partitions_without_an_owner_are_stopped_without_end_and_come_first():

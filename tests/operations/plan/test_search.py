@@ -18,7 +18,7 @@ from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling, Stop
 from kgm.simulation.simulation import Simulation
 from kgm.text.names import in_order, natural
 from tests.simulation.groups import ids, made_up
-from tests.simulation.streams.applications import application
+from tests.simulation.streams.applications import application, streams_group
 
 STATIC, DYNAMIC = Membership.STATIC, Membership.DYNAMIC
 DRAWS = 4
@@ -136,6 +136,15 @@ def test_tasks_that_nobody_else_has_a_copy_of_are_counted():
     assert (alone[1], alone.get(None, 12)) == (2, 12)
     late = search(application(), restart_time_ms=90_000, pauses_ms=(0,), draws=1).plans[0]
     assert (late.prediction.exact, late.costs.rebalances > 0) == (False, True)
+
+
+def test_a_streams_group_has_no_other_configuration_and_removes_nobody():
+    found = search(streams_group(), draws=2, pauses_ms=(0,))
+    assert (found.what_ifs, found.not_played) == ((), {})
+    assert not any(one.shape.removes_first for one in found.plans)
+    assert {one.prediction.protocol for one in found.plans} == {"streams"}
+    alone = {one.shape.rolling and one.shape.rolling.max_unavailable: one.costs for one in found.plans}[1]
+    assert (alone.tasks_without_copy, alone.rebalances > 0) == (2, True)
 
 
 def test_members_that_are_away_for_longer_than_their_session_are_removed_first():

@@ -9,6 +9,8 @@ from confluent_kafka import Producer
 from kgm.client import connect
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server.embedded.in_thread import serve_in_thread
+from kgm.simulation.bounce import simulate
+from kgm.simulation.plan.bounce_plan import Plan, Stop
 from tests.frameworks.streams_apps import StreamsApps
 from tests.kafka.java_tools import run_tool
 from tests.waiting import until
@@ -17,21 +19,23 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 PARTITIONS, PATIENCE_S = 4, 90
 #: The application has two subtopologies, of which the second one has state.
 TASKS = sorted(f"{subtopology}_{partition}" for subtopology in (0, 1) for partition in range(PARTITIONS))
+#: What is quick on the server.
+SETTINGS = {
+    "group.streams.min.session.timeout.ms": "500",
+    "group.streams.min.heartbeat.interval.ms": "100",
+    "group.streams.session.timeout.ms": "3000",
+    "group.streams.heartbeat.interval.ms": "200",
+    "group.streams.initial.rebalance.delay.ms": "500",
+    "group.streams.assignment.interval.ms": "0",
+    "group.streams.num.standby.replicas": "1",
+}
 COMMAND = "org.apache.kafka.tools.streams.StreamsGroupCommand"
 
 
 @pytest.fixture
 def served():
     """A server whose streams groups are quick, with standby tasks."""
-    settings = BrokerSettings(
-        group_streams_min_session_timeout_ms=500,
-        group_streams_session_timeout_ms=3_000,
-        group_streams_min_heartbeat_interval_ms=100,
-        group_streams_heartbeat_interval_ms=200,
-        group_streams_initial_rebalance_delay_ms=500,
-        group_streams_assignment_interval_ms=0,
-        group_streams_num_standby_replicas=1,
-    )
+    settings = BrokerSettings.from_overrides(SETTINGS)
     with serve_in_thread(topics={"t": PARTITIONS}, brokers=2, settings=settings) as server:
         yield server
 
@@ -84,6 +88,22 @@ def works(server, client, words):
 works.sent = 0
 
 
+def is_as_predicted(before, after, **plan):
+    """Whether the group did what is predicted: how often its epoch changed, and who runs a task that moved."""
+    found = simulate(before, Plan(settings=SETTINGS, **plan), draws=30)
+    tasks = {one.member_id: one.work.active_tasks for one in before.members}
+    kept = sum(len({*tasks.get(one.member_id, ())} & {*one.work.active_tasks}) for one in after.members)
+    epochs, moved = after.group_epoch - before.group_epoch, len(TASKS) - kept
+    ranges = found.ranges
+    assert ranges.generations.min <= epochs <= ranges.generations.max, (epochs, ranges)
+    assert ranges.moved_partitions.min <= moved <= ranges.moved_partitions.max, (moved, ranges)
+    return True
+
+
+def members_of(group, process):
+    return tuple(one.member_id for one in group.members if one.work.user_endpoint == f"{process}:7000")
+
+
 def told_by_kafka(server):
     """(member id, epoch, process id, active tasks, standby tasks) of each member, as Kafka's tool prints it."""
     words = "--describe", "--group", "app", "--members", "--verbose"
@@ -130,9 +150,12 @@ def test_processes_come_and_go(served):
             [one.work for one in before.members],
         )
         others.crash()
-        settled(client, 2, 1)
+        alone = settled(client, 2, 1)
+        assert is_as_predicted(after, alone, scale_in=members_of(after, "p-2"), stop=Stop.CRASH)
         start(apps, "p-3")
-        settled(client, 4, 2)
+        again = settled(client, 4, 2)
+        assert is_as_predicted(alone, again, scale_out=2)
         works(served, client, ["e"] * 5)
         apps.close("p-3")
-        settled(client, 2, 1)
+        closed = settled(client, 2, 1)
+        assert is_as_predicted(again, closed, scale_in=members_of(again, "p-3"))

@@ -10,6 +10,8 @@ from kgm.model.work import MemberWork
 from tests.simulation.groups import member
 
 PARTITIONS = 6
+#: The members of a streams group: of three processes of two threads.
+THREADS = tuple(f"m-{process}-{thread}" for process in (1, 2, 3) for thread in (1, 2))
 
 
 def application(name="app", *, standbys=1, **changes) -> GroupSnapshot:
@@ -31,3 +33,14 @@ def application(name="app", *, standbys=1, **changes) -> GroupSnapshot:
         session_timeout_ms=30_000, rebalance_timeout_ms=300_000,
     )  # fmt: skip
     return replace(group, **changes)
+
+
+def streams_group(name="app", *, standbys=1, **changes) -> GroupSnapshot:
+    """The application with the streams protocol (KIP-1071): no member is static."""
+    classic = application(name, standbys=standbys, type="streams", protocol_type="streams", assignor=None)
+    members = tuple(
+        replace(one, group_instance_id=None, member_id=thread)
+        for one, thread in zip(classic.members, THREADS, strict=True)
+    )
+    epochs = {"group_epoch": 7, "assignment_epoch": 7, "topology_epoch": 0}
+    return replace(classic, members=members, **{**epochs, "session_timeout_ms": 45_000, **changes})

@@ -9,7 +9,7 @@ from kgm.cli.output.contracts.groups import MOVE, PARTITIONS
 _RANGE: Final = {"min": "int", "median": "int", "max": "int"}
 SCENARIO: Final[dict[str, Any]] = {
     "name": "str",
-    "protocol": "=classic|consumer",
+    "protocol": "=classic|consumer|streams",
     "assignor": "str",
     "generations": "int",
     "rebalances": "int",

@@ -1,0 +1,80 @@
+"""Predict what a plan does to a streams group (KIP-1071)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.frameworks.task_copies import task_texts
+from kgm.model.broker_version import REFERENCE
+from kgm.model.snapshot import GroupSnapshot
+from kgm.simulation.plan.bounce_plan import Plan
+from kgm.simulation.play.draw import Draw
+from kgm.simulation.report.prediction import Prediction
+from kgm.simulation.report.ranges import ranges_of, stopped_range_ms, typical_of
+from kgm.simulation.streams.bounce import affordable, freed_by, halves_text
+from kgm.simulation.streams.coordinated_group import STREAMS_GROUP, coordinated_group_of, settings_of
+from kgm.simulation.streams.coordinated_play import CoordinatedPlay
+from kgm.simulation.streams.group import StreamsFleet
+from kgm.text.wording import some
+
+#: The assignor of the coordinator.
+_ASSIGNOR = "sticky"
+#: More draws than this say nothing more.
+_MOST_DRAWS = 60
+#: Settings of the broker, or of the group without the first word, on which a prediction depends.
+_SETTINGS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms", "initial.rebalance.delay.ms")
+
+
+def simulate_streams_group(
+    snapshot: GroupSnapshot, plan: Plan, *, name: str, draws: int, seed: int, is_out_of_time: Callable[[], bool]
+) -> Prediction:
+    """As `kgm.simulation.bounce.simulate`. Never exact: who gets which task depends on random member ids."""
+    drawn = draws_of_streams_group(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
+    group = coordinated_group_of(snapshot, plan)
+    return Prediction(
+        name=name,
+        assignor=_ASSIGNOR,
+        generation_before=snapshot.group_epoch,
+        typical=drawn[typical_of(drawn)],
+        exact=False,
+        caveats=tuple(_caveats(snapshot, group, plan, settings_of(snapshot, group, plan))),
+        ranges=ranges_of(drawn, ()),
+        stopped_partition_range_ms=stopped_range_ms(drawn, ()),
+        protocol=STREAMS_GROUP,
+    )
+
+
+def draws_of_streams_group(
+    snapshot: GroupSnapshot, plan: Plan, *, draws: int, seed: int, is_out_of_time: Callable[[], bool] = lambda: False
+) -> Sequence[Draw]:
+    """The plan played so often. At least once. Raises as `coordinated_group_of`, and UsageError for a setting."""
+    group = coordinated_group_of(snapshot, plan)
+    settings = settings_of(snapshot, group, plan)
+    drawn: list[Draw] = []
+    most = max(affordable(group, min(draws, _MOST_DRAWS)), 1)
+    while len(drawn) < most and not (drawn and is_out_of_time()):
+        chance = random.Random(f"{seed}/{len(drawn)}")  # noqa: S311  (the same each time)
+        keeps_disk = chance.random() < 0.5
+        drawn.append(CoordinatedPlay(snapshot, group, plan, settings, chance, keeps_disk=keeps_disk).play())
+    return drawn
+
+
+def _caveats(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, settings: BrokerSettings) -> list[str]:
+    """The most important first."""
+    texts = [*task_texts(freed_by(snapshot, plan)), *halves_text(group, plan)]
+    texts.append(
+        "partitions are tasks here: TOPIC is subtopology-ID, PARTITION the number of its task; time to restore state "
+        "is not counted"
+    )
+    texts.append("who gets which task depends on random member ids; a process that starts again has new ones")
+    if any(version.release != REFERENCE.release for version in snapshot.kafka_versions or ()):
+        texts.append(f"streams groups are played by the rules of Kafka {REFERENCE.major}.{REFERENCE.minor}")
+    names = {f"group.streams.{each}": f"group_streams_{each.replace('.', '_')}" for each in _SETTINGS}
+    supposed = {key: getattr(settings, name) for key, name in names.items()}
+    supposed["group.streams.num.standby.replicas"] = group.standbys
+    unknown = [f"{key}={value}" for key, value in supposed.items() if key not in plan.settings]
+    if unknown:
+        texts.append(f"taken for granted of the broker and the group (--set): {some(unknown)}")
+    return texts

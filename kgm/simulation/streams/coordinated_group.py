@@ -1,0 +1,133 @@
+"""A streams group (KIP-1071) as a plan begins with it: in a coordinator of its own, which has it from records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.coordinator.contract.topic_image import TopicImage
+from kgm.coordinator.groups.streams_member import HeldTasks, StreamsMember, TargetTasks
+from kgm.coordinator.groups.streams_topology import StreamsTopology
+from kgm.coordinator.streams import records
+from kgm.coordinator.streams.target import STANDBYS
+from kgm.coordinator.streams.topology import as_record
+from kgm.model.broker_version import REFERENCE
+from kgm.model.errors import NotFoundError, RefusedError
+from kgm.model.snapshot import GroupSnapshot
+from kgm.protocol.messages.streams_group_heartbeat_request import Subtopology, TopicInfo, Topology
+from kgm.records.record import Record
+from kgm.simulation.plan.bounce_plan import Plan
+from kgm.simulation.streams.group import StreamsFleet, partition_of, streams_group_of, subtopology
+
+STREAMS_GROUP: Final = "streams"
+_BROKER_PREFIX: Final = "broker."
+_OF_STANDBYS: Final = f"group.streams.{STANDBYS}"
+#: Epochs before the plan, where the snapshot does not have them.
+_EPOCH: Final = 1
+
+
+def is_streams_group(snapshot: GroupSnapshot) -> bool:
+    """Whether it is a streams group that has members."""
+    return snapshot.type == STREAMS_GROUP and bool(snapshot.members)
+
+
+def coordinated_group_of(snapshot: GroupSnapshot, plan: Plan) -> StreamsFleet:
+    """Raises RefusedError for a group, and a what-if, that cannot be played, NotFoundError for a stranger."""
+    group_id = snapshot.group_id
+    if plan.migrate or plan.what_if.changes_assignment or plan.remove or plan.remove_first:
+        raise RefusedError(
+            f"group {group_id} is a streams group (KIP-1071): its members have no instance ids, no assignor of "
+            "consumers and no other protocol, and no operator can remove them",
+            group_id=group_id,
+        )
+    if snapshot.state != "Stable":
+        raise RefusedError(
+            f"streams group {group_id} cannot be simulated: its state is {snapshot.state}",
+            hint=f"kgm wait {group_id} --for stable",
+            group_id=group_id,
+        )
+    strangers = {*plan.named} - {member.identity for member in snapshot.members}
+    if strangers:
+        raise NotFoundError(f"group {group_id} has no member {', '.join(sorted(strangers))}", group_id=group_id)
+    return streams_group_of(snapshot, plan)
+
+
+def settings_of(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan) -> BrokerSettings:
+    """What the coordinator goes by. Raises UsageError."""
+    names = {name.removeprefix(_BROKER_PREFIX): value for name, value in plan.settings.items()}
+    settings = BrokerSettings.from_overrides({_OF_STANDBYS: str(group.standbys), **names})
+    session_ms = plan.what_if.session_timeout_ms or snapshot.session_timeout_ms
+    if session_ms is not None:
+        settings = replace(settings, group_streams_session_timeout_ms=session_ms)
+    if plan.heartbeat_interval_ms is not None:
+        settings = replace(settings, group_streams_heartbeat_interval_ms=plan.heartbeat_interval_ms)
+    return replace(settings, kafka_version=REFERENCE)
+
+
+def topology_of(group: StreamsFleet) -> Topology:
+    """A topology with these tasks: each subtopology reads a topic of its own, and has a changelog if it has state."""
+    stateful = group.stateful or frozenset()
+    names = sorted({subtopology(task) for task in group.tasks})
+    return Topology(
+        subtopologies=[
+            Subtopology(
+                subtopology_id=name,
+                source_topics=[_topic_of(name)],
+                state_changelog_topics=[TopicInfo(name=_changelog_of(name))] if name in stateful else [],
+            )
+            for name in names
+        ]
+    )
+
+
+def image_of(group: StreamsFleet) -> TopicImage:
+    """The topics of that topology, which all exist."""
+    sizes: dict[str, int] = {}
+    for task in group.tasks:
+        name, (_, partition) = subtopology(task), partition_of(task)
+        for topic in (_topic_of(name), _changelog_of(name)):
+            sizes[topic] = max(sizes.get(topic, 0), partition + 1)
+    return TopicImage.counted(sizes)
+
+
+def _topic_of(name: str) -> str:
+    return f"subtopology-{name}"
+
+
+def _changelog_of(name: str) -> str:
+    return f"changelog-{name}"
+
+
+def records_of(snapshot: GroupSnapshot, group: StreamsFleet, settings: BrokerSettings) -> Iterator[Record]:
+    """The group in the log."""
+    group_id, image = snapshot.group_id, image_of(group)
+    value = as_record(topology_of(group))
+    yield records.topology_record(group_id, value)
+    epoch = snapshot.assignment_epoch or _EPOCH
+    configs = {STANDBYS: str(settings.group_streams_num_standby_replicas)}
+    topics = StreamsTopology(value).topics
+    yield records.epoch_record(group_id, snapshot.group_epoch or epoch, image.hash_of(topics), value.epoch, configs)
+    for thread in group.threads:
+        active, standby = _by_subtopology(thread.active), _by_subtopology(thread.standby)
+        member = StreamsMember(
+            thread.member_id,
+            epoch,
+            epoch,
+            rebalance_timeout_ms=thread.rebalance_ms,
+            topology_epoch=value.epoch,
+            process_id=thread.process,
+            assigned=HeldTasks({name: dict.fromkeys(some, epoch) for name, some in active.items()}, standby),
+        )
+        yield records.member_record(group_id, member)
+        yield records.target_record(group_id, member.member_id, TargetTasks(active, standby))
+        yield records.current_record(group_id, member)
+    yield records.target_epoch_record(group_id, epoch, 0)
+
+
+def _by_subtopology(tasks: frozenset[str]) -> Mapping[str, frozenset[int]]:
+    rows: dict[str, set[int]] = {}
+    for task in tasks:
+        rows.setdefault(subtopology(task), set()).add(partition_of(task)[1])
+    return {name: frozenset(some) for name, some in rows.items()}

@@ -1,0 +1,258 @@
+"""A plan for a streams group (KIP-1071), played once: scripted members, and kgm's own coordinator.
+
+A member that is closed leaves at once; one that is killed is a member until its session ends. A process that starts
+again has new members. What a member has to give up it has given up a moment later, and says so at once, as it does when
+it has begun with new tasks. Source: StreamsGroupHeartbeatRequestManager and StreamsMembershipManager of Kafka 4.3."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from kgm.coordinator.contract.outcome import Millis, Request, Ticket
+from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.coordinator.engine import Coordinator
+from kgm.coordinator.groups.consumer_member import LEAVING
+from kgm.coordinator.groups.streams_group import StreamsGroup
+from kgm.coordinator.runtime import Runtime
+from kgm.frameworks.streams import task_key
+from kgm.model.snapshot import GroupSnapshot
+from kgm.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, TaskIds
+from kgm.protocol.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
+from kgm.protocol.messages.streams_group_heartbeat_response import TaskIds as ToldTasks
+from kgm.simulation.plan.bounce_plan import Plan, Stop
+from kgm.simulation.play.draw import Draw, stable_with
+from kgm.simulation.running_tasks import RunningTasks
+from kgm.simulation.streams.coordinated_group import image_of, records_of, topology_of
+from kgm.simulation.streams.group import StreamsFleet, StreamsThread, partition_of, subtopology
+from kgm.simulation.streams.processes import PlayedProcess, ProcessesPlay
+from kgm.text.wording import many
+
+#: Spans in ms: until a member has closed its tasks, and begun with others, as it was told.
+_CHANGE_MS: Final = (5, 400)
+#: The coordinator's clock when a plan begins.
+_CLOCK_MS: Final = 1_000_000_000
+_JOINING: Final = 0
+#: After so many requests it is not followed any further.
+_MOST_REQUESTS: Final = 50_000
+
+
+@dataclass(slots=True, kw_only=True)
+class _Member:
+    """A thread. active, standby: the tasks that it has. beats: the number of its next heartbeat; older ones do not
+    count any more. is_dead: its process has stopped."""
+
+    member_id: str
+    identity: str
+    process_id: str
+    rebalance_ms: int
+    epoch: int
+    active: set[str] = field(default_factory=set)
+    standby: set[str] = field(default_factory=set)
+    beats: int = 0
+    is_dead: bool = False
+
+
+class CoordinatedPlay(ProcessesPlay):
+    """Plays once; `play` gives what came of it."""
+
+    def __init__(
+        self,
+        snapshot: GroupSnapshot,
+        group: StreamsFleet,
+        plan: Plan,
+        settings: BrokerSettings,
+        chance: random.Random,
+        *,
+        keeps_disk: bool,
+    ) -> None:
+        super().__init__(group, plan, chance, keeps_disk=keeps_disk)
+        self._group_id, self._topology = snapshot.group_id, topology_of(group)
+        self._interval_ms = settings.group_streams_heartbeat_interval_ms
+        engine = Coordinator(settings=settings, new_member_id=str, image=image_of(group))
+        self._runtime = Runtime(engine)
+        self._runtime.load([*records_of(snapshot, group, settings)], now=Millis(_CLOCK_MS))
+        self._first_epoch = self._streams_group().group_epoch
+        self._assigned_epoch = self._streams_group().assignment_epoch
+        self._rebalances, self._requests, self._pending, self._was_empty = 0, 0, 0, False
+        self._members: dict[str, _Member] = {}
+        for one in group.threads:
+            member = self._members[one.member_id] = _Member(
+                member_id=one.member_id,
+                identity=one.identity,
+                process_id=one.process,
+                rebalance_ms=one.rebalance_ms,
+                epoch=self._assigned_epoch,
+                active={*one.active},
+                standby={*one.standby},
+            )
+            self._beat_in(member, self._interval_ms * chance.random())
+        before = {task: one.identity for one in group.threads for task in one.active}
+        self._tasks: RunningTasks[str] = RunningTasks(before, place=partition_of, order=task_key)
+
+    def _streams_group(self) -> StreamsGroup:
+        group = self._runtime.engine.streams_group(self._group_id)
+        assert group is not None, "it is kept while it has no members"
+        return group
+
+    # -- time
+
+    def _in(self, after_ms: float, event: object) -> None:
+        self._pending += 1
+        super()._in(after_ms, partial(self._happens, event))
+
+    def _happens(self, event: object) -> None:
+        self._pending -= 1
+        assert callable(event)
+        event()
+
+    def _beat_in(self, member: _Member, after_ms: float) -> None:
+        """Its next heartbeat, which nobody waits for."""
+        member.beats += 1
+        super()._in(after_ms, partial(self._beat, member, member.beats))
+
+    def _until_settled(self) -> None:
+        while self._events and not self._is_settled() and self._requests < _MOST_REQUESTS:
+            at_ms = self._events[0][0]
+            deadline = self._runtime.next_deadline()
+            if deadline is not None and deadline - _CLOCK_MS <= at_ms:
+                self._now_ms = max(self._now_ms, deadline - _CLOCK_MS)
+                self._runtime.advance(deadline)
+                self._watch()
+                continue
+            self._now_ms, _, event = heapq.heappop(self._events)
+            event()
+
+    def _is_settled(self) -> bool:
+        """Whether everybody has what the coordinator has for it, and nothing else is to come."""
+        group = self._streams_group()
+        if self._pending or group.state not in ("Stable", "Empty"):
+            return False
+        alive = {member_id: member for member_id, member in self._members.items() if not member.is_dead}
+        return alive.keys() == group.members.keys() and all(
+            member.epoch == group.assignment_epoch for member in alive.values()
+        )
+
+    # -- members
+
+    def _stop(self, identity: str) -> None:
+        (member,) = [one for one in self._members.values() if one.identity == identity and not one.is_dead]
+        member.is_dead = True
+        self._tasks.stop(member.active, self._now_ms)
+        if self._plan.stop is Stop.CLEAN:
+            self._note("stop", "is closed: it leaves the group", identity)
+            del self._members[member.member_id]
+            self._ask(member, LEAVING)
+        else:
+            self._note("stop", "is killed: it stays a member until its session ends", identity)
+
+    def _join(self, identity: str, process: PlayedProcess, like: StreamsThread) -> None:
+        member = _Member(
+            member_id=f"{self._chance.getrandbits(128):032x}",
+            identity=identity,
+            process_id=process.process_id,
+            rebalance_ms=like.rebalance_ms,
+            epoch=_JOINING,
+        )
+        self._members[member.member_id] = member
+        self._beat_in(member, 0)
+        self._beat(member, member.beats)
+
+    def _beat(self, member: _Member, number: int) -> None:
+        if member.is_dead or member.beats != number:
+            return
+        reply = self._ask(member, member.epoch)
+        self._beat_in(member, self._interval_ms)
+        if reply.error_code or reply.active_tasks is None:
+            member.epoch = reply.member_epoch if not reply.error_code else member.epoch
+            return
+        member.epoch = reply.member_epoch
+        active, standby = _names(reply.active_tasks), _names(reply.standby_tasks or ())
+        if (active, standby) != (member.active, member.standby):
+            self._in(self._some(_CHANGE_MS), partial(self._change, member, active, standby))
+
+    def _change(self, member: _Member, active: set[str], standby: set[str]) -> None:
+        """It has given up what it had to, runs what it was given, and tells so."""
+        if member.is_dead:
+            return
+        self._tasks.stop(member.active - active, self._now_ms)
+        self._tasks.start(active, member.identity, self._now_ms)
+        member.active, member.standby = active, standby
+        if active and member.identity in self._new_since_ms:
+            self._waits_ms.append(self._now_ms - self._new_since_ms.pop(member.identity))
+        self._beat(member, member.beats)
+
+    def _ask(self, member: _Member, epoch: int) -> StreamsGroupHeartbeatResponse:
+        """A heartbeat in this epoch, and its answer."""
+        self._requests += 1
+        is_joining = epoch == _JOINING
+        message = StreamsGroupHeartbeatRequest(
+            group_id=self._group_id,
+            member_id=member.member_id,
+            member_epoch=epoch,
+            rebalance_timeout_ms=member.rebalance_ms if is_joining else -1,
+            topology=self._topology if is_joining else None,
+            process_id=member.process_id if is_joining else None,
+            active_tasks=_rows(member.active),
+            standby_tasks=_rows(member.standby),
+            warmup_tasks=[],
+        )
+        request = Request(message=message, version=0)
+        now = Millis(_CLOCK_MS + self._now_ms)
+        (reply,) = self._runtime.handle(request, ticket=Ticket(self._requests), now=now)
+        self._watch()
+        assert isinstance(reply.message, StreamsGroupHeartbeatResponse)
+        return reply.message
+
+    def _watch(self) -> None:
+        """Note what has become of the group."""
+        group = self._streams_group()
+        for member in [one for one in self._members.values() if one.is_dead and one.member_id not in group.members]:
+            self._note("expired", "is no member any more", member.identity)
+            del self._members[member.member_id]
+        self._was_empty |= group.is_empty
+        if group.assignment_epoch != self._assigned_epoch:
+            self._assigned_epoch = group.assignment_epoch
+            self._rebalances += 1
+            self._note("assigned", f"the coordinator assigns tasks to {many(len(group.members), 'thread')}")
+
+    # -- the end
+
+    def _result(self) -> Draw:
+        group = self._streams_group()
+        is_settled = self._is_settled()
+        self._note("stable" if group.members else "empty", stable_with(len(group.members)))
+        return Draw(
+            generations=group.group_epoch - self._first_epoch,
+            rebalances=self._rebalances,
+            moves=self._tasks.moves,
+            handovers=self._tasks.handovers,
+            stopped_partition_ms=self._tasks.stopped_ms(self._now_ms),
+            fenced=(),
+            refused_joins=0,
+            final_assignment={one.identity: self._tasks.as_partitions(one.active) for one in self._members.values()},
+            timeline=tuple(sorted(self._timeline, key=lambda event: event.at_ms)),
+            became_stable=is_settled,
+            has_random_ids=True,
+            was_empty=self._was_empty,
+            took_ms=self._now_ms,
+            requests=self._requests,
+            cost=self._requests,
+            newcomers_wait_ms=max(self._waits_ms, default=None),
+            fewest_consumed=self._tasks.fewest,
+        )
+
+
+def _names(rows: Sequence[ToldTasks]) -> set[str]:
+    return {f"{row.subtopology_id}_{partition}" for row in rows for partition in row.partitions}
+
+
+def _rows(tasks: set[str]) -> list[TaskIds]:
+    rows: dict[str, list[int]] = {}
+    for task in sorted(tasks, key=task_key):
+        rows.setdefault(subtopology(task), []).append(partition_of(task)[1])
+    return [TaskIds(subtopology_id=name, partitions=partitions) for name, partitions in rows.items()]

@@ -1,0 +1,101 @@
+"""What is predicted of a streams group (KIP-1071): kgm's own coordinator places its tasks in each draw."""
+
+from dataclasses import replace
+
+import pytest
+
+from kgm.model.broker_version import BrokerVersion
+from kgm.model.errors import NotFoundError, RefusedError
+from kgm.simulation.bounce import simulate
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Rolling, Stop, WhatIf
+from tests.simulation.streams.applications import PARTITIONS, THREADS, streams_group
+
+TASKS = {(f"subtopology-{sub}", number) for sub in (0, 1) for number in range(PARTITIONS)}
+M_3 = THREADS[4:]
+
+
+def predicted(group=None, draws=12, **plan):
+    return simulate(streams_group() if group is None else group, Plan(**plan), draws=draws)
+
+
+@pytest.mark.parametrize("standbys", [0, 1])
+@pytest.mark.parametrize(
+    ("plan", "members"),
+    [
+        ({"bounce": M_3}, 6),
+        ({"bounce": M_3, "stop": Stop.CRASH, "restart_time_ms": 90_000}, 6),
+        ({"bounce": THREADS, "units": (THREADS[:2], THREADS[2:4], M_3), "rolling": Rolling(max_unavailable=1)}, 6),
+        ({"scale_in": M_3}, 4),
+        ({"scale_in": M_3, "stop": Stop.CRASH}, 4),
+        ({"scale_out": 2}, 8),
+    ],
+    ids=["restart", "crash", "rolling", "scale-in", "crash-for-good", "scale-out"],
+)
+def test_every_task_runs_once_in_the_end(plan, members, standbys):
+    found = predicted(streams_group(standbys=standbys), draws=6, **plan)
+    draw = found.typical
+    held = [
+        (topic, number)
+        for owned in draw.final_assignment.values()
+        for topic, numbers in owned.items()
+        for number in numbers
+    ]
+    assert sorted(held) == sorted(TASKS)
+    assert (len(draw.final_assignment), draw.became_stable) == (members, True)
+    assert (found.exact, found.protocol, found.assignor, found.generation_before) == (False, "streams", "sticky", 7)
+    assert found.ranges.rebalances.min >= 1
+
+
+def test_a_killed_thread_stops_its_tasks_until_its_session_ends():
+    away = {"bounce": M_3, "restart_time_ms": 1_000}
+    closed = predicted(**away).stopped_partition_range_ms
+    killed = predicted(stop=Stop.CRASH, **away).stopped_partition_range_ms
+    assert closed.max < 4 * 10_000
+    assert killed.min > 4 * 30_000
+    shorter = predicted(stop=Stop.CRASH, what_if=WhatIf(session_timeout_ms=45_000), **away)
+    assert shorter.stopped_partition_range_ms == killed
+
+
+def test_the_same_seed_says_the_same():
+    plan = {"bounce": M_3, "restart_time_ms": 20_000}
+    assert predicted(**plan) == predicted(**plan)
+
+
+def test_what_is_supposed_is_said_and_can_be_set():
+    texts = predicted(bounce=M_3).caveats
+    assert texts[0].startswith("4 active tasks to be assigned again")
+    (supposed,) = [text for text in texts if "--set" in text]
+    assert "group.streams.session.timeout.ms=45000" in supposed
+    assert "group.streams.num.standby.replicas=1" in supposed
+    known = predicted(bounce=M_3, settings={"group.streams.num.standby.replicas": "0"})
+    (supposed,) = [text for text in known.caveats if "--set" in text]
+    assert "standby" not in supposed
+    others = predicted(streams_group(kafka_versions=(BrokerVersion.parse("4.2"),)), draws=1, bounce=M_3).caveats
+    assert any("by the rules of Kafka 4.3" in text for text in others)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {"remove": M_3},
+        {"bounce": M_3, "remove_first": True},
+        {"bounce": THREADS, "migrate": True},
+        {"bounce": M_3, "what_if": WhatIf(membership=Membership.STATIC)},
+        {"bounce": M_3, "what_if": WhatIf(protocol=GroupProtocol.CONSUMER)},
+        {"bounce": M_3, "what_if": WhatIf(assignor="range")},
+    ],
+)
+def test_what_streams_groups_do_not_have(plan):
+    with pytest.raises(RefusedError, match=r"is a streams group \(KIP-1071\)"):
+        predicted(**plan)
+
+
+def test_groups_that_cannot_be_played():
+    with pytest.raises(RefusedError, match="its state is Reconciling"):
+        predicted(streams_group(state="Reconciling"), bounce=M_3)
+    with pytest.raises(NotFoundError, match="has no member nobody"):
+        predicted(bounce=("nobody",))
+    group = streams_group()
+    unread = replace(group, members=(replace(group.members[0], work=None), *group.members[1:]))
+    with pytest.raises(RefusedError, match="the tasks of m-1-1 cannot be read"):
+        predicted(unread, bounce=M_3)
