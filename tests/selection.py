@@ -173,6 +173,7 @@ TOGETHER: Final = {
     "tests/coordinator/lockstep/test_classic_histories.py": "Kafka's coordinators",
     "tests/coordinator/lockstep/test_consumer_histories.py": "Kafka's coordinators",
     "tests/coordinator/lockstep/test_other_versions.py": "Kafka's coordinators",
+    "tests/coordinator/lockstep/test_streams_histories.py": "Kafka's coordinators",
     "tests/kafka/test_oracle.py": "Kafka's messages",
     "tests/protocol/test_java_oracle.py": "Kafka's messages",
 }
