@@ -49,14 +49,15 @@ class StepExpectation:
     @classmethod
     def of(cls, prediction: Prediction) -> StepExpectation:
         typical, ranges = prediction.typical, prediction.ranges
-        # Generations of a classic group are what is counted: a group that becomes empty has another one too.
-        is_classic = prediction.protocol == "classic"
+        # Generations of a classic group are what is counted: a group that becomes empty has another one too. A streams
+        # group may pass several epochs before tasks are assigned, and its watcher counts all of them.
+        counts_all = prediction.protocol in ("classic", "streams")
         if prediction.exact or ranges is None:
-            most = max(typical.rebalances, typical.generations if is_classic else 0)
+            most = max(typical.rebalances, typical.generations if counts_all else 0)
             rebalances = ExpectedRange(least=typical.rebalances, most=most)
             handovers = ExpectedRange(least=typical.handovers, most=typical.handovers)
         else:
-            most = max(ranges.rebalances.max, ranges.generations.max if is_classic else 0)
+            most = max(ranges.rebalances.max, ranges.generations.max if counts_all else 0)
             rebalances = ExpectedRange(least=ranges.rebalances.min, most=most)
             handovers = ExpectedRange(least=ranges.handovers.min, most=ranges.handovers.max)
         return cls(

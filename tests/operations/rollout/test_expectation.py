@@ -17,6 +17,9 @@ from kgm.operations.rollout.expectation import (
     unknown_because,
 )  # fmt: skip
 from kgm.operations.watch.watched_group import CountDoubt
+from kgm.simulation.bounce import simulate
+from kgm.simulation.plan.bounce_plan import Plan
+from tests.simulation.streams.applications import THREADS, streams_group
 
 PREDICTED = StepExpectation(
     rebalances=ExpectedRange(least=1, most=2), handovers=ExpectedRange(least=2, most=4), exact=False
@@ -48,6 +51,14 @@ def test_a_range_is_never_certain():
     one = ExpectedRange(least=1, most=1)
     assert replace(exact, rebalances=one).certainty == "the same in every draw"
     assert replace(exact, rebalances=one, handovers=one).certainty == "certain"
+
+
+def test_epochs_of_a_streams_group_are_counted_also_where_tasks_are_assigned_later():
+    """Two threads that leave are two epochs, and may be one assignment: by the epochs they are up to two rebalances."""
+    plan = Plan(scale_in=THREADS[4:], settings={"group.streams.assignment.interval.ms": "15000"})
+    prediction = simulate(streams_group(), plan, draws=5)
+    assert (prediction.ranges.rebalances.max, prediction.ranges.generations.max) == (1, 2)
+    assert StepExpectation.of(prediction).rebalances == ExpectedRange(least=1, most=2)
 
 
 def test_what_may_have_been_missed_is_not_known():

@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kgm.client import connect
+from kgm.client.failures import MissingGroupError
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server.embedded.in_thread import serve_in_thread
 from kgm.simulation.bounce import simulate
@@ -52,10 +53,13 @@ def settled(client, threads, processes):
     """Wait until so many threads of these processes have all tasks, and a copy of each with state in another process."""
 
     def found():
-        return client.describe_group("app")
+        (group,) = client.describe_groups(["app"])
+        return group
 
     def is_settled():
         group = found()
+        if isinstance(group, MissingGroupError):  # nobody has joined yet
+            return False
         held = sorted(task for one in group.members for task in one.work.active_tasks)
         copies = sorted(task for one in group.members for task in one.work.standby_tasks)
         wanted = [task for task in TASKS if task.startswith("1_")] if processes > 1 else []
