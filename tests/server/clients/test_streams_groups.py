@@ -24,7 +24,7 @@ TASKS = sorted(f"{subtopology}_{partition}" for subtopology in (0, 1) for partit
 SETTINGS = {
     "group.streams.min.session.timeout.ms": "500",
     "group.streams.min.heartbeat.interval.ms": "100",
-    "group.streams.session.timeout.ms": "3000",
+    "group.streams.session.timeout.ms": "6000",
     "group.streams.heartbeat.interval.ms": "200",
     "group.streams.initial.rebalance.delay.ms": "500",
     "group.streams.assignment.interval.ms": "0",
