@@ -47,8 +47,9 @@ class DemoConsumer:
     def start(self) -> None:
         """Join the group, in a thread of its own."""
         self._stop.clear()
-        self._thread = threading.Thread(target=self._run, name=self.group_instance_id, daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name=self.group_instance_id, daemon=True)
+        thread.start()
+        self._thread = thread  # not before: an interrupt meanwhile leaves one that cannot be joined
 
     def stop(self) -> None:
         """Close the consumer. A static member sends no LeaveGroup: it stays until its session expires (KIP-345)."""
