@@ -415,7 +415,7 @@ SITUATIONS: Final = (
         says=("listed-twice  classic  Stable        1",),
     ),
     Situation(
-        name="damaged", chapter=RECORDS, scene=history.broken_record, varies=(r"\d+ of \d+ groups?", r"\d+(?= records:)", r"\b\d{2,}\b", r"(?<=  )\d+(?=  )"),
+        name="damaged", chapter=RECORDS, scene=history.broken_record, varies=(r"\d+ of \d+ groups?", r"[\d,]+(?= records:)", r"\b\d{2,}\b", r"(?<=  )\d+(?=  )"),
         question="What if a segment has records that cannot be read?",
         before="What is after the damage is not known, and each answer says so.",
         commands=("kgm history verify --source segments:copy --fail-if-unsound",
