@@ -132,19 +132,19 @@ def changes(directory):
     import pyarrow as pa
 
     from kgm.history.decode.raw import segment_records
-    from kgm.history.reconstruct.timelines import LogReplay, change_table, rebalance_table
+    from kgm.history.reconstruct.timelines import LogReplay
 
     path = directory / SEGMENT
 
     def told():
-        log, tables, count = LogReplay(), [[], []], 0
+        log, count, changed, rebalanced = LogReplay(), 0, 0, 0
         with path.open("rb") as file:
             for batch in segment_records(0, file, path.stat().st_size):
                 count += len(batch)
-                found = list(log.feed(pa.Table.from_batches([batch])))
-                for tables_of, table in zip(tables, (change_table(found), rebalance_table(found)), strict=True):
-                    tables_of.append(table)
-        return count, *(sum(map(len, each)) for each in tables)
+                for found in log.feed(pa.Table.from_batches([batch])):
+                    changed += len(found.history.changes)
+                    rebalanced += len(found.history.rebalances)
+        return count, changed, rebalanced
 
     collect_rarely()
     (count, changed, rebalanced), cpu, wall = measured(told)

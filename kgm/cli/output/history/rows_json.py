@@ -15,16 +15,15 @@ from kgm.model.uuids import uuid_text
 
 if TYPE_CHECKING:
     from kgm.history.facts.offset_changes import HeldOffset, OffsetChange
+    from kgm.history.row_parts import CauseCount, Who
     from kgm.history.rows import (
         AlarmRow,
-        CauseCount,
         EventRow,
         MemberChangeRow,
         OwnerRow,
         RebalanceRow,
         TenureRow,
         TimeoutAdviceRow,
-        Who,
     )
     from kgm.operations.history import Explanation, History
     from kgm.operations.history.advice import Advice, AdviceReport
