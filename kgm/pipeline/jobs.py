@@ -13,14 +13,11 @@ if TYPE_CHECKING:
 _TASKS_PER_CORE = 4
 
 
-def map_groups(
-    frame: "DataFrame", function: Callable[[pa.Table], pa.Table], schema: pa.Schema, *, key: str = "group_id",
-    tasks: int | None = None,
-) -> "DataFrame":  # fmt: skip
+def map_groups(frame: "DataFrame", function: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> "DataFrame":
     """Call a function with all rows of one group at a time, on all cores; what it returns (by `schema`) is the result.
 
-    The function runs on other machines: it and what it refers to must be importable there, or can be pickled. tasks:
-    how many tasks the groups are spread over; Spark would put a few small rows into one."""
+    The function runs on other machines: it and what it refers to must be importable there, or can be pickled. Each core
+    has several tasks; Spark would put a few small rows into one."""
     cores = frame.sparkSession.sparkContext.defaultParallelism
-    spread = frame.repartition(tasks or cores * _TASKS_PER_CORE, key)
-    return spread.groupBy(key).applyInArrow(function, from_arrow_schema(schema))
+    spread = frame.repartition(cores * _TASKS_PER_CORE, "group_id")
+    return spread.groupBy("group_id").applyInArrow(function, from_arrow_schema(schema))

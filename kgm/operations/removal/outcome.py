@@ -27,15 +27,11 @@ class MemberResult(OneResult):
         return self.target.member.assignment if is_gone and self.target.member is not None else {}
 
 
-def absent_result(target: Target, note: str | None = None) -> MemberResult:
-    note = note or _no_member_has_it(target)
-    return MemberResult(target=target, result=Result.ABSENT, error=ErrorCode.UNKNOWN_MEMBER_ID, note=note)
-
-
-def _no_member_has_it(target: Target) -> str:
+def absent_result(target: Target) -> MemberResult:
     meant = "" if target.similar is None else f"; did you mean {target.similar!r}?"
     kind = "member id" if target.named.member_id else "group instance id"
-    return f"no member has this {kind}{meant}"
+    note = f"no member has this {kind}{meant}"
+    return MemberResult(target=target, result=Result.ABSENT, error=ErrorCode.UNKNOWN_MEMBER_ID, note=note)
 
 
 def planned_results(plan: RemovalPlan, liveness: Mapping[str, Liveness]) -> list[MemberResult]:
