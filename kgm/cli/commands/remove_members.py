@@ -57,7 +57,9 @@ def remove_members(
     ] = None,
     reason: Annotated[str | None, typer.Option("--reason", help="For the broker's log; up to 255 characters.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen; change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Ask no confirmation. The guard still applies.")] = False,
+    yes: Annotated[
+        bool, typer.Option("-y", "--yes", help="Do not ask for confirmation. The guard still applies.")
+    ] = False,
     allow_live: Annotated[
         bool, typer.Option("--allow-live", help="Remove members that are alive, or have taken over instance ids.")
     ] = False,

@@ -253,7 +253,7 @@ class GuardWatch:
     def _poll(self) -> None:
         self._begin_request()
         if self._is_silent and self._cluster.deadline.remaining() * 1000 < _LEAST_REQUEST_MS:
-            self._disturb("offsets could not be read: nobody has answered")
+            self._disturb("offsets could not be read: no broker has answered")
         else:
             self._poll_offsets()
         self._poll_log(self._now_s())

@@ -68,7 +68,7 @@ def simulate_fleet(
     rolling: every member restarts, one after another. each: one member restarts, each in turn; MOVED, HANDOVERS and
     STOPPED show the median and the range over all members. scale-in: one member stops and stays away, each in turn.
     drain: all members on --host and in --rack restart together; groups without such members are left out. MOVED counts
-    the partitions whose owner at the end is another one than at the start; HANDOVERS counts each time that a partition
+    the partitions whose owner at the end differs from the one at the start; HANDOVERS counts each time that a partition
     passes from one member to another. Uses Spark with --master or for many groups, otherwise this process. A group that
     cannot be simulated, or is not reached before --timeout, is listed with the reason. With -o ndjson, each group is
     printed as soon as it is simulated, not ranked, unless there is a --limit or Spark is used."""
