@@ -179,11 +179,14 @@ def test_commands_are_given_all_or_none(journal, resume):
 
 #: What was done to the lines of a journal, and what kgm says of it.
 DAMAGE = (
-    (lambda lines: lines[0]["spec"]["limits"].update(interval_ms="soon"), "interval_ms is 'soon'"),
-    (lambda lines: lines[0]["spec"]["limits"].update(interval_ms=0), "interval_ms is 0"),
-    (lambda lines: lines[0]["spec"].update(restart_time_ms=-1), "restart_time_ms is -1"),
-    (lambda lines: lines[0]["spec"].update(group_id=7), "group_id is 7"),
-    (lambda lines: lines[0]["spec"].update(pods=["a"]), "pods is ['a']"),
+    (
+        lambda lines: lines[0]["spec"]["limits"].update(interval_ms="soon"),
+        "Expected `int`, got `str` - at `$.limits.interval_ms`",
+    ),
+    (lambda lines: lines[0]["spec"]["limits"].update(interval_ms=0), "Expected `int` >= 1 - at `$.limits.interval_ms`"),
+    (lambda lines: lines[0]["spec"].update(restart_time_ms=-1), "Expected `int` >= 0 - at `$.restart_time_ms`"),
+    (lambda lines: lines[0]["spec"].update(group_id=7), "Expected `str`, got `int` - at `$.group_id`"),
+    (lambda lines: lines[0]["spec"].update(pods=["a"]), "Expected `object`, got `array` - at `$.pods`"),
     (lambda lines: lines[0]["spec"].update(kafka_version="x"), "'x'"),
     (lambda lines: lines[0]["spec"].update(steps=[]), "it has no steps"),
     (lambda lines: lines[0]["spec"]["steps"][0].update(remove=["z"]), "removes others"),
