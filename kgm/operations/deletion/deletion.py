@@ -358,7 +358,7 @@ class _Deletion:
         except KeyboardInterrupt:
             self._interrupted = True
             return Later(unseen="kgm was interrupted")
-        return Later(unseen="two looks in a row did not agree")
+        return Later(unseen="two descriptions in a row did not agree")
 
     def _look_once(self, group_id: str) -> Later:
         (group,) = self._cluster.describe_groups([group_id], with_ends=False)

@@ -97,7 +97,7 @@ def _judged(target: DeletionTarget, sender: ChangeSender[DeletionTarget], later:
         case _ if later.has(target):
             return Result.FAILED, f"the broker answered {error_name(code)}", code
         case _:
-            gone = later.unseen or "it is not there any more"
+            gone = later.unseen or "it is no longer there"
             return Result.UNKNOWN, f"the broker answered {error_name(code)}; {gone}; {_SAFE}", code
 
 
@@ -129,7 +129,7 @@ def _unanswered(target: DeletionTarget, sender: ChangeSender[DeletionTarget], la
     answered, code = f"the broker answered {error_name(refusal.kafka_error)}", refusal.kafka_error
     if later.unseen is None and not is_gone:
         return Result.FAILED, f"{answered}, and it is still there", code
-    return Result.UNKNOWN, f"{answered}; {later.unseen or 'it is not there any more'}; {_SAFE}", code
+    return Result.UNKNOWN, f"{answered}; {later.unseen or 'it is no longer there'}; {_SAFE}", code
 
 
 def _is_as_before(target: DeletionTarget, later: Later) -> bool:

@@ -133,7 +133,7 @@ def _judged(seen: _Evidence) -> Judgement:
         case code if seen.is_there:
             return Result.FAILED, f"the broker answered {error_name(code)}", code
         case code:
-            gone = seen.unseen or "it is not in the group any more"
+            gone = seen.unseen or "it is no longer in the group"
             return Result.UNKNOWN, f"the broker answered {error_name(code)}; {gone}; {_SAFE}", code
 
 
@@ -246,7 +246,7 @@ def _unanswered(seen: _Evidence) -> Judgement:
     answered = f"the broker answered {error_name(refusal.kafka_error)}"
     if seen.is_there:
         return Result.FAILED, f"{answered}, and it is still in the group", refusal.kafka_error
-    gone = seen.unseen or "it is not in the group any more"
+    gone = seen.unseen or "it is no longer in the group"
     return Result.UNKNOWN, f"{answered}; {gone}; {_SAFE}", refusal.kafka_error
 
 

@@ -85,7 +85,7 @@ def test_a_new_journal_is_for_its_operator_only(tmp_path):
     assert stat.S_IMODE((tmp_path / "new" / "j.ndjson").stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RefusedError, match="exists already"):
+    with pytest.raises(RefusedError, match="already exists"):
         RolloutJournal.create(tmp_path / "link")
     assert not (tmp_path / "elsewhere").exists()
 
@@ -190,8 +190,8 @@ DAMAGE = (
     (lambda lines: lines[0]["spec"].update(kafka_version="x"), "'x'"),
     (lambda lines: lines[0]["spec"].update(steps=[]), "it has no steps"),
     (lambda lines: lines[0]["spec"]["steps"][0].update(remove=["z"]), "removes others"),
-    (lambda lines: lines[0]["foretold"]["rebalances"].update(min=9), "is no range"),
-    (lambda lines: lines[0].update(run="../../etc"), "is no id of a run"),
+    (lambda lines: lines[0]["foretold"]["rebalances"].update(min=9), "is not a range"),
+    (lambda lines: lines[0].update(run="../../etc"), "is not the id of a run"),
     (lambda lines: lines[1]["group"]["members"][0].update(group_instance_id="z"), "the group before step 1 has no a"),
     (lambda lines: lines[1]["group"].update(members=[]), "the group before step 1 has no a"),
     (lambda lines: lines.insert(2, lines[1]), "step-begin of step 1 at the wrong place"),
