@@ -72,24 +72,31 @@ class RolloutLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutSpec:
-    """Everything that a rollout needs and that a journal has to keep.
+class RolloutCommands:
+    """The commands of a rollout, as they were typed, and what happens when one fails.
 
     command: run for members that bounce; stop_command: for those that stop for good, and for those that stop and are
     removed before `command` starts them again. failure_command: with `OnFailure.RUN`. allows_any_value: whether values
-    in commands may have characters that a shell interprets. assume_stopped: whether a member counts as stopped when its
-    command has succeeded, although nothing that kgm sees shows it. pods: by identity, if members were resolved to pods.
-    units: members that are one process, for which a command runs once.
-    settings: of the broker, as the operator gave them."""
+    in commands may have characters that a shell interprets."""
 
-    group_id: str
-    steps: tuple[RolloutStep, ...]
     command: str | None = None
     stop_command: str | None = None
     is_shell: bool = False
     on_failure: OnFailure = OnFailure.PAUSE
     failure_command: str | None = None
     allows_any_value: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutSpec(RolloutCommands):
+    """Everything that a rollout needs and that a journal has to keep.
+
+    assume_stopped: whether a member counts as stopped when its command has succeeded, although nothing that kgm sees
+    shows it. pods: by identity, if members were resolved to pods. units: members that are one process, for which a
+    command runs once. settings: of the broker, as the operator gave them."""
+
+    group_id: str
+    steps: tuple[RolloutStep, ...]
     limits: RolloutLimits = field(default_factory=RolloutLimits)
     assume_stopped: bool = False
     pods: Mapping[str, str] = field(default_factory=dict)

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from kgm.cli.main import run
 from kgm.model.errors import RefusedError, UsageError
 from kgm.operations.rollout.journal import JournalKind, RolloutJournal, read_journal
-from kgm.operations.rollout.session import ResumeChanges, RolloutCommands, open_journal
+from kgm.operations.rollout.session import ResumeChanges, open_journal
+from kgm.operations.rollout.spec import RolloutCommands
 from tests.client.joiners import form_group
 
 FLAGS = ("--settle", "0s", "--interval", "100ms", "--restart-time", "200ms", "--step-timeout", "1s", "--draws", "2")
