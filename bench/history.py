@@ -13,7 +13,7 @@ kafka-dump-log --offsets-decoder is a whole process that prints JSON, into /dev/
 log of one record is taken off, so that neither side is charged for its start. In turn, medians of --rounds.
 
 Then kgm alone: the membership changes of --changes GroupMetadata records (every other one a rebalance, the others
-bounces that were absorbed), from the segment to the table of changes, piece by piece; the same of the commits' log, in
+bounces that were absorbed), from the segment to the changes, piece by piece; the same of the commits' log, in
 which nothing is to be told. These lie in two partitions, a process for each of them, as Spark has it on two cores;
 CPU and memory are added up, wall is of the slower one.
 """
