@@ -1,6 +1,6 @@
 """A function called for each group on all cores of a cluster."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,3 +21,14 @@ def map_groups(frame: "DataFrame", function: Callable[[pa.Table], pa.Table], sch
     cores = frame.sparkSession.sparkContext.defaultParallelism
     spread = frame.repartition(cores * _TASKS_PER_CORE, "group_id")
     return spread.groupBy("group_id").applyInArrow(function, from_arrow_schema(schema))
+
+
+def map_texts(frame: "DataFrame", function: Callable[[str], Iterable[str]]) -> list[str]:
+    """Call a function as `map_groups` does, with the column `text` of each row; all the texts that it returns. (Spark
+    counts the parameters of what it is given, so that is a plain function here.)"""
+
+    def texts_of(table: pa.Table) -> pa.Table:
+        found = [made for text in table.column("text").to_pylist() for made in function(text)]
+        return pa.table({"text": pa.array(found, pa.string())})
+
+    return [row.text for row in map_groups(frame, texts_of, pa.schema([("text", pa.string())])).collect()]
