@@ -20,7 +20,7 @@ from kgm.history.store.final_state import final_groups
 from kgm.history.store.query import RowFilter
 from kgm.history.store.tables import TablesInMemory, open_store
 from kgm.model.assignment import owners
-from kgm.model.errors import MissingFileError
+from kgm.model.errors import NotFoundError
 from kgm.operations.bounce.group import live_group
 from kgm.simulation.bounce import simulate
 from kgm.simulation.fleet import FleetPlan, group_costs
@@ -81,7 +81,7 @@ def driven(kafka, pools, group, chance, size):
 def is_stable(cluster, group, members):
     try:
         found = cluster.describe_group(group, offsets=False)
-    except MissingFileError:  # no member has joined yet
+    except NotFoundError:  # no member has joined yet
         return False
     return found.state == "Stable" and len(found.members) == members
 
@@ -120,7 +120,7 @@ def tables(request, segments, tmp_path_factory):
     if request.param == "in process":
         session = SessionTimeout.exactly(SESSION_MS, SessionSource.BROKER)
         raw = raw_table(folders(segments), Reading())
-        return TablesInMemory(tables=derive(raw, session_of_group=lambda _: session).tables)
+        return TablesInMemory(tables=derive(raw, session_of_group=lambda _, __: session).tables)
     from kgm.pipeline import Source, SourceKind, build
 
     request.getfixturevalue("spark")
