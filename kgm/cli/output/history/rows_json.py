@@ -111,7 +111,7 @@ def _bounds(least: int | None, most: int | None) -> Json:
 
 def causes_json(causes: Iterable[CauseCount]) -> list[Json]:
     """How often each cause occurs."""
-    return [{"cause": each.cause, "count": each.count} for each in causes]
+    return [asdict(each) for each in causes]
 
 
 def tenure_json(row: TenureRow) -> Json:
@@ -266,10 +266,7 @@ def _group_churn_json(each: GroupChurn) -> Json:
 
 
 def _culprit_json(each: Culprit) -> Json:
-    return {
-        "group_id": each.group_id, "who": each.who, "client_host": each.client_host, "rebalances": each.rebalances,
-        "causes": causes_json(each.causes),
-    }  # fmt: skip
+    return asdict(each) | {"causes": causes_json(each.causes)}
 
 
 def cost_json(cost: FleetCost) -> Json:
