@@ -65,7 +65,7 @@ def describe(
     ] = False,
     trend: Annotated[
         str | None,
-        typer.Option("--trend", metavar="DURATION", help="Show how lag changes, from two polls so far apart: 10s."),
+        typer.Option("--trend", metavar="DURATION", help="Show how lag changes, from two polls this far apart: 10s."),
     ] = None,
     sort: Annotated[str, typer.Option("--sort", metavar="COLUMN", help="name | lag | lag-time")] = "name",
     options: RunOptions,
@@ -79,8 +79,8 @@ def describe(
     --lag-time adds the age of the first record that is not committed, from its timestamp (READ on the topic), and how
     long ago the offset was committed (READ on __consumer_offsets).
 
-    --trend adds whether lag is rising, falling (and when it is done at that rate), steady or caught up; unknown where
-    two polls do not tell."""
+    --trend adds whether lag is rising, falling (and when it will be caught up at that rate), steady or caught up;
+    unknown where two polls do not tell."""
     from kgm.cli.completion.cache import SeenNames, store_names
     from kgm.cli.options.words import known_word
     from kgm.cli.output.failures import exit_with, warn_of_unread, warn_of_unseen_groups

@@ -106,8 +106,8 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
     ),
     "order": _row(
         _choice(MemberOrder, "ORDER"), "--order", has_default=False,
-        help="id | host | client-id | partitions | leader-last: who bounces first. Default: ids as named; --all and"
-        " --match-members by id, which is random for dynamic members.",
+        help="id | host | client-id | partitions | leader-last: which members bounce first. Default: ids as named;"
+        " --all and --match-members by id, which is random for dynamic members.",
     ),
     "restart_time_ms": _row(_DURATION, "--restart-time", help="Time from the stop of a member to its start."),
     "stop": _row(_choice(Stop, "HOW"), "--stop", help="clean | crash: how members stop."),

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgm.frameworks.task_copies import freed_tasks
-from kgm.model.assignment import count
 from kgm.model.errors import KgmError, RefusedError, TimedOutError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup
@@ -25,16 +24,15 @@ from kgm.operations.plan.session_advice import (
     stopped_by_death_ms,
 )  # fmt: skip
 from kgm.operations.plan.shapes import PAUSES_MS, PlanShape, shapes_of
-from kgm.simulation.connect.bounce import draws_of
-from kgm.simulation.connect.group import connect_group_of, is_connect
+from kgm.simulation.bounce import play
+from kgm.simulation.connect.group import is_connect
 from kgm.simulation.draws.budget import affordable, cost_of
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Stop, WhatIf
 from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.report.prediction import Prediction
-from kgm.simulation.simulation import SEED, Simulation
-from kgm.simulation.streams.bounce import draws_of_streams
-from kgm.simulation.streams.group import for_broker, is_streams, refuse_unsettled, streams_group_of
+from kgm.simulation.simulation import SEED
+from kgm.simulation.streams.group import is_streams
 
 DRAWS = 20
 BUDGET_MS = 30_000
@@ -204,28 +202,12 @@ class _Trial:
     def costs_of(self, shape: PlanShape, what_if: WhatIf) -> PlanCosts:
         """Raises KgmError."""
         snapshot, plan = self.task.group.snapshot, self._plan(shape, what_if)
-        if is_connect(snapshot):
-            drawn = draws_of(snapshot, plan, draws=self.draws, seed=self.seed, is_out_of_time=self.is_out_of_time)
-            self.cost += cost_of(drawn)
-            return PlanCosts.of(drawn, connect_group_of(snapshot, plan).tasks)
-        simulation = replace(
-            Simulation.of(snapshot, for_broker(snapshot, plan), self.seed),
-            is_out_of_time=self.is_out_of_time,
-            executor=self.executor,
+        drawn, consumed = play(
+            snapshot, plan, draws=self.draws, seed=self.seed, is_out_of_time=self.is_out_of_time, executor=self.executor
         )
-        consumed = sum(count(member.owned) for member in simulation.group.members)
-        try:
-            refuse_unsettled(snapshot)
-            drawn = simulation.play(self.draws)
-        except RefusedError:
-            if not is_streams(snapshot):
-                raise
-            drawn = draws_of_streams(
-                snapshot, plan, draws=self.draws, seed=self.seed, is_out_of_time=self.is_out_of_time
-            )
-            consumed = len(streams_group_of(snapshot, plan).tasks)
         self.cost += cost_of(drawn)
-        alone = max((len(freed_tasks(snapshot, batch).alone) for batch in plan.batches()), default=0)
+        batches = plan.batches() if is_streams(snapshot) else ()
+        alone = max((len(freed_tasks(snapshot, batch).alone) for batch in batches), default=0)
         return PlanCosts.of(drawn, consumed, tasks_without_copy=alone)
 
     def found(self, shape: PlanShape, costs: PlanCosts, what_if: WhatIf, *, is_needed: bool = False) -> FoundPlan:

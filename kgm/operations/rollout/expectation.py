@@ -25,7 +25,7 @@ class ExpectedRange:
         """Raises KeyError, TypeError or ValueError for no range."""
         least, most = operator.index(data["min"]), operator.index(data["max"])
         if not 0 <= least <= most:
-            raise ValueError(f"{least} to {most} is no range")
+            raise ValueError(f"{least} to {most} is not a range")
         return cls(least=least, most=most)
 
     def __str__(self) -> str:

@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from kgm.assignors import is_known
 from kgm.client.admin_client import AdminClient
@@ -31,7 +31,7 @@ from kgm.operations.rollout.progress import (
     without_offsets,
 )  # fmt: skip
 from kgm.operations.rollout.rollout import Rollout, RolloutReport
-from kgm.operations.rollout.spec import OnFailure, RolloutLimits, RolloutSpec, steps_of
+from kgm.operations.rollout.spec import OnFailure, RolloutCommands, RolloutLimits, RolloutSpec, steps_of
 from kgm.operations.rollout.targets import check_commands
 from kgm.operations.rollout.template import CommandTarget
 from kgm.operations.rollout.tools import RolloutTools
@@ -41,19 +41,6 @@ from kgm.simulation.simulation import SEED
 
 #: The time limit of one poll in ms: a broker that needs longer counts as unreachable for the moment.
 POLL_MS = 5_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutCommands:
-    """The commands of a rollout, as they were typed, and what happens when one fails. allows_any_value: see
-    `kgm.operations.rollout.template`."""
-
-    command: str | None = None
-    stop_command: str | None = None
-    is_shell: bool = False
-    on_failure: OnFailure = OnFailure.PAUSE
-    failure_command: str | None = None
-    allows_any_value: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +71,8 @@ class ResumeChanges:
         ):  # fmt: skip
             if before is not None and now is None:
                 raise UsageError(f"{option} is missing: with --resume, commands replace all those of the journal")
-        spec = replace(
-            spec, command=given.command, stop_command=given.stop_command, is_shell=given.is_shell,
-            failure_command=given.failure_command, allows_any_value=given.allows_any_value,
-            on_failure=spec.on_failure if given.on_failure is OnFailure.PAUSE else given.on_failure,
-        )  # fmt: skip
+        on_failure = spec.on_failure if given.on_failure is OnFailure.PAUSE else given.on_failure
+        spec = replace(spec, **asdict(replace(given, on_failure=on_failure)))
         spec.check()
         return spec
 
@@ -140,12 +124,7 @@ def plan_rollout(
     spec = RolloutSpec(
         group_id=group.snapshot.group_id,
         steps=steps_of(plan),
-        command=commands.command,
-        stop_command=commands.stop_command,
-        is_shell=commands.is_shell,
-        on_failure=commands.on_failure,
-        failure_command=commands.failure_command,
-        allows_any_value=commands.allows_any_value,
+        **asdict(commands),
         limits=limits,
         assume_stopped=assume_stopped,
         pods=dict(pods or {}),

@@ -11,8 +11,8 @@ from kgm.operations.bounce.request import BounceRequest, plan_for
 from kgm.operations.bounce.units import UnitKind, units_in
 from kgm.operations.drain.target import DrainTarget
 from kgm.operations.plan.shapes import shapes_of
-from kgm.operations.rollout.session import RolloutCommands, plan_rollout
-from kgm.operations.rollout.spec import RolloutLimits, RolloutSpec
+from kgm.operations.rollout.session import plan_rollout
+from kgm.operations.rollout.spec import RolloutCommands, RolloutLimits, RolloutSpec
 from kgm.simulation.plan.bounce_plan import Rolling
 from tests.simulation.groups import made_up
 

@@ -23,8 +23,8 @@ from kgm.operations.bounce.request import BounceRequest
 
 if TYPE_CHECKING:
     from kgm.operations.kubernetes.pods import Kubectl
-    from kgm.operations.rollout.session import ResumeChanges, RolloutCommands
-    from kgm.operations.rollout.spec import RolloutLimits
+    from kgm.operations.rollout.session import ResumeChanges
+    from kgm.operations.rollout.spec import RolloutCommands, RolloutLimits
 
 _SHORTEST_INTERVAL_MS = 100
 _RUN = "run "
@@ -245,8 +245,7 @@ def _commands(
     command: str | None, stop_command: str | None, on_failure: str, cluster_of_pods: Kubectl | None, *, is_shell: bool,
     allows_any_value: bool,
 ) -> RolloutCommands:  # fmt: skip
-    from kgm.operations.rollout.session import RolloutCommands
-    from kgm.operations.rollout.spec import OnFailure
+    from kgm.operations.rollout.spec import OnFailure, RolloutCommands
 
     if command is None and cluster_of_pods is not None:
         command = cluster_of_pods.delete_command(is_shell=is_shell)

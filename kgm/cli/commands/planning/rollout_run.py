@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kgm.operations.audit.audit_log import AuditTrail
     from kgm.operations.bounce.request import BounceRequest
     from kgm.operations.kubernetes.pods import Kubectl
-    from kgm.operations.rollout.session import PlannedRollout, ResumeChanges, RolloutCommands, RolloutContext
-    from kgm.operations.rollout.spec import RolloutLimits
+    from kgm.operations.rollout.session import PlannedRollout, ResumeChanges, RolloutContext
+    from kgm.operations.rollout.spec import RolloutCommands, RolloutLimits
 
 
 def start(
