@@ -53,10 +53,14 @@ class Workers:
         }  # fmt: skip
         self.ask({"cmd": "start", "name": name, "config": config})
 
-    def create(self, connectors):
-        """Connectors that do nothing, by name, with so many tasks each."""
+    def create(self, connectors, *, drains=None):
+        """Connectors that do nothing, by name, with so many tasks each. drains: the topic that they are sinks of; None
+        for sources."""
+        kind = {"connector.class": "ConnectWorkers$Idle"}
+        if drains is not None:
+            kind = {"connector.class": "ConnectWorkers$Drain", "topics": drains}
         for name, tasks in connectors.items():
-            config = {"connector.class": "ConnectWorkers$Idle", "tasks.max": str(tasks)}
+            config = {**kind, "tasks.max": str(tasks)}
             until(lambda name=name, config=config: self.rest(f"connectors/{name}/config", config), name, 60)
         self.connectors |= connectors
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 import pytest
 
+from kgm.client import connect
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan
 from tests.cli.runner import kgm
@@ -118,6 +119,41 @@ def test_what_a_worker_ran_that_has_left_stays_unassigned(workers):
     lost = {*(other.work.connectors or ()), *other.work.active_tasks}
     assert ({*finding["about"]}, left.unassigned_until in finding["message"]) == (lost, True)
     workers.start(name)
+
+
+def test_a_sink_connector_has_two_groups_and_each_tells_of_the_other(workers, kafka):
+    """REST says which worker runs each task."""
+    settled(workers)
+    topic, name = f"t-{uuid.uuid4().hex[:8]}", f"sink-{uuid.uuid4().hex[:8]}"
+    kafka.create_topics({topic: 2})
+    workers.create({name: 2}, drains=topic)
+    settled(workers)
+    url_of = {task: url for url, (_, tasks) in workers.running().items() for task in tasks if task.startswith(name)}
+    assert [*sorted(url_of)] == [f"{name}-0", f"{name}-1"]
+
+    def described(group, *more):
+        return kgm("describe", group, "-b", workers.bootstrap, *more).out
+
+    def links(group):
+        shown = described(group, "-o", "json")
+        return json.loads(shown)["data"]["sink_tasks"] if shown else []  # before its first member has joined
+
+    of_sink, of_workers = f"connect-{name}", workers.group
+    until(lambda: len(links(of_sink)) == 2, lambda: described(of_sink), 60)
+    rows = links(of_sink)
+    assert {row["task"]: row["url"] for row in rows} == url_of
+    assert {(row["workers"], row["sink_group"]) for row in rows} == {(of_workers, of_sink)}
+    assert links(of_workers) == rows
+    with connect(workers.bootstrap) as cluster:
+        members = {one.member_id: one.client_id for one in cluster.describe_group(of_sink).members}
+    assert {row["member_id"]: f"connector-consumer-{row['task']}" for row in rows} == members
+    table = described(of_sink)
+    assert f"which workers of group {of_workers} run" in table
+    assert all(url in table for url in url_of.values())
+    lines = described(of_workers).splitlines()
+    assert all(line.endswith(of_sink) for line in lines if line.startswith((*url_of.values(),)))
+    leader, _ = leader_and_other(workers.snapshot())
+    assert f"leader: {leader.work.user_endpoint}" in lines
 
 
 @pytest.mark.long
