@@ -97,7 +97,7 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
     "max_unavailable": _row(_COUNT, "--max-unavailable", help="Processes in a batch (1).", has_default=False),
     "unit": _row(
         _choice(UnitKind, "WHAT"), "--unit",
-        help="auto | member | host | instance: which members are one process and restart together. auto: the threads "
+        help="auto | member | host | instance: which members are one process and stop together. auto: the threads "
         "of Kafka Streams; instance: ids that differ only in the number at their end.",
     ),
     "pause_ms": _row(
