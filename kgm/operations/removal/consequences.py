@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kgm.frameworks.task_copies import freed_tasks, task_texts
+from kgm.model.errors import RefusedError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.operations.removal.guard import GuardReport
@@ -14,6 +15,8 @@ from kgm.text.names import in_order
 #: Broker settings: which groups with members may change their protocol, and how many members a classic group may have.
 MIGRATION_POLICY, CLASSIC_MAX_SIZE = "group.consumer.migration.policy", "group.max.size"
 _NAMES_SHOWN = 8
+#: Plays of a Kafka Streams application, whose range is all that is shown.
+_DRAWS = 30
 
 
 def becomes_classic(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> bool:
@@ -83,8 +86,24 @@ def stall_warnings(group: GroupSnapshot, removed_member_ids: Iterable[str], guar
 
 
 def task_warnings(group: GroupSnapshot, going: Sequence[str]) -> list[str]:
-    """Which tasks of a Kafka Streams application the removal frees, and who has copies of them."""
-    return task_texts(freed_tasks(group, going)) if group.assignor == STREAMS_ASSIGNOR else []
+    """Which tasks of a Kafka Streams application the removal frees, who has copies of them, and how often it rebalances
+    until all are where they are to be."""
+    if group.assignor != STREAMS_ASSIGNOR or not going:
+        return []
+    return [*task_texts(freed_tasks(group, going)), _until_settled(group, going)]
+
+
+def _until_settled(group: GroupSnapshot, going: Sequence[str]) -> str:
+    from kgm.simulation.bounce import simulate
+    from kgm.simulation.plan.bounce_plan import Plan
+
+    try:
+        ranges = simulate(group, Plan(remove=tuple(going)), draws=_DRAWS).ranges
+    except RefusedError as error:
+        return error.message
+    assert ranges is not None  # a removal is never exact here
+    span = {ranges.rebalances.min: None, ranges.rebalances.max: None}
+    return f"rebalances until the application is settled: {' to '.join(map(str, span))}"
 
 
 def _bound(members: Sequence[MemberSnapshot], guard: GuardReport) -> str:
