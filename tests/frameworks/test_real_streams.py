@@ -19,12 +19,18 @@ from tests.waiting import until
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes]
 NAMES = ("wr-1", "wr-2", "wr-3")
 PARTITIONS = 4
+ZONES = {"wr-1": "a", "wr-2": "a", "wr-3": "b"}
 
 
 class Scene(NamedTuple):
     bootstrap: str
     group: str
     apps: StreamsApps
+
+
+def start(apps, name):
+    tags = {"client.tag.zone": ZONES[name], "rack.aware.assignment.tags": "zone"}
+    apps.start(name, standbys=1, config=tags)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +40,7 @@ def scene(kafka):
     kafka.create_topics({topic: PARTITIONS})
     with StreamsApps(kafka.bootstrap, group, topic) as apps:
         for name in NAMES:
-            apps.start(name, standbys=1)
+            start(apps, name)
         yield Scene(kafka.bootstrap, group, apps)
 
 
@@ -111,13 +117,24 @@ def test_describe_folds_threads_and_shows_each_with_wide(settled):
     assert (one["next_rebalance_at"], one["is_settled"]) == (None, True)
 
 
+def test_zones_are_those_of_the_client_tags_and_no_copy_is_in_the_zone_of_its_task(settled):
+    members = settled.snapshot.members
+    assert {one.identity: one.work.tags for one in members} == {
+        f"{name}-{number}": {"zone": zone} for name, zone in ZONES.items() for number in (1, 2)
+    }
+    copies = {task: one.work.tags["zone"] for one in members for task in one.work.standby_tasks}
+    active = {task: one.work.tags["zone"] for one in members for task in one.work.active_tasks}
+    assert copies
+    assert all(zone != active[task] for task, zone in copies.items())
+
+
 def restart_when_asked(apps, folder, is_over):
     """The host of the processes: a file is the wish that one of them restarts, named as its first thread."""
     while not is_over.wait(0.1):
         for wish in folder.iterdir():
             name = wish.name.rpartition("-")[0]
             apps.close(name)
-            apps.start(name, standbys=1)
+            start(apps, name)
             wish.unlink()
 
 

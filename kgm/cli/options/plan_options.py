@@ -151,7 +151,7 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
         _SETTINGS, "--set",
         help="A broker setting, scheduled.rebalance.max.delay.ms of Connect workers, or of a Kafka Streams application "
         "num.standby.replicas, acceptable.recovery.lag, max.warmup.replicas, probing.rebalance.interval.ms, "
-        "task.assignor.class; repeatable.",
+        "task.assignor.class, rack.aware.assignment.tags; repeatable.",
     ),
     "kafka_version": _row(
         _VERSION, "--kafka-version",

@@ -22,6 +22,7 @@ from kgm.simulation.streams.group import (
     SESSION_MS,
     SHORTEST_SESSION_MS,
     STANDBYS,
+    TAGS,
     KnownSettings,
     StreamsGroup,
     Supposed,
@@ -137,6 +138,8 @@ def _caveats(snapshot: GroupSnapshot, group: StreamsGroup, plan: Plan, known: Kn
             "is in the ranges (--session-timeout)"
         )
     unknown = [f"{key}={value}" for key, value in supposed.items() if key not in known.numbers]
+    if known.tags is None and group.tag_keys:
+        unknown.append(f"{TAGS}={','.join(group.tag_keys)}")
     if unknown:
         texts.append(f"taken for granted of the application (--set): {some(unknown)}")
     return texts

@@ -6,7 +6,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kgm.frameworks.streams_assignors import UNBOUNDED_LAG, StreamsSettings
@@ -20,6 +20,7 @@ STANDBYS: Final = "num.standby.replicas"
 WARMUPS: Final = "max.warmup.replicas"
 ACCEPTABLE_LAG: Final = "acceptable.recovery.lag"
 PROBING_INTERVAL: Final = "probing.rebalance.interval.ms"
+TAGS: Final = "rack.aware.assignment.tags"
 #: The class of the assignor, and the end of the names of those that kgm knows; the default first.
 ASSIGNOR: Final = "task.assignor.class"
 _HIGHLY_AVAILABLE, _STICKY = "HighAvailabilityTaskAssignor", "StickyTaskAssignor"
@@ -35,7 +36,8 @@ LARGE: Final = 10**12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsThread:
-    """One member. process: the process id. session_ms: None if it is not known. active, standby: its tasks."""
+    """One member. process: the process id. session_ms: None if it is not known. active, standby: its tasks. tags: its
+    `client.tag.*`."""
 
     identity: str
     member_id: str
@@ -45,6 +47,7 @@ class StreamsThread:
     rebalance_ms: int
     active: frozenset[str]
     standby: frozenset[str]
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,10 @@ class StreamsGroup:
         return len({thread.process for thread in self.threads})
 
     @property
+    def tag_keys(self) -> tuple[str, ...]:
+        return tuple(sorted({key for thread in self.threads for key in thread.tags}))
+
+    @property
     def usual_threads(self) -> int:
         """How many threads most processes have."""
         per_process = Counter(thread.process for thread in self.threads)
@@ -75,10 +82,11 @@ class StreamsGroup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownSettings:
     """Settings of the application that the plan gives. numbers: by name. is_sticky: whether it has the sticky assignor;
-    None if that is not said."""
+    tags: those in which copies are to differ; None if that is not said."""
 
     numbers: Mapping[str, int]
     is_sticky: bool | None
+    tags: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +147,7 @@ def streams_group_of(snapshot: GroupSnapshot, plan: Plan) -> StreamsGroup:
                 rebalance_ms=what_if.rebalance_timeout_ms or snapshot.rebalance_of(member) or _REBALANCE_MS,
                 active=frozenset(work.active_tasks or ()),
                 standby=frozenset(work.standby_tasks or ()),
+                tags=work.tags,
             )
         )
     copies = Counter(task for thread in threads for task in thread.standby)
@@ -177,8 +186,13 @@ def split_settings(settings: Mapping[str, str]) -> tuple[KnownSettings, dict[str
     assignor = settings.get(ASSIGNOR)
     if assignor is not None and not assignor.endswith((_HIGHLY_AVAILABLE, _STICKY)):
         raise UsageError(f"{ASSIGNOR} is {assignor}; kgm knows {_HIGHLY_AVAILABLE} and {_STICKY}")
-    known = KnownSettings(numbers=numbers, is_sticky=None if assignor is None else assignor.endswith(_STICKY))
-    return known, {name: value for name, value in settings.items() if name not in (*DEFAULTS, ASSIGNOR)}
+    tags = settings.get(TAGS)
+    known = KnownSettings(
+        numbers=numbers,
+        is_sticky=None if assignor is None else assignor.endswith(_STICKY),
+        tags=None if tags is None else tuple(key.strip() for key in tags.split(",") if key.strip()),
+    )
+    return known, {name: value for name, value in settings.items() if name not in (*DEFAULTS, ASSIGNOR, TAGS)}
 
 
 def for_broker(snapshot: GroupSnapshot, plan: Plan) -> Plan:
@@ -187,11 +201,15 @@ def for_broker(snapshot: GroupSnapshot, plan: Plan) -> Plan:
 
 
 def supposed_usual(group: StreamsGroup, known: KnownSettings, chance: random.Random) -> Supposed:
-    """Kafka's defaults for settings that are not `known`, and chance for what is true of the state."""
+    """Kafka's defaults for settings that are not `known`, and chance for what is true of the state. Whose threads have
+    tags is taken to use them, which by default Kafka does not: nobody else does."""
     values = {**DEFAULTS, STANDBYS: group.standbys, **known.numbers}
     return Supposed(
         settings=StreamsSettings(
-            standbys=values[STANDBYS], warmups=values[WARMUPS], acceptable_lag=values[ACCEPTABLE_LAG]
+            standbys=values[STANDBYS],
+            warmups=values[WARMUPS],
+            acceptable_lag=values[ACCEPTABLE_LAG],
+            tags=group.tag_keys if known.tags is None else known.tags,
         ),
         interval_ms=values[PROBING_INTERVAL],
         stateful=_stateful(group, chance),
@@ -210,7 +228,10 @@ def supposed_rare(group: StreamsGroup, known: KnownSettings, chance: random.Rand
         standbys=numbers.get(STANDBYS, group.standbys + (chance.randint(0, 1) if few else 0)),
         warmups=numbers.get(WARMUPS, chance.choice((1, 2, 8))),
         acceptable_lag=numbers.get(ACCEPTABLE_LAG, chance.choice((0, 10_000, UNBOUNDED_LAG))),
+        tags=usual.settings.tags,
     )
+    if known.tags is None and group.tag_keys and chance.random() < 0.5:
+        settings = replace(settings, tags=())
     is_sticky = chance.random() < 0.3 if known.is_sticky is None else known.is_sticky
     restore_ms = round(usual.interval_ms * (0.5 + 2 * chance.random()))
     return replace(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -43,9 +43,10 @@ _MOST_REBALANCES: Final = 40
 @dataclass(slots=True, kw_only=True)
 class _Process:
     """copies: when its copy of a task with state has caught up, in ms of the play. holders: the threads that had them
-    last."""
+    last. tags: its client tags."""
 
     process_id: str
+    tags: Mapping[str, str]
     copies: dict[str, int] = field(default_factory=dict)
     holders: dict[str, str] = field(default_factory=dict)
 
@@ -77,7 +78,7 @@ class StreamsPlay:
         self._interval_ms = plan.heartbeat_interval_ms or _HEARTBEAT_MS
         self._now_ms, self._sequence, self._generation, self._requests, self._emptied = 0, 0, 1, 0, 0
         self._events: list[tuple[int, int, Callable[[], None]]] = []
-        self._processes = {one.process: _Process(process_id=one.process) for one in group.threads}
+        self._processes = {one.process: _Process(process_id=one.process, tags=one.tags) for one in group.threads}
         self._members = {one.member_id: self._member(one) for one in group.threads}
         self._threads = {one.identity: one for one in group.threads}
         self._leader = chance.choice([*self._members])
@@ -178,20 +179,22 @@ class StreamsPlay:
         old = next(one.process for one in self._group.threads if one.identity in names)
         process = self._processes[old]
         if not self._supposed.keeps_disk:
-            process = self._processes[old] = self._new_process()
+            process = self._processes[old] = self._new_process(process.tags)
         for name in names:
             self._note("start", "starts again", name)
             self._in(self._some(_AT_ONCE_MS), partial(self._join, name, process, self._threads[name]))
 
-    def _new_process(self) -> _Process:
-        return _Process(process_id=f"{self._chance.getrandbits(128):032x}")
+    def _new_process(self, tags: Mapping[str, str]) -> _Process:
+        return _Process(process_id=f"{self._chance.getrandbits(128):032x}", tags=tags)
 
     def _add(self, number: int) -> None:
         """A new thread, with as many others in its process as most processes have."""
         size, pattern = self._group.usual_threads, self._group.threads[0]
         key = f"new-{number // size + 1}"
         if key not in self._processes:
-            self._processes[key] = self._new_process()
+            # Where it runs is not known: beside any other, or wherever the others are not.
+            tags = self._chance.choice(self._group.threads).tags if self._group.tag_keys else {}
+            self._processes[key] = self._new_process(tags)
         name = f"{key}-{number % size + 1}"
         after_ms = (number // size) * self._plan.scale_out_every_ms + self._some(_START_MS)
         self._new_since_ms[name] = self._now_ms
@@ -337,6 +340,7 @@ class StreamsPlay:
                 lags=self._lags(threads),
                 had_active=set[str]().union(*(one.owned for one in threads)),
                 had_standby=threads[0].process.copies.keys(),
+                tags=threads[0].process.tags,
             )
             for name, threads in by_process.items()
         }
