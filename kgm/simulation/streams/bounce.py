@@ -11,11 +11,11 @@ from kgm.frameworks.task_copies import FreedTasks, freed_tasks, task_texts
 from kgm.model.errors import RefusedError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
+from kgm.simulation.framework_play import prediction_of
 from kgm.simulation.plan.bounce_plan import Plan, WhatIf
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.report.framework_doubts import why_not_settled
 from kgm.simulation.report.prediction import Prediction
-from kgm.simulation.report.ranges import ranges_of, stopped_range_ms, typical_of
 from kgm.simulation.streams.group import (
     DEFAULTS,
     PROBING_INTERVAL,
@@ -55,16 +55,7 @@ def simulate_streams(
         for number in range(_affordable(group, min(draws, _RARE_DRAWS)))
         if not is_out_of_time()
     ]
-    return Prediction(
-        name=name,
-        assignor=STREAMS_ASSIGNOR,
-        generation_before=snapshot.generation,
-        typical=drawn[typical_of(drawn)],
-        exact=False,
-        caveats=tuple(_caveats(snapshot, group, plan, known)),
-        ranges=ranges_of(drawn, others),
-        stopped_partition_range_ms=stopped_range_ms(drawn, others),
-    )
+    return prediction_of(snapshot, name, STREAMS_ASSIGNOR, drawn, others, _caveats(snapshot, group, plan, known))
 
 
 def draws_of_streams(
