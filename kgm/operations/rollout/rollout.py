@@ -208,7 +208,7 @@ class Rollout:
         cluster.renew(self._tools.timeout_ms)
         live = live_group(cluster, self._spec.group_id)
         expected = StepExpectation.of(
-            simulate(live, self._spec.plan_of(step), draws=self._spec.draws, seed=self._spec.seed)
+            simulate(live, self._spec.plan_of(step), draws=self._spec.draws, seed=self._spec.seed), live.snapshot
         )
         self._look()
         self._progress.left = live.snapshot

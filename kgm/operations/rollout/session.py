@@ -205,7 +205,7 @@ def plan_rollout(
         spec=spec,
         group=group.snapshot,
         predicted=predicted,
-        expected=StepExpectation.of(prediction),
+        expected=StepExpectation.of(prediction, group.snapshot),
         commands=tuple((target, tuple(argv)) for target, argv in checked),
     )
 

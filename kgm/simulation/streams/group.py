@@ -122,6 +122,18 @@ def partition_of(task: str) -> tuple[str, int]:
     return f"subtopology-{subtopology(task)}", int(task.rpartition("_")[2])
 
 
+def most_partitions_of_a_task(snapshot: GroupSnapshot) -> int:
+    """How many partitions one task has, at most; 1 where that does not show. A task of a subtopology that reads several
+    topics has the partitions with its number, so a member's tasks and partitions with one number tell."""
+    most = 1
+    for member in snapshot.members if is_streams(snapshot) else ():
+        active = None if member.work is None else member.work.active_tasks
+        tasks = Counter(partition_of(task)[1] for task in active or ())
+        partitions = Counter(number for numbers in member.assignment.values() for number in numbers)
+        most = max([most, *(partitions[number] - tasks[number] + 1 for number in tasks)])
+    return most
+
+
 def streams_group_of(snapshot: GroupSnapshot, plan: Plan) -> StreamsGroup:
     """Raises RefusedError where tasks or processes are not known."""
     unread = [one.identity for one in snapshot.members if not _is_read(one.work)]
