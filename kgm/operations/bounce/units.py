@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.model.work import MemberWork
 from kgm.text.names import natural
 
 #: The instance ids of the threads of one process: Kafka Streams counts them from 1, Spring from 0.
@@ -50,14 +51,15 @@ def _process(member: MemberSnapshot, kind: UnitKind) -> str | None:
 
 def by_process_name(members: Iterable[MemberSnapshot]) -> dict[str, tuple[str, ...]]:
     """The identities of the members of each process that has a name of its own: the process id or `application.server`
-    of Kafka Streams, the URL of a Connect worker with and without the slash at its end."""
-    found: dict[str, dict[str, None]] = {}
+    of Kafka Streams, the URL of a Connect worker with and without the slash at its end. One that several processes
+    tell, as workers do that are not told their own, is no name."""
+    found: dict[str, dict[str, list[str]]] = {}
     for member in sorted(members, key=lambda member: natural(member.identity)):
-        if member.work is not None:
-            endpoint = member.work.user_endpoint or ""
-            for name in {member.work.process_id, endpoint, endpoint.removesuffix("/")} - {None, ""}:
-                found.setdefault(str(name), {})[member.identity] = None
-    return {name: tuple(identities) for name, identities in found.items()}
+        work = member.work or MemberWork()
+        endpoint = work.user_endpoint or ""
+        for name in {work.process_id, endpoint, endpoint.removesuffix("/")} - {None, ""}:
+            found.setdefault(str(name), {}).setdefault(work.process_id or member.member_id, []).append(member.identity)
+    return {name: tuple(*processes.values()) for name, processes in found.items() if len(processes) == 1}
 
 
 def with_whole_units(names: Iterable[str], units: Iterable[Sequence[str]]) -> tuple[str, ...]:

@@ -203,6 +203,8 @@ class Rollout:
 
     def _begin(self, step: RolloutStep) -> OpenStep:
         """Look at the group, predict, and write both into the journal."""
+        if self._progress.was_stopped:  # by something after which it may go on to rebalance
+            self._watch_until(self._is_settled, self._timeout_ms(self._progress.left), self._next_rebalance_ms)
         self._check_unchanged()
         cluster = self._tools.cluster
         cluster.renew(self._tools.timeout_ms)
@@ -264,6 +266,10 @@ class Rollout:
         self._expected = opened.expected
         self._emit(RolloutEventKind.PREDICTED, f"{opened.expected}", expected=opened.expected)
         self._check_deviations()
+
+    def _is_settled(self) -> bool:
+        latest = self._observation.latest
+        return latest is None or latest.is_settled is not False
 
     def _is_at_rest(self, step: RolloutStep) -> bool:
         """A group is empty while all its members are removed."""

@@ -21,6 +21,8 @@ from kgm.operations.kubernetes.ordinals import NumberedPod
 
 _NUMBERED: Final = re.compile(r"(.*[^-_.])([-_.])(\d{1,9})")
 _TWO_NUMBERS: Final = re.compile(r"(.*[^-_.][-_.]\d{1,9})-(\d{1,9})")
+#: Also in names that are made of one, such as ip-10-0-0-7.
+_ADDRESS: Final = re.compile(r"(\d{1,3}[-.]){3}\d{1,3}")
 _THREAD: Final = re.compile(r"(.+)-\d+")
 _STREAM_THREAD: Final = re.compile(r"(.+)-StreamThread-\d+(-.*)?")
 _THREAD_OF_CLIENT: Final = re.compile(r"-StreamThread-(\d+)(-|$)")
@@ -76,7 +78,7 @@ def _name(member: MemberSnapshot, group_id: str) -> str:
         return member.group_instance_id
     endpoint = ("" if member.work is None else member.work.user_endpoint) or ""
     host = endpoint.rpartition("://")[2].partition("/")[0].rpartition(":")[0]
-    if not host or not host.strip("[]0123456789.") or ":" in host:
+    if not host or ":" in host or _ADDRESS.search(host):
         raise _uncertain(
             group_id, f"{member.identity}: it is dynamic",
             "use the names of the pods as group.instance.id; --kubernetes asks kubectl for the pods; kgm rollout "

@@ -8,7 +8,7 @@ from kgm.model.snapshot import MemberSnapshot
 from kgm.model.work import MemberWork
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.request import BounceRequest, plan_for
-from kgm.operations.bounce.units import UnitKind, units_in
+from kgm.operations.bounce.units import UnitKind, by_process_name, units_in
 from kgm.operations.drain.target import DrainTarget
 from kgm.operations.plan.shapes import shapes_of
 from kgm.operations.rollout.session import RolloutCommands, plan_rollout
@@ -76,6 +76,15 @@ def test_a_worker_goes_by_its_url():
     group = BounceGroup(snapshot=replace(streams(), members=members))
     request = BounceRequest(scale_in=("http://c-1:8083", "http://c-2:8083/"), rolling=Rolling())
     assert plan_for(request, group).scale_in == (members[1].member_id, members[2].member_id)
+
+
+def test_what_several_processes_tell_is_no_name():
+    """Connect workers that advertise `localhost`, say."""
+    same = [MemberSnapshot(member_id=name, work=MemberWork(user_endpoint="http://localhost:8083/")) for name in "ab"]
+    assert by_process_name(same) == {}
+    assert by_process_name(same[:1]) == {"http://localhost:8083": ("a",), "http://localhost:8083/": ("a",)}
+    threads = [MemberSnapshot(member_id=name, work=MemberWork(process_id="p")) for name in "ab"]
+    assert by_process_name(threads) == {"p": ("a", "b")}
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,10 @@ def test_dynamic_members_go_by_the_host_that_they_tell():
     assert planned.commands.lines[0] == "kgm rollout g --scale-in m1-id --exec-stop 'CMD {host}'"
 
 
-@pytest.mark.parametrize("endpoint", ["http://10.0.0.7:8083/", "http://[fd00::7]:8083/", "7070", None])
+@pytest.mark.parametrize("endpoint", [
+    "http://10.0.0.7:8083/", "http://[fd00::7]:8083/", "http://ip-10-0-0-7.ec2.internal:8083/", "10-0-0-7.app.pod:7070",
+    "7070", None,
+])  # fmt: skip
 def test_an_address_is_no_name(endpoint):
     with pytest.raises(RefusedError, match="m0-id: it is dynamic") as refused:
         plan_scale_in(told(endpoint), 0)
