@@ -18,10 +18,12 @@ from kgm.simulation.report.framework_doubts import why_not_settled
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.streams.group import (
     DEFAULTS,
+    NO_STRATEGY,
     PROBING_INTERVAL,
     SESSION_MS,
     SHORTEST_SESSION_MS,
     STANDBYS,
+    STRATEGY,
     TAGS,
     KnownSettings,
     StreamsGroup,
@@ -122,6 +124,8 @@ def _caveats(snapshot: GroupSnapshot, group: StreamsGroup, plan: Plan, known: Kn
         "settings that no broker has: with more to restore there are more looks, one each "
         f"{show_duration(known.numbers.get(PROBING_INTERVAL, DEFAULTS[PROBING_INTERVAL]))}"
     )
+    if STRATEGY not in plan.settings and any(member.rack for member in snapshot.members):
+        texts.append(f"threads tell racks: with a {STRATEGY} tasks go elsewhere; {NO_STRATEGY} is taken, the default")
     supposed = {**DEFAULTS, STANDBYS: group.standbys}
     if any(one.session_ms is None for one in group.threads):
         texts.append(

@@ -21,6 +21,8 @@ WARMUPS: Final = "max.warmup.replicas"
 ACCEPTABLE_LAG: Final = "acceptable.recovery.lag"
 PROBING_INTERVAL: Final = "probing.rebalance.interval.ms"
 TAGS: Final = "rack.aware.assignment.tags"
+#: Whether tasks go by racks; what is played, and Kafka's default, is that they do not.
+STRATEGY, NO_STRATEGY = "rack.aware.assignment.strategy", "none"
 #: The class of the assignor, and the end of the names of those that kgm knows; the default first.
 ASSIGNOR: Final = "task.assignor.class"
 _HIGHLY_AVAILABLE, _STICKY = "HighAvailabilityTaskAssignor", "StickyTaskAssignor"
@@ -187,8 +189,8 @@ def refuse_unsettled(snapshot: GroupSnapshot) -> None:
 
 
 def split_settings(settings: Mapping[str, str]) -> tuple[KnownSettings, dict[str, str]]:
-    """Settings of the application, and those of the broker. Raises UsageError for a value that is no number, and an
-    assignor that kgm does not know."""
+    """Settings of the application, and those of the broker. Raises UsageError for a value that is no number, and for an
+    assignor and a strategy that kgm does not play."""
     numbers = {}
     for name in DEFAULTS.keys() & settings.keys():
         text = settings[name]
@@ -198,13 +200,17 @@ def split_settings(settings: Mapping[str, str]) -> tuple[KnownSettings, dict[str
     assignor = settings.get(ASSIGNOR)
     if assignor is not None and not assignor.endswith((_HIGHLY_AVAILABLE, _STICKY)):
         raise UsageError(f"{ASSIGNOR} is {assignor}; kgm knows {_HIGHLY_AVAILABLE} and {_STICKY}")
+    strategy = settings.get(STRATEGY, NO_STRATEGY)
+    if strategy != NO_STRATEGY:
+        raise UsageError(f"{STRATEGY} is {strategy}; kgm places tasks only with {NO_STRATEGY}, the default")
     tags = settings.get(TAGS)
     known = KnownSettings(
         numbers=numbers,
         is_sticky=None if assignor is None else assignor.endswith(_STICKY),
         tags=None if tags is None else tuple(key.strip() for key in tags.split(",") if key.strip()),
     )
-    return known, {name: value for name, value in settings.items() if name not in (*DEFAULTS, ASSIGNOR, TAGS)}
+    own = (*DEFAULTS, ASSIGNOR, TAGS, STRATEGY)
+    return known, {name: value for name, value in settings.items() if name not in own}
 
 
 def for_broker(snapshot: GroupSnapshot, plan: Plan) -> Plan:

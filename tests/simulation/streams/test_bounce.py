@@ -14,6 +14,7 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, 
 from kgm.simulation.streams.group import (
     PROBING_INTERVAL,
     STANDBYS,
+    STRATEGY,
     TAGS,
     split_settings,
     streams_group_of,
@@ -143,6 +144,17 @@ def test_tags_are_taken_to_be_used_unless_it_is_known(given, usual, rare):
     assert {supposed_rare(group, known, random.Random(seed)).settings.tags for seed in range(20)} == rare
     caveats = predicted(tagged(), scale_in=WR_3, settings=settings, draws=5).caveats
     assert any(f"{TAGS}=disk,zone" in text for text in caveats) is (given is None)
+
+
+def test_what_goes_by_racks_is_not_played():
+    racks = replace(application(), members=tuple(replace(one, rack="a") for one in application().members))
+    for settings, doubts in (({}, True), ({STRATEGY: "none"}, False)):
+        texts = predicted(racks, scale_out=2, settings=settings, draws=3).caveats
+        assert any(text.startswith("threads tell racks") for text in texts) is doubts
+    with pytest.raises(
+        UsageError, match=r"rack\.aware\.assignment\.strategy is min_traffic; kgm places tasks only with"
+    ):
+        predicted(scale_out=2, settings={STRATEGY: "min_traffic"})
 
 
 def test_an_application_without_tags_supposes_none():
