@@ -2,7 +2,6 @@
 
 import json
 import tempfile
-import threading
 import uuid
 from dataclasses import replace
 from datetime import datetime
@@ -14,6 +13,7 @@ from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan
 from tests.cli.runner import kgm
 from tests.frameworks.connect_workers import Workers
+from tests.frameworks.wishes import fulfilled
 from tests.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes]
@@ -182,41 +182,44 @@ def test_restarts_within_and_beyond_the_delay(workers):
     check_prediction(workers, before, Plan(scale_out=1))
 
 
-def restart_when_asked(workers, names, folder, is_over):
-    """The host of the workers: a file is the wish that one of them restarts, named as its member id."""
-    while not is_over.wait(0.1):
-        for wish in folder.iterdir():
-            name = names[wish.name]
-            workers.stop(name)
-            workers.start(name)
-            wish.unlink()
+def rollout(workers, before, folder, *words, starts):
+    """Returns the member ids of the workers whose command ran, in that order."""
+    names = {one.member_id: workers.name_of(one) for one in before.members}
+    words = ["rollout", workers.group, *words, f"touch {folder}/{{member_id}}", "--yes", "--settle", "1s"]
+    words += ["--restart-time", "3s", "--set", f"scheduled.rebalance.max.delay.ms={DELAY_MS}"]
+
+    def fulfil(member_id):
+        workers.stop(names[member_id])
+        if starts:
+            workers.start(names[member_id])
+
+    with fulfilled(folder, fulfil):
+        run = kgm(*words, "-o", "ndjson", "-b", workers.bootstrap, timeout_s=400)
+    assert run.code == 0, run
+    events = [line for line in map(json.loads, run.out.splitlines()) if line["command"] and line["result"] is None]
+    return [event["command"][-1].rpartition("/")[2] for event in events]
 
 
 @pytest.mark.long
 def test_a_rollout_waits_until_nothing_is_held_back(workers, tmp_path):
     before = settled(workers)
     names = {one.member_id: workers.name_of(one) for one in before.members}
-    words = ["rollout", workers.group, "--all", "--order", "leader-last", "--exec", f"touch {tmp_path}/{{member_id}}"]
-    words += [
-        "--yes",
-        "--settle",
-        "1s",
-        "--restart-time",
-        "3s",
-        "--set",
-        f"scheduled.rebalance.max.delay.ms={DELAY_MS}",
-    ]
-    is_over = threading.Event()
-    host = threading.Thread(target=restart_when_asked, args=(workers, names, tmp_path, is_over))
-    host.start()
-    try:
-        run = kgm(*words, "-o", "ndjson", "-b", workers.bootstrap, timeout_s=400)
-    finally:
-        is_over.set()
-        host.join()
-    assert run.code == 0, run
-    commands = [line["command"][-1] for line in map(json.loads, run.out.splitlines()) if line["command"]]
-    assert [command.rpartition("/")[2] for command in commands][-1] == before.leader
+    asked = rollout(workers, before, tmp_path, "--all", "--order", "leader-last", "--exec", starts=True)
+    assert asked[-1] == before.leader
     after = settled(workers)
     assert {one.member_id for one in after.members}.isdisjoint(names)
     assert len(after.members) == len(before.members)
+
+
+@pytest.mark.long
+def test_a_worker_goes_for_good_by_its_url(workers, tmp_path):
+    """Its tasks are elsewhere when the rollout is over."""
+    before = settled(workers)
+    _, other = leader_and_other(before)
+    url, name = other.work.user_endpoint, workers.name_of(other)
+    asked = rollout(workers, before, tmp_path, "--scale-in", url.removesuffix("/"), "--exec-stop", starts=False)
+    assert asked == [other.member_id]
+    after = workers.snapshot()
+    assert url not in tasks_by_url(after)
+    assert set().union(*tasks_by_url(after).values()) == set().union(*tasks_by_url(before).values())
+    workers.start(name)

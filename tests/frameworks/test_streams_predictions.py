@@ -5,7 +5,6 @@ A probing rebalance comes after 60 s at the earliest: a scene takes a minute or 
 from __future__ import annotations
 
 import json
-import threading
 import uuid
 
 import pytest
@@ -18,6 +17,7 @@ from kgm.simulation.plan.bounce_plan import Plan, Stop
 from kgm.simulation.streams.group import ACCEPTABLE_LAG, PROBING_INTERVAL, STANDBYS
 from tests.cli.runner import kgm
 from tests.frameworks.streams_apps import StreamsApps
+from tests.frameworks.wishes import fulfilled
 from tests.kafka.records import produce
 from tests.waiting import until
 
@@ -165,15 +165,6 @@ def test_a_process_is_added_and_others_restart_or_are_removed(scene):
     scene.check(again, scene.rest(), plan)
 
 
-def restart_when_asked(scene, names, folder, is_over):
-    """The host of the processes: a file is the wish that one of them restarts, named as a thread of it."""
-    while not is_over.wait(0.1):
-        for wish in folder.iterdir():
-            scene.stop(names[wish.name])
-            scene.start(names[wish.name])
-            wish.unlink()
-
-
 @pytest.mark.parametrize(
     "scene",
     [
@@ -193,14 +184,13 @@ def test_a_rollout_of_dynamic_threads_waits_until_each_process_has_its_tasks(sce
     words = ["rollout", scene.group, "--all", "--exec", f"touch {tmp_path}/{{member_id}}", "--yes", "--settle", "2s"]
     words += ["--restart-time", "3s", "--set", f"{PROBING_INTERVAL}={INTERVAL_MS}"]
     words += ["--set", f"{ACCEPTABLE_LAG}={scene.lag}", "--set", f"{STANDBYS}={scene.standbys}"]
-    is_over = threading.Event()
-    host = threading.Thread(target=restart_when_asked, args=(scene, names, tmp_path, is_over))
-    host.start()
-    try:
+
+    def fulfil(thread):
+        scene.stop(names[thread])
+        scene.start(names[thread])
+
+    with fulfilled(tmp_path, fulfil):
         run = kgm(*words, "-o", "ndjson", "-b", scene.bootstrap, timeout_s=1500)
-    finally:
-        is_over.set()
-        host.join()
     assert run.code == 0, run
     assert ("not settled: a member starts another rebalance" in run.err) is is_moving
     events = [json.loads(line) for line in run.out.splitlines()]
