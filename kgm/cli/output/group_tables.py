@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kgm.cli.output.report import Cell, Column, Table
 from kgm.frameworks.connect import sink_connector
@@ -11,11 +11,13 @@ from kgm.model.assignment import count
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot
 from kgm.model.work import CONNECT_PROTOCOL_TYPE, MemberWork
 from kgm.operations.groups.partitions import PartitionOrder, PartitionRow
-from kgm.operations.groups.sink_tasks import SinkTask
 from kgm.operations.groups.trends import GroupTrends
 from kgm.text.durations import show_duration
 from kgm.text.names import in_order, natural, visible
 from kgm.text.wording import left_lag_text, lost_text, many, partitions_text, past_end_text, some
+
+if TYPE_CHECKING:
+    from kgm.operations.groups.sink_tasks import SinkTask
 
 _AT_ONCE: Final = "1970-01-01T00:00:00.000Z"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
@@ -12,10 +13,12 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.groups.partitions import PartitionFilter, PartitionOrder, PartitionRow
 from kgm.operations.groups.rebalance_wait import RebalanceWait
 from kgm.operations.groups.selection import select_groups
-from kgm.operations.groups.sink_tasks import SinkTask, SinkTasks
 from kgm.operations.groups.trends import GroupTrends
 from kgm.operations.groups.unread import Unread, unread
 from kgm.text.durations import show_duration, typed_duration
+
+if TYPE_CHECKING:
+    from kgm.operations.groups.sink_tasks import SinkTask, SinkTasks  # asks for groups that most commands do not need
 
 #: Of more groups the coordinators' logs are not read, which takes time and bytes for each.
 _MOST_COMPLETED = 10
@@ -74,6 +77,8 @@ def describe(cluster: AdminClient, request: DescriptionRequest, order: Partition
             f"--trend: {show_duration(request.trend_ms)} is not within the --timeout",
             hint=f"--timeout {typed_duration(request.trend_ms + cluster.deadline.budget_ms)}",
         )
+    from kgm.operations.groups.sink_tasks import SinkTasks
+
     is_all = request.all_groups or request.is_of_all_readers
     selection = select_groups(cluster, request.names, request.pattern, all_groups=is_all)
     found = DescribedGroups(groups=iter(()), errors=[*selection.errors], listing=selection.listing)
