@@ -173,11 +173,13 @@ def _tables(
             for snapshot in described.groups:
                 yield offsets_table(snapshot, order, times=times, trends=_trends_of(snapshot, described))
         case DescribeView.MEMBERS:
+            from kgm.operations.groups.sink_tasks import tasks_of
+
             for snapshot in described.groups:
                 trends = _trends_of(snapshot, described)
                 table = members_table(
                     snapshot, order, verbose=verbose, times=times, folds=folds, trends=trends,
-                    sink_tasks=described.sink_tasks,
+                    sink_tasks=tasks_of(snapshot, described.sink_tasks),
                 )  # fmt: skip
                 yield _with_notes(table, _waits_of(snapshot, described))
 

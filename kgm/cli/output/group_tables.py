@@ -45,7 +45,7 @@ def members_table(
 ) -> Table:  # fmt: skip
     """One row for each member, by identity; members without partitions too. times: show lag in time, here and below.
     trends: show how lag changes. folds: one row for each process instead where members are known to be threads or
-    workers. sink_tasks: of any groups."""
+    workers. sink_tasks: those that are about the group."""
     notes = [*_notes(snapshot, sink_tasks), *_trend_notes(trends)]
     if folds and not verbose and _has_work(snapshot):
         return _process_table(snapshot, sink_tasks, heading=heading(snapshot), notes=notes)

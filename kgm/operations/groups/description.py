@@ -83,7 +83,7 @@ def describe(cluster: AdminClient, request: DescriptionRequest, order: Partition
     selection = select_groups(cluster, request.names, request.pattern, all_groups=is_all)
     found = DescribedGroups(groups=iter(()), errors=[*selection.errors], listing=selection.listing)
     found.trends = None if request.trend_ms is None else {}
-    sinks = SinkTasks(cluster=cluster)
+    sinks = SinkTasks(cluster=cluster, listing=selection.listing)
     found.sink_tasks = sinks.tasks.values()
     found.groups = _described(cluster, request, order, selection.group_ids, found, sinks)
     return found

@@ -34,10 +34,11 @@ class SinkTask:
 
 @dataclass(slots=True, kw_only=True)
 class SinkTasks:
-    """Finds the other group of each one that is described. tasks: what was found so far, by sink group and member id.
-    unread: why others may be missing."""
+    """Finds the other group of each one that is described. listing: of all groups, if there is one. tasks: what was
+    found so far, by sink group and member id. unread: why others may be missing."""
 
     cluster: AdminClient
+    listing: Listing | None = None
     tasks: dict[tuple[str, str], SinkTask] = field(default_factory=dict)
     unread: list[Unread] = field(default_factory=list)
     _workers: list[GroupSnapshot] | None = None
@@ -45,7 +46,7 @@ class SinkTasks:
     def look(self, groups: Sequence[GroupSnapshot]) -> None:
         """The groups of sink connectors and of Connect workers among these, each with its counterpart."""
         known = {group.group_id: group for group in groups}
-        workers = [group for group in groups if group.protocol_type == CONNECT_PROTOCOL_TYPE]
+        workers = [group for group in groups if _is_of_workers(group)]
         names = {f"{SINK_GROUP}{name}" for group in workers for name in _connectors(group)}
         sinks = [group for group in groups if _connector(group) is not None and group.group_id not in names]
         if sinks:
@@ -57,7 +58,7 @@ class SinkTasks:
     def _all_workers(self) -> list[GroupSnapshot]:
         if self._workers is None:
             try:
-                listing = self.cluster.list_groups()
+                listing = self.listing or self.cluster.list_groups()
             except KgmError as error:  # the groups that were asked for are there all the same
                 listing = Listing(groups=(), errors=(error,))
             for unlisted in listing.errors[:1]:
@@ -99,6 +100,17 @@ def sink_tasks(workers: Iterable[GroupSnapshot], sinks: Iterable[GroupSnapshot])
                     url=None if worker.work is None else worker.work.user_endpoint,
                     sink_group=sink.group_id, member_id=consumer.member_id,
                 )  # fmt: skip
+
+
+def tasks_of(group: GroupSnapshot, tasks: Iterable[SinkTask]) -> list[SinkTask]:
+    """Those that are about a group."""
+    if not (_is_of_workers(group) or group.group_id.startswith(SINK_GROUP)):
+        return []
+    return [one for one in tasks if group.group_id in (one.workers, one.sink_group)]
+
+
+def _is_of_workers(group: GroupSnapshot) -> bool:
+    return group.protocol_type == CONNECT_PROTOCOL_TYPE
 
 
 def _connector(group: GroupSnapshot) -> str | None:

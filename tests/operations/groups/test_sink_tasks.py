@@ -7,7 +7,7 @@ from kgm.model.error_code import ErrorCode
 from kgm.model.errors import AuthorizationError, NotFoundError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import MemberWork
-from kgm.operations.groups.sink_tasks import SinkTasks, sink_tasks
+from kgm.operations.groups.sink_tasks import SinkTasks, sink_tasks, tasks_of
 
 
 def worker(name, host, *tasks):
@@ -92,6 +92,7 @@ def test_each_group_finds_the_other(described, asked):
         found.look(described)
     assert cluster.asked[: len(asked)] == asked
     assert ("list" in cluster.asked[len(asked) :], found.unread) == (False, [])
+    assert [len(tasks_of(one, found.tasks.values())) for one in described] == [len(found.tasks)] * len(described)
     assert [(one.member_id, one.worker_id) for one in found.tasks.values()] == (
         [("c-0", "w-1"), ("c-1", "w-2")] if asked else []
     )
