@@ -8,14 +8,10 @@ import pytest
 
 from kgm.client.poller import PolledGroup
 from kgm.model.client_library import stated_library
-from kgm.model.errors import RefusedError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
-from kgm.operations.bounce.group import BounceGroup
-from kgm.operations.rollout import session
-from kgm.operations.rollout.observation import GroupObservation, next_rebalance_ms
-from kgm.operations.rollout.spec import RolloutLimits, RolloutStep, StepKind
+from kgm.operations.rollout.observation import GroupObservation
+from kgm.operations.rollout.spec import RolloutStep, StepKind
 from kgm.operations.watch.events import EventKind
-from kgm.text.timestamps import rfc3339
 from tests.operations.watch.virtual_time import VirtualTime
 
 
@@ -60,75 +56,6 @@ def test_a_step_is_not_over_while_lost_work_is_held_back():
         observation.poll()
         observation.resume(step, _group(4), is_acknowledged=False)
         assert len(observation.missing()) == count, observation.missing()
-
-
-AT_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
-DUE = {"is_settled": False, "next_rebalance_at": "2026-01-01T00:01:00.000Z"}
-
-
-def test_a_step_is_not_over_while_a_member_is_to_start_another_rebalance():
-    """A Kafka Streams application is Stable between two probes. While its members are away it need not be at rest."""
-    observation = GroupObservation("g", _Poller(replace(_group(4), **DUE)), VirtualTime())
-    observation.poll()
-    observation.resume(RolloutStep(kind=StepKind.BOUNCE, members=()), _group(4), is_acknowledged=False)
-    assert observation.missing() == ["not settled: a member starts another rebalance, due at 2026-01-01T00:01:00.000Z"]
-    observation.expect_away(is_away=True)
-    assert observation.missing() == []
-
-
-@pytest.mark.parametrize(
-    ("group", "now_ms", "due_ms"),
-    [
-        (replace(_group(4), **DUE), AT_MS, AT_MS + 60_000),
-        (replace(_group(4), **DUE), AT_MS + 60_000, None),  # it is over
-        (replace(_group(4), **DUE), AT_MS - 3_600_000, None),  # too late to be waited for
-        (replace(_group(4), is_settled=False, unassigned_until=DUE["next_rebalance_at"]), AT_MS, AT_MS + 60_000),
-        (replace(_group(4), **(DUE | {"next_rebalance_at": "1970-01-01T00:00:00.000Z"})), AT_MS, None),  # at once
-        (replace(_group(4), **(DUE | {"is_settled": None})), AT_MS, None),
-        (replace(_group(4), is_settled=False), AT_MS, None),
-        (None, AT_MS, None),
-    ],
-)
-def test_when_the_next_rebalance_is_due(group, now_ms, due_ms):
-    assert next_rebalance_ms(group, now_ms) == due_ms
-
-
-class _Cluster:
-    """An application with probes every minute until it is settled. probes: how many. It counts as asked at each look."""
-
-    def __init__(self, clock: VirtualTime, probes: int) -> None:
-        self._clock, self._probes, self._began_ms = clock, probes, clock.now_ms()
-
-    def renew(self, timeout_ms: int | None = None) -> None:
-        pass
-
-    def describe_group(self, group_id: str, *, offsets: bool = True) -> GroupSnapshot:
-        done = (self._clock.now_ms() - self._began_ms) // 60_000
-        settled = done >= self._probes
-        due = None if settled else rfc3339(self._began_ms + 60_000 * (done + 1))
-        return replace(_group(4 + done), is_settled=settled, next_rebalance_at=due, rebalance_timeout_ms=10_000)
-
-
-@pytest.mark.parametrize(
-    ("probes", "limit_ms", "waits_ms"), [(0, None, 0), (3, None, 180_000), (3, 200_000, 180_000), (3, 100_000, None)]
-)
-def test_a_rollout_begins_when_the_application_is_settled(monkeypatch, probes, limit_ms, waits_ms):
-    clock = VirtualTime()
-    cluster, began_ms, told = _Cluster(clock, probes), clock.now_ms(), []
-    monkeypatch.setattr(session, "live_group", lambda of, name: BounceGroup(snapshot=of.describe_group(name)))
-    limits = RolloutLimits(settle_ms=0, step_timeout_ms=limit_ms)
-    unsettled = BounceGroup(snapshot=cluster.describe_group("g"))
-
-    def wait():
-        return session.settled_group(cluster, unsettled, limits, clock, told.append).snapshot
-
-    if waits_ms is None:
-        with pytest.raises(RefusedError, match="nothing was done: group 'g' does not come to rest: not settled"):
-            wait()
-        return
-    assert wait().generation == 4 + probes
-    assert 0 <= clock.now_ms() - began_ms - waits_ms <= limits.interval_ms
-    assert bool(told) is bool(probes)
 
 
 @pytest.mark.parametrize(
