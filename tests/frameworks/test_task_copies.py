@@ -69,6 +69,13 @@ def test_a_removal_says_which_tasks_it_frees_and_what_comes_then():
     assert alone.startswith("nobody else has a copy of 0_0, 0_1:")
 
 
+def test_a_large_application_is_not_played_while_somebody_waits():
+    tasks = [f"0_{number}" for number in range(200)]
+    members = tuple(replace(one, work=replace(one.work, active_tasks=tuple(tasks))) for one in REAL.members)
+    *_, then = task_warnings(replace(REAL, members=members), ["wr-1-1", "wr-1-2"])
+    assert then.endswith("until it is settled: kgm simulate-bounce app --remove wr-1-1,wr-1-2")
+
+
 def test_streams_groups_have_no_members_to_remove():
     group = GroupSnapshot(group_id="app", type="streams", state="Stable")
     plan = resolve(RemovalRequest(group_id="app", member_ids=("m",)), group)

@@ -10,13 +10,15 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.operations.removal.guard import GuardReport
 from kgm.operations.removal.liveness import LivenessVerdict
+from kgm.text.braces import as_list
 from kgm.text.names import in_order
+from kgm.text.wording import group_command
 
 #: Broker settings: which groups with members may change their protocol, and how many members a classic group may have.
 MIGRATION_POLICY, CLASSIC_MAX_SIZE = "group.consumer.migration.policy", "group.max.size"
 _NAMES_SHOWN = 8
-#: Plays of a Kafka Streams application, whose range is all that is shown.
-_DRAWS = 30
+#: Plays of a Kafka Streams application, whose range is all that is shown; and tasks times processes of the largest.
+_DRAWS, _MOST_PLAYED = 15, 300
 
 
 def becomes_classic(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> bool:
@@ -94,11 +96,18 @@ def task_warnings(group: GroupSnapshot, going: Sequence[str]) -> list[str]:
 
 
 def _until_settled(group: GroupSnapshot, going: Sequence[str]) -> str:
+    """The most that was played. A large application takes minutes, which nobody has who removes dead members."""
     from kgm.simulation.bounce import simulate
     from kgm.simulation.plan.bounce_plan import Plan
+    from kgm.simulation.streams.group import streams_group_of
 
+    plan = Plan(remove=tuple(going))
     try:
-        ranges = simulate(group, Plan(remove=tuple(going)), draws=_DRAWS).ranges
+        played = streams_group_of(group, plan)
+        if len(played.tasks) * played.processes > _MOST_PLAYED:
+            words = group_command("simulate-bounce", group.group_id, "--remove", as_list(in_order(going)))
+            return f"how often the application rebalances until it is settled: {words}"
+        ranges = simulate(group, plan, draws=_DRAWS).ranges
     except RefusedError as error:
         return error.message
     assert ranges is not None  # a removal is never exact here
