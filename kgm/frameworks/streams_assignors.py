@@ -234,7 +234,7 @@ class _Placing:
         while has_moved:
             has_moved = False
             for source, destination in permutations(range(len(shares)), 2):
-                if not may_move(source, destination):
+                if not _evens_out(shares[source], shares[destination]) or not may_move(source, destination):
                     continue
                 for task in in_order(kinds[source]):
                     if not _evens_out(shares[source], shares[destination]):
