@@ -92,6 +92,8 @@ class Workers:
             every = [] if status is None else [status["connector"], *status["tasks"]]
             if len(every) != tasks + 1 or {one["state"] for one in every} != {"RUNNING"}:
                 return None
+            if {f"http://{one['worker_id']}/" for one in every} - found.keys():
+                return None  # what a worker ran that has left is said to be running on
             found[f"http://{status['connector']['worker_id']}/"][0].append(name)
             for task in status["tasks"]:
                 found[f"http://{task['worker_id']}/"][1].append(f"{name}-{task['id']}")
