@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from enum import Enum
 from typing import Annotated, Any
 
@@ -173,9 +173,14 @@ def _tables(
             for snapshot in described.groups:
                 yield offsets_table(snapshot, order, times=times, trends=_trends_of(snapshot, described))
         case DescribeView.MEMBERS:
+            from kgm.operations.groups.sink_tasks import tasks_of
+
             for snapshot in described.groups:
                 trends = _trends_of(snapshot, described)
-                table = members_table(snapshot, order, verbose=verbose, times=times, folds=folds, trends=trends)
+                table = members_table(
+                    snapshot, order, verbose=verbose, times=times, folds=folds, trends=trends,
+                    sink_tasks=tasks_of(snapshot, described.sink_tasks),
+                )  # fmt: skip
                 yield _with_notes(table, _waits_of(snapshot, described))
 
 
@@ -206,6 +211,7 @@ def report(
             "waits": _waits_json(described),
             "unread": _unread_json(described),
             "trends": None if described.trends is None else _trends_json(described.trends),
+            "sink_tasks": _sink_tasks_json(described),
         },
         tables=tables,
         names=_names(described, view),
@@ -235,6 +241,10 @@ def _trends_json(trends: Mapping[str, GroupTrends]) -> Iterator[dict[str, Any]]:
 
     for one in trends.values():
         yield from trends_json(one)
+
+
+def _sink_tasks_json(described: DescribedGroups) -> Iterator[dict[str, Any]]:
+    yield from map(asdict, described.sink_tasks)
 
 
 def _unread_json(described: DescribedGroups) -> Iterator[dict[str, Any]]:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgm.model.assignment import Partitions, moves
+from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.watch.watched_group import CountDoubt
 from kgm.simulation.report.prediction import Prediction
+from kgm.simulation.streams.group import most_partitions_of_a_task
 from kgm.text.wording import many, moves_text
 
 
@@ -47,7 +49,8 @@ class StepExpectation:
     caveats: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, prediction: Prediction) -> StepExpectation:
+    def of(cls, prediction: Prediction, group: GroupSnapshot) -> StepExpectation:
+        """Handovers are of partitions, as they are seen; predictions of Kafka Streams count tasks."""
         typical, ranges = prediction.typical, prediction.ranges
         # Generations of a classic group are what is counted: a group that becomes empty has another one too.
         is_classic = prediction.protocol == "classic"
@@ -58,7 +61,8 @@ class StepExpectation:
         else:
             most = max(ranges.rebalances.max, ranges.generations.max if is_classic else 0)
             rebalances = ExpectedRange(least=ranges.rebalances.min, most=most)
-            handovers = ExpectedRange(least=ranges.handovers.min, most=ranges.handovers.max)
+            weight = most_partitions_of_a_task(group)
+            handovers = ExpectedRange(least=ranges.handovers.min, most=ranges.handovers.max * weight)
         return cls(
             rebalances=rebalances,
             handovers=handovers,

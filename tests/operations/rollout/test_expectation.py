@@ -17,6 +17,10 @@ from kgm.operations.rollout.expectation import (
     unknown_because,
 )  # fmt: skip
 from kgm.operations.watch.watched_group import CountDoubt
+from kgm.simulation.bounce import simulate
+from kgm.simulation.plan.bounce_plan import Plan
+from kgm.simulation.streams.group import most_partitions_of_a_task
+from tests.simulation.streams.applications import application
 
 PREDICTED = StepExpectation(
     rebalances=ExpectedRange(least=1, most=2), handovers=ExpectedRange(least=2, most=4), exact=False
@@ -39,6 +43,23 @@ def test_more_and_less(rebalances, handovers, more, less):
     assert excess(counts, PREDICTED, "step 1") == more
     assert shortfall(counts, PREDICTED) == less
     assert counts.unknown_because is None
+
+
+def test_a_task_of_kafka_streams_is_as_many_handovers_as_it_has_partitions():
+    """A subtopology that joins two topics has two in each task."""
+    one = application()
+    members = tuple(
+        replace(each, assignment={"t": each.assignment["t"], "u": each.assignment["t"]}) for each in one.members
+    )
+    joined = replace(one, members=members)
+    assert [most_partitions_of_a_task(each) for each in (one, joined, replace(joined, assignor="range"))] == [1, 1, 1]
+    stateless = tuple(
+        replace(each, work=replace(each.work, active_tasks=each.work.active_tasks[:1])) for each in members
+    )
+    assert most_partitions_of_a_task(replace(joined, members=stateless)) == 2
+    predicted = simulate(joined, Plan(scale_in=("wr-3-1", "wr-3-2")), draws=5)
+    tasks, partitions = (StepExpectation.of(predicted, group) for group in (joined, replace(joined, members=stateless)))
+    assert partitions.handovers.most == 2 * tasks.handovers.most == 2 * predicted.ranges.handovers.max
 
 
 def test_a_range_is_never_certain():

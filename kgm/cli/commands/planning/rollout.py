@@ -123,9 +123,10 @@ def rollout(
     Processes restart one after another, unless --max-unavailable or --together allows more at a time. kgm shows the
     steps and asks for confirmation; if stdin is not a terminal, it needs --yes. Before each step it describes the group
     and predicts the step, as kgm simulate-bounce does. It runs the commands, waits until the members are back and the
-    group has been quiet for the --settle time, and compares. It stops if there are more rebalances or handovers than
-    predicted, a member does not come back, another member leaves, a command fails, or the outcome is not known. Fewer
-    rebalances than predicted are reported and do not stop it.
+    group has been quiet for the --settle time, and compares. Kafka Streams and Connect have to be settled as well, also
+    before the first step: rebalances that they have scheduled are waited for. It stops if there are more rebalances or
+    handovers than predicted, a member does not come back, another member leaves, a command fails, or the outcome is not
+    known. Fewer rebalances than predicted are reported and do not stop it.
 
     A command is split into words as a shell would, but no shell runs it. It also gets the values of its member in its
     environment, and as a line of JSON on stdin. Clients choose their ids, and the program may itself start a shell
