@@ -71,6 +71,8 @@ def _case(data: Mapping[str, Any], assignor: str | None) -> AssignmentCase:
         read = msgspec.convert(data, _Case)
     except msgspec.ValidationError as error:
         raise UsageError(str(error)) from None
+    except UnicodeEncodeError:  # msgspec makes bytes of a text that is where a list should be
+        raise UsageError("a text has half of a surrogate pair, which is no character") from None
     name = assignor or read.assignor
     if name is None:
         raise UsageError("assignor is missing")

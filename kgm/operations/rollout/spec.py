@@ -192,7 +192,7 @@ class RolloutSpec(RolloutCommands):
             spec = msgspec.convert({**data, "kafka_version": None}, cls)
             spec = replace(spec, kafka_version=None if version is None else BrokerVersion.parse(version))
             unknown = data["limits"].keys() - {each.name for each in fields(RolloutLimits)}
-        except (msgspec.ValidationError, KeyError, TypeError, AttributeError) as error:
+        except (msgspec.ValidationError, UnicodeEncodeError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(f"the journal has no valid plan: {error}") from None
         if unknown:
             raise UsageError(f"the journal has no valid plan: limits of another kgm: {', '.join(sorted(unknown))}")
