@@ -13,7 +13,7 @@ kafka-dump-log --offsets-decoder is a whole process that prints JSON, into /dev/
 log of one record is taken off, so that neither side is charged for its start. In turn, medians of --rounds.
 
 Then kgm alone: the membership changes of --changes GroupMetadata records (every other one a rebalance, the others
-bounces that were absorbed), from the segment to the table of changes, piece by piece; the same of the commits' log, in
+bounces that were absorbed), from the segment to the changes, piece by piece; the same of the commits' log, in
 which nothing is to be told. These lie in two partitions, a process for each of them, as Spark has it on two cores;
 CPU and memory are added up, wall is of the slower one.
 """
@@ -132,19 +132,19 @@ def changes(directory):
     import pyarrow as pa
 
     from kgm.history.decode.raw import segment_records
-    from kgm.history.reconstruct.timelines import LogReplay, change_table, rebalance_table
+    from kgm.history.reconstruct.timelines import LogReplay
 
     path = directory / SEGMENT
 
     def told():
-        log, tables, count = LogReplay(), [[], []], 0
+        log, count, changed, rebalanced = LogReplay(), 0, 0, 0
         with path.open("rb") as file:
             for batch in segment_records(0, file, path.stat().st_size):
                 count += len(batch)
-                found = list(log.feed(pa.Table.from_batches([batch])))
-                for tables_of, table in zip(tables, (change_table(found), rebalance_table(found)), strict=True):
-                    tables_of.append(table)
-        return count, *(sum(map(len, each)) for each in tables)
+                for found in log.feed(pa.Table.from_batches([batch])):
+                    changed += len(found.history.changes)
+                    rebalanced += len(found.history.rebalances)
+        return count, changed, rebalanced
 
     collect_rarely()
     (count, changed, rebalanced), cpu, wall = measured(told)

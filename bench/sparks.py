@@ -73,22 +73,20 @@ def fleet(count):
 def played(asked):
     from functools import partial
 
+    from kgm.operations.history.fleet_costs import costs_as_text
     from kgm.pipeline import SparkOptions, jobs, start
-    from kgm.pipeline.row_function import rowwise, schema_of
-    from kgm.simulation.fleet import COLUMNS, FleetPlan, cost_rows_of_text
+    from kgm.simulation.fleet import FleetPlan, group_costs
 
     plan, groups = FleetPlan(draws=1), fleet(asked["count"])
     if asked["master"] is None:
-        function = partial(cost_rows_of_text, plan=plan)
-        return watched(lambda: [list(function({"group_id": name, "group": text})) for name, text in groups])
+        return watched(lambda: [list(group_costs(json.loads(text), plan)) for _, text in groups])
     spark = start(SparkOptions(master=asked["master"], conf={"spark.driver.memory": "1g"}))
-    function = rowwise(partial(cost_rows_of_text, plan=plan), COLUMNS)
 
     def job(rows):
-        frame = spark.createDataFrame(rows, "group_id string, group string")
-        found = jobs.map_groups(frame, function, schema_of(COLUMNS)).collect()
+        frame = spark.createDataFrame(rows, "group_id string, text string")
+        found = jobs.map_texts(frame, partial(costs_as_text, plan=plan))
         assert len(found) == len(rows)
-        assert not any(row.reason for row in found)
+        assert not any(json.loads(cost)["reason"] for cost in found)
 
     job(groups[:8])
     return watched(lambda: job(groups))

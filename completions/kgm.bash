@@ -423,6 +423,7 @@ _kgm() {
         --to) _kgm_value '' "$cur"; return ;;
         --statefulset) _kgm_value '' "$cur"; return ;;
         --first) _kgm_value '' "$cur"; return ;;
+        --unit) _kgm_value words "$cur" 'auto member host instance'; return ;;
         --namespace) _kgm_value '' "$cur"; return ;;
         --selector) _kgm_value '' "$cur"; return ;;
         --kubectl) _kgm_value '' "$cur"; return ;;
@@ -436,7 +437,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --to --statefulset --first --kubernetes --namespace --selector --kubectl --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --to --statefulset --first --unit --kubernetes --namespace --selector --kubectl --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'remove-members')

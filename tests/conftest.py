@@ -20,6 +20,8 @@ from tests.kafka import shared
 from tests.needs import pytest_runtest_call, pytest_runtest_setup, pytest_terminal_summary  # noqa: F401  (hooks)
 
 if TYPE_CHECKING:  # imported late below: only some tests need them
+    from xdist.workermanage import WorkerController
+
     from tests.kafka.broker import KafkaCluster
     from tests.kafka.oracle import MessageOracle
     from tests.kafka.secured import SecuredKafka
@@ -54,6 +56,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # Shells start background jobs like this, and every process that a test interrupts would inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    selection.tell_worker(node.workerinput)
 
 
 def pytest_unconfigure() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import os
+import secrets
 import sys
 import tempfile
 import urllib.error
@@ -30,7 +29,6 @@ class S3Server:
         self.environment = {
             **CREDENTIALS, "AWS_ENDPOINT_URL": self.url, "AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true",
         }  # fmt: skip
-        self._numbers = itertools.count(1)
         command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
         self._child: Child | None = Child(command, log=Path(self._folder.name) / "s3.log")
         until(self._answers, self._log_tail, 120, every_s=0.1)
@@ -50,7 +48,7 @@ class S3Server:
 
     def bucket(self) -> RemotePath:
         """A new one. File systems are kept by bucket, so that none outlives its server."""
-        name = f"kgm-{os.getpid()}-{next(self._numbers)}"
+        name = f"kgm-{secrets.token_hex(8)}"  # each worker, and each module in it, has a copy of this object
         with urllib.request.urlopen(urllib.request.Request(f"{self.url}/{name}", method="PUT"), timeout=20):
             return RemotePath(f"s3://{name}")
 

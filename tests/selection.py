@@ -64,8 +64,14 @@ def configure(config: pytest.Config) -> None:
     _is_long = config.getoption("--long")
     _canary = config.getoption("--canary")
     _keeps_brokers = config.getoption("--keep-brokers")
-    # As controller of workers, which get the number and not the wish.
-    config.option.seed = _seed = config.getoption("--seed")
+    # Workers read the same line, but each would draw a seed of its own.
+    worker = getattr(config, "workerinput", {})
+    config.option.seed = _seed = worker.get("seed", config.getoption("--seed"))
+
+
+def tell_worker(worker_input: dict[str, object]) -> None:
+    """What a worker must not find out for itself."""
+    worker_input["seed"] = _seed
 
 
 def sized(quick: T, long: T) -> T:

@@ -22,6 +22,10 @@ def pytest_configure(config):
     for mark in ("long", "scenes", "slow", "spark"):
         config.addinivalue_line("markers", f"{mark}: as in the suite")
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    selection.tell_worker(node.workerinput)
+
 def pytest_collection_modifyitems(config, items):
     selection.select(config, items)
     selection.in_order(items)
@@ -78,6 +82,13 @@ def test_a_failure_is_told_with_the_line_that_repeats_it(run):
     result.stdout.fnmatch_lines(
         ["*the same cases again*", "python -m pytest --long --seed=7 test_sizes.py::test_fails"]
     )
+
+
+@pytest.mark.slow
+def test_all_workers_have_the_seed_that_one_process_drew(run):
+    cases = "import pytest\nfrom tests.selection import first_seed\n"
+    cases += '@pytest.mark.parametrize("seed", [first_seed()])\ndef test_one(seed): ...\n'
+    run("-p", "xdist", "-n", "2", "--seed", test_cases=cases).assert_outcomes(passed=1)
 
 
 @pytest.mark.slow

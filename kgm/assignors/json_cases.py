@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
 
 from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec, refuse_too_many_partitions
 from kgm.assignors.server.broker_view import as_the_broker_sees
@@ -38,58 +40,66 @@ def cases_from_json(data: Any, assignor: str | None = None) -> list[AssignmentCa
     return [_case(data, assignor)]
 
 
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Topic(msgspec.Struct):
+    name: str
+    partitions: _Count
+    racks: list[list[str | None]] | None = None
+
+
+class _Member(msgspec.Struct):
+    member_id: str
+    topics: list[str]
+    group_instance_id: str | None = None
+    rack: str | None = None
+    owned: dict[str, list[_Count]] | None = None
+    generation: Annotated[int, msgspec.Meta(ge=-1)] | None = None
+
+
+class _Case(msgspec.Struct):
+    topics: list[_Topic]
+    members: list[_Member]
+    assignor: str | None = None
+    leader: str | None = None
+    case: Any = None
+
+
 def _case(data: Mapping[str, Any], assignor: str | None) -> AssignmentCase:
+    try:
+        read = msgspec.convert(data, _Case)
+    except msgspec.ValidationError as error:
+        raise UsageError(str(error)) from None
+    except UnicodeEncodeError:  # msgspec makes bytes of a text that is where a list should be
+        raise UsageError("a text has half of a surrogate pair, which is no character") from None
+    name = assignor or read.assignor
+    if name is None:
+        raise UsageError("assignor is missing")
     topics = tuple(
-        _topic(_object(item, f"topics[{i}]"), f"topics[{i}]") for i, item in enumerate(_list(data, "topics"))
-    )
-    members = tuple(
-        _member(_object(item, f"members[{i}]"), f"members[{i}]") for i, item in enumerate(_list(data, "members"))
+        TopicSpec(
+            name=one.name,
+            partitions=one.partitions,
+            racks=None
+            if one.racks is None
+            else tuple(tuple(rack for rack in there if rack is not None) for there in one.racks),
+        )
+        for one in read.topics
     )
     refuse_too_many_partitions(topics)
+    members = tuple(
+        MemberSpec(
+            member_id=one.member_id,
+            group_instance_id=one.group_instance_id,
+            rack=one.rack,
+            topics=tuple(dict.fromkeys(one.topics)),
+            owned=one.owned or {},
+            generation=one.generation,
+        )
+        for one in read.members
+    )
     return AssignmentCase(
-        case=data.get("case"),
-        assignor=assignor or _text(data, "assignor"),
-        group=GroupSpec(members=members, topics=topics, leader=_text_or_none(data, "leader", "")),
-    )
-
-
-def _topic(data: Mapping[str, Any], where: str) -> TopicSpec:
-    partitions = data.get("partitions")
-    if not _is_count(partitions):
-        raise UsageError(f"{where}.partitions is {_wrong(partitions, 'a number from 0 on')}")
-    racks = data.get("racks")
-    if racks is not None and not (
-        isinstance(racks, list)
-        and all(isinstance(there, list) and all(isinstance(rack, str | None) for rack in there) for there in racks)
-    ):
-        raise UsageError(f"{where}.racks is not a list of lists of names, one for each partition")
-    return TopicSpec(
-        name=_text(data, "name", where),
-        partitions=partitions,
-        racks=None if racks is None else tuple(tuple(rack for rack in there if rack is not None) for there in racks),
-    )
-
-
-def _member(data: Mapping[str, Any], where: str) -> MemberSpec:
-    topics = _list(data, "topics", where)
-    if not all(isinstance(name, str) for name in topics):
-        raise UsageError(f"{where}.topics is not a list of names")
-    owned = data.get("owned")
-    if owned is None:
-        owned = {}
-    for name, partitions in _object(owned, f"{where}.owned").items():
-        if not isinstance(partitions, list) or not all(_is_count(partition) for partition in partitions):
-            raise UsageError(f"{where}.owned.{name} is not a list of partitions")
-    generation = data.get("generation")
-    if generation is not None and not (type(generation) is int and generation >= -1):
-        raise UsageError(f"{where}.generation is {_wrong(generation, 'a number')}")
-    return MemberSpec(
-        member_id=_text(data, "member_id", where),
-        group_instance_id=_text_or_none(data, "group_instance_id", where),
-        rack=_text_or_none(data, "rack", where),
-        topics=tuple(dict.fromkeys(topics)),
-        owned=owned,
-        generation=generation,
+        case=read.case, assignor=name, group=GroupSpec(members=members, topics=topics, leader=read.leader)
     )
 
 
@@ -147,39 +157,3 @@ def subscribed_topics(member: MemberSnapshot, names: Sequence[str]) -> tuple[str
             )
         wanted.update(dict.fromkeys(name for name in names if pattern.fullmatch(name)))
     return tuple(wanted)
-
-
-def _object(value: Any, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise UsageError(f"{where} is {_wrong(value, 'a JSON object')}")
-    return value
-
-
-def _list(data: Mapping[str, Any], key: str, where: str = "") -> list[Any]:
-    value = data.get(key)
-    if not isinstance(value, list):
-        raise UsageError(f"{_at(where, key)} is {_wrong(value, 'a list')}")
-    return value
-
-
-def _text(data: Mapping[str, Any], key: str, where: str = "") -> str:
-    value = data.get(key)
-    if not isinstance(value, str):
-        raise UsageError(f"{_at(where, key)} is {_wrong(value, 'a text')}")
-    return value
-
-
-def _text_or_none(data: Mapping[str, Any], key: str, where: str) -> str | None:
-    return None if data.get(key) is None else _text(data, key, where)
-
-
-def _at(where: str, key: str) -> str:
-    return f"{where}.{key}" if where else key
-
-
-def _wrong(value: Any, wanted: str) -> str:
-    return "missing" if value is None else f"not {wanted}"
-
-
-def _is_count(value: Any) -> TypeGuard[int]:
-    return type(value) is int and value >= 0

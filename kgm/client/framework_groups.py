@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -49,6 +49,7 @@ def streams_group(user_data: Sequence[tuple[bytes | None, bytes | None]]) -> Fra
             user_endpoint=None if own is None else own.user_endpoint,
             active_tasks=None if assigned is None else in_order(assigned.active_tasks),
             standby_tasks=None if assigned is None else in_order(assigned.standby_tasks),
+            client_tags=None if own is None else _tags(own.client_tags.items()),
         )
         for own, assigned in zip(said, given, strict=True)
     )
@@ -100,7 +101,12 @@ def work_of_streams_member(member: Any) -> MemberWork:
         target_standby_tasks=_tasks(target.standby_tasks),
         target_warmup_tasks=_tasks(target.warmup_tasks),
         topology_epoch=member.topology_epoch,
+        client_tags=_tags((tag.key, tag.value) for tag in member.client_tags),
     )
+
+
+def _tags(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...] | None:
+    return tuple(sorted(f"{key}={value}" for key, value in pairs)) or None
 
 
 def _tasks(rows: Any) -> tuple[str, ...]:

@@ -98,7 +98,7 @@ def with_commit_ages(cluster: AdminClient, groups: Sequence[GroupSnapshot]) -> l
         records = activity.read_back(partial(_has_all, wanted), cluster.deadline.part(_SHARE))
         if activity.unreadable_because is not None:
             unread[group.group_id] = KgmError(activity.unreadable_because)
-        latest = _latest_commits(records)
+        latest = latest_commits(records)
         now_ms = round(time.time() * 1000)
         aged.append(_with_rows(group, [_aged(row, latest, now_ms) for row in group.offsets]))
     return aged
@@ -209,10 +209,10 @@ def _in_words(error: KgmError, topic: str) -> KgmError:
 
 
 def _has_all(wanted: set[_Partition], records: Sequence[ActivityRecord]) -> bool:
-    return wanted <= _latest_commits(records).keys()
+    return wanted <= latest_commits(records).keys()
 
 
-def _latest_commits(records: Sequence[ActivityRecord]) -> dict[_Partition, int]:
+def latest_commits(records: Sequence[ActivityRecord]) -> dict[_Partition, int]:
     """When each partition was committed last, in ms of the coordinator's clock. records: oldest first."""
     return {(one.topic, one.partition): one.at_ms for one in records if isinstance(one, CommitRecord)}
 

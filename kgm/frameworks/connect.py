@@ -15,7 +15,8 @@ from kgm.frameworks.bounded_reader import BoundedReader
 #: The number that stands for the connector itself among the numbers of its tasks.
 CONNECTOR: Final = -1
 _EAGER: Final = 0
-_SINK_GROUP: Final = "connect-"
+#: The consumer group of a sink connector is named so and as the connector (SinkUtils.consumerGroupId).
+SINK_GROUP: Final = "connect-"
 _SINK_CLIENT: Final = "connector-consumer-"
 #: A connector's name and the number of its tasks.
 _LEAST_BYTES: Final = 6
@@ -90,7 +91,7 @@ def running(joined: WorkerMetadata, given: WorkerAssignment) -> tuple[Work, ...]
 def sink_connector(group_id: str, client_ids: Iterable[str]) -> str | None:
     """The sink connector whose tasks are the members of a consumer group, by the names that Connect gives both; None of
     another group (SinkUtils.consumerGroupId, Worker.baseConsumerConfigs)."""
-    name = group_id.removeprefix(_SINK_GROUP)
+    name = group_id.removeprefix(SINK_GROUP)
     tasks = [client_id.removeprefix(f"{_SINK_CLIENT}{name}-") for client_id in client_ids]
     is_sink = bool(name) and name != group_id and bool(tasks) and all(map(str.isdecimal, tasks))
     return name if is_sink else None

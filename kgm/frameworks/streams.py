@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from kgm.frameworks.bounded_reader import BoundedReader
@@ -146,6 +147,7 @@ def in_order(tasks: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(tasks, key=task_key))
 
 
+@lru_cache(maxsize=1 << 16)
 def task_key(task: str) -> tuple[str, int, int]:
     """Sort key of a task: topology, subtopology, partition (TaskId.compareTo)."""
     name, _, numbers = task.rpartition("__")

@@ -1,20 +1,22 @@
 """Which process of a Kafka Streams application runs which task, and which of its threads: what the leader of the group
 works out, as pure functions.
 
-Source: HighAvailabilityTaskAssignor with TaskMovement and DefaultStandbyTaskAssignor, and
-StreamsPartitionAssignor.assignTasksToThreads, of Kafka Streams 4.3. Not modelled: the strategies that go by racks
-(`rack.aware.assignment.*`), which are off unless they are set."""
+Source: HighAvailabilityTaskAssignor with TaskMovement, DefaultStandbyTaskAssignor and
+ClientTagAwareStandbyTaskAssignor, and StreamsPartitionAssignor.assignTasksToThreads, of Kafka Streams 4.3. Not modelled
+are the strategies that weigh traffic between racks (`rack.aware.assignment.strategy`), which are off unless set."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Final
 
 from kgm.frameworks.streams import ACTIVE, in_order, task_key
+from kgm.java.hash_map import order_of_hashes
 from kgm.java.priority_queue import poll_order
+from kgm.java.strings import string_hash
 from kgm.java.uuids import uuid_key
 
 #: An acceptable lag (`acceptable.recovery.lag`) that any lag is within.
@@ -25,22 +27,24 @@ UNBOUNDED_LAG: Final = 2**63 - 1
 class StreamsProcess:
     """One process as it joins. threads: how many. lags: by task with state, how many offsets its copy is behind, all of
     them where it has none; ACTIVE where the task runs there. had_active, had_standby: what it ran, and of what it has a
-    copy; the default assignor does not look at them."""
+    copy; the default assignor does not look at them. tags: its `client.tag.*`."""
 
     threads: int
     lags: Mapping[str, int] = field(default_factory=dict)
     had_active: Collection[str] = ()
     had_standby: Collection[str] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsSettings:
-    """Settings of the leader: `num.standby.replicas`, `max.warmup.replicas`, `acceptable.recovery.lag`. The defaults
-    are Kafka's."""
+    """Settings of the leader: `num.standby.replicas`, `max.warmup.replicas`, `acceptable.recovery.lag`, and
+    `rack.aware.assignment.tags`, in which copies of a task are to differ. The defaults are Kafka's."""
 
     standbys: int = 0
     warmups: int = 2
     acceptable_lag: int = 10_000
+    tags: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +151,7 @@ class _Placing:
         self.shares = {name: _Share(processes[name].threads) for name in self.place}
         self.stateful, self.settings, self.warmups_left = stateful, settings, settings.warmups
         self.lags = {name: processes[name].lags for name in self.place}
+        self.tags = {name: processes[name].tags for name in self.place}
         self.caught_up = {
             task: [name for name in self.place if self._is_caught_up(self.lags[name][task])] for task in stateful
         }
@@ -168,25 +173,69 @@ class _Placing:
     def spread_standbys(self) -> None:
         if not self.settings.standbys:
             return
-        for task in self.stateful:
-            for _ in range(self.settings.standbys):
-                name = self._least_loaded(name for name, share in self.shares.items() if not share.has(task))
+        missing = dict.fromkeys(self.stateful, self.settings.standbys)
+        if self.settings.tags:
+            missing = self._spread_by_tags()
+        for task, count in missing.items():
+            for _ in range(count):
+                name = self._least_loaded(self._without(task))
                 if name is None:
                     break
                 self.shares[name].standby.add(task)
-        self._even_out([share.standby for share in self.shares.values()])
+        names = [*self.shares]
+        self._even_out(
+            [share.standby for share in self.shares.values()],
+            lambda source, destination: (
+                not self.settings.tags or self.tags[names[source]].items() <= self.tags[names[destination]].items()
+            ),
+        )
+
+    def _spread_by_tags(self) -> dict[str, int]:
+        """Copies on processes that differ in all tags from those that have the task already, as long as each tag has
+        values left. Returns how many copies are missing then, in the order of Java's map of tasks."""
+        values: dict[str, set[str]] = {}
+        for tags in self.tags.values():
+            for key, value in tags.items():
+                values.setdefault(key, set()).add(value)
+        missing = {}
+        for task in self.stateful:
+            last: str | None = next(name for name, share in self.shares.items() if task in share.active)
+            used: dict[tuple[str, str], None] = {}
+            for copies in range(self.settings.standbys):
+                for key, value in self.tags[last or ""].items():
+                    if key in self.settings.tags and len(values[key]) > copies + 1:
+                        used[key, value] = None
+                    elif key in self.settings.tags:
+                        used = {one: None for one in used if one[0] != key}
+                last = self._least_loaded(
+                    name for name in self._without(task) if not used.keys() & self.tags[name].items()
+                )
+                if last is None:
+                    missing[task] = self.settings.standbys - copies
+                    break
+                self.shares[last].standby.add(task)
+        # A map of all tasks, from which those that have all copies were taken.
+        order = order_of_hashes([*map(_hash_code, self.stateful)])
+        return {task: missing[task] for task in (self.stateful[place] for place in order) if task in missing}
+
+    def _without(self, task: str) -> Iterable[str]:
+        return (name for name, share in self.shares.items() if not share.has(task))
 
     def spread_stateless(self, tasks: Iterable[str]) -> None:
         for task in tasks:
             share = min(self.shares.values(), key=lambda one: len(one.active) / one.threads)
             share.active.add(task)
 
-    def _even_out(self, kinds: Sequence[set[str]]) -> None:
+    def _even_out(
+        self, kinds: Sequence[set[str]], may_move: Callable[[int, int], bool] = lambda _source, _destination: True
+    ) -> None:
         """Moves tasks of one kind from each share to each other one while that makes loads more alike."""
         shares, has_moved = [*self.shares.values()], True
         while has_moved:
             has_moved = False
             for source, destination in permutations(range(len(shares)), 2):
+                if not _evens_out(shares[source], shares[destination]) or not may_move(source, destination):
+                    continue
                 for task in in_order(kinds[source]):
                     if not _evens_out(shares[source], shares[destination]):
                         break
@@ -257,6 +306,13 @@ def _evens_out(source: _Share, destination: _Share) -> bool:
     skew = source.load - destination.load
     then = (source.count - 1) / source.threads - (destination.count + 1) / destination.threads
     return skew > 0 and 0 <= then < skew
+
+
+def _hash_code(task: str) -> int:
+    """TaskId.hashCode, unsigned."""
+    name, subtopology, partition = task_key(task)
+    value = 31 * (31 * (31 + subtopology) + partition) + (string_hash(name) if name else 0)
+    return value & 0xFFFF_FFFF
 
 
 def _java_order(process_id: str) -> tuple[int, int]:

@@ -1,10 +1,24 @@
-"""One frozen dataclass for each table of `schema`: the row, with the table's columns as its fields, in their order.
+"""One frozen dataclass for each table of the history: the row, with the table's columns as its fields, in their order.
 
-What the columns mean is said in `schema`. A field that may be null is `None`; a list that an older store does not have
-is empty. Nothing here needs pyarrow: `row_tables` converts rows to Arrow and back."""
+A field that may be null is `None`; a list that an older store does not have is empty. The integers of a column have
+64 bits unless its field says otherwise. Nothing here needs pyarrow: `schema` makes the tables' schemas of these
+classes, `row_tables` converts rows to Arrow and back."""
 
 from dataclasses import dataclass
-from typing import ClassVar, TypedDict, TypeVar
+from typing import ClassVar, TypeVar
+
+from kgm.history.row_parts import (
+    CauseCount,
+    Int8,
+    Int16,
+    Int32,
+    Offset,
+    Partition,
+    Required,
+    TopicIdPartitions,
+    TopicPartitions,
+    Who,
+)
 
 
 class TableRow:
@@ -18,180 +32,83 @@ class TableRow:
 AnyRow = TypeVar("AnyRow", bound=TableRow)
 
 
-class RecordColumns(TypedDict):
-    """The columns that every table of records begins with (`schema.POSITION`)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RecordRow(TableRow):
+    """The columns that every table of records of groups begins with."""
 
-    partition: int
-    offset: int
+    partition: Partition
+    offset: Offset
     timestamp: int
-    leader_epoch: int | None
-
-
-class GroupColumns(TypedDict):
-    """The columns of `GroupKey`. group_type: "classic" or "consumer"."""
-
-    partition: int
+    leader_epoch: Int32 | None = None
     group_id: str
-    group_type: str
-
-
-class GroupRecordColumns(RecordColumns, GroupColumns):
-    """Both."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupKey:
-    """Which group a row is of, and the partition of `__consumer_offsets` that holds it."""
-
-    partition: int
-    group_id: str
-    group_type: str
-
-    @property
-    def columns(self) -> GroupColumns:
-        """The columns of a row about this group."""
-        return {"partition": self.partition, "group_id": self.group_id, "group_type": self.group_type}
-
-    def record(self, offset: int, timestamp: int, leader_epoch: int | None) -> "GroupRecord":
-        """A record of this group."""
-        return GroupRecord(
-            partition=self.partition, offset=offset, timestamp=timestamp, leader_epoch=leader_epoch,
-            group_id=self.group_id, group_type=self.group_type,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRecord:
-    """A record of a group: where it is in `__consumer_offsets`, and its time in ms since 1970 (-1 if it has none)."""
-
-    partition: int
-    offset: int
-    timestamp: int
-    leader_epoch: int | None
-    group_id: str
-    group_type: str
-
-    @property
-    def columns(self) -> GroupRecordColumns:
-        """The columns of a row about this record."""
-        return {
-            "partition": self.partition, "offset": self.offset, "timestamp": self.timestamp,
-            "leader_epoch": self.leader_epoch, "group_id": self.group_id, "group_type": self.group_type,
-        }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Who:
-    """An element of `schema.WHO`. seat: the member's identity (its group_instance_id, or else its member id); what:
-    what it did, or what happened to it."""
-
-    seat: str
-    what: str
-    member_id: str | None
-    client_id: str | None
-    client_host: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicPartitions:
-    """Partitions of a topic."""
-
-    topic: str
-    partitions: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicIdPartitions:
-    """Partitions of a topic of which the id is known (16 bytes)."""
-
-    topic_id: bytes
-    partitions: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CauseCount:
-    """How many rebalances had a cause."""
-
-    cause: str
-    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawRow(TableRow):
+    """A record as it is in the log. At the end of a transaction `marker` is 1 for COMMIT and 0 for ABORT, and key and
+    value are null; `marker` is null for all other records. Columns that a source does not know are null."""
+
     table: ClassVar[str] = "raw"
-    partition: int
-    offset: int
+    partition: Partition
+    offset: Offset
     timestamp: int | None = None
     key: bytes | None = None
     value: bytes | None = None
-    leader_epoch: int | None = None
+    leader_epoch: Int32 | None = None
     producer_id: int | None = None
-    producer_epoch: int | None = None
+    producer_epoch: Int16 | None = None
     transactional: bool | None = None
     control: bool | None = None
-    marker: int | None = None
+    marker: Int8 | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BronzeRawRow(TableRow):
+    """Raw records in a store, with what the store adds."""
+
     table: ClassVar[str] = "bronze_raw"
-    cluster: str
-    partition: int
-    offset: int
+    cluster: Required
+    partition: Partition
+    offset: Offset
     timestamp: int | None = None
     key: bytes | None = None
     value: bytes | None = None
-    leader_epoch: int | None = None
+    leader_epoch: Int32 | None = None
     producer_id: int | None = None
-    producer_epoch: int | None = None
+    producer_epoch: Int16 | None = None
     transactional: bool | None = None
     control: bool | None = None
-    marker: int | None = None
-    key_type: int | None = None
-    value_version: int | None = None
+    marker: Int8 | None = None
+    key_type: Int16 | None = None
+    value_version: Int16 | None = None
     source: str | None = None
     ingested_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BadRow(TableRow):
+class BadRow(RawRow):
+    """A record that cannot be decoded, whole. reason: one of `schema.REASONS`; error: the message of the decoder."""
+
     table: ClassVar[str] = "bronze_bad"
-    partition: int
-    offset: int
-    timestamp: int | None = None
-    key: bytes | None = None
-    value: bytes | None = None
-    leader_epoch: int | None = None
-    producer_id: int | None = None
-    producer_epoch: int | None = None
-    transactional: bool | None = None
-    control: bool | None = None
-    marker: int | None = None
-    key_type: int | None = None
-    value_version: int | None = None
-    reason: str
-    error: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RecordRow(TableRow):
-    """The columns of `schema.POSITION`."""
-
-    partition: int
-    offset: int
-    timestamp: int
-    leader_epoch: int | None = None
+    key_type: Int16 | None = None
+    value_version: Int16 | None = None
+    reason: Required
+    error: Required
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRow(_RecordRow):
+    """Offset commits that count, and tombstones. `txn` is null, or "committed" or "open" (pending: no marker yet);
+    those of aborted transactions are void and not in the table. visible_offset: the record from which on it counts,
+    which is the marker for a transaction; null while that is open. A later plain commit of the same key wins, whatever
+    the marker is."""
+
     table: ClassVar[str] = "silver_commit"
-    group_id: str
     topic: str
-    topic_partition: int
+    topic_partition: Int32
     tombstone: bool
     committed_offset: int | None = None
-    committed_leader_epoch: int | None = None
+    committed_leader_epoch: Int32 | None = None
     metadata: str | None = None
     commit_timestamp: int | None = None
     expire_timestamp: int | None = None
@@ -202,65 +119,78 @@ class CommitRow(_RecordRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRow(_RecordRow):
+    """A member in one GroupMetadata record, its subscription and assignment decoded. Both are null when the group's
+    protocol type is not "consumer", when the bytes are empty, and when they do not parse, for which `blob_error` has a
+    number (1: the subscription, 2: the assignment, 3: both)."""
+
     table: ClassVar[str] = "silver_member"
-    group_id: str
-    generation: int
+    generation: Int32
     member_id: str
     group_instance_id: str | None = None
     client_id: str
     client_host: str
-    rebalance_timeout_ms: int
-    session_timeout_ms: int
+    rebalance_timeout_ms: Int32
+    session_timeout_ms: Int32
     topics: tuple[str, ...] | None = None
     owned: tuple[TopicPartitions, ...] | None = None
-    owned_generation: int | None = None
+    owned_generation: Int32 | None = None
     rack_id: str | None = None
     assigned: tuple[TopicPartitions, ...] | None = None
-    blob_error: int | None = None
+    blob_error: Int8 | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRow(_RecordRow):
+    """A classic group as one GroupMetadata record has it (`classic_snapshots.Snapshot`). contiguous: compaction cannot
+    have removed a record between it and the one before."""
+
     table: ClassVar[str] = "silver_snapshot"
-    group_id: str
     kind: str
-    generation: int
+    generation: Int32
     protocol_type: str | None = None
     protocol: str | None = None
     leader: str | None = None
     state_timestamp: int | None = None
-    members: int | None = None
+    members: Int32 | None = None
     sync_ms: int | None = None
     contiguous: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberChangeRow(_RecordRow):
+    """What became of one member between two snapshots (`classic_snapshots.MemberChange`); absorbed is null where the
+    log does not tell. For a group of the consumer protocol, the record is the member's; generation is the group's epoch
+    then. group_type, here and in every table: "classic" or "consumer", as in ListGroups."""
+
     table: ClassVar[str] = "silver_member_change"
-    group_id: str
-    generation: int
+    generation: Int32
     kind: str
     member_id: str
     old_member_id: str | None = None
     group_instance_id: str | None = None
     client_id: str | None = None
     client_host: str | None = None
-    session_timeout_ms: int | None = None
+    session_timeout_ms: Int32 | None = None
     absorbed: bool | None = None
     complete: bool
     group_type: str
     seat: str
-    rebalance_timeout_ms: int | None = None
+    rebalance_timeout_ms: Int32 | None = None
     topics_added: tuple[str, ...] = ()
     topics_removed: tuple[str, ...] = ()
-    partitions_before: int | None = None
-    partitions_after: int | None = None
+    partitions_before: Int32 | None = None
+    partitions_after: Int32 | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenureRow(TableRow):
+    """A tenure: one member id under one identity, from the first record that has it to the first that does not have it
+    any more. A null `to` is the end of what was read. known_from: whether nothing is missing before the first record.
+    end_cause: one of `verdict.Cause`, or "replaced" when another process took over the instance id without a
+    rebalance."""
+
     table: ClassVar[str] = "silver_seat"
-    partition: int
+    partition: Partition
     group_id: str
     group_type: str
     seat: str
@@ -268,45 +198,52 @@ class TenureRow(TableRow):
     group_instance_id: str | None = None
     client_id: str | None = None
     client_host: str | None = None
-    session_timeout_ms: int | None
+    session_timeout_ms: Int32 | None
     from_offset: int
     from_timestamp: int
-    from_generation: int
+    from_generation: Int32
     known_from: bool
     to_offset: int | None = None
     to_timestamp: int | None = None
-    to_generation: int | None = None
+    to_generation: Int32 | None = None
     end_cause: str | None = None
     end_confidence: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerRow(TableRow):
+    """The time in which an identity owns a partition, across rebalances that do not move it. exact: true for a group of
+    the consumer protocol, whose records tell when a partition is given up. For a classic group `to` is the latest
+    possible moment, and to_earliest the last commit before it. topic is null where only the id is known; `silver_topic`
+    may have its name. place: the topic's name, or in a group of the consumer protocol its id as Kafka writes ids."""
+
     table: ClassVar[str] = "silver_owner"
-    partition: int
+    partition: Partition
     group_id: str
     group_type: str
     topic: str | None = None
     topic_id: bytes | None = None
-    topic_partition: int
+    topic_partition: Int32
     seat: str
     member_id: str
     from_offset: int
     from_timestamp: int
-    from_generation: int
+    from_generation: Int32
     known_from: bool
     to_offset: int | None = None
     to_timestamp: int | None = None
     to_earliest_timestamp: int | None = None
-    to_generation: int | None = None
+    to_generation: Int32 | None = None
     exact: bool
     place: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow(TableRow):
+    """The names of topic ids, as far as commits and records of older brokers tell them."""
+
     table: ClassVar[str] = "silver_topic"
-    partition: int
+    partition: Partition
     topic_id: bytes
     topic: str
     offset: int
@@ -314,52 +251,69 @@ class TopicRow(TableRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEpochRow(_RecordRow):
+    """An epoch of a group of the consumer protocol (KIP-848): the record that raised it, the target assignment of this
+    or a later epoch that answered it (`assigned_`), and the record at which all members had that (`settled_`); null
+    before."""
+
     table: ClassVar[str] = "silver_group_epoch"
-    group_id: str
-    epoch: int
+    epoch: Int32
     metadata_hash: int | None = None
-    assignment_epoch: int | None = None
+    assignment_epoch: Int32 | None = None
     assigned_offset: int | None = None
     assigned_timestamp: int | None = None
     settled_offset: int | None = None
     settled_timestamp: int | None = None
-    members: int | None = None
+    members: Int32 | None = None
     complete: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberStateRow(_RecordRow):
+    """What a member of a group of the consumer protocol has, by its own record. state: "stable", "unrevoked",
+    "unreleased", "unknown", or "away" (member epoch -2: a static member that stopped and keeps its place); "gone" is
+    the tombstone. From client_id on: what the member's other record says, null where compaction has removed that.
+    classic: whether the member uses the classic protocol. From target on, what the order in which the broker lists the
+    group depends on: the target assignment with topics and partitions as its record has them; the record since which
+    the member is in the broker's map of members without a break; and the size of that map's table, null where the
+    records do not tell it."""
+
     table: ClassVar[str] = "silver_member_state"
-    group_id: str
     member_id: str
     group_instance_id: str | None = None
-    member_epoch: int | None = None
-    previous_member_epoch: int | None = None
+    member_epoch: Int32 | None = None
+    previous_member_epoch: Int32 | None = None
     state: str
     assigned: tuple[TopicIdPartitions, ...] | None = None
     pending: tuple[TopicIdPartitions, ...] | None = None
     client_id: str | None = None
     client_host: str | None = None
     rack_id: str | None = None
-    rebalance_timeout_ms: int | None = None
+    rebalance_timeout_ms: Int32 | None = None
     server_assignor: str | None = None
     topics: tuple[str, ...] | None = None
     regex: str | None = None
     classic: bool | None = None
     target: tuple[TopicIdPartitions, ...] | None = None
     listed_offset: int | None = None
-    listing_capacity: int | None = None
+    listing_capacity: Int32 | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceRow(_RecordRow):
+    """A rebalance that completed (`classic_snapshots.Rebalance`; of a group of the consumer protocol each epoch but the
+    first). complete: compaction cannot have removed a record within it. cause: one of `verdict.Cause`; also: other
+    causes that came together with it; confidence: "certain", "likely", "possible", and "unknown" with cause "unknown".
+    evidence: what in the log says so, one sentence each. source: "log", or "broker log" if the broker's own log says
+    why (then reason has its words, and inferred_cause and inferred_confidence what was inferred from the records).
+    stopped_partition_ms: the sum over the partitions, minimum and maximum; for a group of the consumer protocol it is
+    exact, when all partitions have owners again."""
+
     table: ClassVar[str] = "gold_rebalance"
-    group_id: str
-    from_generation: int
-    to_generation: int
-    lost_rounds: int | None = None
-    moved: int | None = None
-    kept: int | None = None
+    from_generation: Int32
+    to_generation: Int32
+    lost_rounds: Int32 | None = None
+    moved: Int32 | None = None
+    kept: Int32 | None = None
     stopped_min_ms: int | None = None
     stopped_max_ms: int | None = None
     complete: bool
@@ -375,12 +329,12 @@ class RebalanceRow(_RecordRow):
     inferred_confidence: str | None = None
     sync_ms: int | None = None
     protocol: str | None = None
-    members_before: int | None = None
-    members_after: int | None = None
-    joined: int | None = None
-    left: int | None = None
-    replaced: int | None = None
-    assigned: int | None = None
+    members_before: Int32 | None = None
+    members_after: Int32 | None = None
+    joined: Int32 | None = None
+    left: Int32 | None = None
+    replaced: Int32 | None = None
+    assigned: Int32 | None = None
     unowned_ms: int | None = None
     stopped_partition_ms_min: int | None = None
     stopped_partition_ms_max: int | None = None
@@ -388,10 +342,12 @@ class RebalanceRow(_RecordRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRow(_RecordRow):
+    """What happened to a group without a rebalance: a bounce that was absorbed, a static member that is away and keeps
+    its place, a group that was removed or got the other type. event: one of `verdict.GroupEventKind`."""
+
     table: ClassVar[str] = "gold_event"
-    group_id: str
     group_type: str
-    generation: int
+    generation: Int32
     event: str
     confidence: str
     who: tuple[Who, ...] = ()
@@ -401,8 +357,10 @@ class EventRow(_RecordRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartRow(_RecordRow):
+    """A process that went and came back with the same instance id, or with the same client id and host. down: when it
+    stopped, as a range; up: when it was a member again. Null bounds are unknown."""
+
     table: ClassVar[str] = "gold_restart"
-    group_id: str
     group_type: str
     seat: str
     static: bool
@@ -416,20 +374,22 @@ class RestartRow(_RecordRow):
     min_ms: int | None = None
     max_ms: int | None = None
     absorbed: bool | None = None
-    session_timeout_ms: int | None
+    session_timeout_ms: Int32 | None
     confidence: str
     complete: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmRow(_RecordRow):
+    """Something to look at. alarm: one of `alarms.AlarmKind`; offset, timestamp: of the record at which it was first
+    raised; it is over when cleared_timestamp is set. The seat "" stands for the whole group."""
+
     table: ClassVar[str] = "gold_alarm"
-    group_id: str
     group_type: str
     alarm: str
     seat: str
     confidence: str
-    count: int
+    count: Int32
     last_offset: int | None = None
     last_timestamp: int | None = None
     cleared_timestamp: int | None = None
@@ -439,19 +399,23 @@ class AlarmRow(_RecordRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeoutAdviceRow(TableRow):
+    """Which session timeout the restarts of a group ask for. advised_ms is null where verdict is not "raise", "lower"
+    or "keep"; saved: how many of the rebalances it would have prevented; extra_stall_ms: how much longer the partitions
+    of a member that really died would have had no consumer."""
+
     table: ClassVar[str] = "gold_timeout_advice"
-    partition: int
+    partition: Partition
     group_id: str
     group_type: str
     timestamp: int
-    now_ms: int
-    restarts: int
+    now_ms: Int32
+    restarts: Int32
     p50_ms: int | None = None
     p95_ms: int | None = None
     p99_ms: int | None = None
     max_ms: int | None = None
-    advised_ms: int | None = None
-    saved: int | None = None
+    advised_ms: Int32 | None = None
+    saved: Int32 | None = None
     extra_stall_ms: int | None = None
     within_broker_max: bool | None = None
     verdict: str
@@ -460,32 +424,37 @@ class TimeoutAdviceRow(TableRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDayRow(TableRow):
+    """A group's day (UTC, as its first millisecond), by the time of the records."""
+
     table: ClassVar[str] = "gold_group_day"
-    partition: int
+    partition: Partition
     group_id: str
     group_type: str
     day: int
-    rebalances: int
+    rebalances: Int32
     causes: tuple[CauseCount, ...] = ()
-    lost_rounds: int
-    absorbed: int
+    lost_rounds: Int32
+    absorbed: Int32
     stopped_partition_ms_min: int
     stopped_partition_ms_max: int
-    moved: int
-    joined: int
-    left: int
-    replaced: int
-    members_p50: int | None = None
-    members_max: int | None = None
+    moved: Int32
+    joined: Int32
+    left: Int32
+    replaced: Int32
+    members_p50: Int32 | None = None
+    members_max: Int32 | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarryRow(TableRow):
+    """What has to be kept of everything up to an offset to go on behind it: a row for each partition (group_id null)
+    and one for each of its groups. `kgm.history.carry` writes and reads it; each replaces the one before as a whole."""
+
     table: ClassVar[str] = "carry"
-    partition: int
+    partition: Partition
     group_id: str | None
     offset: int
-    version: int
+    version: Int32
     state: bytes
 
 

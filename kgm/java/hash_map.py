@@ -45,10 +45,15 @@ def table_of(keys: Iterable[str]) -> int:
 def map_order(keys: Sequence[str], least_capacity: int = DEFAULT_CAPACITY) -> list[int]:
     """Positions of `keys` in the order in which a map iterates over them, after they are put one by one into an empty
     map with at least `least_capacity` buckets."""
-    hashes = list(map(spread, map(string_hash, keys)))
+    return order_of_hashes(list(map(string_hash, keys)), least_capacity)
+
+
+def order_of_hashes(codes: Sequence[int], least_capacity: int = DEFAULT_CAPACITY) -> list[int]:
+    """The same by the unsigned hash codes of the keys."""
+    hashes = list(map(spread, codes))
     mask = max(_capacity_after(hashes), least_capacity) - 1
     buckets = [value & mask for value in hashes]
-    return sorted(range(len(keys)), key=buckets.__getitem__)
+    return sorted(range(len(codes)), key=buckets.__getitem__)
 
 
 def sized_map_order(keys: Sequence[str], room: int) -> list[int]:

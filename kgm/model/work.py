@@ -19,7 +19,8 @@ class MemberWork:
     the URL of a Connect worker. active_tasks, standby_tasks, warmup_tasks: `SUBTOPOLOGY_PARTITION`; in classic groups
     of Streams warm-up tasks are among the standby tasks. active_tasks of a Connect worker: `CONNECTOR-NUMBER`.
     connectors: those that run on a Connect worker themselves. The targets: what the coordinator of a streams group
-    (KIP-1071) means to give it. topology_epoch: of the topology that a member of a streams group has."""
+    (KIP-1071) means to give it. topology_epoch: of the topology that a member of a streams group has. client_tags:
+    `client.tag.*` of Streams as `KEY=VALUE`."""
 
     process_id: str | None = None
     user_endpoint: str | None = None
@@ -31,13 +32,19 @@ class MemberWork:
     target_standby_tasks: tuple[str, ...] | None = None
     target_warmup_tasks: tuple[str, ...] | None = None
     topology_epoch: int | None = None
+    client_tags: tuple[str, ...] | None = None
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The client tags by key."""
+        return {key: value for key, _, value in (one.partition("=") for one in self.client_tags or ())}
 
 
 #: The keys of a member's work in JSON that are texts, and those that are lists of texts.
 TEXT_KEYS: Final = ("process_id", "user_endpoint")
 LIST_KEYS: Final = (
     "active_tasks", "standby_tasks", "warmup_tasks", "connectors", "target_active_tasks", "target_standby_tasks",
-    "target_warmup_tasks",
+    "target_warmup_tasks", "client_tags",
 )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """A function called for each group on all cores of a cluster."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,14 +13,22 @@ if TYPE_CHECKING:
 _TASKS_PER_CORE = 4
 
 
-def map_groups(
-    frame: "DataFrame", function: Callable[[pa.Table], pa.Table], schema: pa.Schema, *, key: str = "group_id",
-    tasks: int | None = None,
-) -> "DataFrame":  # fmt: skip
+def map_groups(frame: "DataFrame", function: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> "DataFrame":
     """Call a function with all rows of one group at a time, on all cores; what it returns (by `schema`) is the result.
 
-    The function runs on other machines: it and what it refers to must be importable there, or can be pickled. tasks:
-    how many tasks the groups are spread over; Spark would put a few small rows into one."""
+    The function runs on other machines: it and what it refers to must be importable there, or can be pickled. Each core
+    has several tasks; Spark would put a few small rows into one."""
     cores = frame.sparkSession.sparkContext.defaultParallelism
-    spread = frame.repartition(tasks or cores * _TASKS_PER_CORE, key)
-    return spread.groupBy(key).applyInArrow(function, from_arrow_schema(schema))
+    spread = frame.repartition(cores * _TASKS_PER_CORE, "group_id")
+    return spread.groupBy("group_id").applyInArrow(function, from_arrow_schema(schema))
+
+
+def map_texts(frame: "DataFrame", function: Callable[[str], Iterable[str]]) -> list[str]:
+    """Call a function as `map_groups` does, with the column `text` of each row; all the texts that it returns. (Spark
+    counts the parameters of what it is given, so that is a plain function here.)"""
+
+    def texts_of(table: pa.Table) -> pa.Table:
+        found = [made for text in table.column("text").to_pylist() for made in function(text)]
+        return pa.table({"text": pa.array(found, pa.string())})
+
+    return [row.text for row in map_groups(frame, texts_of, pa.schema([("text", pa.string())])).collect()]

@@ -66,10 +66,6 @@ class CompactionReport:
     one."""
 
     clean_until: int = 0
-    segments_before: int = 0
-    segments_after: int = 0
-    bytes_before: int = 0
-    bytes_after: int = 0
     records_before: int = 0
     records_after: int = 0
 
@@ -170,22 +166,15 @@ def compact(
     cleanable = [segment for segment in segments[:-1] if segment.next_offset <= stable]
     if not cleanable:
         return CompactionReport()
-    before = sum(segment.size for segment in cleanable)
     clean_until = cleanable[-1].next_offset
     latest: dict[bytes, int] = {}
     for segment in cleanable:
         latest |= _latest_offsets(_read(segment), transactions, partial(_records, segment))
     cleaning = _Cleaning(now_ms, delete_retention_ms, transactions, latest, last_offset=clean_until - 1)
-    groups = list(_groups(cleanable, segment_bytes))
-    after = [_clean_group(directory, group, segments, cleaning) for group in groups]
+    for group in list(_groups(cleanable, segment_bytes)):
+        _clean_group(directory, group, segments, cleaning)
     return CompactionReport(
-        clean_until=clean_until,
-        segments_before=len(cleanable),
-        segments_after=len(groups),
-        bytes_before=before,
-        bytes_after=sum(after),
-        records_before=cleaning.records_before,
-        records_after=cleaning.records_after,
+        clean_until=clean_until, records_before=cleaning.records_before, records_after=cleaning.records_after
     )
 
 
@@ -251,15 +240,15 @@ def _groups(segments: Sequence[Segment], segment_bytes: int) -> Iterator[list[Se
     yield group
 
 
-def _clean_group(directory: Path, group: list[Segment], segments: list[Segment], cleaning: _Cleaning) -> int:
-    """Write what is retained of a group into one segment, which replaces the group. Returns its size."""
+def _clean_group(directory: Path, group: list[Segment], segments: list[Segment], cleaning: _Cleaning) -> None:
+    """Write what is retained of a group into one segment, which replaces the group."""
     first = group[0]
     path = directory / file_name(first.base_offset, LOG + CLEANED)
     try:
         cleaned = _write_cleaned(path, group, cleaning)
         if len(group) == 1 and cleaned.size == first.size and _content(path) == _content(first.path):
             path.unlink()
-            return cleaned.size
+            return
     except BaseException:
         path.unlink(missing_ok=True)
         raise
@@ -272,7 +261,6 @@ def _clean_group(directory: Path, group: list[Segment], segments: list[Segment],
         raise IncompleteSwapError(error.errno, error.strerror, str(swap)) from error
     at = segments.index(first)
     segments[at : at + len(group)] = [cleaned]
-    return cleaned.size
 
 
 def _write_cleaned(path: Path, group: list[Segment], cleaning: _Cleaning) -> Segment:

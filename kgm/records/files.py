@@ -13,11 +13,11 @@ FILE_MODE: Final = 0o600
 _OPEN: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # opening a FIFO must not wait for its writer
 
 
-def open_file(path: Path, flags: int, mode: int = FILE_MODE) -> int:
+def open_file(path: Path, flags: int) -> int:
     """A descriptor of a regular file. Raises OSError; for a symbolic link or something else that is no regular file,
     one that says so."""
     try:
-        fd = os.open(path, flags | _OPEN, mode)
+        fd = os.open(path, flags | _OPEN, FILE_MODE)
     except OSError as error:
         raise _said_better(error, path) from None
     if not stat.S_ISREG(os.fstat(fd).st_mode):

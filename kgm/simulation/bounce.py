@@ -1,15 +1,17 @@
 """From a plan to a prediction: play it, and play it again as often as it takes to know what is certain."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from kgm.model.assignment import count
 from kgm.model.errors import RefusedError
 from kgm.model.snapshot import GroupSnapshot
-from kgm.simulation.connect.bounce import simulate_connect
-from kgm.simulation.connect.group import is_connect
+from kgm.simulation.connect.bounce import draws_of, simulate_connect
+from kgm.simulation.connect.group import connect_group_of, is_connect
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.starting_group import with_stated_library
+from kgm.simulation.play.draw import Draw
 from kgm.simulation.played_bounce import BounceToPlay
 from kgm.simulation.report.caveats import assumes_topics, is_foreign, version_caveats
 from kgm.simulation.report.certainty import library_doubts
@@ -17,10 +19,10 @@ from kgm.simulation.report.framework_doubts import framework_doubts
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.shape import PlayedShapes
 from kgm.simulation.simulation import SEED, Simulation, never
-from kgm.simulation.streams.bounce import simulate_streams
-from kgm.simulation.streams.coordinated_bounce import simulate_streams_group
+from kgm.simulation.streams.bounce import draws_of_streams, simulate_streams
+from kgm.simulation.streams.coordinated_bounce import draws_of_streams_group, simulate_streams_group
 from kgm.simulation.streams.coordinated_group import is_streams_group
-from kgm.simulation.streams.group import for_broker, is_streams, refuse_unsettled
+from kgm.simulation.streams.group import for_broker, is_streams, refuse_unsettled, streams_group_of
 
 DRAWS = 200
 _FEWER_DRAWS = "the time limit (--timeout) has passed: there are fewer draws than asked for"
@@ -92,6 +94,36 @@ def simulate(
         stopped_partition_range_ms=played.stopped_range_ms,
         protocol=group.protocol.value,
     )
+
+
+def play(
+    snapshot: GroupSnapshot,
+    plan: Plan,
+    *,
+    draws: int,
+    seed: int,
+    is_out_of_time: Callable[[], bool],
+    executor: DrawExecutor,
+) -> tuple[Sequence[Draw], int]:
+    """Only the draws, for what they cost; and how many partitions the group consumes, or tasks it runs. Raises as
+    `simulate`."""
+    if is_connect(snapshot):
+        drawn = draws_of(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
+        return drawn, connect_group_of(snapshot, plan).tasks
+    if is_streams_group(snapshot):
+        drawn = draws_of_streams_group(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
+        return drawn, len(streams_group_of(snapshot, plan).tasks)
+    simulation = replace(
+        Simulation.of(snapshot, for_broker(snapshot, plan), seed), is_out_of_time=is_out_of_time, executor=executor
+    )
+    try:
+        refuse_unsettled(snapshot)
+        return simulation.play(draws), sum(count(member.owned) for member in simulation.group.members)
+    except RefusedError:
+        if not is_streams(snapshot):
+            raise
+        drawn = draws_of_streams(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
+        return drawn, len(streams_group_of(snapshot, plan).tasks)
 
 
 def _is_early(simulation: Simulation) -> bool:

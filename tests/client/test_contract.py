@@ -14,7 +14,7 @@ from kgm.model.assignment import owners
 from kgm.model.errors import NotFoundError
 from kgm.operations.change.operator import current_operator
 from kgm.operations.removal import removal
-from kgm.operations.removal.guard import watch_members
+from kgm.operations.removal.guard import GuardWatch
 from kgm.operations.removal.liveness import LivenessVerdict
 from kgm.operations.removal.request import RemovalRequest
 from kgm.server import serve_in_thread
@@ -176,7 +176,7 @@ def test_offsets_lag_and_what_can_be_known_of_life(place, rd):
     with place.connect() as cluster:
         assert cluster.end_offsets([(place.topic, 0), (place.topic, 1)]) == {(place.topic, 0): 10, (place.topic, 1): 0}
         group = cluster.describe_group(place.group)
-        report = watch_members(cluster, group, [one.member_id for one in group.members], window_ms=500)
+        report = GuardWatch(cluster, group, [one.member_id for one in group.members], window_ms=500).run()
     assert {one.member_id for one in members} == report.liveness.keys()
     assert {liveness.verdict for liveness in report.liveness.values()} == {LivenessVerdict.UNKNOWN}
     silent = [name for name, liveness in report.liveness.items() if "3 records wait for it" in liveness.why]
@@ -215,7 +215,7 @@ def test_consumer_groups(real_place):
         assert (away.identity, away.member_epoch) == ("seat-0", -2)
         with place.connect() as cluster:
             group = cluster.describe_group(place.group)
-            liveness = watch_members(cluster, group, [away.member_id]).liveness[away.member_id]
+            liveness = GuardWatch(cluster, group, [away.member_id]).run().liveness[away.member_id]
             assert (liveness.verdict, "member epoch -2" in liveness.why) == (LivenessVerdict.STOPPED, True)
         results, _, moves = remove(place, "seat-0")
         assert results == {"seat-0": "removed"}

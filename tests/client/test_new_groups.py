@@ -7,7 +7,7 @@ from kgm.model.errors import AuthenticationError, AuthorizationError, KgmError, 
 from kgm.operations.change.operator import current_operator
 from kgm.operations.change.result import Result
 from kgm.operations.removal import removal
-from kgm.operations.removal.guard import watch_members
+from kgm.operations.removal.guard import GuardWatch
 from kgm.operations.removal.liveness import LivenessVerdict
 from kgm.operations.removal.request import RemovalRequest
 from kgm.protocol.apis import ApiKey
@@ -128,7 +128,7 @@ def test_the_session_timeout_of_a_consumer_group_where_it_may_be_seen(broker, fa
 def test_away_is_known_without_a_window(broker):
     broker.always(ApiKey.CONSUMER_GROUP_DESCRIBE, consumer_group(member("a", -2), member("b")))
     with connect(broker.bootstrap, timeout_ms=60_000) as cluster:
-        report = watch_members(cluster, cluster.describe_group("g"), ["a-id"], also=["b-id"])
+        report = GuardWatch(cluster, cluster.describe_group("g"), ["a-id"], also=["b-id"]).run()
     assert report.liveness["a-id"].verdict is LivenessVerdict.STOPPED
     assert report.verdict_of("b-id") is LivenessVerdict.UNKNOWN
 

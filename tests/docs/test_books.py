@@ -44,7 +44,8 @@ def comparable_of_framework(step, text):
     if "simulate-bounce" in step.command:
         text = text.partition("\nmoves")[0].partition("\ntimeline")[0]
         text = "\n".join(line for line in text.splitlines() if not line.startswith("note: "))
-    lines = [line for line in text.splitlines() if not line.startswith(("warning: standbys", "warning: nobody else"))]
+    varies = ("warning: standbys", "warning: nobody else", "warning: rebalances until")
+    lines = [line for line in text.splitlines() if not line.startswith(varies)]
     # What there is to see of a thread depends on its tasks.
     lines = [re.sub(r"^(\S+ +\S+ +(planned|removed)) .*", r"\1", line) for line in lines]
     words = [[word for word in line.split() if re.fullmatch(r"[A-Za-z:]+", word)] for line in lines]

@@ -53,10 +53,14 @@ class Workers:
         }  # fmt: skip
         self.ask({"cmd": "start", "name": name, "config": config})
 
-    def create(self, connectors):
-        """Connectors that do nothing, by name, with so many tasks each."""
+    def create(self, connectors, *, drains=None):
+        """Connectors that do nothing, by name, with so many tasks each. drains: the topic that they are sinks of; None
+        for sources."""
+        kind = {"connector.class": "ConnectWorkers$Idle"}
+        if drains is not None:
+            kind = {"connector.class": "ConnectWorkers$Drain", "topics": drains}
         for name, tasks in connectors.items():
-            config = {"connector.class": "ConnectWorkers$Idle", "tasks.max": str(tasks)}
+            config = {**kind, "tasks.max": str(tasks)}
             until(lambda name=name, config=config: self.rest(f"connectors/{name}/config", config), name, 60)
         self.connectors |= connectors
 
@@ -88,6 +92,8 @@ class Workers:
             every = [] if status is None else [status["connector"], *status["tasks"]]
             if len(every) != tasks + 1 or {one["state"] for one in every} != {"RUNNING"}:
                 return None
+            if {f"http://{one['worker_id']}/" for one in every} - found.keys():
+                return None  # what a worker ran that has left is said to be running on
             found[f"http://{status['connector']['worker_id']}/"][0].append(name)
             for task in status["tasks"]:
                 found[f"http://{task['worker_id']}/"][1].append(f"{name}-{task['id']}")

@@ -2,17 +2,18 @@
 
 import json
 import tempfile
-import threading
 import uuid
 from dataclasses import replace
 from datetime import datetime
 
 import pytest
 
+from kgm.client import connect
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan
 from tests.cli.runner import kgm
 from tests.frameworks.connect_workers import Workers
+from tests.frameworks.wishes import fulfilled
 from tests.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes]
@@ -78,10 +79,10 @@ def leader_and_other(group):
 def restarts_the_leader(workers):
     """Nothing is held back."""
     before = settled(workers)
-    leader, other = leader_and_other(before)
+    leader, _ = leader_and_other(before)
     name = workers.name_of(leader)
     workers.stop(name)
-    until(lambda: workers.snapshot().leader == other.member_id, "no other leader", 60)
+    until(lambda: workers.snapshot().leader not in (None, leader.member_id), "no other leader", 60)
     workers.start(name)
     plan = Plan(bounce=(leader.identity,), restart_time_ms=8_000)
     predicted, after = check_prediction(workers, before, plan)
@@ -101,11 +102,11 @@ def test_what_a_worker_ran_that_has_left_stays_unassigned(workers):
 
     def held_back():
         found = workers.snapshot()
-        return found if len(found.members) == 1 and found.rebalance_delay_ms else None
+        return found if len(found.members) == len(group.members) - 1 and found.rebalance_delay_ms else None
 
     left = until(held_back, "no delay", 60, every_s=0.3)
-    (member,) = left.members
-    assert (member.member_id, member.work, left.is_settled) == (leader.member_id, leader.work, False)
+    work = {one.member_id: one.work for one in group.members if one is not other}
+    assert ({one.member_id: one.work for one in left.members}, left.is_settled) == (work, False)
     assert 0 < left.rebalance_delay_ms <= DELAY_MS
     until_ms = datetime.fromisoformat(left.unassigned_until).timestamp() * 1000
     assert until_ms > left.rebalance_delay_ms  # a time, and not a duration
@@ -118,6 +119,41 @@ def test_what_a_worker_ran_that_has_left_stays_unassigned(workers):
     lost = {*(other.work.connectors or ()), *other.work.active_tasks}
     assert ({*finding["about"]}, left.unassigned_until in finding["message"]) == (lost, True)
     workers.start(name)
+
+
+def test_a_sink_connector_has_two_groups_and_each_tells_of_the_other(workers, kafka):
+    """REST says which worker runs each task."""
+    settled(workers)
+    topic, name = f"t-{uuid.uuid4().hex[:8]}", f"sink-{uuid.uuid4().hex[:8]}"
+    kafka.create_topics({topic: 2})
+    workers.create({name: 2}, drains=topic)
+    settled(workers)
+    url_of = {task: url for url, (_, tasks) in workers.running().items() for task in tasks if task.startswith(name)}
+    assert [*sorted(url_of)] == [f"{name}-0", f"{name}-1"]
+
+    def described(group, *more):
+        return kgm("describe", group, "-b", workers.bootstrap, *more).out
+
+    def links(group):
+        shown = described(group, "-o", "json")
+        return json.loads(shown)["data"]["sink_tasks"] if shown else []  # before its first member has joined
+
+    of_sink, of_workers = f"connect-{name}", workers.group
+    until(lambda: len(links(of_sink)) == 2, lambda: described(of_sink), 60)
+    rows = links(of_sink)
+    assert {row["task"]: row["url"] for row in rows} == url_of
+    assert {(row["workers"], row["sink_group"]) for row in rows} == {(of_workers, of_sink)}
+    assert links(of_workers) == rows
+    with connect(workers.bootstrap) as cluster:
+        members = {one.member_id: one.client_id for one in cluster.describe_group(of_sink).members}
+    assert {row["member_id"]: f"connector-consumer-{row['task']}" for row in rows} == members
+    table = described(of_sink)
+    assert f"which workers of group {of_workers} run" in table
+    assert all(url in table for url in url_of.values())
+    lines = described(of_workers).splitlines()
+    assert all(line.endswith(of_sink) for line in lines if line.startswith((*url_of.values(),)))
+    leader, _ = leader_and_other(workers.snapshot())
+    assert f"leader: {leader.work.user_endpoint}" in lines
 
 
 @pytest.mark.long
@@ -136,7 +172,12 @@ def test_restarts_within_and_beyond_the_delay(workers):
     _, other = leader_and_other(before)
     name = workers.name_of(other)
     workers.stop(name)
-    until(lambda: workers.snapshot().is_settled and len(workers.snapshot().members) == 1, "still held back", 150)
+
+    def is_elsewhere():
+        group = workers.snapshot()
+        return group.is_settled and len(group.members) == len(before.members) - 1
+
+    until(is_elsewhere, "still held back", 150)
     workers.start(name)
     plan = Plan(bounce=(other.identity,), restart_time_ms=DELAY_MS + 5_000)
     _, before = check_prediction(workers, before, plan)
@@ -146,41 +187,44 @@ def test_restarts_within_and_beyond_the_delay(workers):
     check_prediction(workers, before, Plan(scale_out=1))
 
 
-def restart_when_asked(workers, names, folder, is_over):
-    """The host of the workers: a file is the wish that one of them restarts, named as its member id."""
-    while not is_over.wait(0.1):
-        for wish in folder.iterdir():
-            name = names[wish.name]
-            workers.stop(name)
-            workers.start(name)
-            wish.unlink()
+def rollout(workers, before, folder, *words, starts):
+    """Returns the member ids of the workers whose command ran, in that order."""
+    names = {one.member_id: workers.name_of(one) for one in before.members}
+    words = ["rollout", workers.group, *words, f"touch {folder}/{{member_id}}", "--yes", "--settle", "1s"]
+    words += ["--restart-time", "3s", "--set", f"scheduled.rebalance.max.delay.ms={DELAY_MS}"]
+
+    def fulfil(member_id):
+        workers.stop(names[member_id])
+        if starts:
+            workers.start(names[member_id])
+
+    with fulfilled(folder, fulfil):
+        run = kgm(*words, "-o", "ndjson", "-b", workers.bootstrap, timeout_s=400)
+    assert run.code == 0, run
+    events = [line for line in map(json.loads, run.out.splitlines()) if line["command"] and line["result"] is None]
+    return [event["command"][-1].rpartition("/")[2] for event in events]
 
 
 @pytest.mark.long
 def test_a_rollout_waits_until_nothing_is_held_back(workers, tmp_path):
     before = settled(workers)
     names = {one.member_id: workers.name_of(one) for one in before.members}
-    words = ["rollout", workers.group, "--all", "--order", "leader-last", "--exec", f"touch {tmp_path}/{{member_id}}"]
-    words += [
-        "--yes",
-        "--settle",
-        "1s",
-        "--restart-time",
-        "3s",
-        "--set",
-        f"scheduled.rebalance.max.delay.ms={DELAY_MS}",
-    ]
-    is_over = threading.Event()
-    host = threading.Thread(target=restart_when_asked, args=(workers, names, tmp_path, is_over))
-    host.start()
-    try:
-        run = kgm(*words, "-o", "ndjson", "-b", workers.bootstrap, timeout_s=400)
-    finally:
-        is_over.set()
-        host.join()
-    assert run.code == 0, run
-    commands = [line["command"][-1] for line in map(json.loads, run.out.splitlines()) if line["command"]]
-    assert [command.rpartition("/")[2] for command in commands][-1] == before.leader
+    asked = rollout(workers, before, tmp_path, "--all", "--order", "leader-last", "--exec", starts=True)
+    assert asked[-1] == before.leader
     after = settled(workers)
     assert {one.member_id for one in after.members}.isdisjoint(names)
     assert len(after.members) == len(before.members)
+
+
+@pytest.mark.long
+def test_a_worker_goes_for_good_by_its_url(workers, tmp_path):
+    """Its tasks are elsewhere when the rollout is over."""
+    before = settled(workers)
+    _, other = leader_and_other(before)
+    url, name = other.work.user_endpoint, workers.name_of(other)
+    asked = rollout(workers, before, tmp_path, "--scale-in", url.removesuffix("/"), "--exec-stop", starts=False)
+    assert asked == [other.member_id]
+    after = workers.snapshot()
+    assert url not in tasks_by_url(after)
+    assert set().union(*tasks_by_url(after).values()) == set().union(*tasks_by_url(before).values())
+    workers.start(name)

@@ -1,7 +1,6 @@
 """A real Kafka Streams application on a real broker, seen by kgm as Streams itself says that it is."""
 
 import json
-import threading
 import uuid
 from typing import NamedTuple
 
@@ -14,17 +13,24 @@ from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan
 from tests.cli.runner import kgm
 from tests.frameworks.streams_apps import StreamsApps
+from tests.frameworks.wishes import fulfilled
 from tests.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes]
 NAMES = ("wr-1", "wr-2", "wr-3")
 PARTITIONS = 4
+ZONES = {"wr-1": "a", "wr-2": "a", "wr-3": "b"}
 
 
 class Scene(NamedTuple):
     bootstrap: str
     group: str
     apps: StreamsApps
+
+
+def start(apps, name):
+    tags = {"client.tag.zone": ZONES[name], "rack.aware.assignment.tags": "zone"}
+    apps.start(name, standbys=1, config=tags)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +40,7 @@ def scene(kafka):
     kafka.create_topics({topic: PARTITIONS})
     with StreamsApps(kafka.bootstrap, group, topic) as apps:
         for name in NAMES:
-            apps.start(name, standbys=1)
+            start(apps, name)
         yield Scene(kafka.bootstrap, group, apps)
 
 
@@ -111,14 +117,15 @@ def test_describe_folds_threads_and_shows_each_with_wide(settled):
     assert (one["next_rebalance_at"], one["is_settled"]) == (None, True)
 
 
-def restart_when_asked(apps, folder, is_over):
-    """The host of the processes: a file is the wish that one of them restarts, named as its first thread."""
-    while not is_over.wait(0.1):
-        for wish in folder.iterdir():
-            name = wish.name.rpartition("-")[0]
-            apps.close(name)
-            apps.start(name, standbys=1)
-            wish.unlink()
+def test_zones_are_those_of_the_client_tags_and_no_copy_is_in_the_zone_of_its_task(settled):
+    members = settled.snapshot.members
+    assert {one.identity: one.work.tags for one in members} == {
+        f"{name}-{number}": {"zone": zone} for name, zone in ZONES.items() for number in (1, 2)
+    }
+    copies = {task: one.work.tags["zone"] for one in members for task in one.work.standby_tasks}
+    active = {task: one.work.tags["zone"] for one in members for task in one.work.active_tasks}
+    assert copies
+    assert all(zone != active[task] for task, zone in copies.items())
 
 
 def test_a_rollout_goes_process_by_process_without_a_rebalance(scene, settled, tmp_path):
@@ -127,14 +134,14 @@ def test_a_rollout_goes_process_by_process_without_a_rebalance(scene, settled, t
     predicted = simulate(before, Plan(bounce=of_one, restart_time_ms=2_000), draws=3)
     assert (predicted.exact, predicted.typical.rebalances) == (True, 0)
     words = ["rollout", scene.group, "--all", "--exec", f"touch {tmp_path}/{{instance_id}}", "--yes", "--settle", "1s"]
-    is_over = threading.Event()
-    host = threading.Thread(target=restart_when_asked, args=(scene.apps, tmp_path, is_over))
-    host.start()
-    try:
+
+    def fulfil(thread):
+        name = thread.rpartition("-")[0]
+        scene.apps.close(name)
+        start(scene.apps, name)
+
+    with fulfilled(tmp_path, fulfil):
         run = kgm(*words, "--restart-time", "2s", "-o", "ndjson", "-b", scene.bootstrap, timeout_s=180)
-    finally:
-        is_over.set()
-        host.join()
     assert run.code == 0, run
     commands = [line["command"][-1] for line in map(json.loads, run.out.splitlines()) if line["command"]]
     assert commands == [f"{tmp_path}/{name}-1" for name in NAMES]

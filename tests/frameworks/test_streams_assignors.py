@@ -11,9 +11,12 @@ from tests.selection import first_seed
 
 
 def check(case):
-    known = {name: StreamsProcess(threads=len(one["had"]), lags=one["lags"]) for name, one in case["processes"].items()}
+    known = {
+        name: StreamsProcess(threads=len(one["had"]), lags=one["lags"], tags=one["tags"])
+        for name, one in case["processes"].items()
+    }
     settings = StreamsSettings(
-        standbys=case["standbys"], warmups=case["warmups"], acceptable_lag=case["acceptable_lag"]
+        standbys=case["standbys"], warmups=case["warmups"], acceptable_lag=case["acceptable_lag"], tags=case["tags"]
     )
     made = place_highly_available(known, case["tasks"], case["stateful"], settings)
     assert made.is_final == case["is_final"]
@@ -64,6 +67,7 @@ def test_recorded_placements():
     assert len(found) == 50
     assert {case["is_final"] for case in found} == {True, False}
     assert {case["standbys"] for case in found} == {0, 1, 2, 3}
+    assert {len(case["tags"]) for case in found if case["standbys"] and len(case["processes"]) > 2} == {0, 1, 2}
     for case in found:
         check(case)
 

@@ -4,6 +4,7 @@ A probing rebalance comes after 60 s at the earliest: a scene takes a minute or 
 
 from __future__ import annotations
 
+import json
 import uuid
 
 import pytest
@@ -16,6 +17,7 @@ from kgm.simulation.plan.bounce_plan import Plan, Stop
 from kgm.simulation.streams.group import ACCEPTABLE_LAG, PROBING_INTERVAL, STANDBYS
 from tests.cli.runner import kgm
 from tests.frameworks.streams_apps import StreamsApps
+from tests.frameworks.wishes import fulfilled
 from tests.kafka.records import produce
 from tests.waiting import until
 
@@ -161,3 +163,38 @@ def test_a_process_is_added_and_others_restart_or_are_removed(scene):
     run = kgm(*words, "-b", scene.bootstrap, timeout_s=120)
     assert run.code == 0, run
     scene.check(again, scene.rest(), plan)
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        pytest.param({"standbys": n, "lag": lag, "is_static": False, "session_ms": 10_000}, id=f"{n}-{lag}")
+        for n, lag in ((0, 10_000), (0, 0), (1, 0), (1, 10_000))
+    ],
+    indirect=True,
+)
+def test_a_rollout_of_dynamic_threads_waits_until_each_process_has_its_tasks(scene, tmp_path):
+    """No thread leaves when it is closed: there is a rebalance when its session ends, one when it is back, and more
+    until tasks are where they are to be. The application still moves tasks to a new process when the rollout begins."""
+    scene.rest()
+    scene.start("wr-4")
+    is_moving = scene.lag == 0
+    before = scene.rest(is_settled=not is_moving)
+    names = {thread: name for name in scene.running for thread in scene.threads(before, name)}
+    words = ["rollout", scene.group, "--all", "--exec", f"touch {tmp_path}/{{member_id}}", "--yes", "--settle", "2s"]
+    words += ["--restart-time", "3s", "--set", f"{PROBING_INTERVAL}={INTERVAL_MS}"]
+    words += ["--set", f"{ACCEPTABLE_LAG}={scene.lag}", "--set", f"{STANDBYS}={scene.standbys}"]
+
+    def fulfil(thread):
+        scene.stop(names[thread])
+        scene.start(names[thread])
+
+    with fulfilled(tmp_path, fulfil):
+        run = kgm(*words, "-o", "ndjson", "-b", scene.bootstrap, timeout_s=1500)
+    assert run.code == 0, run
+    assert ("not settled: a member starts another rebalance" in run.err) is is_moving
+    events = [json.loads(line) for line in run.out.splitlines()]
+    commands = [event["command"][-1] for event in events if event["command"] and event["result"] is None]
+    assert sorted(names[one.rpartition("/")[2]] for one in commands) == sorted(scene.running)
+    after = scene.rest()
+    assert {one.member_id for one in after.members}.isdisjoint(names)

@@ -1,5 +1,7 @@
 """Which tasks of a Kafka Streams application have a copy left when members go."""
 
+from dataclasses import replace
+
 import pytest
 
 from kgm.frameworks.task_copies import freed_tasks
@@ -21,6 +23,15 @@ GROUP = GroupSnapshot(
     members=(
         thread("wr-1-1", "p-1", ["0_0", "1_0"], ["1_1"]), thread("wr-1-2", "p-1", ["0_1"], ["1_2"]),
         thread("wr-2-1", "p-2", ["1_1"], ["1_0"]), thread("wr-2-2", "p-2", ["1_2", "1_10"]),
+    ),
+)  # fmt: skip
+
+
+#: With the process ids that Kafka Streams has.
+REAL = replace(
+    GROUP, is_settled=True, members=tuple(
+        replace(one, work=replace(one.work, process_id=f"0f0e8a44-0000-4000-8000-00000000000{one.identity[3]}"))
+        for one in GROUP.members
     ),
 )  # fmt: skip
 
@@ -47,11 +58,22 @@ def test_a_process_that_is_not_there():
     assert threads_of("p-9", consumers) == []
 
 
-def test_a_removal_says_which_tasks_it_frees():
-    freed, standbys, alone = task_warnings(GROUP, ["wr-1-1", "wr-1-2"])
+def test_a_removal_says_which_tasks_it_frees_and_what_comes_then():
+    """The one process that stays takes everything at once: nobody has to give anything up first."""
+    *_, unread = task_warnings(GROUP, ["wr-1-1", "wr-1-2"])
+    assert unread.endswith("the tasks of wr-1-1, wr-1-2, wr-2-1, wr-2-2 cannot be read")  # p-1 is no process id
+    freed, standbys, alone, then = task_warnings(REAL, ["wr-1-1", "wr-1-2"])
+    assert then == "rebalances until the application is settled: 1"
     assert freed == "3 active tasks to be assigned again: 0_0, 0_1, 1_0"
     assert standbys.endswith("1_0 (wr-2-1)")
     assert alone.startswith("nobody else has a copy of 0_0, 0_1:")
+
+
+def test_a_large_application_is_not_played_while_somebody_waits():
+    tasks = [f"0_{number}" for number in range(200)]
+    members = tuple(replace(one, work=replace(one.work, active_tasks=tuple(tasks))) for one in REAL.members)
+    *_, then = task_warnings(replace(REAL, members=members), ["wr-1-1", "wr-1-2"])
+    assert then.endswith("until it is settled: kgm simulate-bounce app --remove wr-1-1,wr-1-2")
 
 
 def test_streams_groups_have_no_members_to_remove():

@@ -4,8 +4,9 @@ import pyarrow as pa
 import pytest
 
 from kgm.history.derive import DERIVED, derive
+from kgm.history.row_parts import TopicPartitions, Who
 from kgm.history.row_tables import RowCollector, columns_of, read_rows, row_table
-from kgm.history.rows import ROW_CLASSES, EventRow, GroupDayRow, MemberRow, TopicPartitions, TopicRow, Who
+from kgm.history.rows import ROW_CLASSES, EventRow, GroupDayRow, MemberRow, TopicRow
 from kgm.history.schema import TABLES
 from tests.history.decode.test_real_logs import raw_log
 

@@ -7,7 +7,8 @@ import pytest
 
 from kgm.history.facts.consumer_state import ConsumerGroupState, LoggedMemberState
 from kgm.history.partitions import GroupState
-from kgm.history.rows import OwnerRow, RebalanceRow, Who
+from kgm.history.row_parts import Who
+from kgm.history.rows import OwnerRow, RebalanceRow
 from kgm.history.state_json import dump_state, json_name, load_state
 
 

@@ -20,10 +20,10 @@ from kgm.history.store.final_state import final_groups
 from kgm.history.store.query import RowFilter
 from kgm.history.store.tables import TablesInMemory, open_store
 from kgm.model.assignment import owners
-from kgm.model.errors import MissingFileError
+from kgm.model.errors import NotFoundError
 from kgm.operations.bounce.group import live_group
 from kgm.simulation.bounce import simulate
-from kgm.simulation.fleet import FleetPlan, cost_rows
+from kgm.simulation.fleet import FleetPlan, group_costs
 from kgm.simulation.plan.bounce_plan import Plan, Rolling
 from tests.kafka.broker import DEFAULTS
 from tests.kafka.members import JavaMembers, RdMembers
@@ -81,7 +81,7 @@ def driven(kafka, pools, group, chance, size):
 def is_stable(cluster, group, members):
     try:
         found = cluster.describe_group(group, offsets=False)
-    except MissingFileError:  # no member has joined yet
+    except NotFoundError:  # no member has joined yet
         return False
     return found.state == "Stable" and len(found.members) == members
 
@@ -120,7 +120,7 @@ def tables(request, segments, tmp_path_factory):
     if request.param == "in process":
         session = SessionTimeout.exactly(SESSION_MS, SessionSource.BROKER)
         raw = raw_table(folders(segments), Reading())
-        return TablesInMemory(tables=derive(raw, session_of_group=lambda _: session).tables)
+        return TablesInMemory(tables=derive(raw, session_of_group=lambda _, __: session).tables)
     from kgm.pipeline import Source, SourceKind, build
 
     request.getfixturevalue("spark")
@@ -178,11 +178,11 @@ def test_predictions_are_the_same(live, tables):
             expected, ours = (told(simulate(each, plan, draws=5)) for each in (snapshot, found.snapshot))
             assert ours == expected, (SEED, name, plan)
             exact += expected.exact and bool(expected.typical.generations)
-        rows = {row["scenario"]: row for row in cost_rows(found.to_json(), FleetPlan(scenarios=("rolling", "each")))}
+        costs = {one.scenario: one for one in group_costs(found.to_json(), FleetPlan(scenarios=("rolling", "each")))}
         there = simulate(snapshot, Plan(bounce=tuple(sorted(who)), rolling=Rolling(), restart_time_ms=10_000), draws=5)
-        assert rows["rolling"]["exact"] == there.exact
+        assert costs["rolling"].exact == there.exact
         moved = there.typical.moved_partitions if there.ranges is None else there.ranges.moved_partitions.median
-        assert rows["rolling"]["moved"] == moved
+        assert costs["rolling"].moved_partitions.median == moved
     assert exact >= GROUPS
 
 
@@ -200,10 +200,10 @@ def test_an_older_store_is_not_exact_and_says_why(live, tables):
         tables={"silver_member_state": older} | {each: tables.table(each, RowFilter()) for each in names}
     )
     (found,) = final_groups(there, RowFilter(group_ids=(name,)))
-    (row,) = cost_rows(found.to_json(), FleetPlan(scenarios=("scale-in",)))
-    assert row["reason"] is None
-    assert row["exact"] is False
-    assert any("order in which the broker lists" in caveat for caveat in row["caveats"])
+    (cost,) = group_costs(found.to_json(), FleetPlan(scenarios=("scale-in",)))
+    assert cost.reason is None
+    assert cost.exact is False
+    assert any("order in which the broker lists" in caveat for caveat in cost.caveats)
 
 
 def test_what_is_predicted_from_the_history_is_what_then_happens(kafka, running, segments):

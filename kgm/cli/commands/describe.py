@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from enum import Enum
 from typing import Annotated, Any
 
@@ -65,7 +65,7 @@ def describe(
     ] = False,
     trend: Annotated[
         str | None,
-        typer.Option("--trend", metavar="DURATION", help="Show how lag changes, from two polls so far apart: 10s."),
+        typer.Option("--trend", metavar="DURATION", help="Show how lag changes, from two polls this far apart: 10s."),
     ] = None,
     sort: Annotated[str, typer.Option("--sort", metavar="COLUMN", help="name | lag | lag-time")] = "name",
     options: RunOptions,
@@ -79,8 +79,8 @@ def describe(
     --lag-time adds the age of the first record that is not committed, from its timestamp (READ on the topic), and how
     long ago the offset was committed (READ on __consumer_offsets).
 
-    --trend adds whether lag is rising, falling (and when it is done at that rate), steady or caught up; unknown where
-    two polls do not tell."""
+    --trend adds whether lag is rising, falling (and when it will be caught up at that rate), steady or caught up;
+    unknown where two polls do not tell."""
     from kgm.cli.completion.cache import SeenNames, store_names
     from kgm.cli.options.words import known_word
     from kgm.cli.output.failures import exit_with, warn_of_unread, warn_of_unseen_groups
@@ -173,9 +173,14 @@ def _tables(
             for snapshot in described.groups:
                 yield offsets_table(snapshot, order, times=times, trends=_trends_of(snapshot, described))
         case DescribeView.MEMBERS:
+            from kgm.operations.groups.sink_tasks import tasks_of
+
             for snapshot in described.groups:
                 trends = _trends_of(snapshot, described)
-                table = members_table(snapshot, order, verbose=verbose, times=times, folds=folds, trends=trends)
+                table = members_table(
+                    snapshot, order, verbose=verbose, times=times, folds=folds, trends=trends,
+                    sink_tasks=tasks_of(snapshot, described.sink_tasks),
+                )  # fmt: skip
                 yield _with_notes(table, _waits_of(snapshot, described))
 
 
@@ -206,6 +211,7 @@ def report(
             "waits": _waits_json(described),
             "unread": _unread_json(described),
             "trends": None if described.trends is None else _trends_json(described.trends),
+            "sink_tasks": _sink_tasks_json(described),
         },
         tables=tables,
         names=_names(described, view),
@@ -235,6 +241,10 @@ def _trends_json(trends: Mapping[str, GroupTrends]) -> Iterator[dict[str, Any]]:
 
     for one in trends.values():
         yield from trends_json(one)
+
+
+def _sink_tasks_json(described: DescribedGroups) -> Iterator[dict[str, Any]]:
+    yield from map(asdict, described.sink_tasks)
 
 
 def _unread_json(described: DescribedGroups) -> Iterator[dict[str, Any]]:

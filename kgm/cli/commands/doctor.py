@@ -63,8 +63,8 @@ def doctor(
 
     Checks members, owners, subscriptions, state and offsets. Where records wait or a group rebalances, it checks twice,
     --window apart, to see which members make progress. It also checks the latest records of the coordinators (READ on
-    __consumer_offsets), and the advice and alarms of a built history. A consumer that a group refuses is in no
-    description: with its settings in --command-config or -X (partition.assignment.strategy, group.instance.id,
+    __consumer_offsets), and the advice and alarms of a built history. A consumer that a group refuses appears in
+    no description: with its settings in --command-config or -X (partition.assignment.strategy, group.instance.id,
     group.protocol) doctor says why. Changes nothing.
 
     error: something is not consumed, or will be lost. warning: it costs rebalances, or will. info: worth knowing.

@@ -79,7 +79,7 @@ def export(
 
     Prints one collection, or writes it to --textfile. With --listen, or with --textfile and --interval, it runs until
     SIGTERM or Ctrl-C and counts rebalances and handovers; a scrape shows the last collection and sends nothing to the
-    cluster. While the cluster does not answer, kgm_up is 0 and there are no series of groups.
+    cluster. While the cluster does not answer, kgm_up is 0 and there are no series for groups.
 
     Lag has the labels group, topic, partition, group_instance_id and client_id. With --listen, kgm prints one line of
     JSON once it accepts requests: {"listening":"HOST:PORT"}. The port has no login and no TLS, and is reachable only

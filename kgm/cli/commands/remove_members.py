@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from kgm.model.assignment import Move
     from kgm.operations.audit.audit_log import AuditTrail
     from kgm.operations.change.carrying_out import StaleVerdictError
+    from kgm.operations.change.report import ChangeReport
     from kgm.operations.removal.outcome import MemberResult
-    from kgm.operations.removal.removal import PreparedRemoval, RemovalReport
+    from kgm.operations.removal.removal import PreparedRemoval
     from kgm.operations.removal.request import RemovalRequest
 
 SCHEMA = "kgm.remove-members/v1"
@@ -57,7 +58,9 @@ def remove_members(
     ] = None,
     reason: Annotated[str | None, typer.Option("--reason", help="For the broker's log; up to 255 characters.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen; change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Ask no confirmation. The guard still applies.")] = False,
+    yes: Annotated[
+        bool, typer.Option("-y", "--yes", help="Do not ask for confirmation. The guard still applies.")
+    ] = False,
     allow_live: Annotated[
         bool, typer.Option("--allow-live", help="Remove members that are alive, or have taken over instance ids.")
     ] = False,
@@ -158,7 +161,7 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
     def _number(self, prepared: PreparedRemoval) -> int:
         return len(prepared.plan.present)
 
-    def _execute(self, prepared: PreparedRemoval, audit: AuditTrail | None) -> RemovalReport:
+    def _execute(self, prepared: PreparedRemoval, audit: AuditTrail | None) -> ChangeReport[MemberResult]:
         from kgm.operations.change.operator import current_operator
         from kgm.operations.removal import removal
 

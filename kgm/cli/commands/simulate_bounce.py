@@ -74,9 +74,10 @@ def simulate_bounce(
 ) -> None:
     """Predict what a bounce would do to a group: rebalances, moved partitions, time without a consumer.
 
-    MOVED counts the partitions whose owner at the end is another one than at the start. HANDOVERS counts each time that
-    a partition passes from one member to another: away and back again is two handovers and no move. --fail-if-moves
-    counts handovers, and also fails if more than N partitions are moved, such as those left without a consumer.
+    MOVED counts the partitions whose owner at the end differs from the one at the start. HANDOVERS counts each time
+    that a partition passes from one member to another: away and back again is two handovers and no move.
+    --fail-if-moves counts handovers, and also fails if more than N partitions are moved, such as those left without a
+    consumer.
 
     Processes restart one after another, as with kgm rollout, unless --max-unavailable or --together is given.
 

@@ -40,7 +40,7 @@ def top(
             help="lag-time | lag | rebalances | missing | commit-age | members | state | group",
         ),
     ] = "lag-time",
-    once: Annotated[bool, typer.Option("--once", help="Print one frame, all groups of it, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print one frame with all groups, and exit.")] = False,
     interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="From one frame to the next.")] = "1s",
     options: RunOptions,
 ) -> None:
@@ -51,10 +51,10 @@ def top(
     With --once, another format or no terminal, one frame is printed.
 
     Sorted by lag in time; groups of which only the number of records is known follow, then those whose lag is unknown,
-    then those that have read everything. MISSING is how many more members a stable group had within the last hour, and
+    then those that are caught up. MISSING is how many more members a stable group had within the last hour, and
     how many are away. REBALANCES are those of the last hour: 3/12m were 3 within 12 minutes, 3+ perhaps more. They, and
     COMMIT-AGE, come from __consumer_offsets (READ), of which kgm reads the last records only; without that right kgm
-    counts what it sees from its start on. What is not known is "-".
+    counts what it sees from its start on. Unknown values are shown as "-".
 
     Of thousands of groups kgm reads those on the screen in every frame, and the others in turn, as far as a small share
     of a processor allows: the second line says how old the oldest reading is."""

@@ -47,8 +47,8 @@ def wait(
     """Wait until a group is stable, is empty, has N members, or has a lag of at most N records.
 
     stable: the state is Stable, and no member is reconciling or away. settled: also, a Kafka Streams application or a
-    group of Connect workers has no rebalance ahead; other groups do not report this, and waiting for them ends with 8
-    at once. empty: it has had no members for a second.
+    group of Connect workers has no rebalance ahead; other groups do not report this, and waiting for them exits with 8
+    immediately. empty: it has had no members for a second.
     members=N, members>=N, members<=N. lag<=N: over all partitions; not met while the lag of one of them is unknown.
     lag-time<=60s: in each partition, the first record that is not committed is at most that old, by its timestamp.
     If --for is repeated, all conditions must hold in the same poll, and during all of --settle.

@@ -97,7 +97,7 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
     "max_unavailable": _row(_COUNT, "--max-unavailable", help="Processes in a batch (1).", has_default=False),
     "unit": _row(
         _choice(UnitKind, "WHAT"), "--unit",
-        help="auto | member | host | instance: which members are one process and restart together. auto: the threads "
+        help="auto | member | host | instance: which members are one process and stop together. auto: the threads "
         "of Kafka Streams; instance: ids that differ only in the number at their end.",
     ),
     "pause_ms": _row(
@@ -106,8 +106,8 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
     ),
     "order": _row(
         _choice(MemberOrder, "ORDER"), "--order", has_default=False,
-        help="id | host | client-id | partitions | leader-last: who bounces first. Default: ids as named; --all and"
-        " --match-members by id, which is random for dynamic members.",
+        help="id | host | client-id | partitions | leader-last: which members bounce first. Default: ids as named;"
+        " --all and --match-members by id, which is random for dynamic members.",
     ),
     "restart_time_ms": _row(_DURATION, "--restart-time", help="Time from the stop of a member to its start."),
     "stop": _row(_choice(Stop, "HOW"), "--stop", help="clean | crash: how members stop."),
@@ -151,7 +151,7 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
         _SETTINGS, "--set",
         help="A broker setting, scheduled.rebalance.max.delay.ms of Connect workers, or of a Kafka Streams application "
         "num.standby.replicas, acceptable.recovery.lag, max.warmup.replicas, probing.rebalance.interval.ms, "
-        "task.assignor.class; repeatable.",
+        "task.assignor.class, rack.aware.assignment.tags; repeatable.",
     ),
     "kafka_version": _row(
         _VERSION, "--kafka-version",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kgm.cli.output.report import Cell, Column, Report, Table
+from kgm.cli.output.report import Cell, Column, Report, Table, with_range
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
     from kgm.operations.bounce.prediction import PredictedBounce
     from kgm.simulation.plan.bounce_plan import Plan
-    from kgm.simulation.report.prediction import Prediction, Range
+    from kgm.simulation.report.prediction import Prediction
 
 SCHEMA = "kgm.simulate-bounce/v1"
 _MOVES_SHOWN = 40
@@ -84,10 +84,10 @@ def _summary(predicted: PredictedBounce) -> Table:
                 prediction.name,
                 *([prediction.protocol] if is_mixed else []),
                 prediction.assignor,
-                _with_range(typical.rebalances, ranges.rebalances if ranges else None),
-                _with_range(typical.generations, ranges.generations if ranges else None),
-                _with_range(typical.moved_partitions, ranges.moved_partitions if ranges else None),
-                _with_range(typical.handovers, ranges.handovers if ranges else None),
+                with_range(typical.rebalances, ranges.rebalances if ranges else None),
+                with_range(typical.generations, ranges.generations if ranges else None),
+                with_range(typical.moved_partitions, ranges.moved_partitions if ranges else None),
+                with_range(typical.handovers, ranges.handovers if ranges else None),
                 _stopped(prediction),
                 *([_seconds(typical.newcomers_wait_ms)] if has_new else []),
                 *([typical.refused_joins] if has_refused else []),
@@ -161,10 +161,6 @@ def _how(plan: Plan) -> str:
     if plan.retry_every_ms is not None:
         parts.append(f"refused ones again every {show_duration(plan.retry_every_ms)}")
     return ", ".join(parts)
-
-
-def _with_range(typical: int, drawn: Range | None) -> str:
-    return f"{typical} ({drawn.min}-{drawn.max})" if drawn is not None and drawn.min != drawn.max else str(typical)
 
 
 def _moves(prediction: Prediction) -> list[Table]:

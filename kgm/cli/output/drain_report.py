@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kgm.cli.output.contracts.planning.drain import forecast_json, group_json, unpredicted_json
-from kgm.cli.output.report import Cell, Column, Report, Table
+from kgm.cli.output.report import Cell, Column, Report, Table, with_range
 from kgm.operations.drain.forecast import UnpredictedGroup
 from kgm.text.braces import as_list
 from kgm.text.durations import show_duration, typed_duration
@@ -13,7 +13,6 @@ from kgm.text.wording import group_command, many, some
 
 if TYPE_CHECKING:
     from kgm.operations.drain.forecast import Drain, DrainedGroup, DrainForecast
-    from kgm.simulation.report.prediction import Range
 
 SCHEMA = "kgm.drain/v1"
 _NOTES = (
@@ -81,10 +80,6 @@ def stopped_text(one: DrainedGroup) -> str:
 def exact_text(one: DrainedGroup) -> str:
     """Whether the prediction is exact, and else on how many draws it rests."""
     return "yes" if one.prediction.exact else f"no, {many(one.prediction.draws, 'draw')}"
-
-
-def with_range(typical: int, drawn: Range | None) -> str:
-    return f"{typical} ({drawn.min}-{drawn.max})" if drawn is not None and drawn.min != drawn.max else str(typical)
 
 
 def _table(foreseen: DrainForecast) -> Table:

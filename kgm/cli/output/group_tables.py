@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from kgm.cli.output.report import Cell, Column, Table
 from kgm.frameworks.connect import sink_connector
 from kgm.model.assignment import count
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot
-from kgm.model.work import MemberWork
+from kgm.model.work import CONNECT_PROTOCOL_TYPE, MemberWork
 from kgm.operations.groups.partitions import PartitionOrder, PartitionRow
 from kgm.operations.groups.trends import GroupTrends
 from kgm.text.durations import show_duration
 from kgm.text.names import in_order, natural, visible
 from kgm.text.wording import left_lag_text, lost_text, many, partitions_text, past_end_text, some
+
+if TYPE_CHECKING:
+    from kgm.operations.groups.sink_tasks import SinkTask
 
 _AT_ONCE: Final = "1970-01-01T00:00:00.000Z"
 
@@ -38,15 +41,17 @@ def heading(snapshot: GroupSnapshot) -> str:
 
 def members_table(
     snapshot: GroupSnapshot, order: PartitionOrder = PartitionOrder.NAME, *, verbose: bool = False, times: bool = False,
-    folds: bool = False, trends: GroupTrends | None = None,
+    folds: bool = False, trends: GroupTrends | None = None, sink_tasks: Collection[SinkTask] = (),
 ) -> Table:  # fmt: skip
     """One row for each member, by identity; members without partitions too. times: show lag in time, here and below.
     trends: show how lag changes. folds: one row for each process instead where members are known to be threads or
-    workers."""
+    workers. sink_tasks: those that are about the group."""
+    notes = [*_notes(snapshot, sink_tasks), *_trend_notes(trends)]
     if folds and not verbose and _has_work(snapshot):
-        return _process_table(snapshot, heading=heading(snapshot), notes=[*_notes(snapshot), *_trend_notes(trends)])
+        return _process_table(snapshot, sink_tasks, heading=heading(snapshot), notes=notes)
     extra = not verbose
     static = _static_members(snapshot)
+    workers = {one.member_id: one.url or one.worker_id for one in sink_tasks if one.sink_group == snapshot.group_id}
     columns = [
         Column(title="GROUP", data=True),
         # One of the two ids tells each member from the others.
@@ -69,15 +74,18 @@ def members_table(
         Column(title="CLIENT", wide=extra),
         *_thread_columns(snapshot),
         Column(title="LAG-MS", right=True, data=True),
+        Column(title="WORKER", data=not workers),
     ]
     owned: dict[str | None, list[OffsetSnapshot]] = {}
     for row in snapshot.offsets if trends is not None else ():
         owned.setdefault(row.member_id, []).append(row)
     rows = [
-        _member_row(snapshot, member, times=times, trend=_trend(trends, owned.get(member.member_id, ())))
+        [
+            *_member_row(snapshot, member, times=times, trend=_trend(trends, owned.get(member.member_id, ()))),
+            workers.get(member.member_id),
+        ]
         for member in sorted(snapshot.members, key=lambda member: (*order.place(member), natural(member.identity)))
     ]
-    notes = [*_notes(snapshot), *_trend_notes(trends)]
     return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=notes)
 
 
@@ -112,13 +120,15 @@ def _has_work(snapshot: GroupSnapshot) -> bool:
     return any(member.work is not None for member in snapshot.members)
 
 
-def _process_table(snapshot: GroupSnapshot, *, heading: str, notes: Sequence[str]) -> Table:
+def _process_table(
+    snapshot: GroupSnapshot, sink_tasks: Iterable[SinkTask], *, heading: str, notes: Sequence[str]
+) -> Table:
     """One row for each process, by its first member; a member whose process is not known has a row of its own."""
     processes: dict[str, list[MemberSnapshot]] = {}
     for member in sorted(snapshot.members, key=lambda member: natural(member.identity)):
         process_id = None if member.work is None else member.work.process_id
         processes.setdefault(process_id or member.member_id, []).append(member)
-    is_connect = snapshot.protocol_type == "connect"
+    is_connect = snapshot.protocol_type == CONNECT_PROTOCOL_TYPE
     columns = [
         Column(title="WORKER" if is_connect else "PROCESS"),
         Column(title="INSTANCE-ID"),
@@ -131,8 +141,16 @@ def _process_table(snapshot: GroupSnapshot, *, heading: str, notes: Sequence[str
         Column(title="STANDBY"),
         Column(title="WARM-UP"),
         Column(title="LAG", right=True),
+        Column(title="SINK-GROUPS"),
     ]
-    rows = [_process_row(members, is_connect=is_connect) for members in processes.values()]
+    sinks: dict[str, set[str]] = {}
+    for one in sink_tasks:
+        if one.workers == snapshot.group_id:
+            sinks.setdefault(one.worker_id, set()).add(one.sink_group)
+    rows = [
+        [*_process_row(members, is_connect=is_connect), " ".join(in_order(sinks.get(members[0].member_id, ()))) or None]
+        for members in processes.values()
+    ]
     is_needed = [any(row[i] is not None for row in rows) and (i != 2 or not is_connect) for i in range(len(columns))]
     return Table(
         columns=[column for column, needed in zip(columns, is_needed, strict=True) if needed],
@@ -184,16 +202,27 @@ def _thread_cells(member: MemberSnapshot) -> list[Cell]:
     return [work.process_id, work.user_endpoint, *(" ".join(tasks) if tasks else None for tasks in lists)]
 
 
-def _work_notes(snapshot: GroupSnapshot) -> list[str]:
+def _work_notes(snapshot: GroupSnapshot, sink_tasks: Iterable[SinkTask]) -> list[str]:
     """What is still to come, and what cannot be read."""
     unread = sum(member.work is None for member in snapshot.members) if _has_work(snapshot) else 0
     sink = sink_connector(snapshot.group_id, [member.client_id for member in snapshot.members])
+    workers = in_order({one.workers for one in sink_tasks if one.sink_group == snapshot.group_id})
+    runs = f", which workers of group {some(workers)} run" if workers else ""
+    of_sink = f"members are tasks of the sink connector {sink} of Kafka Connect{runs}, by their client ids"
     return [
-        *([f"members are tasks of the sink connector {sink} of Kafka Connect, by their client ids"] if sink else []),
+        *([of_sink] if sink else []),
+        *_leading_worker(snapshot),
         *([f"what {many(unread, 'member')} run cannot be decoded"] if unread else []),
         *([text] if (text := _next_rebalance(snapshot)) else []),
         *([text] if (text := _held_back(snapshot)) else []),
     ]
+
+
+def _leading_worker(snapshot: GroupSnapshot) -> list[str]:
+    """Who leads Connect workers, which says what a restart of it does."""
+    is_connect = snapshot.protocol_type == CONNECT_PROTOCOL_TYPE
+    leading = [one for one in snapshot.members if is_connect and one.member_id == snapshot.leader]
+    return [f"leader: {(None if one.work is None else one.work.user_endpoint) or one.member_id}" for one in leading]
 
 
 def _next_rebalance(snapshot: GroupSnapshot) -> str | None:
@@ -219,8 +248,8 @@ def _age(span_ms: int | None) -> str | None:
     return None if span_ms is None else "0s" if span_ms < 1000 else show_duration(span_ms // 1000 * 1000)
 
 
-def _notes(snapshot: GroupSnapshot) -> list[str]:
-    return [*_work_notes(snapshot), *_unowned_partitions(snapshot), *_odd_offsets(snapshot)]
+def _notes(snapshot: GroupSnapshot, sink_tasks: Iterable[SinkTask]) -> list[str]:
+    return [*_work_notes(snapshot, sink_tasks), *_unowned_partitions(snapshot), *_odd_offsets(snapshot)]
 
 
 def _odd_offsets(snapshot: GroupSnapshot) -> list[str]:

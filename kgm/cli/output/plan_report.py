@@ -23,7 +23,7 @@ _NOTE = (
     "STOPPED: partition-seconds without a consumer; CONSUMED: the lowest share of partitions with a consumer at any "
     "time; both are the median or the worst of all draws, times are never exact"
 )
-_NO_COPY = "NO COPY: the most tasks that nobody else has a copy of while processes are away"
+_NO_COPY = "NO COPY: the most tasks without a copy elsewhere while processes are away"
 _REMOVES = (
     "--remove-first: --exec-stop stops a member, one LeaveGroup removes it, --exec starts it; with --assume-stopped "
     "also if nothing but the command shows that it has stopped"

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from kgm.cli.invocation import warnings, with_cluster
 from kgm.cli.output.output_options import OutputOptions
@@ -23,6 +23,9 @@ from kgm.model.errors import KgmError
 from kgm.text.names import visible
 from kgm.text.sanitize import clean, csv_cell, json_text
 from kgm.text.timestamps import rfc3339
+
+if TYPE_CHECKING:
+    from kgm.simulation.report.prediction import Range
 
 Cell = str | int | None
 #: What begins something in Markdown: a backslash takes the meaning away, except from tags and entities.
@@ -294,6 +297,11 @@ def style_for(options: OutputOptions) -> TableStyle:
     if sys.stdout.isatty():
         width = shutil.get_terminal_size().columns
     return TableStyle(width=width, color=wants_color(options, sys.stdout), headers=options.headers)
+
+
+def with_range(typical: int, drawn: Range | None) -> str:
+    """`2 (1-3)`: what is typical, and the least and the most."""
+    return f"{typical} ({drawn.min}-{drawn.max})" if drawn is not None and drawn.min != drawn.max else str(typical)
 
 
 def wants_color(options: OutputOptions, stream: TextIO) -> bool:

@@ -48,6 +48,9 @@ class RolloutPrinter:
 
     # -- before
 
+    def note(self, text: str) -> None:
+        self._notices.note(f"{self._group_id}: {text}")
+
     def plan(self, planned: PlannedRollout, understood: str) -> None:
         """The plan as it was understood, and what is predicted of it. understood: the plan in words."""
         expected, spec = planned.expected, planned.spec

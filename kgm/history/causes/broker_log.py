@@ -4,10 +4,10 @@ A coordinator logs `Preparing to rebalance group G in state S with old generatio
 generation, with the client's reason inside (KIP-800); before that, which members failed or left. Of a group of the
 consumer protocol it logs who joined, left or was fenced, and then to which epoch it bumped the group
 (GroupMetadataManager, 3.x and 4.x). Group and generation say which rebalance is meant. What the broker logs turns
-inference into fact, and grades it."""
+inference into fact."""
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -32,18 +32,6 @@ class BrokerReason:
     member: str | None = None
     broker: str = field(default="", compare=False)
     logged: LogTime | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CauseGrade:
-    """How often an inferred cause of a confidence was what the broker logged (`right`), one of several causes that came
-    together (`also`), or another one (`wrong`)."""
-
-    cause: str
-    confidence: str
-    right: int
-    also: int
-    wrong: int
 
 
 _PREPARING = "Preparing to rebalance group "
@@ -359,27 +347,3 @@ def _most_specific(reason: BrokerReason, inferred: Sequence[str]) -> str:
         return reason.cause.value
     same = _same(reason.cause)
     return next((each for each in inferred if each in same), reason.cause.value)
-
-
-def grades(rows: Iterable[RebalanceRow], reasons: Iterable[BrokerReason]) -> list[CauseGrade]:
-    """How good inference was where the broker's log tells. rows: before `explained`."""
-    counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    rows = list(rows)
-    logs = _BrokerLogs(rows, reasons)
-    for row in rows:
-        meant = [each for each in _meant(row, logs.of(row)) if each.cause is not Cause.UNKNOWN]
-        if meant and row.inferred_cause is not None and row.inferred_cause != Cause.UNKNOWN.value:
-            counts[row.inferred_cause, row.inferred_confidence or ""][_grade(row, meant)] += 1
-    return [
-        CauseGrade(cause=cause, confidence=sure, right=seen["right"], also=seen["also"], wrong=seen["wrong"])
-        for (cause, sure), seen in sorted(counts.items())
-    ]
-
-
-def _grade(row: RebalanceRow, reasons: list[BrokerReason]) -> str:
-    same = {cause for each in reasons for cause in _same(each.cause)}
-    if row.inferred_cause in same:
-        return "right"
-    if row.inferred_cause == Cause.ALL_GONE.value:
-        return "right" if row.members_after == 0 else "wrong"
-    return "also" if same & set(row.also) else "wrong"

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from kgm.history.causes.libraries import leaves_when_closed
 from kgm.history.reconstruct.classic_snapshots import MemberChange, SnapshotMember
-from kgm.history.rows import Who
+from kgm.history.row_parts import Who
 from kgm.model.client_library import ClientLibrary
 from kgm.records.messages.group_metadata_value import MemberMetadata
 

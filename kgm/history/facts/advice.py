@@ -10,7 +10,8 @@ from enum import StrEnum
 from math import ceil
 
 from kgm.history.causes.session_timeouts import SessionTimeout
-from kgm.history.rows import GroupKey, TimeoutAdviceRow
+from kgm.history.row_parts import GroupKey
+from kgm.history.rows import TimeoutAdviceRow
 
 #: With fewer restarts a p99 says nothing.
 LEAST_RESTARTS = 20

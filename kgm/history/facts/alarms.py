@@ -9,8 +9,9 @@ from enum import StrEnum
 from kgm.history.causes.classic_causes import RebalanceContext
 from kgm.history.causes.verdict import Cause, Confidence, seconds
 from kgm.history.reconstruct.classic_snapshots import ChangeKind, MemberChange
+from kgm.history.row_parts import GroupRecord
 from kgm.history.row_tables import RowCollector
-from kgm.history.rows import AlarmRow, GroupRecord
+from kgm.history.rows import AlarmRow
 from kgm.model.takeovers import ran_together
 
 

@@ -4,7 +4,8 @@ from collections.abc import Collection
 
 from kgm.history.causes.verdict import session_of
 from kgm.history.reconstruct.classic_snapshots import ChangeKind, MemberChange, Snapshot, SnapshotMember
-from kgm.history.rows import GroupRecord, MemberChangeRow
+from kgm.history.row_parts import GroupRecord
+from kgm.history.rows import MemberChangeRow
 
 
 def change_row(

@@ -36,8 +36,9 @@ from kgm.history.reconstruct.classic_snapshots import (
     SnapshotMember,
     TopicPartition,
 )
+from kgm.history.row_parts import GroupKey, GroupRecord, Who
 from kgm.history.row_tables import RowCollector
-from kgm.history.rows import EventRow, GroupKey, GroupRecord, OwnerRow, RebalanceRow, TenureRow, Who
+from kgm.history.rows import EventRow, OwnerRow, RebalanceRow, TenureRow
 from kgm.history.state_json import json_name
 from kgm.model.client_library import ClientLibrary
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from kgm.history.facts.commit_windows import CommitTimes
 from kgm.history.reconstruct.classic_snapshots import Snapshot, TopicPartition
+from kgm.history.row_parts import GroupKey
 from kgm.history.row_tables import RowCollector
-from kgm.history.rows import GroupKey, OwnerRow
+from kgm.history.rows import OwnerRow
 
 
 class ClassicOwnership:

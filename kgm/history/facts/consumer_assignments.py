@@ -23,8 +23,9 @@ from kgm.history.facts.consumer_state import (
 )
 from kgm.history.facts.daily_totals import DailyTotals
 from kgm.history.facts.rebalance_rows import RecentRebalances
+from kgm.history.row_parts import GroupKey, GroupRecord, TopicIdPartitions
 from kgm.history.row_tables import RowCollector
-from kgm.history.rows import GroupKey, GroupRecord, MemberStateRow, RebalanceRow, TopicIdPartitions
+from kgm.history.rows import MemberStateRow, RebalanceRow
 from kgm.records.messages.consumer_group_current_member_assignment_value import (
     ConsumerGroupCurrentMemberAssignmentValue,
     TopicPartitions,

@@ -3,8 +3,9 @@ the target assignment that answers it, and to the moment when every member has w
 
 from dataclasses import replace
 
+from kgm.history.row_parts import GroupRecord
 from kgm.history.row_tables import RowCollector
-from kgm.history.rows import GroupEpochRow, GroupRecord
+from kgm.history.rows import GroupEpochRow
 
 _KEPT = 50
 

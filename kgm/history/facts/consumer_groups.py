@@ -48,17 +48,9 @@ from kgm.history.facts.rebalance_rows import RecentRebalances
 from kgm.history.facts.restarts import Absence, Restarts, Return
 from kgm.history.facts.tenures import Tenures
 from kgm.history.reconstruct.classic_snapshots import ChangeKind, MemberChange, SnapshotMember
+from kgm.history.row_parts import GroupKey, GroupRecord, Who
 from kgm.history.row_tables import RowCollector
-from kgm.history.rows import (
-    EventRow,
-    GroupEpochRow,
-    GroupKey,
-    GroupRecord,
-    MemberStateRow,
-    RebalanceRow,
-    TenureRow,
-    Who,
-)
+from kgm.history.rows import EventRow, GroupEpochRow, MemberStateRow, RebalanceRow, TenureRow
 from kgm.protocol.struct import Message
 from kgm.records.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
 from kgm.records.messages.consumer_group_current_member_assignment_value import (

@@ -8,8 +8,9 @@ from dataclasses import replace
 from kgm.history.facts.commit_windows import CommitTimes
 from kgm.history.facts.consumer_state import CurrentAssignment, OwnershipState, TopicIdPartition
 from kgm.history.reconstruct.classic_snapshots import TopicPartition
+from kgm.history.row_parts import GroupKey, GroupRecord
 from kgm.history.row_tables import RowCollector
-from kgm.history.rows import GroupKey, GroupRecord, OwnerRow
+from kgm.history.rows import OwnerRow
 
 #: The name of a topic id (in hex), if a record up to an offset has it.
 TopicNames = Callable[[str, int], str | None]

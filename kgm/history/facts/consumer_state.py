@@ -16,7 +16,8 @@ from kgm.history.facts.commit_windows import Times
 from kgm.history.facts.daily_totals import DayTotals
 from kgm.history.reconstruct.broker_member_map import BrokerMemberMap
 from kgm.history.reconstruct.classic_snapshots import MemberChange
-from kgm.history.rows import GroupEpochRow, GroupRecord, OwnerRow, RebalanceRow, TenureRow
+from kgm.history.row_parts import GroupRecord
+from kgm.history.rows import GroupEpochRow, OwnerRow, RebalanceRow, TenureRow
 from kgm.history.state_json import json_name
 from kgm.protocol.struct import Message
 from kgm.records.messages.consumer_group_partition_metadata_key import ConsumerGroupPartitionMetadataKey

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from kgm.history.row_parts import CauseCount, GroupKey
 from kgm.history.row_tables import RowCollector
-from kgm.history.rows import CauseCount, GroupDayRow, GroupKey, RebalanceRow
+from kgm.history.rows import GroupDayRow, RebalanceRow
 
 DAY_MS = 86_400_000
 

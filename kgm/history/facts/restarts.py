@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from kgm.history.causes.classic_causes import HEARTBEAT_MS
 from kgm.history.causes.verdict import RETURN_WITHIN_MS, Cause, Departure, ReturnedMember, session_of
 from kgm.history.reconstruct.classic_snapshots import MemberChange, SnapshotMember
+from kgm.history.row_parts import GroupRecord
 from kgm.history.row_tables import RowCollector
-from kgm.history.rows import GroupRecord, RestartRow
+from kgm.history.rows import RestartRow
 from kgm.history.state_json import json_name
 
 #: A process that is back after this time is a new one.

@@ -1,19 +1,17 @@
 """From a table of raw records to the history of every classic group in it, and that into tables of `schema`."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields
-from operator import attrgetter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from kgm.history.decode.raw_batch import RawBatch
 from kgm.history.decode.record_order import in_order, partitions_of, pieces
-from kgm.history.reconstruct.classic_snapshots import GroupHistory, Rebalance
+from kgm.history.reconstruct.classic_snapshots import GroupHistory
 from kgm.history.reconstruct.partition_replay import PartitionReplay, Timeline
 from kgm.history.reconstruct.replay_state import replay_table, replays_of
 from kgm.history.row_tables import column_table
-from kgm.history.schema import GOLD_REBALANCE, RAW, SILVER_MEMBER_CHANGE, SILVER_SNAPSHOT
+from kgm.history.schema import RAW, SILVER_SNAPSHOT
 
 
 def timelines(raw: pa.Table) -> Iterator[Timeline]:
@@ -76,8 +74,12 @@ def _one(parts: list[Timeline]) -> Timeline:
 
 def snapshot_table(histories: Iterable[Timeline]) -> pa.Table:
     """`schema.SILVER_SNAPSHOT`."""
-    facts, columns = _facts(histories, lambda history: history.snapshots)
-    columns |= {
+    rows = [(each, fact) for each in histories for fact in each.history.snapshots]
+    facts = [fact for _, fact in rows]
+    columns: dict[str, list[Any]] = {
+        "partition": [each.partition for each, _ in rows], "group_id": [each.group_id for each, _ in rows],
+        "leader_epoch": [each.leader_epochs.get(fact.offset) for each, fact in rows],
+        "offset": [fact.offset for fact in facts], "timestamp": [fact.timestamp for fact in facts],
         "kind": [fact.kind.value for fact in facts], "generation": [fact.generation for fact in facts],
         "protocol_type": [fact.protocol_type for fact in facts], "protocol": [fact.protocol for fact in facts],
         "leader": [fact.leader for fact in facts], "state_timestamp": [fact.state_timestamp for fact in facts],
@@ -85,49 +87,3 @@ def snapshot_table(histories: Iterable[Timeline]) -> pa.Table:
         "contiguous": [fact.complete for fact in facts],
     }  # fmt: skip
     return column_table(columns, len(facts), SILVER_SNAPSHOT)
-
-
-def change_table(histories: Iterable[Timeline]) -> pa.Table:
-    """`schema.SILVER_MEMBER_CHANGE`, without what `facts.changes` adds."""
-    facts, columns = _facts(histories, lambda history: history.changes)
-    records = [fact.member.record for fact in facts]
-    columns |= {
-        "generation": [fact.generation for fact in facts], "kind": [fact.kind.value for fact in facts],
-        "member_id": [record.member_id for record in records],
-        "old_member_id": [fact.old_member_id for fact in facts],
-        "group_instance_id": [record.group_instance_id for record in records],
-        "client_id": [record.client_id for record in records],
-        "client_host": [record.client_host for record in records],
-        "session_timeout_ms": [record.session_timeout for record in records],
-        "absorbed": [fact.absorbed for fact in facts], "complete": [fact.complete for fact in facts],
-    }  # fmt: skip
-    return column_table(columns, len(facts), SILVER_MEMBER_CHANGE)
-
-
-def rebalance_table(histories: Iterable[Timeline]) -> pa.Table:
-    """`schema.GOLD_REBALANCE`, without the causes."""
-    facts, columns = _facts(histories, lambda history: history.rebalances)
-    names = [field.name for field in fields(Rebalance) if field.name in GOLD_REBALANCE.names]
-    columns |= {name: list(map(attrgetter(name), facts)) for name in names}
-    return column_table(columns, len(facts), GOLD_REBALANCE)
-
-
-def _facts(
-    histories: Iterable[Timeline], of_history: Callable[[GroupHistory], tuple[Any, ...]]
-) -> tuple[list[Any], dict[str, list[Any]]]:
-    """(facts of all histories, the columns of the records that they are of)."""
-    facts: list[Any] = []
-    groups: list[str] = []
-    partitions: list[int] = []
-    epochs: list[int | None] = []
-    for each in histories:
-        mine = of_history(each.history)
-        facts += mine
-        groups += [each.group_id] * len(mine)
-        partitions += [each.partition] * len(mine)
-        epochs += [each.leader_epochs.get(fact.offset) for fact in mine]
-    columns = {
-        "partition": partitions, "offset": [fact.offset for fact in facts],
-        "timestamp": [fact.timestamp for fact in facts], "leader_epoch": epochs, "group_id": groups,
-    }  # fmt: skip
-    return facts, columns

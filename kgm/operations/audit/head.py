@@ -83,9 +83,9 @@ def _parsed(text: bytes) -> Head:
     first, records, last = _number(found.get("first")), _number(found.get("records")), found.get("last")
     is_hash = isinstance(last, str) and _HASH.fullmatch(last) is not None
     if first is None or records is None or not 1 <= first <= records + 1:
-        raise UnreadableHeadError("it has not the numbers of a head")
+        raise UnreadableHeadError("it does not have the numbers of a head")
     if is_hash != (records > 0) or not (is_hash or last is None):
-        raise UnreadableHeadError("it has not the fields of a head")
+        raise UnreadableHeadError("it does not have the fields of a head")
     damage = found.get("damage")
     texts = damage if isinstance(damage, list) else []
     return Head(first=first, records=records, last=last, damage=tuple(one for one in texts if isinstance(one, str)))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from kgm.model.assignment import count
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot
-from kgm.operations.bounce.units import UnitKind, units_in, units_of_group, with_whole_units
+from kgm.operations.bounce.units import UnitKind, by_process_name, units_in, units_of_group, with_whole_units
 from kgm.simulation.plan.bounce_plan import MemberOrder, Plan, PlanOptions, WhatIf, with_versions_of, without
 from kgm.text.names import NaturalKey, in_order, natural
 
@@ -24,8 +24,9 @@ class BounceRequest(PlanOptions):
 
     instance_ids, member_ids, patterns (globs on identities), everyone: the members that bounce. In the order NAMED
     those of patterns, and everyone, go by identity. Ids in `scale_in` and `remove` are of either kind; these members do
-    not bounce, even if a pattern or `everyone` includes them. scale_out: None: as many as there are pre-registered ids
-    without a member. unit: what restarts as one; all members of a process bounce if one of them does."""
+    not bounce, even if a pattern or `everyone` includes them. The name of a process (`by_process_name`) stands for its
+    members wherever ids do. scale_out: None: as many as there are pre-registered ids without a member. unit: what stops
+    as one; all members of a process stop if one of them does."""
 
     instance_ids: tuple[str, ...] = ()
     member_ids: tuple[str, ...] = ()
@@ -43,8 +44,11 @@ def plan_for(request: BounceRequest, group: BounceGroup) -> Plan:
 
     Raises NotFoundError for a pattern that matches no member, UsageError for what `Plan` refuses."""
     snapshot = group.snapshot
-    removed = _identities(request.remove, snapshot)
-    scale_in = without(_identities(request.scale_in, snapshot), removed)
+    processes = units_in(snapshot.members, request.unit)
+    # A process that comes back without some of its threads has others that are named to bounce.
+    back = _identities((*request.instance_ids, *request.member_ids), snapshot)
+    removed = _whole(_identities(request.remove, snapshot), processes, back)
+    scale_in = without(_whole(_identities(request.scale_in, snapshot), processes, back), removed)
     scale_out = request.scale_out
     if scale_out is None:
         scale_out = len(without(request.pre_registered, [member.identity for member in snapshot.members]))
@@ -52,8 +56,7 @@ def plan_for(request: BounceRequest, group: BounceGroup) -> Plan:
     options["what_if"] = _what_if(request.what_if, group)
     options["settings"] = {**group.broker_settings, **request.settings}
     named = _bouncing(request, snapshot, excluded=(*scale_in, *removed))
-    threads = without(with_whole_units(named, units_in(snapshot.members, request.unit)), (*scale_in, *removed, *named))
-    bouncing = (*named, *threads)
+    bouncing = _whole(named, processes, (*scale_in, *removed))
     if request.rolling is not None:
         bouncing = ordered(bouncing, snapshot, request.order)
         if request.order is MemberOrder.NAMED and (request.everyone or request.patterns):
@@ -64,10 +67,15 @@ def plan_for(request: BounceRequest, group: BounceGroup) -> Plan:
         remove=removed,
         scale_out=scale_out,
         pre_registered=request.pre_registered,
-        units=units_of_group(snapshot, request.unit, bouncing),
+        units=units_of_group(snapshot, request.unit, (*bouncing, *scale_in, *removed)),
         **options,
     )
     return with_versions_of(snapshot, plan)
+
+
+def _whole(names: Sequence[str], units: Iterable[Sequence[str]], others: Sequence[str]) -> tuple[str, ...]:
+    """The names, and then the rest of their processes but for `others`."""
+    return (*names, *without(with_whole_units(names, units), (*names, *others)))
 
 
 def ordered(identities: Sequence[str], snapshot: GroupSnapshot, order: MemberOrder) -> tuple[str, ...]:
@@ -142,7 +150,8 @@ def _bouncing(request: BounceRequest, snapshot: GroupSnapshot, *, excluded: Sequ
 
 
 def _identities(ids: Sequence[str], snapshot: GroupSnapshot) -> tuple[str, ...]:
-    """Identities in the order given, each once. The member id of a static member stands for its instance id; ids that
-    the group does not have are left to `simulate` to refuse."""
-    identity_of = {member.member_id: member.identity for member in snapshot.members}
-    return tuple(dict.fromkeys(identity_of.get(one, one) for one in ids))
+    """Identities in the order given, each once. The member id of a static member stands for its instance id, the name
+    of a process for all its members; ids that the group does not have are left to `simulate` to refuse."""
+    named = by_process_name(snapshot.members) | {one.member_id: (one.identity,) for one in snapshot.members}
+    named |= {one.identity: (one.identity,) for one in snapshot.members}
+    return tuple(dict.fromkeys(identity for one in ids for identity in named.get(one, (one,))))

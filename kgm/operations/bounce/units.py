@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.model.work import MemberWork
+from kgm.text.names import natural
 
 #: The instance ids of the threads of one process: Kafka Streams counts them from 1, Spring from 0.
 _THREAD: Final = re.compile(r"(.+)-\d+")
@@ -47,14 +49,27 @@ def _process(member: MemberSnapshot, kind: UnitKind) -> str | None:
             return None if thread is None else thread[1]
 
 
+def by_process_name(members: Iterable[MemberSnapshot]) -> dict[str, tuple[str, ...]]:
+    """The identities of the members of each process that has a name of its own: the process id or `application.server`
+    of Kafka Streams, the URL of a Connect worker with and without the slash at its end. One that several processes
+    tell, as workers do that are not told their own, is no name."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for member in sorted(members, key=lambda member: natural(member.identity)):
+        work = member.work or MemberWork()
+        endpoint = work.user_endpoint or ""
+        for name in {work.process_id, endpoint, endpoint.removesuffix("/")} - {None, ""}:
+            found.setdefault(str(name), {}).setdefault(work.process_id or member.member_id, []).append(member.identity)
+    return {name: tuple(*processes.values()) for name, processes in found.items() if len(processes) == 1}
+
+
 def with_whole_units(names: Iterable[str], units: Iterable[Sequence[str]]) -> tuple[str, ...]:
     """The names in order, each followed by the rest of its process."""
     unit_of = {name: unit for unit in units for name in unit}
     return tuple(dict.fromkeys(one for name in names for one in (name, *unit_of.get(name, ()))))
 
 
-def units_of_group(group: GroupSnapshot, kind: UnitKind, bouncing: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-    """The processes of these members, of which several bounce."""
-    wanted = {*bouncing}
+def units_of_group(group: GroupSnapshot, kind: UnitKind, stopping: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+    """The processes of these members, of which several stop."""
+    wanted = {*stopping}
     units = [tuple(name for name in unit if name in wanted) for unit in units_in(group.members, kind)]
     return tuple(unit for unit in units if len(unit) > 1)

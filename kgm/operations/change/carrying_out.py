@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, TypeAlias, TypeVar
 
 from kgm.model.errors import KgmError, PartialError, RefusedError
 from kgm.operations.change.record import ChangeRecord
 
 T = TypeVar("T")
+#: Shows progress: called with the name of a phase, entered while it lasts.
+Phase: TypeAlias = Callable[[str], AbstractContextManager[object]]
+#: The least time for looking at the group after a request was sent, whatever is left of the budget.
+LOOK_MS: Final = 5_000
+#: The same after Ctrl-C: the operator waits for the shell prompt.
+INTERRUPTED_LOOK_MS: Final = 2_000
+#: How often it is looked whether what was removed has come back.
+RETURN_POLL_S: Final = 0.25
+
+
+def no_phase(_text: str) -> AbstractContextManager[object]:
+    """Shows nothing."""
+    return nullcontext()
 
 
 class StaleVerdictError(RefusedError):

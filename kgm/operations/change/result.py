@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import TypeAlias
 
 
 class Result(enum.StrEnum):
@@ -23,14 +24,19 @@ class Result(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
-class OneResult(Protocol):
-    """The result for one id. in_doubt: a request for it may have been carried out, whatever the result is."""
+#: A result, a note, and Kafka's error code.
+Judgement: TypeAlias = tuple[Result, str | None, int]
 
-    @property
-    def result(self) -> Result: ...
 
-    @property
-    def in_doubt(self) -> bool: ...
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneResult:
+    """The result for one id. error: Kafka's error code, 0 for none; note: an explanation, or None. in_doubt: a request
+    for it may have been carried out, whatever the result is."""
+
+    result: Result
+    error: int = 0
+    note: str | None = None
+    in_doubt: bool = False
 
 
 def exit_code(results: Sequence[OneResult], *, ignore_missing: bool) -> int:

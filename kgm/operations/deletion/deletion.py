@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -18,7 +17,15 @@ from kgm.client.transport.brokers import TAKEOVER_S
 from kgm.model.errors import ErrorCode, KgmError, NotFoundError, PartialError, RefusedError, UnsupportedError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.audit.audit_log import DELETION, AuditTrail
-from kgm.operations.change.carrying_out import StaleVerdictError, carried_out
+from kgm.operations.change.carrying_out import (
+    INTERRUPTED_LOOK_MS,
+    LOOK_MS,
+    RETURN_POLL_S,
+    Phase,
+    StaleVerdictError,
+    carried_out,
+    no_phase,
+)
 from kgm.operations.change.operator import HumanOperator, signed
 from kgm.operations.change.record import ChangeRecord
 from kgm.operations.change.report import ChangeReport
@@ -41,16 +48,9 @@ from kgm.operations.groups.selection import select_groups
 from kgm.protocol.apis import ApiKey
 from kgm.text.wording import some
 
-Phase = Callable[[str], AbstractContextManager[object]]
-
-ASSUME_IDLE: Final = "--assume-idle"
-#: The least time for looking at a group after a request was sent, whatever is left of the budget.
-_LOOK_MS: Final = 5_000
-_INTERRUPTED_LOOK_MS: Final = 2_000
 #: How long kgm waits for a commit that makes a group again which is only assumed to be idle: consumers commit every 5 s
 #: by default.
 _RETURN_MS: Final = 6_000
-_RETURN_POLL_S: Final = 0.25
 #: How often a group is looked at afterwards at most until two looks in a row agree.
 _MOST_LOOKS: Final = 5
 
@@ -106,15 +106,11 @@ class PreparedDeletion:
         return rows
 
 
-def _no_phase(_text: str) -> AbstractContextManager[object]:
-    return nullcontext()
-
-
 # -- before ------------------------------------------------------------------------------------------------------------
 
 
 def prepare(
-    cluster: AdminClient, request: DeletionRequest, *, phase: Phase = _no_phase,
+    cluster: AdminClient, request: DeletionRequest, *, phase: Phase = no_phase,
     clock: Callable[[], float] = time.monotonic, now_ms: Callable[[], float] = wall_clock_ms,
 ) -> PreparedDeletion:  # fmt: skip
     """What would be deleted. Reads only; looking for commits for `window_ms` does not count against the budget.
@@ -209,7 +205,7 @@ def _refusal(prepared: PreparedDeletion) -> RefusedError | None:
 
 def execute(
     cluster: AdminClient, prepared: PreparedDeletion, *, operator: HumanOperator, audit: AuditTrail | None,
-    phase: Phase = _no_phase, sleep: Callable[[float], None] | None = None, clock: Callable[[], float] = time.monotonic,
+    phase: Phase = no_phase, sleep: Callable[[float], None] | None = None, clock: Callable[[], float] = time.monotonic,
 ) -> ChangeReport[DeletionResult]:  # fmt: skip
     """Check again, delete, and look afterwards; the result of each id. audit: None to write no record.
 
@@ -351,7 +347,7 @@ class _Deletion:
     def _look(self, group_id: str) -> Later:
         """What is there now: two looks in a row that agree, as the first may be at an outdated coordinator."""
         remaining_ms = round(self._cluster.deadline.remaining() * 1000)
-        self._cluster.renew(_INTERRUPTED_LOOK_MS if self._interrupted else max(remaining_ms, _LOOK_MS))
+        self._cluster.renew(INTERRUPTED_LOOK_MS if self._interrupted else max(remaining_ms, LOOK_MS))
         previous: Later | None = None
         try:
             for _ in range(_MOST_LOOKS):
@@ -362,7 +358,7 @@ class _Deletion:
         except KeyboardInterrupt:
             self._interrupted = True
             return Later(unseen="kgm was interrupted")
-        return Later(unseen="two looks in a row did not agree")
+        return Later(unseen="two descriptions in a row did not agree")
 
     def _look_once(self, group_id: str) -> Later:
         (group,) = self._cluster.describe_groups([group_id], with_ends=False)
@@ -395,7 +391,7 @@ class _Deletion:
                 and any(one.result is Result.REMOVED and one.target in assumed for one in results)
             ):
                 try:
-                    self._sleep(min(_RETURN_POLL_S, max(0.0, end_s - self._now_s())))
+                    self._sleep(min(RETURN_POLL_S, max(0.0, end_s - self._now_s())))
                     results = self._results()
                 except KeyboardInterrupt:
                     self._interrupted = True

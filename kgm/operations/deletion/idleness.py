@@ -120,7 +120,7 @@ class IdleWatch:
                 if topic is None or topic in topics:
                     return self._words(record)
             if not self.is_readable:
-                return f"its log cannot be read any more: {self._activity.unreadable_because}"
+                return f"its log can no longer be read: {self._activity.unreadable_because}"
         now = committed_of(group)
         for topic, partition in sorted({*now, *self._committed}):
             then, since = (one.get((topic, partition)) for one in (self._committed, now))
@@ -170,7 +170,7 @@ class IdleWatch:
             why = f"{back} of its log could be read in the time and size allowed"
         watched = f"records wait, and no offset changed for the {show_age(watched_ms)} that kgm watched"
         seen = [] if since_ms is None else [watched]
-        return Idleness(verdict=IdleVerdict.UNKNOWN, evidence=("when it committed last is not known", why, *seen))
+        return Idleness(verdict=IdleVerdict.UNKNOWN, evidence=("the time of its last commit is not known", why, *seen))
 
 
 def watch_for(

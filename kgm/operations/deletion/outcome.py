@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from kgm.client.requests import Offsets
 from kgm.model.errors import ErrorCode, KgmError, error_name
 from kgm.model.snapshot import GroupSnapshot
-from kgm.operations.change.result import Result
+from kgm.operations.change.result import Judgement, OneResult, Result
 from kgm.operations.change.sender import ChangeSender
 from kgm.operations.deletion.idleness import NOT_LOOKED, Idleness, committed_of
 from kgm.operations.deletion.targets import DeletionTarget
@@ -24,17 +24,11 @@ _SAFE: Final = "running the command again is safe"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionResult:
-    """The result for one id. error: Kafka's error code, 0 for none; note: an explanation, or None.
-
-    in_doubt: a request for it may have been carried out, whatever the result is."""
+class DeletionResult(OneResult):
+    """The result for a group, or for the offsets of a topic."""
 
     target: DeletionTarget
-    result: Result
     idleness: Idleness = NOT_LOOKED
-    error: int = 0
-    note: str | None = None
-    in_doubt: bool = False
 
     @property
     def last_use_at(self) -> str | None:
@@ -55,10 +49,6 @@ class Later:
     def has(self, target: DeletionTarget) -> bool:
         """Whether what was to be deleted is there, or something in its place."""
         return self.group is not None and (target.topic is None or bool(self.offsets(target)))
-
-
-#: Result, note, and Kafka's error code.
-_Judgement: TypeAlias = tuple[Result, str | None, int]
 
 
 def absent(target: DeletionTarget, note: str | None = None) -> DeletionResult:
@@ -85,7 +75,7 @@ def outcome(
     )  # fmt: skip
 
 
-def _judged(target: DeletionTarget, sender: ChangeSender[DeletionTarget], later: Later) -> _Judgement:
+def _judged(target: DeletionTarget, sender: ChangeSender[DeletionTarget], later: Later) -> Judgement:
     code, in_doubt = sender.codes.get(target), target in sender.in_doubt
     match code:
         case None if not in_doubt:
@@ -107,18 +97,18 @@ def _judged(target: DeletionTarget, sender: ChangeSender[DeletionTarget], later:
         case _ if later.has(target):
             return Result.FAILED, f"the broker answered {error_name(code)}", code
         case _:
-            gone = later.unseen or "it is not there any more"
+            gone = later.unseen or "it is no longer there"
             return Result.UNKNOWN, f"the broker answered {error_name(code)}; {gone}; {_SAFE}", code
 
 
-def _deleted(target: DeletionTarget, later: Later, returned: str) -> _Judgement:
+def _deleted(target: DeletionTarget, later: Later, returned: str) -> Judgement:
     """The broker has deleted it, or an answer was lost and it is gone. It is done when a later look shows it."""
     if later.unseen is not None:
         return Result.UNKNOWN, f"the broker answered that it was deleted, but {later.unseen}; {_SAFE}", 0
     return (Result.RETURNED, returned, 0) if later.has(target) else (Result.REMOVED, None, 0)
 
 
-def _refused(target: DeletionTarget, code: int, later: Later, *, in_doubt: bool) -> _Judgement:
+def _refused(target: DeletionTarget, code: int, later: Later, *, in_doubt: bool) -> Judgement:
     """After a lost answer the first request may have been carried out, and the second one have met what came after:
     then other offsets are there."""
     why = f"the broker answered {error_name(code)}: {_REFUSALS[ErrorCode(code)]}"
@@ -127,7 +117,7 @@ def _refused(target: DeletionTarget, code: int, later: Later, *, in_doubt: bool)
     return Result.UNKNOWN, f"an answer was lost; then {why}; {_SAFE}", code
 
 
-def _unanswered(target: DeletionTarget, sender: ChangeSender[DeletionTarget], later: Later) -> _Judgement:
+def _unanswered(target: DeletionTarget, sender: ChangeSender[DeletionTarget], later: Later) -> Judgement:
     """A request may have been carried out, and no answer says so."""
     refusal = sender.refusal
     is_gone = later.unseen is None and not later.has(target)
@@ -139,7 +129,7 @@ def _unanswered(target: DeletionTarget, sender: ChangeSender[DeletionTarget], la
     answered, code = f"the broker answered {error_name(refusal.kafka_error)}", refusal.kafka_error
     if later.unseen is None and not is_gone:
         return Result.FAILED, f"{answered}, and it is still there", code
-    return Result.UNKNOWN, f"{answered}; {later.unseen or 'it is not there any more'}; {_SAFE}", code
+    return Result.UNKNOWN, f"{answered}; {later.unseen or 'it is no longer there'}; {_SAFE}", code
 
 
 def _is_as_before(target: DeletionTarget, later: Later) -> bool:

@@ -119,7 +119,7 @@ def _type_impediment(group: GroupSnapshot) -> str | None:
     """Of groups that have more than members and committed offsets."""
     if group.type in _TOOLS:
         return (
-            f"it is a {group.type} group: {_TOOLS[group.type]} --delete --group {group.group_id} deletes also what it "
+            f"it is a {group.type} group: {_TOOLS[group.type]} --delete --group {group.group_id} also deletes what it "
             "has beyond committed offsets"
         )
     if group.type not in ("classic", "consumer"):

@@ -19,6 +19,7 @@ HEARTBEAT_INTERVAL_MS: Final = 500
 _POLL_S: Final = 0.1
 _STOP_S: Final = 10
 _LOOK_S: Final = 0.05
+_PATIENCE_S: Final = 12
 _FEED_S: Final = 0.2
 
 
@@ -136,10 +137,10 @@ def feed(bootstrap: str, topic: str, partitions: int) -> Iterator[None]:
         producer.flush(_STOP_S)
 
 
-def wait_until(what: str, condition: Callable[[], bool], *, seconds: float = 12.0) -> None:
-    """Check every 50 ms until the condition holds. Raises KgmError after `seconds`."""
-    end = time.monotonic() + seconds
+def wait_until(what: str, condition: Callable[[], bool]) -> None:
+    """Check every 50 ms until the condition holds. Raises KgmError after 12 s."""
+    end = time.monotonic() + _PATIENCE_S
     while not condition():
         if time.monotonic() > end:
-            raise KgmError(f"the demo gave up after {seconds:g} s: not reached: {what}")
+            raise KgmError(f"the demo gave up after {_PATIENCE_S} s: not reached: {what}")
         time.sleep(_LOOK_S)

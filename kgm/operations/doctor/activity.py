@@ -153,8 +153,8 @@ def held_up_by_transactions(facts: GroupFacts) -> Iterator[Finding]:
         *(f"{row.topic}[{row.partition}]: from offset {facts.stable_ends[row.topic, row.partition]}"
           for row in held[:_MOST_PARTITIONS]),
         "a consumer that reads uncommitted records too would go on, unless it has stopped",
-        f"since when it is open: kafka-transactions.sh --bootstrap-server {server_of(facts.group)} find-hanging "
-        f"--topic {shell_word(first.topic)} --partition {first.partition}",
+        f"to see how long it has been open: kafka-transactions.sh --bootstrap-server {server_of(facts.group)} "
+        f"find-hanging --topic {shell_word(first.topic)} --partition {first.partition}",
         about=partition_names(pairs), run=("describe", "--offsets", "--trend", "10s"),
     )  # fmt: skip
 

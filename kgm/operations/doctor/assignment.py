@@ -79,8 +79,8 @@ def unassigned_tasks(facts: GroupFacts) -> Iterator[Finding]:
     when = f"until {ends}" if ends is not None else f"for {show_duration(delay_ms)} after a worker left"
     yield facts.finding(
         "unassigned-tasks", Severity.WARNING,
-        f"what a Connect worker ran that has left is held back {when}, and REST may go on to say RUNNING",
-        f"runs nowhere: {some(names)}" if names else "which connectors and tasks these are does not show",
+        f"the work of a Connect worker that has left is held back {when}, and REST may still say RUNNING",
+        f"runs nowhere: {some(names)}" if names else "it is not visible which connectors and tasks these are",
         *(["there may be more: this is what is missing between others"] if before is None else []),
         "the leader waits for the worker to return (scheduled.rebalance.max.delay.ms)",
         about=names, run=("wait", "--for", "settled", "--timeout", "10m"),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final
 
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
@@ -25,6 +24,7 @@ from kgm.model.errors import (
     PartialError,
 )
 from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.change.carrying_out import Phase, no_phase
 from kgm.operations.deletion.idleness import Idleness, IdleWatch
 from kgm.operations.deletion.request import IDLE_MS
 from kgm.operations.deletion.targets import group_impediment
@@ -104,8 +104,6 @@ _CHECKS_OF_OFFSETS: Final = {
 _CHECKS_OF_WINDOW: Final = ("growing-lag", "stalled-owner", "stalled-partition", "rebalancing")
 #: These look at both descriptions, if there are two.
 _CHECKS_OF_BOTH: Final = frozenset({*_CHECKS_OF_WINDOW, "double-owners", "unowned-partitions"})
-#: Wraps a part of the work that may take long; gets what it does, in words.
-Phase: TypeAlias = Callable[[str], AbstractContextManager[object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +156,7 @@ def diagnose(
     checks: Collection[str] = (),
     ignored: Sequence[IgnoredCheck] = (),
     consumer_settings: Mapping[str, str] | None = None,
-    phase: Phase = lambda _: nullcontext(),
+    phase: Phase = no_phase,
 ) -> Diagnosis:
     """Examine the named groups and those that match the pattern; all groups when there is neither.
 

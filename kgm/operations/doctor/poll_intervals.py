@@ -98,7 +98,7 @@ def absent_consumers(facts: GroupFacts) -> Iterator[Finding]:
             f"{many(len(names), 'member')} left in the last hour and came back with the same member id, so {were} ran "
             "on: probably because the application did not poll within max.poll.interval.ms",
             *(f"{rfc3339(one.left_ms)}: {_absence_text(facts, one)}" for one in facts.absences[-_MOST_SHOWN:]),
-            "the log does not tell this from a process that was suspended for a session, or that unsubscribed",
+            "the log does not distinguish this from a process that was suspended for a session, or that unsubscribed",
             about=names, run=("history explain",),
         )  # fmt: skip
 

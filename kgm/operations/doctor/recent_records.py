@@ -199,7 +199,7 @@ def frequent_rebalances(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def _rejoined(recorded: Sequence[RecordedGroup]) -> Iterator[str]:
-    """How many rebalances nobody came or left for."""
+    """In how many rebalances no member joined or left."""
     ids = [{one.member_id for one in record.group.members} for record in recorded]
     generations = [record.group.generation for record in recorded]
     same = sum(
@@ -207,7 +207,7 @@ def _rejoined(recorded: Sequence[RecordedGroup]) -> Iterator[str]:
         for (old, new), (before, after) in zip(pairwise(ids), pairwise(generations), strict=True)
     )
     if same:
-        yield f"in {same} of them nobody came or left: a member joined again by itself, or the topics have changed"
+        yield f"in {same} of them no member came or left: a member joined again by itself, or the topics have changed"
 
 
 def _most_restless(recorded: Sequence[RecordedGroup]) -> Iterator[str]:

@@ -94,7 +94,7 @@ class DrainedGroup:
 
     @property
     def unowned_partitions(self) -> int:
-        """How many partitions have an owner before the drain and none after it: they are stopped without end."""
+        """How many partitions have an owner before the drain and none after it."""
         return sum(move.owner_after is None for move in self.prediction.typical.moves)
 
     @property
@@ -298,7 +298,7 @@ def _share(member: MemberSnapshot) -> int:
 
 
 def _cost(one: DrainedGroup) -> tuple[object, ...]:
-    """What groups are ranked by: partitions that are stopped without end, tasks that nobody else has a copy of, then
+    """What groups are ranked by: partitions that have no owner left, tasks that nobody else has a copy of, then
     the time that partitions are stopped."""
     typical = one.prediction.typical
     return (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
@@ -15,6 +16,9 @@ from kgm.operations.groups.selection import select_groups
 from kgm.operations.groups.trends import GroupTrends
 from kgm.operations.groups.unread import Unread, unread
 from kgm.text.durations import show_duration, typed_duration
+
+if TYPE_CHECKING:
+    from kgm.operations.groups.sink_tasks import SinkTask, SinkTasks  # asks for groups that most commands do not need
 
 #: Of more groups the coordinators' logs are not read, which takes time and bytes for each.
 _MOST_COMPLETED = 10
@@ -52,7 +56,7 @@ class DescribedGroups:
 
     partitions: None if they were not asked for. waits: what groups that rebalance wait for. listing: None if none was
     needed. unread: what is missing. described: how many groups there were. trends: by group id; None if they were not
-    asked for."""
+    asked for. sink_tasks: which Connect worker runs which member of a sink connector's group, of either group."""
 
     groups: Iterator[GroupSnapshot]
     errors: list[KgmError] = field(default_factory=list)
@@ -62,6 +66,7 @@ class DescribedGroups:
     listing: Listing | None = None
     described: int = 0
     trends: dict[str, GroupTrends] | None = None
+    sink_tasks: Collection[SinkTask] = ()
 
 
 def describe(cluster: AdminClient, request: DescriptionRequest, order: PartitionOrder) -> DescribedGroups:
@@ -72,17 +77,21 @@ def describe(cluster: AdminClient, request: DescriptionRequest, order: Partition
             f"--trend: {show_duration(request.trend_ms)} is not within the --timeout",
             hint=f"--timeout {typed_duration(request.trend_ms + cluster.deadline.budget_ms)}",
         )
+    from kgm.operations.groups.sink_tasks import SinkTasks
+
     is_all = request.all_groups or request.is_of_all_readers
     selection = select_groups(cluster, request.names, request.pattern, all_groups=is_all)
     found = DescribedGroups(groups=iter(()), errors=[*selection.errors], listing=selection.listing)
     found.trends = None if request.trend_ms is None else {}
-    found.groups = _described(cluster, request, order, selection.group_ids, found)
+    sinks = SinkTasks(cluster=cluster, listing=selection.listing)
+    found.sink_tasks = sinks.tasks.values()
+    found.groups = _described(cluster, request, order, selection.group_ids, found, sinks)
     return found
 
 
 def _described(
     cluster: AdminClient, request: DescriptionRequest, order: PartitionOrder, group_ids: Sequence[str],
-    found: DescribedGroups,
+    found: DescribedGroups, sinks: SinkTasks,
 ) -> Iterator[GroupSnapshot]:  # fmt: skip
     """The groups; what else is known of them goes into `found`."""
     from kgm.client.in_parts import PART, in_parts
@@ -93,7 +102,10 @@ def _described(
     is_whole = len(group_ids) <= size
 
     def ask(some: Sequence[str]) -> list[GroupSnapshot | KgmError]:
-        return _answers(cluster, request, some, rows, found.trends, is_whole=is_whole)
+        answers = _answers(cluster, request, some, rows, found.trends, is_whole=is_whole)
+        if request.partitions is None:
+            sinks.look([answer for answer in answers if not isinstance(answer, KgmError)])
+        return answers
 
     changing = 0
     for answer in in_parts(cluster, group_ids, ask, size=size):
@@ -112,7 +124,7 @@ def _described(
         sort_rows(rows, order)
         found.partitions = rows
         found.errors += absent_partitions(cluster, request.partitions)
-    found.unread += unread(cluster)
+    found.unread += [*unread(cluster), *sinks.unread]
 
 
 def _answers(

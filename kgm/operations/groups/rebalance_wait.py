@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kgm.client import AdminClient
+from kgm.client.lag_times import latest_commits
 from kgm.client.offsets_topic.member_activity import (
     ActivityRecord,
-    CommitRecord,
     GroupActivity,
     MemberRecord,
     RebalanceRecord,
@@ -278,7 +278,7 @@ def read_rebalance_wait(
         why = activity.unreadable_because or "its record is further back in the log than kgm reads"
         return rebalance_wait(group, seen_for_ms=seen_for_ms, unknown_because=why)
     now_ms = round(time.time() * 1000)
-    commits = _last_commits(records)
+    commits = latest_commits(records)
     last = [
         GenerationMember(
             member_id=one.member_id,
@@ -313,10 +313,6 @@ def _reconciling_members(records: Sequence[ActivityRecord], ids: Collection[str]
         )
         for member_id in ids
     ]
-
-
-def _last_commits(records: Sequence[ActivityRecord]) -> dict[tuple[str, int], int]:
-    return {(one.topic, one.partition): one.at_ms for one in records if isinstance(one, CommitRecord)}
 
 
 def _idle_ms(owned: Partitions, commits: dict[tuple[str, int], int], since_ms: int, now_ms: int) -> int | None:

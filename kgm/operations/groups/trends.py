@@ -133,7 +133,7 @@ def partition_trend(
     if not is_exact and abs(now.known_lag - then.known_lag) <= between_commits:
         return Trend(
             kind=TrendKind.UNKNOWN, arrived_per_s=arrived_per_s,
-            because="the lag changed by less than one commit may change it: look for longer",
+            because="the lag changed by less than one commit may change it: watch for longer",
         )  # fmt: skip
     return _judged(rates, now.known_lag)
 

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kgm.history.rows import CauseCount, RebalanceRow, TableRow, Who
+from kgm.history.row_parts import CauseCount, Who
+from kgm.history.rows import RebalanceRow, TableRow
 from kgm.operations.history.group_rows import matching
 from kgm.operations.history.source import History
 

@@ -7,15 +7,8 @@ from pathlib import Path
 
 from kgm.history.causes.session_timeouts import SessionLookup
 from kgm.history.places.remote_path import Place
-from kgm.history.rows import (
-    AlarmRow,
-    CauseCount,
-    EventRow,
-    MemberChangeRow,
-    OwnerRow,
-    RebalanceRow,
-    TimeoutAdviceRow,
-)
+from kgm.history.row_parts import CauseCount
+from kgm.history.rows import AlarmRow, EventRow, MemberChangeRow, OwnerRow, RebalanceRow, TimeoutAdviceRow
 from kgm.model.assignment import Move
 from kgm.model.errors import NotFoundError
 from kgm.model.uuids import uuid_text

@@ -65,7 +65,7 @@ class LiveHistory:
         if not self._reader.shortened:
             return ()
         numbers = ", ".join(map(str, sorted(self._reader.shortened)))
-        return (f"partition {numbers} was read from --since on only: it is too large to be read from its beginning",)
+        return (f"partition {numbers} was read only from --since on: it is too large to be read from its beginning",)
 
     def read(self) -> History:
         """The history with everything that the brokers have now. Raises KgmError: see `TopicReader.read`; UsageError if

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kgm.history.facts.consumer_state import LoggedMemberState
-from kgm.history.rows import GroupEpochRow, MemberStateRow, TopicIdPartitions, TopicRow
+from kgm.history.row_parts import TopicIdPartitions
+from kgm.history.rows import GroupEpochRow, MemberStateRow, TopicRow
 from kgm.model.assignment import Partitions
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.uuids import uuid_text

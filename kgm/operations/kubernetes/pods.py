@@ -83,7 +83,7 @@ class Kubectl:
             return _parsed(json.loads(done.stdout))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise RefusedError(
-                f"nothing was done: the output of {shell_line(words)} is no list of pods: {type(error).__name__}"
+                f"nothing was done: the output of {shell_line(words)} is not a list of pods: {type(error).__name__}"
             ) from None
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgm.frameworks.task_copies import freed_tasks
-from kgm.model.assignment import count
 from kgm.model.errors import KgmError, RefusedError, TimedOutError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup
@@ -25,18 +24,16 @@ from kgm.operations.plan.session_advice import (
     stopped_by_death_ms,
 )  # fmt: skip
 from kgm.operations.plan.shapes import PAUSES_MS, PlanShape, shapes_of
-from kgm.simulation.connect.bounce import draws_of
-from kgm.simulation.connect.group import connect_group_of, is_connect
+from kgm.simulation.bounce import play
+from kgm.simulation.connect.group import is_connect
 from kgm.simulation.draws.budget import affordable, cost_of
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Stop, WhatIf
 from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.report.prediction import Prediction
-from kgm.simulation.simulation import SEED, Simulation
-from kgm.simulation.streams.bounce import draws_of_streams
-from kgm.simulation.streams.coordinated_bounce import draws_of_streams_group
+from kgm.simulation.simulation import SEED
 from kgm.simulation.streams.coordinated_group import is_streams_group
-from kgm.simulation.streams.group import for_broker, is_streams, refuse_unsettled, streams_group_of
+from kgm.simulation.streams.group import is_streams
 
 DRAWS = 20
 BUDGET_MS = 30_000
@@ -206,35 +203,13 @@ class _Trial:
     def costs_of(self, shape: PlanShape, what_if: WhatIf) -> PlanCosts:
         """Raises KgmError."""
         snapshot, plan = self.task.group.snapshot, self._plan(shape, what_if)
-        if is_connect(snapshot):
-            drawn = draws_of(snapshot, plan, draws=self.draws, seed=self.seed, is_out_of_time=self.is_out_of_time)
-            self.cost += cost_of(drawn)
-            return PlanCosts.of(drawn, connect_group_of(snapshot, plan).tasks)
-        if is_streams_group(snapshot):
-            drawn = draws_of_streams_group(
-                snapshot, plan, draws=self.draws, seed=self.seed, is_out_of_time=self.is_out_of_time
-            )
-            self.cost += cost_of(drawn)
-            consumed = len(streams_group_of(snapshot, plan).tasks)
-            return PlanCosts.of(drawn, consumed, tasks_without_copy=_tasks_without_copy(snapshot, plan))
-        simulation = replace(
-            Simulation.of(snapshot, for_broker(snapshot, plan), self.seed),
-            is_out_of_time=self.is_out_of_time,
-            executor=self.executor,
+        drawn, consumed = play(
+            snapshot, plan, draws=self.draws, seed=self.seed, is_out_of_time=self.is_out_of_time, executor=self.executor
         )
-        consumed = sum(count(member.owned) for member in simulation.group.members)
-        try:
-            refuse_unsettled(snapshot)
-            drawn = simulation.play(self.draws)
-        except RefusedError:
-            if not is_streams(snapshot):
-                raise
-            drawn = draws_of_streams(
-                snapshot, plan, draws=self.draws, seed=self.seed, is_out_of_time=self.is_out_of_time
-            )
-            consumed = len(streams_group_of(snapshot, plan).tasks)
         self.cost += cost_of(drawn)
-        return PlanCosts.of(drawn, consumed, tasks_without_copy=_tasks_without_copy(snapshot, plan))
+        batches = plan.batches() if is_streams(snapshot) or is_streams_group(snapshot) else ()
+        alone = max((len(freed_tasks(snapshot, batch).alone) for batch in batches), default=0)
+        return PlanCosts.of(drawn, consumed, tasks_without_copy=alone)
 
     def found(self, shape: PlanShape, costs: PlanCosts, what_if: WhatIf, *, is_needed: bool = False) -> FoundPlan:
         """is_needed: one draw is played even if the time is over. Raises TimedOutError for other plans."""
@@ -266,11 +241,6 @@ class _Trial:
             self.base, bounce=shape.bounce, rolling=shape.rolling, order=shape.order, remove_first=shape.removes_first,
             what_if=what_if,
         )  # fmt: skip
-
-
-def _tasks_without_copy(snapshot: GroupSnapshot, plan: Plan) -> int:
-    """The most tasks of which nobody else has a copy, while a batch is away."""
-    return max((len(freed_tasks(snapshot, batch).alone) for batch in plan.batches()), default=0)
 
 
 def _stay_members(snapshot: GroupSnapshot, base: Plan) -> bool:

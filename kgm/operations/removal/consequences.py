@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kgm.frameworks.task_copies import freed_tasks, task_texts
+from kgm.model.errors import RefusedError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.operations.removal.guard import GuardReport
 from kgm.operations.removal.liveness import LivenessVerdict
+from kgm.text.braces import as_list
 from kgm.text.names import in_order
+from kgm.text.wording import group_command
 
 #: Broker settings: which groups with members may change their protocol, and how many members a classic group may have.
 MIGRATION_POLICY, CLASSIC_MAX_SIZE = "group.consumer.migration.policy", "group.max.size"
 _NAMES_SHOWN = 8
+#: Plays of a Kafka Streams application, whose range is all that is shown; and tasks times processes of the largest.
+_DRAWS, _MOST_PLAYED = 15, 300
 
 
 def becomes_classic(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> bool:
@@ -83,8 +88,31 @@ def stall_warnings(group: GroupSnapshot, removed_member_ids: Iterable[str], guar
 
 
 def task_warnings(group: GroupSnapshot, going: Sequence[str]) -> list[str]:
-    """Which tasks of a Kafka Streams application the removal frees, and who has copies of them."""
-    return task_texts(freed_tasks(group, going)) if group.assignor == STREAMS_ASSIGNOR else []
+    """Which tasks of a Kafka Streams application the removal frees, who has copies of them, and how often it rebalances
+    until all are where they are to be."""
+    if group.assignor != STREAMS_ASSIGNOR or not going:
+        return []
+    return [*task_texts(freed_tasks(group, going)), _until_settled(group, going)]
+
+
+def _until_settled(group: GroupSnapshot, going: Sequence[str]) -> str:
+    """The most that was played. A large application takes minutes, which nobody has who removes dead members."""
+    from kgm.simulation.bounce import simulate
+    from kgm.simulation.plan.bounce_plan import Plan
+    from kgm.simulation.streams.group import streams_group_of
+
+    plan = Plan(remove=tuple(going))
+    try:
+        played = streams_group_of(group, plan)
+        if len(played.tasks) * played.processes > _MOST_PLAYED:
+            words = group_command("simulate-bounce", group.group_id, "--remove", as_list(in_order(going)))
+            return f"how often the application rebalances until it is settled: {words}"
+        ranges = simulate(group, plan, draws=_DRAWS).ranges
+    except RefusedError as error:
+        return error.message
+    assert ranges is not None  # a removal is never exact here
+    span = {ranges.rebalances.min: None, ranges.rebalances.max: None}
+    return f"rebalances until the application is settled: {' to '.join(map(str, span))}"
 
 
 def _bound(members: Sequence[MemberSnapshot], guard: GuardReport) -> str:

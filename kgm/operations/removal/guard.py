@@ -1,6 +1,6 @@
 """Watches members for signs of life, and decides which of them may be removed.
 
-`watch_members` polls a group for a while: committed and end offsets (which move when a member commits), the group's
+`GuardWatch` polls a group for a while: committed and end offsets (which move when a member commits), the group's
 records in `__consumer_offsets` (which show commits that change no offset, and rebalances), and at the end who is still
 a member. `liveness.Observation` turns that into a verdict for each member. `decide` compares the verdicts with what the
 operator allowed.
@@ -79,28 +79,12 @@ class GuardReport:
         return self.liveness[member_id].verdict if member_id in self.liveness else LivenessVerdict.UNKNOWN
 
 
-def watch_members(
-    cluster: AdminClient,
-    group: GroupSnapshot,
-    member_ids: Iterable[str],
-    *,
-    also: Iterable[str] = (),
-    window_ms: int | None = None,
-    stop_when_alive: bool = True,
-    clock: Callable[[], float] = time.monotonic,
-) -> GuardReport:
-    """Watch these members, and those of `also` without extending the watch for them. Reads only; never raises
-    KgmError: what cannot be read is missing evidence. stop_when_alive: one member that is seen alive ends the watching.
+class GuardWatch:
+    """Watches these members of a group, and those of `also` without extending the watch for them: `run`, and then
+    `look_again` before a request is sent. Reads only; never raises KgmError: what cannot be read is missing evidence.
+    stop_when_alive: one member that is seen alive ends the watching.
 
     The budget of the cluster client is renewed for each poll, so that watching does not use it up."""
-    watch = GuardWatch(
-        cluster, group, member_ids, also=also, window_ms=window_ms, stop_when_alive=stop_when_alive, clock=clock
-    )
-    return watch.run()
-
-
-class GuardWatch:
-    """Watches the members of one group: `run` as `watch_members`, and then `look_again` before a request is sent."""
 
     def __init__(
         self, cluster: AdminClient, group: GroupSnapshot, member_ids: Iterable[str], *, also: Iterable[str] = (),
@@ -269,7 +253,7 @@ class GuardWatch:
     def _poll(self) -> None:
         self._begin_request()
         if self._is_silent and self._cluster.deadline.remaining() * 1000 < _LEAST_REQUEST_MS:
-            self._disturb("offsets could not be read: nobody has answered")
+            self._disturb("offsets could not be read: no broker has answered")
         else:
             self._poll_offsets()
         self._poll_log(self._now_s())

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from kgm.model.assignment import Partitions
 from kgm.model.errors import ErrorCode, KgmError, error_name
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
-from kgm.operations.change.result import Result
+from kgm.operations.change.result import Judgement, OneResult, Result
 from kgm.operations.removal.liveness import NO_MEMBER, Liveness
 from kgm.operations.removal.plan import RemovalPlan, Target
 from kgm.operations.removal.send import LeaveGroupSender
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemberResult:
-    """The result for one id. error: Kafka's error code, 0 for none; note: an explanation, or None.
-
-    in_doubt: a request for it may have been carried out, whatever the result is."""
+class MemberResult(OneResult):
+    """The result for one member."""
 
     target: Target
-    result: Result
     liveness: Liveness = NO_MEMBER
-    error: int = 0
-    note: str | None = None
-    in_doubt: bool = False
 
     @property
     def partitions_freed(self) -> Partitions:
@@ -34,15 +27,11 @@ class MemberResult:
         return self.target.member.assignment if is_gone and self.target.member is not None else {}
 
 
-def absent_result(target: Target, note: str | None = None) -> MemberResult:
-    note = note or _no_member_has_it(target)
-    return MemberResult(target=target, result=Result.ABSENT, error=ErrorCode.UNKNOWN_MEMBER_ID, note=note)
-
-
-def _no_member_has_it(target: Target) -> str:
+def absent_result(target: Target) -> MemberResult:
     meant = "" if target.similar is None else f"; did you mean {target.similar!r}?"
     kind = "member id" if target.named.member_id else "group instance id"
-    return f"no member has this {kind}{meant}"
+    note = f"no member has this {kind}{meant}"
+    return MemberResult(target=target, result=Result.ABSENT, error=ErrorCode.UNKNOWN_MEMBER_ID, note=note)
 
 
 def planned_results(plan: RemovalPlan, liveness: Mapping[str, Liveness]) -> list[MemberResult]:
@@ -129,11 +118,7 @@ def _outcome(seen: _Evidence, liveness: Mapping[str, Liveness]) -> MemberResult:
     )  # fmt: skip
 
 
-#: Result, note, and Kafka's error code.
-_Judgement: TypeAlias = tuple[Result, str | None, int]
-
-
-def _judged(seen: _Evidence) -> _Judgement:
+def _judged(seen: _Evidence) -> Judgement:
     match seen.code:
         case None if not seen.in_doubt:
             return _not_sent(seen)
@@ -148,11 +133,11 @@ def _judged(seen: _Evidence) -> _Judgement:
         case code if seen.is_there:
             return Result.FAILED, f"the broker answered {error_name(code)}", code
         case code:
-            gone = seen.unseen or "it is not in the group any more"
+            gone = seen.unseen or "it is no longer in the group"
             return Result.UNKNOWN, f"the broker answered {error_name(code)}; {gone}; {_SAFE}", code
 
 
-def _answered_removed(seen: _Evidence) -> _Judgement:
+def _answered_removed(seen: _Evidence) -> Judgement:
     """The broker says that it was removed. That is what it was going to do: a coordinator that fails before the
     rebalance has ended leaves the member to its successor. So it is done when a description shows it."""
     code = int(ErrorCode.NONE)
@@ -166,7 +151,7 @@ def _answered_removed(seen: _Evidence) -> _Judgement:
     return Result.REMOVED, None, code
 
 
-def _answered_absent(seen: _Evidence) -> _Judgement:
+def _answered_absent(seen: _Evidence) -> Judgement:
     code = int(ErrorCode.UNKNOWN_MEMBER_ID)
     if seen.after is None:
         why = f"{seen.doubt}; " if seen.in_doubt else ""
@@ -189,7 +174,7 @@ def _answered_absent(seen: _Evidence) -> _Judgement:
     return Result.ABSENT, "it left by itself before the request arrived", code
 
 
-def _answered_fenced(seen: _Evidence) -> _Judgement:
+def _answered_fenced(seen: _Evidence) -> Judgement:
     """Another member has its instance id, says the broker. After a request whose effect is not known, that one may have
     come when the removal was done."""
     code = int(ErrorCode.FENCED_INSTANCE_ID)
@@ -209,7 +194,7 @@ def _answered_fenced(seen: _Evidence) -> _Judgement:
     return Result.REFUSED, f"{note}: {_left_alone(seen.successor)}", code
 
 
-def _seen_gone(seen: _Evidence, note: str) -> _Judgement:
+def _seen_gone(seen: _Evidence, note: str) -> Judgement:
     """A request may have removed it, and a description shows that it is gone."""
     code = int(seen.code or ErrorCode.NONE)
     if seen.successor is None:
@@ -231,7 +216,7 @@ def _still_there(seen: _Evidence) -> str:
 _SAFE = "running the command again is safe"
 
 
-def _not_sent(seen: _Evidence) -> _Judgement:
+def _not_sent(seen: _Evidence) -> Judgement:
     """No request for it has reached the broker."""
     error = seen.sender.last_error
     if seen.is_gone:
@@ -240,7 +225,7 @@ def _not_sent(seen: _Evidence) -> _Judgement:
     return Result.FAILED, f"no request for it was sent{why}", error.kafka_error if error is not None else 0
 
 
-def _unanswered(seen: _Evidence) -> _Judgement:
+def _unanswered(seen: _Evidence) -> Judgement:
     """A request may have been carried out, and no answer says so."""
     code = int(ErrorCode.NONE)
     if seen.target in seen.sender.lost:
@@ -261,7 +246,7 @@ def _unanswered(seen: _Evidence) -> _Judgement:
     answered = f"the broker answered {error_name(refusal.kafka_error)}"
     if seen.is_there:
         return Result.FAILED, f"{answered}, and it is still in the group", refusal.kafka_error
-    gone = seen.unseen or "it is not in the group any more"
+    gone = seen.unseen or "it is no longer in the group"
     return Result.UNKNOWN, f"{answered}; {gone}; {_SAFE}", refusal.kafka_error
 
 

@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from kgm.client.admin_client import AdminClient
 from kgm.operations.audit.audit_log import AuditLog, default_path
 from kgm.operations.change.operator import current_operator
+from kgm.operations.change.report import ChangeReport
 from kgm.operations.removal import removal
-from kgm.operations.removal.removal import PreparedRemoval, RemovalReport
+from kgm.operations.removal.outcome import MemberResult
+from kgm.operations.removal.removal import PreparedRemoval
 from kgm.operations.removal.request import DEFAULT_REASON, RemovalRequest
 
 
@@ -34,7 +36,9 @@ def plan_removal(
     return removal.prepare(cluster, request)
 
 
-def execute_removal(cluster: AdminClient, prepared: PreparedRemoval, *, audit: bool = True) -> RemovalReport:
+def execute_removal(
+    cluster: AdminClient, prepared: PreparedRemoval, *, audit: bool = True
+) -> ChangeReport[MemberResult]:
     """Remove the members with one LeaveGroup (KIP-345), describe the group again, and report the result of each.
 
     audit: record the removal in the audit log of `kgm audit`, before it is sent and after.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -19,7 +18,14 @@ from kgm.client.admin_client import AdminClient
 from kgm.model.errors import KgmError, NotFoundError, PartialError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.audit.audit_log import REMOVAL, AuditTrail
-from kgm.operations.change.carrying_out import carried_out
+from kgm.operations.change.carrying_out import (
+    INTERRUPTED_LOOK_MS,
+    LOOK_MS,
+    RETURN_POLL_S,
+    Phase,
+    carried_out,
+    no_phase,
+)
 from kgm.operations.change.operator import HumanOperator, signed
 from kgm.operations.change.record import ChangeRecord
 from kgm.operations.change.report import ChangeReport
@@ -37,17 +43,9 @@ from kgm.operations.removal.verification.later_descriptions import LaterDescript
 from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.text.wording import group_command
 
-#: Shows progress: called with the name of a phase, entered while it lasts.
-Phase = Callable[[str], AbstractContextManager[object]]
-
-#: The least time for describing the group after a request was sent, whatever is left of the budget.
-_LOOK_MS: Final = 5_000
 #: How long kgm waits for a member that may be alive to rejoin: it learns of its removal with its next heartbeat, by
 #: default 3 s (classic) or 5 s (KIP-848) after the last one.
 _RETURN_MS: Final = {"classic": 4_000, "consumer": 6_000}
-_RETURN_POLL_S: Final = 0.25
-#: The time for describing the group after Ctrl-C: the operator waits for the shell prompt.
-_INTERRUPTED_LOOK_MS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,17 +97,6 @@ class PreparedRemoval:
                 return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemovalReport(ChangeReport[MemberResult]):
-    """The result of a removal: one for each id."""
-
-    prepared: PreparedRemoval
-
-
-def _no_phase(_text: str) -> AbstractContextManager[object]:
-    return nullcontext()
-
-
 # -- before ------------------------------------------------------------------------------------------------------------
 
 
@@ -117,7 +104,7 @@ def prepare(
     cluster: AdminClient,
     request: RemovalRequest,
     *,
-    phase: Phase = _no_phase,
+    phase: Phase = no_phase,
     clock: Callable[[], float] = time.monotonic,
 ) -> PreparedRemoval:  # fmt: skip
     """What the removal would do. Reads only. Watching for signs of life may take up to a minute, or as long as the
@@ -215,8 +202,8 @@ def _warnings(cluster: AdminClient, group: GroupSnapshot, plan: RemovalPlan, rep
 
 def execute(
     cluster: AdminClient, prepared: PreparedRemoval, *, operator: HumanOperator, audit: AuditTrail | None,
-    phase: Phase = _no_phase, sleep: Callable[[float], None] | None = None, clock: Callable[[], float] = time.monotonic,
-) -> RemovalReport:  # fmt: skip
+    phase: Phase = no_phase, sleep: Callable[[float], None] | None = None, clock: Callable[[], float] = time.monotonic,
+) -> ChangeReport[MemberResult]:  # fmt: skip
     """Check again, run the removal, and check its effect; the result of each id. audit: None to write no
     record.
 
@@ -273,7 +260,7 @@ class _Execution:
     def was_sent(self) -> bool:
         return self._sender.was_sent
 
-    def run(self) -> RemovalReport:
+    def run(self) -> ChangeReport[MemberResult]:
         left = self._look_again()
         try:
             self._sender.send([one for one in self._plan.present if one.member_id not in left])
@@ -281,7 +268,7 @@ class _Execution:
             if not self._sender.was_sent:
                 raise
             self._interrupted = True
-        results = self._results(_INTERRUPTED_LOOK_MS if self._interrupted else None)
+        results = self._results(INTERRUPTED_LOOK_MS if self._interrupted else None)
         error = nothing_changed(results, self._sender)
         if error is not None and not self._interrupted:
             raise error
@@ -353,8 +340,8 @@ class _Execution:
         try:
             with self._phase("waiting for members that rejoin"):
                 while self._now_s() < end_s and any(one.result is Result.REMOVED for one in suspects):
-                    self._sleep(min(_RETURN_POLL_S, max(0.0, end_s - self._now_s())))
-                    results = self._results(_LOOK_MS)
+                    self._sleep(min(RETURN_POLL_S, max(0.0, end_s - self._now_s())))
+                    results = self._results(LOOK_MS)
                     targets = {one.target for one in suspects}
                     suspects = [one for one in results if one.target in targets]
         except KeyboardInterrupt:
@@ -379,7 +366,7 @@ class _Execution:
 
 def _report(
     prepared: PreparedRemoval, results: Sequence[MemberResult], warnings: Iterable[str], *, interrupted: bool = False
-) -> RemovalReport:
+) -> ChangeReport[MemberResult]:
     code = exit_code(results, ignore_missing=prepared.request.ignore_missing)
     error: KgmError | None = None
     if prepared.errors:
@@ -387,10 +374,9 @@ def _report(
         code = code or error.exit_code
     elif code:
         error = summary(prepared.request, results, code)
-    return RemovalReport(
-        prepared=prepared, results=tuple(results), exit_code=code, error=error, warnings=tuple(warnings),
-        interrupted=interrupted,
-    )  # fmt: skip
+    return ChangeReport(
+        results=tuple(results), exit_code=code, error=error, warnings=tuple(warnings), interrupted=interrupted
+    )
 
 
 def summary(

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgm.model.assignment import Partitions, moves
+from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.watch.watched_group import CountDoubt
 from kgm.simulation.report.prediction import Prediction
+from kgm.simulation.streams.group import most_partitions_of_a_task
 from kgm.text.wording import many, moves_text
 
 
@@ -25,7 +27,7 @@ class ExpectedRange:
         """Raises KeyError, TypeError or ValueError for no range."""
         least, most = operator.index(data["min"]), operator.index(data["max"])
         if not 0 <= least <= most:
-            raise ValueError(f"{least} to {most} is no range")
+            raise ValueError(f"{least} to {most} is not a range")
         return cls(least=least, most=most)
 
     def __str__(self) -> str:
@@ -47,7 +49,8 @@ class StepExpectation:
     caveats: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, prediction: Prediction) -> StepExpectation:
+    def of(cls, prediction: Prediction, group: GroupSnapshot) -> StepExpectation:
+        """Handovers are of partitions, as they are seen; predictions of Kafka Streams count tasks."""
         typical, ranges = prediction.typical, prediction.ranges
         # Generations of a classic group are what is counted: a group that becomes empty has another one too. A streams
         # group may pass several epochs before tasks are assigned, and its watcher counts all of them.
@@ -59,7 +62,8 @@ class StepExpectation:
         else:
             most = max(ranges.rebalances.max, ranges.generations.max if counts_all else 0)
             rebalances = ExpectedRange(least=ranges.rebalances.min, most=most)
-            handovers = ExpectedRange(least=ranges.handovers.min, most=ranges.handovers.max)
+            weight = most_partitions_of_a_task(group)
+            handovers = ExpectedRange(least=ranges.handovers.min, most=ranges.handovers.max * weight)
         return cls(
             rebalances=rebalances,
             handovers=handovers,

@@ -85,7 +85,7 @@ class RolloutJournal:
             flush_folder(path.parent)
         except FileExistsError:
             raise RefusedError(
-                f"the journal {path} exists already: nothing was done",
+                f"the journal {path} already exists: nothing was done",
                 hint=f"kgm rollout --resume {path} continues it; or give another --journal",
             ) from None
         except OSError as error:
@@ -250,5 +250,5 @@ class PlanMark:
 def _mark_path(folder: pathlib.Path, run: str) -> pathlib.Path:
     """Raises UsageError for what no run is called."""
     if not _RUN_ID.fullmatch(run):
-        raise UsageError(f"the journal is not complete: {run!r} is no id of a run")
+        raise UsageError(f"the journal is not complete: {run!r} is not the id of a run")
     return folder / f"{run}.plan"

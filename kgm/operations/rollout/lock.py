@@ -36,7 +36,7 @@ def rollout_lock(folder: pathlib.Path, cluster_id: str | None, group_id: str, ow
         file = os.open(path, _OPEN, 0o600)
     except OSError as error:
         raise RefusedError(
-            f"nothing was done: the lock {path} cannot be made: {error.strerror or error}",
+            f"nothing was done: the lock {path} cannot be created: {error.strerror or error}",
             hint="export XDG_STATE_HOME=/a/folder/of/yours",
         ) from None
     try:

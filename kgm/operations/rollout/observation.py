@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
 
 from kgm.clients.table import CLIENTS
 from kgm.model.assignment import as_ranges, owners
@@ -15,7 +17,7 @@ from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.rollout.expectation import StepCounts
 from kgm.operations.rollout.spec import RolloutStep, StepKind
-from kgm.operations.watch.conditions import Condition, Subject
+from kgm.operations.watch.conditions import Condition, Subject, parse_condition
 from kgm.operations.watch.events import EventKind, GroupEvent
 from kgm.operations.watch.timekeeper import Timekeeper
 from kgm.operations.watch.watch import Poller
@@ -30,6 +32,10 @@ from kgm.operations.watch.watched_group import (
 from kgm.text.names import in_order
 from kgm.text.wording import many
 
+#: What Kafka Streams and Connect say of themselves.
+SETTLED: Final = parse_condition("settled")
+#: A rebalance that a group is to begin by itself is not waited for if it is due later than this.
+_LATEST_MS: Final = 3_600_000
 #: Events that are told of while a step runs.
 _TOLD = (
     EventKind.UNREACHABLE, EventKind.REACHABLE, EventKind.COORDINATOR, EventKind.GONE, EventKind.NOTE, EventKind.JOINED,
@@ -234,6 +240,8 @@ class GroupObservation:
         reasons += self._missing_owners(latest)
         if latest.rebalance_delay_ms:
             reasons.append("the leader of the Connect workers holds back what a worker ran that has left")
+        elif latest.is_settled is False and latest.state == STABLE and not view.is_away:
+            reasons.append(SETTLED.check(latest).seen)
         if most_lag is not None:
             lag = Condition(text="", subject=Subject.LAG, sign="<=", limit=most_lag).check(latest)
             reasons += [] if lag.met else [f"its lag is not at most {most_lag}: {lag.seen}"]
@@ -273,6 +281,14 @@ class GroupObservation:
         for topic, partition in sorted(unowned):
             free.setdefault(topic, []).append(partition)
         return [f"no consumer owns {topic}[{as_ranges(numbers)}]" for topic, numbers in free.items()]
+
+
+def next_rebalance_ms(group: GroupSnapshot | None, now_ms: int) -> int | None:
+    """When a group is to rebalance by itself, in ms since the epoch; None if that is not to come, or not known, or too
+    late to be waited for."""
+    due = None if group is None or group.is_settled is not False else group.next_rebalance_at or group.unassigned_until
+    due_ms = 0 if due is None else round(datetime.fromisoformat(due).timestamp() * 1000)
+    return due_ms if now_ms < due_ms <= now_ms + _LATEST_MS else None
 
 
 def _bystanders(group: GroupSnapshot, step: RolloutStep) -> dict[str, str]:

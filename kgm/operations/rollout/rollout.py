@@ -24,7 +24,7 @@ from kgm.operations.rollout.expectation import (
     unknown_because,
 )
 from kgm.operations.rollout.journal import JournalKind
-from kgm.operations.rollout.observation import changed_since
+from kgm.operations.rollout.observation import SETTLED, changed_since, next_rebalance_ms
 from kgm.operations.rollout.progress import OpenStep, RolloutProgress, without_offsets
 from kgm.operations.rollout.spec import OnFailure, RolloutSpec, RolloutStep, StepKind
 from kgm.operations.rollout.targets import targets_of
@@ -64,7 +64,7 @@ class Rollout:
         self._spec, self._progress, self._tools = spec, progress, tools
         self._observation, self._journal = tools.observation, tools.journal
         self._expected: StepExpectation | None = None
-        self._number = 0
+        self._number, self._told_ms = 0, 0
         self._batch: CommandBatch | None = None
 
     def run(self) -> RolloutReport:
@@ -126,8 +126,12 @@ class Rollout:
             text = event.text if event.kind is EventKind.NOTE else f"{event.kind}: {event.text}"
             self._emit(RolloutEventKind.NOTE, text, identity=event.identity)
 
-    def _watch_until(self, is_over: Callable[[], bool], timeout_ms: int | None) -> bool:
-        """Poll until it is over: True; False if that takes longer. Raises ConditionNotMet at the first deviation."""
+    def _watch_until(
+        self, is_over: Callable[[], bool], timeout_ms: int | None, begins_ms: Callable[[], int] = lambda: 0
+    ) -> bool:
+        """Poll until it is over: True; False if that takes longer. Raises ConditionNotMet at the first deviation.
+
+        begins_ms: the time counts from then on, if that is later than now."""
         keeper = self._tools.timekeeper
         started_ms = keeper.now_ms()
         while True:
@@ -135,6 +139,7 @@ class Rollout:
             self._check_deviations()
             if is_over():
                 return True
+            started_ms = max(started_ms, begins_ms())
             if timeout_ms is not None and keeper.now_ms() - started_ms >= timeout_ms:
                 return False
             keeper.sleep_ms(self._spec.limits.interval_ms)
@@ -198,12 +203,14 @@ class Rollout:
 
     def _begin(self, step: RolloutStep) -> OpenStep:
         """Look at the group, predict, and write both into the journal."""
+        if self._progress.was_stopped:  # by something after which it may go on to rebalance
+            self._watch_until(self._is_settled, self._timeout_ms(self._progress.left), self._next_rebalance_ms)
         self._check_unchanged()
         cluster = self._tools.cluster
         cluster.renew(self._tools.timeout_ms)
         live = live_group(cluster, self._spec.group_id)
         expected = StepExpectation.of(
-            simulate(live, self._spec.plan_of(step), draws=self._spec.draws, seed=self._spec.seed)
+            simulate(live, self._spec.plan_of(step), draws=self._spec.draws, seed=self._spec.seed), live.snapshot
         )
         self._look()
         self._progress.left = live.snapshot
@@ -235,7 +242,7 @@ class Rollout:
             )
         found = [] if latest.state == STABLE else [f"it is {latest.state}"]
         if latest.is_settled is False:
-            found.append("the group is not settled: it is about to rebalance by itself")
+            found.append(SETTLED.check(latest).seen)
         found += [f"{one.identity} is {one.status}" for one in latest.members if one.status in (AWAY, RECONCILING)]
         changed = changed_since(self._progress.left, latest)
         if self._progress.was_stopped and changed:
@@ -259,6 +266,10 @@ class Rollout:
         self._expected = opened.expected
         self._emit(RolloutEventKind.PREDICTED, f"{opened.expected}", expected=opened.expected)
         self._check_deviations()
+
+    def _is_settled(self) -> bool:
+        latest = self._observation.latest
+        return latest is None or latest.is_settled is not False
 
     def _is_at_rest(self, step: RolloutStep) -> bool:
         """A group is empty while all its members are removed."""
@@ -331,7 +342,7 @@ class Rollout:
         opened = self._progress.open_step
         assert opened is not None
         timeout_ms = self._timeout_ms(opened.before)
-        if self._watch_until(is_over, timeout_ms):
+        if self._watch_until(is_over, timeout_ms, self._next_rebalance_ms):
             return
         missing = observation.missing(most_lag=most_lag) or [f"it has not been quiet for {show_duration(settle_ms)}"]
         if observation.latest is None:
@@ -339,6 +350,18 @@ class Rollout:
                 f"the outcome of step {self._number} is not known: {missing[0]}", group_id=self._spec.group_id
             )
         self._deviate(f"{show_duration(timeout_ms)} after {after} of step {self._number}: {missing[0]}", missing[1:])
+
+    def _next_rebalance_ms(self) -> int:
+        """When the group is to rebalance by itself, which is told once, and which a step waits for unless its timeout
+        was given; 0 if it is not."""
+        latest, now_ms = self._observation.latest, self._tools.timekeeper.now_ms()
+        due_ms = next_rebalance_ms(latest, now_ms)
+        if due_ms is None or latest is None:
+            return 0
+        if due_ms != self._told_ms:
+            self._told_ms = due_ms
+            self._emit(RolloutEventKind.NOTE, SETTLED.check(latest).seen)
+        return due_ms if self._spec.limits.step_timeout_ms is None else 0
 
     def _end(self, step: RolloutStep) -> None:
         """Compare with the prediction, wait for the pause, and write the step into the journal as over."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import pathlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 
 from kgm.assignors import is_known
 from kgm.client.admin_client import AdminClient
@@ -15,7 +15,7 @@ from kgm.clients.table import SAME_ASSIGNOR
 from kgm.model.errors import RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.audit.audit_log import AuditTrail
-from kgm.operations.bounce.group import BounceGroup
+from kgm.operations.bounce.group import BounceGroup, live_group
 from kgm.operations.bounce.prediction import Gates, PredictedBounce, predict_bounce
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.change.operator import HumanOperator
@@ -23,7 +23,7 @@ from kgm.operations.rollout.events import RolloutObserver
 from kgm.operations.rollout.expectation import StepExpectation
 from kgm.operations.rollout.journal import JournalKind, PlanMark, RolloutJournal, read_journal
 from kgm.operations.rollout.lock import rollout_lock, state_folder
-from kgm.operations.rollout.observation import GroupObservation
+from kgm.operations.rollout.observation import SETTLED, GroupObservation, next_rebalance_ms
 from kgm.operations.rollout.progress import (
     RecordedRollout,
     RolloutProgress,
@@ -31,29 +31,20 @@ from kgm.operations.rollout.progress import (
     without_offsets,
 )  # fmt: skip
 from kgm.operations.rollout.rollout import Rollout, RolloutReport
-from kgm.operations.rollout.spec import OnFailure, RolloutLimits, RolloutSpec, steps_of
+from kgm.operations.rollout.spec import OnFailure, RolloutCommands, RolloutLimits, RolloutSpec, steps_of
 from kgm.operations.rollout.targets import check_commands
 from kgm.operations.rollout.template import CommandTarget
 from kgm.operations.rollout.tools import RolloutTools
 from kgm.operations.watch.timekeeper import Timekeeper
+from kgm.operations.watch.wait import WaitLimits, wait_for
 from kgm.simulation.bounce import DRAWS
 from kgm.simulation.simulation import SEED
+from kgm.text.wording import group_command
 
 #: The time limit of one poll in ms: a broker that needs longer counts as unreachable for the moment.
 POLL_MS = 5_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutCommands:
-    """The commands of a rollout, as they were typed, and what happens when one fails. allows_any_value: see
-    `kgm.operations.rollout.template`."""
-
-    command: str | None = None
-    stop_command: str | None = None
-    is_shell: bool = False
-    on_failure: OnFailure = OnFailure.PAUSE
-    failure_command: str | None = None
-    allows_any_value: bool = False
+#: Kafka's default, where that of a group cannot be read; and so many rebalances are waited for before a rollout.
+_REBALANCE_MS, _MOST_REBALANCES = 300_000, 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +75,8 @@ class ResumeChanges:
         ):  # fmt: skip
             if before is not None and now is None:
                 raise UsageError(f"{option} is missing: with --resume, commands replace all those of the journal")
-        spec = replace(
-            spec, command=given.command, stop_command=given.stop_command, is_shell=given.is_shell,
-            failure_command=given.failure_command, allows_any_value=given.allows_any_value,
-            on_failure=spec.on_failure if given.on_failure is OnFailure.PAUSE else given.on_failure,
-        )  # fmt: skip
+        on_failure = spec.on_failure if given.on_failure is OnFailure.PAUSE else given.on_failure
+        spec = replace(spec, **asdict(replace(given, on_failure=on_failure)))
         spec.check()
         return spec
 
@@ -118,6 +106,38 @@ class RolloutContext:
     timekeeper: Timekeeper
 
 
+def settled_group(
+    cluster: AdminClient, group: BounceGroup, limits: RolloutLimits, timekeeper: Timekeeper,
+    tell: Callable[[str], None],
+) -> BounceGroup:  # fmt: skip
+    """The group once it does not rebalance by itself any more, as Kafka Streams does until tasks are where they are to
+    be: before that no step can begin. tell: of each rebalance that is waited for.
+
+    Raises RefusedError if none is due any more and it is not settled yet, or after --step-timeout."""
+    if group.snapshot.is_settled is not False:
+        return group
+    group_id, began_ms, seen = group.snapshot.group_id, timekeeper.now_ms(), group.snapshot
+    for _ in range(_MOST_REBALANCES):
+        now_ms = timekeeper.now_ms()
+        spare_ms = (next_rebalance_ms(seen, now_ms) or now_ms) - now_ms + (seen.rebalance_timeout_ms or _REBALANCE_MS)
+        if limits.step_timeout_ms is not None:
+            spare_ms = max(limits.step_timeout_ms - (now_ms - began_ms), 1)
+        tell(SETTLED.check(seen).seen)
+        waits = WaitLimits(timeout_ms=spare_ms, hold_ms=limits.settle_ms, interval_ms=limits.interval_ms)
+        result = wait_for(cluster, group_id, [SETTLED], waits, timekeeper)
+        seen = result.group or seen
+        is_due = next_rebalance_ms(seen, timekeeper.now_ms()) is not None and limits.step_timeout_ms is None
+        if result.met or not is_due:
+            break
+    if not SETTLED.check(seen).met:
+        raise RefusedError(
+            f"nothing was done: group {group_id!r} does not come to rest: {SETTLED.check(seen).seen}",
+            hint=group_command("wait", group_id, "--for", "settled", "--timeout", "30m"), group_id=group_id,
+        )  # fmt: skip
+    cluster.renew()
+    return live_group(cluster, group_id)
+
+
 def plan_rollout(
     group: BounceGroup, request: BounceRequest, commands: RolloutCommands, limits: RolloutLimits, *,
     gates: Gates | None = None, pods: Mapping[str, str] | None = None, assume_stopped: bool = False,
@@ -140,12 +160,7 @@ def plan_rollout(
     spec = RolloutSpec(
         group_id=group.snapshot.group_id,
         steps=steps_of(plan),
-        command=commands.command,
-        stop_command=commands.stop_command,
-        is_shell=commands.is_shell,
-        on_failure=commands.on_failure,
-        failure_command=commands.failure_command,
-        allows_any_value=commands.allows_any_value,
+        **asdict(commands),
         limits=limits,
         assume_stopped=assume_stopped,
         pods=dict(pods or {}),
@@ -169,7 +184,7 @@ def plan_rollout(
         spec=spec,
         group=group.snapshot,
         predicted=predicted,
-        expected=StepExpectation.of(prediction),
+        expected=StepExpectation.of(prediction, group.snapshot),
         commands=tuple((target, tuple(argv)) for target, argv in checked),
     )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
-from types import UnionType
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, TypeAlias
+
+import msgspec
 
 from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import UsageError
@@ -15,9 +16,9 @@ from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
 
 #: Beyond restart time, session and rebalance timeout, until a step that is not over has failed.
 _SPARE_MS: Final = 60_000
-#: The highest number that a journal may have, and the lowest where that is not 0.
-_MOST: Final = 10**12
-_LEAST: Final = {"draws": 1, "interval_ms": 1}
+#: Numbers that a journal may have.
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
+_AtLeastOne: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=10**12)]
 #: The fields of `RolloutSpec` that decide which programs run.
 COMMAND_FIELDS: Final = ("command", "stop_command", "failure_command", "is_shell", "allows_any_value")
 
@@ -62,49 +63,56 @@ class RolloutLimits:
     until a step that is not over has failed; None: by the timeouts of the group. most_lag: of the whole group, in
     records. accept_unseen: whether a step is over although rebalances or handovers may have been missed."""
 
-    settle_ms: int = 5_000
-    step_timeout_ms: int | None = None
-    command_timeout_ms: int = 600_000
-    interval_ms: int = 500
-    most_lag: int | None = None
+    settle_ms: _Count = 5_000
+    step_timeout_ms: _Count | None = None
+    command_timeout_ms: _Count = 600_000
+    interval_ms: _AtLeastOne = 500
+    most_lag: _Count | None = None
     accept_unseen: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutSpec:
-    """Everything that a rollout needs and that a journal has to keep.
+class RolloutCommands:
+    """The commands of a rollout, as they were typed, and what happens when one fails.
 
     command: run for members that bounce; stop_command: for those that stop for good, and for those that stop and are
     removed before `command` starts them again. failure_command: with `OnFailure.RUN`. allows_any_value: whether values
-    in commands may have characters that a shell interprets. assume_stopped: whether a member counts as stopped when its
-    command has succeeded, although nothing that kgm sees shows it. pods: by identity, if members were resolved to pods.
-    units: members that are one process, for which a command runs once.
-    settings: of the broker, as the operator gave them."""
+    in commands may have characters that a shell interprets."""
 
-    group_id: str
-    steps: tuple[RolloutStep, ...]
     command: str | None = None
     stop_command: str | None = None
     is_shell: bool = False
     on_failure: OnFailure = OnFailure.PAUSE
     failure_command: str | None = None
     allows_any_value: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutSpec(RolloutCommands):
+    """Everything that a rollout needs and that a journal has to keep.
+
+    assume_stopped: whether a member counts as stopped when its command has succeeded, although nothing that kgm sees
+    shows it. pods: by identity, if members were resolved to pods. units: members that are one process, for which a
+    command runs once. settings: of the broker, as the operator gave them."""
+
+    group_id: str
+    steps: tuple[RolloutStep, ...]
     limits: RolloutLimits = field(default_factory=RolloutLimits)
     assume_stopped: bool = False
     pods: Mapping[str, str] = field(default_factory=dict)
     units: tuple[tuple[str, ...], ...] = ()
-    restart_time_ms: int = 10_000
-    pause_ms: int = 0
+    restart_time_ms: _Count = 10_000
+    pause_ms: _Count = 0
     stop: Stop = Stop.CLEAN
-    retry_every_ms: int | None = None
-    session_timeout_ms: int | None = None
-    rebalance_timeout_ms: int | None = None
-    heartbeat_interval_ms: int | None = None
+    retry_every_ms: _Count | None = None
+    session_timeout_ms: _Count | None = None
+    rebalance_timeout_ms: _Count | None = None
+    heartbeat_interval_ms: _Count | None = None
     assignor: str | None = None
     library: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     kafka_version: BrokerVersion | None = None
-    draws: int = 200
+    draws: _AtLeastOne = 200
     seed: int = 1
 
     def templates(self, step: RolloutStep) -> tuple[CommandTemplate, ...]:
@@ -180,55 +188,26 @@ class RolloutSpec:
     def from_json(cls, data: Any) -> RolloutSpec:
         """Raises UsageError for what `to_json` has not written."""
         try:
-            known = {each.name for each in fields(cls)}
-            values = {name: value for name, value in data.items() if name in known}
-            values["steps"] = tuple(
-                RolloutStep(kind=StepKind(step["kind"]), members=tuple(step["members"]), remove=tuple(step["remove"]))
-                for step in data["steps"]
-            )
-            values["units"] = tuple(map(tuple, data.get("units", ())))
-            values["limits"] = RolloutLimits(**data["limits"])
-            values["on_failure"] = OnFailure(data["on_failure"])
-            values["stop"] = Stop(data["stop"])
             version = data.get("kafka_version")
-            values["kafka_version"] = None if version is None else BrokerVersion.parse(version)
-            spec = cls(**values)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise UsageError(f"the journal has no valid plan: {type(error).__name__}: {error}") from None
+            spec = msgspec.convert({**data, "kafka_version": None}, cls)
+            spec = replace(spec, kafka_version=None if version is None else BrokerVersion.parse(version))
+            unknown = data["limits"].keys() - {each.name for each in fields(RolloutLimits)}
+        except (msgspec.ValidationError, UnicodeEncodeError, KeyError, TypeError, AttributeError) as error:
+            raise UsageError(f"the journal has no valid plan: {error}") from None
+        if unknown:
+            raise UsageError(f"the journal has no valid plan: limits of another kgm: {', '.join(sorted(unknown))}")
         spec.check()
         return spec
 
     def check(self) -> None:
-        """Raises UsageError for values of other types than a rollout has, or out of range."""
-        for part in (self, self.limits, *self.steps):
-            hints = get_type_hints(type(part))
-            for name, hint in hints.items():
-                value = getattr(part, name)
-                is_low = type(value) is int and name != "seed" and not _LEAST.get(name, 0) <= value <= _MOST
-                if is_low or not _fits(value, hint):
-                    raise UsageError(f"the journal has no valid plan: {name} is {value!r}")
+        """Raises UsageError for steps that no rollout has, and for commands that are missing or not valid."""
         if not self.steps or len(set(self.members)) < len(self.members):
             raise UsageError("the journal has no valid plan: it has no steps, or a member twice")
         if any(not step.members or not set(step.remove) <= set(step.members) for step in self.steps):
             raise UsageError("the journal has no valid plan: a step has no members, or removes others")
-        if not all(_fits(unit, tuple[str, ...]) for unit in self.units):
-            raise UsageError("the journal has no valid plan: units are lists of names")
         for step in self.steps:
             self.templates(step)
         self.failure_template()
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value of a journal has the type of its field: numbers, texts, and collections of texts."""
-    if get_origin(hint) is UnionType:
-        return any(_fits(value, one) for one in get_args(hint))
-    if hint == tuple[str, ...]:
-        return all(isinstance(one, str) for one in value)
-    if hint == Mapping[str, str]:
-        return isinstance(value, Mapping) and all(isinstance(one, str) for one in (*value, *value.values()))
-    if get_origin(hint) is tuple:
-        return isinstance(value, tuple)
-    return type(value) is hint
 
 
 def steps_of(plan: Plan) -> tuple[RolloutStep, ...]:

@@ -2,22 +2,28 @@
 
 `app-3` is replica 3 of `app`. Kafka Streams and Spring name the members of one process after its threads (`app-3-1`,
 `…-StreamThread-1`), so that the last number of a name need not be that of the replica. Where the names do not say which
-number is which, nothing is guessed: another process would be stopped than the one whose members are removed."""
+number is which, nothing is guessed: another process would be stopped than the one whose members are removed. Dynamic
+members have no such name, but Connect workers, and some threads of Kafka Streams, tell a host."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from kgm.model.errors import RefusedError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.bounce.units import UnitKind
 from kgm.operations.kubernetes.ordinals import NumberedPod
 
 _NUMBERED: Final = re.compile(r"(.*[^-_.])([-_.])(\d{1,9})")
 _TWO_NUMBERS: Final = re.compile(r"(.*[^-_.][-_.]\d{1,9})-(\d{1,9})")
+#: Also in names that are made of one, such as ip-10-0-0-7.
+_ADDRESS: Final = re.compile(r"(\d{1,3}[-.]){3}\d{1,3}")
+_THREAD: Final = re.compile(r"(.+)-\d+")
 _STREAM_THREAD: Final = re.compile(r"(.+)-StreamThread-\d+(-.*)?")
 _THREAD_OF_CLIENT: Final = re.compile(r"-StreamThread-(\d+)(-|$)")
 _HINT: Final = "name the StatefulSet: --statefulset NAME, where NAME is the part of the names before the number"
@@ -40,18 +46,21 @@ class Replica:
 
 
 def replicas_of(
-    group: GroupSnapshot, pods: Mapping[str, str] | None, *, stateful_set: str | None = None
-) -> dict[str, Replica]:
+    group: GroupSnapshot, pods: Mapping[str, str] | None, *, stateful_set: str | None = None,
+    unit: UnitKind = UnitKind.AUTO,
+) -> dict[str, Replica]:  # fmt: skip
     """By identity. pods: the name of the pod of each member, if it is known. stateful_set: what precedes the numbers;
-    members with other names have no replica then.
+    members with other names have no replica then. unit: what an operator says of the numbers.
 
     Raises RefusedError for a member without a number, and where it is not certain which number is the replica's."""
     if pods is not None:
         return {one.identity: _pod(one, pods.get(one.identity), group.group_id) for one in group.members}
-    names = {one.identity: _instance_id(one, group.group_id) for one in group.members}
+    names = {one.identity: _name(one, group.group_id) for one in group.members}
     if stateful_set is not None:
         named = {identity: _named(name, stateful_set) for identity, name in names.items()}
         return {identity: replica for identity, replica in named.items() if replica is not None}
+    if unit is not UnitKind.AUTO:
+        return _as_stated(group, names, unit)
     threads = {one.identity: _without_thread(one) for one in group.members}
     open_names = {identity: name for identity, name in names.items() if threads[identity] is None}
     found = {
@@ -62,13 +71,34 @@ def replicas_of(
     return found | _by_pattern(group, open_names)
 
 
-def _instance_id(member: MemberSnapshot, group_id: str) -> str:
-    if member.group_instance_id is None:
+def _name(member: MemberSnapshot, group_id: str) -> str:
+    """Its instance id. A dynamic member that says where it is reached, as Connect workers do and threads of Kafka
+    Streams may, has the name of that host."""
+    if member.group_instance_id is not None:
+        return member.group_instance_id
+    endpoint = ("" if member.work is None else member.work.user_endpoint) or ""
+    host = endpoint.rpartition("://")[2].partition("/")[0].rpartition(":")[0]
+    if not host or ":" in host or _ADDRESS.search(host):
         raise _uncertain(
             group_id, f"{member.identity}: it is dynamic",
-            "use the names of the pods as group.instance.id; --kubernetes asks kubectl for the pods",
+            "use the names of the pods as group.instance.id; --kubernetes asks kubectl for the pods; kgm rollout "
+            f"{group_id} --scale-in takes processes as they are",
         )  # fmt: skip
-    return member.group_instance_id
+    return host.partition(".")[0]
+
+
+def _as_stated(group: GroupSnapshot, names: Mapping[str, str], unit: UnitKind) -> dict[str, Replica]:
+    """The numbers as the operator says that they are: threads share a host, or a name up to the last number."""
+    hosts = Counter(one.client_host for one in group.members)
+    has_threads = unit is UnitKind.INSTANCE or (unit is UnitKind.HOST and max(hosts.values(), default=0) > 1)
+    why = f"--unit {unit.value}: {'what follows it is a thread' if has_threads else 'it is no thread'}"
+    found = {}
+    for identity, name in names.items():
+        thread = _THREAD.fullmatch(name) if has_threads else None
+        if has_threads and thread is None:
+            raise _uncertain(group.group_id, f"{name} has no number of a thread at its end")
+        found[identity] = _replica(name if thread is None else thread[1], why, group.group_id)
+    return found
 
 
 def _uncertain(group_id: str, why: str, hint: str = _HINT) -> RefusedError:

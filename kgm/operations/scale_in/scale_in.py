@@ -10,6 +10,7 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.prediction import predict_bounce
 from kgm.operations.bounce.request import BounceRequest
+from kgm.operations.bounce.units import UnitKind
 from kgm.operations.kubernetes.ordinals import braced
 from kgm.operations.scale_in.replica_numbers import Replica, first_number, replicas_of
 from kgm.simulation.bounce import DRAWS
@@ -65,12 +66,13 @@ class ScaleIn:
 def plan_scale_in(
     group: BounceGroup, replicas: int, *, stateful_set: str | None = None, pods: Mapping[str, str] | None = None,
     first: int | None = None, kubectl: tuple[str, ...] = ("kubectl",), draws: int = DRAWS, seed: int = SEED,
+    unit: UnitKind = UnitKind.AUTO,
 ) -> ScaleIn:  # fmt: skip
     """The members whose replica is not one of the first `replicas`, and what becomes of the group without them.
 
     stateful_set: of which the pods are, if members of several are in the group. pods: by identity; None: the instance
-    id of each member has the number of its replica. first: the number of the first replica; None: 0, or the lowest if
-    none is missing. kubectl: the command with its options.
+    id of each member, or the host that it tells, has the number of its replica. first: the number of the first replica;
+    None: 0, or the lowest if none is missing. kubectl: the command with its options. unit: see `replicas_of`.
 
     Raises RefusedError if it is not certain which members leave, or none does; UsageError for a negative number."""
     if replicas < 0:
@@ -78,7 +80,7 @@ def plan_scale_in(
     if first is not None and first < 0:
         raise UsageError(f"--first is {first}; the minimum is 0")
     snapshot = group.snapshot
-    numbered = replicas_of(snapshot, pods, stateful_set=stateful_set)
+    numbered = replicas_of(snapshot, pods, stateful_set=stateful_set, unit=unit)
     name = stateful_set or _only_set(snapshot, numbered)
     ours = {identity: replica for identity, replica in numbered.items() if replica.of == name}
     lowest = first_number(snapshot.group_id, name, [one.number for one in ours.values()] or [0], first)
@@ -101,6 +103,7 @@ def plan_scale_in(
     request = BounceRequest(
         remove=tuple(one.member.identity for one in static),
         scale_in=tuple(one.member.identity for one in leaving if one not in static),
+        unit=UnitKind.MEMBER,  # all members of each process are named
     )
     return ScaleIn(
         group=snapshot,
@@ -149,10 +152,13 @@ def _commands(
 
 def _commands_of_processes(group: GroupSnapshot, leaving: list[MemberOfPod]) -> ScaleInCommands:
     """Where the names are none of pods: kgm rollout stops and removes them, with a command of the operator's."""
-    ids = [one.member.identity for one in reversed(leaving)]
-    left = len(group.members) - len(ids)
+    static = [one.member.identity for one in reversed(leaving) if one.member.group_instance_id is not None]
+    dynamic = [one.member.identity for one in reversed(leaving) if one.member.group_instance_id is None]
+    words = [*(["--remove", as_list(static)] if static else []), *(["--scale-in", as_list(dynamic)] if dynamic else [])]
+    left = len(group.members) - len(leaving)
+    command = "CMD {host}" if dynamic else "CMD {instance_id}"
     return ScaleInCommands(
-        scale=group_command("rollout", group.group_id, "--remove", as_list(ids), "--exec-stop", "CMD {instance_id}"),
+        scale=group_command("rollout", group.group_id, *words, "--exec-stop", command),
         wait=group_command("wait", group.group_id, "--for", f"members={left}"),
         remove=None,
     )

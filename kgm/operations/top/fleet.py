@@ -161,7 +161,7 @@ class Fleet:
         errors = {row.group_id: row.error for row in self.rows.values() if row.error is not None}
         told = [*unread(self.cluster), *undescribed(errors, "members and lag are unknown")]
         if self._log.unreadable_because is not None:
-            consequence = "the age of commits is unknown, rebalances and members count from when kgm looked first"
+            consequence = "the age of commits is unknown, rebalances and members are counted from kgm's first poll"
             told.append(Unread(kind=UnreadKind.RECORDS, text=self._log.unreadable_because, consequence=consequence))
         return told
 

@@ -43,7 +43,7 @@ class FleetOrder(StrEnum):
     """What rows are sorted by: the worst first; names from a to z. Groups that are equal are sorted by name.
 
     lag-time: those whose lag in time is known; then those that have a lag, by it; then those of which no lag is known;
-    then those that have read everything. The others: what is unknown is last."""
+    then those that are caught up. The others: what is unknown is last."""
 
     LAG_TIME = "lag-time"
     LAG = "lag"

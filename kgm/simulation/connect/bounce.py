@@ -16,10 +16,10 @@ from kgm.simulation.connect.group import (
     delays_of,
 )
 from kgm.simulation.connect.play import ConnectPlay
+from kgm.simulation.framework_play import prediction_of
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.report.prediction import Prediction
-from kgm.simulation.report.ranges import ranges_of, stopped_range_ms, typical_of
 from kgm.text.durations import show_duration
 from kgm.text.wording import many, some
 
@@ -37,15 +37,8 @@ def simulate_connect(
     group, delays_ms = connect_group_of(snapshot, plan), delays_of(plan.settings)
     others = [_play(group, plan, delay_ms, f"{seed}/{delay_ms}/{number}")
               for delay_ms in delays_ms[1:] for number in range(_OTHER_DRAWS)]  # fmt: skip
-    return Prediction(
-        name=name,
-        assignor=snapshot.assignor or "connect",
-        generation_before=snapshot.generation,
-        typical=drawn[typical_of(drawn)],
-        exact=False,
-        caveats=tuple(_caveats(group, snapshot, plan, drawn)),
-        ranges=ranges_of(drawn, others),
-        stopped_partition_range_ms=stopped_range_ms(drawn, others),
+    return prediction_of(
+        snapshot, name, snapshot.assignor or "connect", drawn, others, _caveats(group, snapshot, plan, drawn)
     )
 
 

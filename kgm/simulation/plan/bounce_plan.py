@@ -123,8 +123,8 @@ class Plan(PlanOptions):
     bounce: they stop, and start again after `restart_time_ms`, in the order given if `rolling`. scale_in: they stop and
     stay away. remove: they stop, then an operator removes them with one LeaveGroup. scale_out: how many new members
     join. pre_registered: instance ids that are to come, which new members get first. With `rolling` everything else is
-    done before the first batch, and the group is stable again in between. units: members of `bounce` that are one
-    process, and so stop and start together; the others are processes of their own.
+    done before the first batch, and the group is stable again in between. units: members that stop as one process, and
+    start together if they bounce; the others are processes of their own.
 
     Raises UsageError for a plan that does nothing, names a member twice, or has a number that is too low."""
 

@@ -8,7 +8,7 @@ from kgm.model.assignment import Assignment, Partitions
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Holding:
-    """A partition that one member consumed, in ms since the start of the plan.
+    """A partition that one member consumed, in ms since the start of the plan, or of what else is shown.
 
     Two holdings of a partition overlap while a fenced member has not noticed yet that it was replaced; between two of
     them the partition had no consumer."""

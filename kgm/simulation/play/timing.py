@@ -24,10 +24,8 @@ USUAL_INTERVAL_SHARE = 0.75
 #: Over which share of their interval heartbeats are spread. Mostly they are in step: Java consumers begin to count when
 #: a rebalance ends, librdkafka's when they are first assigned something, which is after a heartbeat of the others.
 PHASE_SPREADS = (0.003,) * 8 + (0.3, 1.0)
-#: By how much quick starts, and prompt reactions and heartbeats, are more usual than slow ones: an exponent of a random
-#: share.
+#: By how much quick starts are more usual than slow ones: an exponent of a random share.
 QUICKNESS = 3
-PROMPTNESS = 8
 #: How often processes start slowly and one by one, and by how much at most.
 SLOW_START_SHARE = 0.1
 SLOW_START_MS = 2_500.0
@@ -252,7 +250,8 @@ def heartbeat_period_ms(profile: ClientProfile, interval_ms: int, chance: Random
 
 
 def promptly(share: float) -> float:
-    """The share to the power of PROMPTNESS, by products, which come to the same in arrays (`bulk.arrays`)."""
+    """The share to the power of 8, by which prompt reactions and heartbeats are more usual than slow ones: by products,
+    which come to the same in arrays (`bulk.arrays`)."""
     square = share * share
     fourth = square * square
     return fourth * fourth

@@ -102,7 +102,7 @@ def version_caveats(snapshot: GroupSnapshot, plan: Plan, *, depends_on_version: 
     reference = f"Kafka {REFERENCE.major}.{REFERENCE.minor} (--kafka-version)"
     if is_foreign(snapshot, plan):
         text = f"the broker is not a release of Apache Kafka that kgm knows: it is simulated as {reference}"
-        return (f"{text}, and may do something else",)
+        return (f"{text}, and may behave differently",)
     if plan.kafka_version is None and snapshot.coordinator is not None:
         text = f"the broker's version is not known: it is assumed to behave as {reference}"
         return (text,)

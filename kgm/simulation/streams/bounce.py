@@ -11,17 +11,20 @@ from kgm.frameworks.task_copies import FreedTasks, freed_tasks, task_texts
 from kgm.model.errors import RefusedError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
+from kgm.simulation.framework_play import prediction_of
 from kgm.simulation.plan.bounce_plan import Plan, WhatIf
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.report.framework_doubts import why_not_settled
 from kgm.simulation.report.prediction import Prediction
-from kgm.simulation.report.ranges import ranges_of, stopped_range_ms, typical_of
 from kgm.simulation.streams.group import (
     DEFAULTS,
+    NO_STRATEGY,
     PROBING_INTERVAL,
     SESSION_MS,
     SHORTEST_SESSION_MS,
     STANDBYS,
+    STRATEGY,
+    TAGS,
     KnownSettings,
     StreamsFleet,
     Supposed,
@@ -54,16 +57,7 @@ def simulate_streams(
         for number in range(affordable(group, min(draws, _RARE_DRAWS)))
         if not is_out_of_time()
     ]
-    return Prediction(
-        name=name,
-        assignor=STREAMS_ASSIGNOR,
-        generation_before=snapshot.generation,
-        typical=drawn[typical_of(drawn)],
-        exact=False,
-        caveats=tuple(_caveats(snapshot, group, plan, known)),
-        ranges=ranges_of(drawn, others),
-        stopped_partition_range_ms=stopped_range_ms(drawn, others),
-    )
+    return prediction_of(snapshot, name, STREAMS_ASSIGNOR, drawn, others, _caveats(snapshot, group, plan, known))
 
 
 def draws_of_streams(
@@ -133,6 +127,8 @@ def _caveats(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, known: Kn
         "settings that no broker has: with more to restore there are more looks, one each "
         f"{show_duration(known.numbers.get(PROBING_INTERVAL, DEFAULTS[PROBING_INTERVAL]))}"
     )
+    if STRATEGY not in plan.settings and any(member.rack for member in snapshot.members):
+        texts.append(f"threads tell racks: with a {STRATEGY} tasks go elsewhere; {NO_STRATEGY} is taken, the default")
     supposed = {**DEFAULTS, STANDBYS: group.standbys}
     if any(one.session_ms is None for one in group.threads):
         texts.append(
@@ -140,6 +136,8 @@ def _caveats(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, known: Kn
             "is in the ranges (--session-timeout)"
         )
     unknown = [f"{key}={value}" for key, value in supposed.items() if key not in known.numbers]
+    if known.tags is None and group.tag_keys:
+        unknown.append(f"{TAGS}={','.join(group.tag_keys)}")
     if unknown:
         texts.append(f"taken for granted of the application (--set): {some(unknown)}")
     return texts

@@ -24,9 +24,9 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, TaskIds
 from kgm.protocol.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
 from kgm.protocol.messages.streams_group_heartbeat_response import TaskIds as ToldTasks
+from kgm.simulation.framework_play import RunningTasks
 from kgm.simulation.plan.bounce_plan import Plan, Stop
 from kgm.simulation.play.draw import Draw, stable_with
-from kgm.simulation.running_tasks import RunningTasks
 from kgm.simulation.streams.coordinated_group import image_of, records_of, topology_of
 from kgm.simulation.streams.group import StreamsFleet, StreamsThread, partition_of, subtopology
 from kgm.simulation.streams.processes import PlayedProcess, ProcessesPlay

@@ -6,7 +6,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kgm.frameworks.streams_assignors import UNBOUNDED_LAG, StreamsSettings
@@ -20,6 +20,9 @@ STANDBYS: Final = "num.standby.replicas"
 WARMUPS: Final = "max.warmup.replicas"
 ACCEPTABLE_LAG: Final = "acceptable.recovery.lag"
 PROBING_INTERVAL: Final = "probing.rebalance.interval.ms"
+TAGS: Final = "rack.aware.assignment.tags"
+#: Whether tasks go by racks; what is played, and Kafka's default, is that they do not.
+STRATEGY, NO_STRATEGY = "rack.aware.assignment.strategy", "none"
 #: The class of the assignor, and the end of the names of those that kgm knows; the default first.
 ASSIGNOR: Final = "task.assignor.class"
 _HIGHLY_AVAILABLE, _STICKY = "HighAvailabilityTaskAssignor", "StickyTaskAssignor"
@@ -35,7 +38,8 @@ LARGE: Final = 10**12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsThread:
-    """One member. process: the process id. session_ms: None if it is not known. active, standby: its tasks."""
+    """One member. process: the process id. session_ms: None if it is not known. active, standby: its tasks. tags: its
+    `client.tag.*`."""
 
     identity: str
     member_id: str
@@ -45,6 +49,7 @@ class StreamsThread:
     rebalance_ms: int
     active: frozenset[str]
     standby: frozenset[str]
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +71,10 @@ class StreamsFleet:
         return len({thread.process for thread in self.threads})
 
     @property
+    def tag_keys(self) -> tuple[str, ...]:
+        return tuple(sorted({key for thread in self.threads for key in thread.tags}))
+
+    @property
     def usual_threads(self) -> int:
         """How many threads most processes have."""
         per_process = Counter(thread.process for thread in self.threads)
@@ -75,10 +84,11 @@ class StreamsFleet:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownSettings:
     """Settings of the application that the plan gives. numbers: by name. is_sticky: whether it has the sticky assignor;
-    None if that is not said."""
+    tags: those in which copies are to differ; None if that is not said."""
 
     numbers: Mapping[str, int]
     is_sticky: bool | None
+    tags: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +124,18 @@ def partition_of(task: str) -> tuple[str, int]:
     return f"subtopology-{subtopology(task)}", int(task.rpartition("_")[2])
 
 
+def most_partitions_of_a_task(snapshot: GroupSnapshot) -> int:
+    """How many partitions one task has, at most; 1 where that does not show. A task of a subtopology that reads several
+    topics has the partitions with its number, so a member's tasks and partitions with one number tell."""
+    most = 1
+    for member in snapshot.members if is_streams(snapshot) or snapshot.type == "streams" else ():
+        active = None if member.work is None else member.work.active_tasks
+        tasks = Counter(partition_of(task)[1] for task in active or ())
+        partitions = Counter(number for numbers in member.assignment.values() for number in numbers)
+        most = max([most, *(partitions[number] - tasks[number] + 1 for number in tasks)])
+    return most
+
+
 def streams_group_of(snapshot: GroupSnapshot, plan: Plan) -> StreamsFleet:
     """Raises RefusedError where tasks or processes are not known."""
     unread = [one.identity for one in snapshot.members if not _is_read(one.work)]
@@ -139,6 +161,7 @@ def streams_group_of(snapshot: GroupSnapshot, plan: Plan) -> StreamsFleet:
                 rebalance_ms=what_if.rebalance_timeout_ms or snapshot.rebalance_of(member) or _REBALANCE_MS,
                 active=frozenset(work.active_tasks or ()),
                 standby=frozenset(work.standby_tasks or ()),
+                tags=work.tags,
             )
         )
     copies = Counter(task for thread in threads for task in thread.standby)
@@ -166,8 +189,8 @@ def refuse_unsettled(snapshot: GroupSnapshot) -> None:
 
 
 def split_settings(settings: Mapping[str, str]) -> tuple[KnownSettings, dict[str, str]]:
-    """Settings of the application, and those of the broker. Raises UsageError for a value that is no number, and an
-    assignor that kgm does not know."""
+    """Settings of the application, and those of the broker. Raises UsageError for a value that is no number, and for an
+    assignor and a strategy that kgm does not play."""
     numbers = {}
     for name in DEFAULTS.keys() & settings.keys():
         text = settings[name]
@@ -177,8 +200,17 @@ def split_settings(settings: Mapping[str, str]) -> tuple[KnownSettings, dict[str
     assignor = settings.get(ASSIGNOR)
     if assignor is not None and not assignor.endswith((_HIGHLY_AVAILABLE, _STICKY)):
         raise UsageError(f"{ASSIGNOR} is {assignor}; kgm knows {_HIGHLY_AVAILABLE} and {_STICKY}")
-    known = KnownSettings(numbers=numbers, is_sticky=None if assignor is None else assignor.endswith(_STICKY))
-    return known, {name: value for name, value in settings.items() if name not in (*DEFAULTS, ASSIGNOR)}
+    strategy = settings.get(STRATEGY, NO_STRATEGY)
+    if strategy != NO_STRATEGY:
+        raise UsageError(f"{STRATEGY} is {strategy}; kgm places tasks only with {NO_STRATEGY}, the default")
+    tags = settings.get(TAGS)
+    known = KnownSettings(
+        numbers=numbers,
+        is_sticky=None if assignor is None else assignor.endswith(_STICKY),
+        tags=None if tags is None else tuple(key.strip() for key in tags.split(",") if key.strip()),
+    )
+    own = (*DEFAULTS, ASSIGNOR, TAGS, STRATEGY)
+    return known, {name: value for name, value in settings.items() if name not in own}
 
 
 def for_broker(snapshot: GroupSnapshot, plan: Plan) -> Plan:
@@ -187,11 +219,15 @@ def for_broker(snapshot: GroupSnapshot, plan: Plan) -> Plan:
 
 
 def supposed_usual(group: StreamsFleet, known: KnownSettings, chance: random.Random) -> Supposed:
-    """Kafka's defaults for settings that are not `known`, and chance for what is true of the state."""
+    """Kafka's defaults for settings that are not `known`, and chance for what is true of the state. Whose threads have
+    tags is taken to use them, which by default Kafka does not: nobody else does."""
     values = {**DEFAULTS, STANDBYS: group.standbys, **known.numbers}
     return Supposed(
         settings=StreamsSettings(
-            standbys=values[STANDBYS], warmups=values[WARMUPS], acceptable_lag=values[ACCEPTABLE_LAG]
+            standbys=values[STANDBYS],
+            warmups=values[WARMUPS],
+            acceptable_lag=values[ACCEPTABLE_LAG],
+            tags=group.tag_keys if known.tags is None else known.tags,
         ),
         interval_ms=values[PROBING_INTERVAL],
         stateful=_stateful(group, chance),
@@ -210,7 +246,10 @@ def supposed_rare(group: StreamsFleet, known: KnownSettings, chance: random.Rand
         standbys=numbers.get(STANDBYS, group.standbys + (chance.randint(0, 1) if few else 0)),
         warmups=numbers.get(WARMUPS, chance.choice((1, 2, 8))),
         acceptable_lag=numbers.get(ACCEPTABLE_LAG, chance.choice((0, 10_000, UNBOUNDED_LAG))),
+        tags=usual.settings.tags,
     )
+    if known.tags is None and group.tag_keys and chance.random() < 0.5:
+        settings = replace(settings, tags=())
     is_sticky = chance.random() < 0.3 if known.is_sticky is None else known.is_sticky
     restore_ms = round(usual.interval_ms * (0.5 + 2 * chance.random()))
     return replace(

@@ -7,34 +7,45 @@ give it up, which takes a second rebalance at once; and as long as copies have t
 
 from __future__ import annotations
 
-import heapq
 import random
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from typing import Final
 
 from kgm.frameworks.sticky_tasks import place_stickily
 from kgm.frameworks.streams import ACTIVE, task_key
 from kgm.frameworks.streams_assignors import StreamsProcess, place_highly_available, tasks_of_threads
+from kgm.simulation.framework_play import FrameworkPlay, RunningTasks
 from kgm.simulation.plan.bounce_plan import Plan, Stop
 from kgm.simulation.play.draw import Draw, stable_with
-from kgm.simulation.running_tasks import RunningTasks
 from kgm.simulation.streams.group import StreamsFleet, StreamsThread, Supposed, partition_of
-from kgm.simulation.streams.processes import PlayedProcess, ProcessesPlay
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
 
 _HEARTBEAT_MS: Final = 3_000
-#: Spans in ms: from the last JoinGroup until all have the assignment; until a rebalance that is due at once is asked
-#: for.
+#: Spans in ms: from the stop of a process until none of its threads runs a task; from the start of one to its
+#: JoinGroup; from the last JoinGroup until all have the assignment; until a rebalance that is due at once is asked for.
+_STOP_MS: Final = (5, 300)
+_START_MS: Final = (300, 4_000)
 _SYNC_MS: Final = (5, 150)
 _AT_ONCE_MS: Final = (2, 200)
 #: An operator removes who has stopped after so long.
 _REMOVAL_MS: Final = (1_500, 8_000)
-_INITIAL_DELAY: Final = "group.initial.rebalance.delay.ms"
-_INITIAL_DELAY_MS: Final = 3_000
 #: After so many rebalances of one batch it is not followed any further.
 _MOST_REBALANCES: Final = 40
+
+
+@dataclass(slots=True, kw_only=True)
+class _Process:
+    """copies: when its copy of a task with state has caught up, in ms of the play. holders: the threads that had them
+    last. tags: its client tags."""
+
+    process_id: str
+    tags: Mapping[str, str]
+    copies: dict[str, int] = field(default_factory=dict)
+    holders: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,7 +55,7 @@ class _Member:
 
     member_id: str
     identity: str
-    process: PlayedProcess
+    process: _Process
     is_static: bool
     session_ms: int
     rebalance_ms: int
@@ -56,29 +67,44 @@ class _Member:
     due_ms: int | None = None
 
 
-class StreamsPlay(ProcessesPlay):
+class StreamsPlay(FrameworkPlay[_Member, str]):
     """Plays once; `play` gives what came of it."""
 
     def __init__(self, group: StreamsFleet, plan: Plan, supposed: Supposed, chance: random.Random) -> None:
-        super().__init__(group, plan, chance, keeps_disk=supposed.keeps_disk)
-        self._supposed = supposed
-        self._interval_ms = plan.heartbeat_interval_ms or _HEARTBEAT_MS
-        self._generation, self._requests, self._emptied = 1, 0, 0
-        self._members = {one.member_id: self._member(one) for one in group.threads}
-        self._leader = chance.choice([*self._members])
-        self._is_stable, self._earliest_ms, self._round = True, 0, 0
+        super().__init__(plan, chance, _HEARTBEAT_MS)
+        self._group, self._supposed, self._round = group, supposed, 0
+        self._processes = {one.process: _Process(process_id=one.process, tags=one.tags) for one in group.threads}
+        self.members = {one.member_id: self._member(one) for one in group.threads}
+        self._threads = {one.identity: one for one in group.threads}
+        self.leader = chance.choice([*self.members])
         before = {task: one.identity for one in group.threads for task in one.active}
-        self._tasks: RunningTasks[str] = RunningTasks(before, place=partition_of, order=task_key)
+        self.tasks = RunningTasks(before, place=partition_of, order=task_key)
         self._everything = group.tasks
         if not group.is_settled:
-            due_ms = chance.choice((self._some(_AT_ONCE_MS), chance.random() * supposed.interval_ms))
-            self._ask(chance.choice([*self._members.values()]), due_ms)
+            due_ms = chance.choice((self.some(_AT_ONCE_MS), chance.random() * supposed.interval_ms))
+            self._ask(chance.choice([*self.members.values()]), due_ms)
+
+    def play(self) -> Draw:
+        """What came of the plan."""
+        plan = self.plan
+        self._stop_all((*plan.scale_in, *plan.remove), returns=False)
+        for number in range(plan.scale_out):
+            self._add(number)
+        if plan.rolling is not None:
+            self._until_settled()
+        for batch in plan.batches():
+            self._stop_all(batch, returns=True)
+            self._until_settled()
+            if plan.rolling is not None:
+                self.now_ms += plan.rolling.pause_ms
+        self._until_settled()
+        return self.result(stable_with(len(self.members)), {one.identity: one.owned for one in self.members.values()})
 
     def _member(self, thread: StreamsThread) -> _Member:
         process = self._processes[thread.process]
         for task in (*thread.active, *thread.standby):
             if task in self._supposed.stateful:
-                is_behind = not self._group.is_settled and task in thread.standby and self._chance.random() < 0.5
+                is_behind = not self._group.is_settled and task in thread.standby and self.chance.random() < 0.5
                 process.copies[task] = self._supposed.restore_ms if is_behind else 0
                 process.holders[task] = thread.identity
         return _Member(
@@ -96,33 +122,71 @@ class StreamsPlay(ProcessesPlay):
 
     def _until_settled(self) -> None:
         """Until nothing is to happen any more; what came after the last note made no difference."""
-        most = self._generation + _MOST_REBALANCES
-        while self._events and self._generation < most:
-            self._now_ms, _, event = heapq.heappop(self._events)
-            event()
-        self._now_ms = max((event.at_ms for event in self._timeline), default=0)
+        most = self.generation + _MOST_REBALANCES
+        while self.events and self.generation < most:
+            self.next_event()
+        self.now_ms = max((event.at_ms for event in self.timeline), default=0)
 
     # -- processes
 
+    def _stop_all(self, names: Iterable[str], *, returns: bool) -> None:
+        """Threads of one process stop, and start again, together."""
+        threads = [self._threads[name] for name in names]
+        restart_ms = self.chance.choice(self.plan.restart_times_ms or (self.plan.restart_time_ms,))
+        for _, some in groupby(sorted(threads, key=lambda one: one.process), key=lambda one: one.process):
+            whole = [*some]
+            stop_ms = self.some(_STOP_MS)
+            start_ms = restart_ms + self.some(_START_MS)
+            for thread in whole:
+                self.later(stop_ms * self.chance.random(), partial(self._stop, thread.identity))
+            if returns:
+                self.later(start_ms, partial(self._start, [thread.identity for thread in whole]))
+
     def _stop(self, identity: str) -> None:
-        (member,) = [one for one in self._members.values() if one.identity == identity and not one.is_dead]
+        (member,) = [one for one in self.members.values() if one.identity == identity and not one.is_dead]
         member.is_dead = True
-        how = "is closed, and does not leave" if self._plan.stop is Stop.CLEAN else "is killed"
-        self._note("stop", f"{how}: it is a member until its session ends", identity)
-        self._tasks.stop(member.owned, self._now_ms)
-        gone_ms = member.session_ms - self._interval_ms * self._chance.random()
-        if identity in self._plan.remove or self._plan.remove_first:
-            gone_ms = min(gone_ms, self._some(_REMOVAL_MS))
-        self._in(gone_ms, partial(self._leave, member))
+        how = "is closed, and does not leave" if self.plan.stop is Stop.CLEAN else "is killed"
+        self.note("stop", f"{how}: it is a member until its session ends", identity)
+        self.tasks.stop(member.owned, self.now_ms)
+        gone_ms = member.session_ms - self.interval_ms * self.chance.random()
+        if identity in self.plan.remove or self.plan.remove_first:
+            gone_ms = min(gone_ms, self.some(_REMOVAL_MS))
+        self.later(gone_ms, partial(self._leave, member))
+
+    def _start(self, names: list[str]) -> None:
+        """A process starts again: the one that it was if its disk has its state still, and another one otherwise."""
+        old = next(one.process for one in self._group.threads if one.identity in names)
+        process = self._processes[old]
+        if not self._supposed.keeps_disk:
+            process = self._processes[old] = self._new_process(process.tags)
+        for name in names:
+            self.note("start", "starts again", name)
+            self.later(self.some(_AT_ONCE_MS), partial(self._join, name, process, self._threads[name]))
+
+    def _new_process(self, tags: Mapping[str, str]) -> _Process:
+        return _Process(process_id=f"{self.chance.getrandbits(128):032x}", tags=tags)
+
+    def _add(self, number: int) -> None:
+        """A new thread, with as many others in its process as most processes have."""
+        size, pattern = self._group.usual_threads, self._group.threads[0]
+        key = f"new-{number // size + 1}"
+        if key not in self._processes:
+            # Where it runs is not known: beside any other, or wherever the others are not.
+            tags = self.chance.choice(self._group.threads).tags if self._group.tag_keys else {}
+            self._processes[key] = self._new_process(tags)
+        name = f"{key}-{number % size + 1}"
+        after_ms = (number // size) * self.plan.scale_out_every_ms + self.some(_START_MS)
+        self.begins_new(name)
+        self.later(after_ms, partial(self._join, name, self._processes[key], pattern))
 
     # -- the group
 
-    def _join(self, identity: str, process: PlayedProcess, like: StreamsThread) -> None:
+    def _join(self, identity: str, process: _Process, like: StreamsThread) -> None:
         """A thread joins without tasks. If it is static and a member still, it is that member again."""
-        self._requests += 1
-        old = next((one for one in self._members.values() if one.identity == identity), None)
+        self.requests += 1
+        old = next((one for one in self.members.values() if one.identity == identity), None)
         member = _Member(
-            member_id=f"{identity}/{self._chance.getrandbits(64):016x}",
+            member_id=f"{identity}/{self.chance.getrandbits(64):016x}",
             identity=identity,
             process=process,
             is_static=like.is_static,
@@ -132,99 +196,63 @@ class StreamsPlay(ProcessesPlay):
             standby=set(),
         )
         if old is not None and like.is_static:
-            del self._members[old.member_id]
-            self._leader = member.member_id if self._leader == old.member_id else self._leader
-        self._members[member.member_id] = member
-        if len(self._members) == 1:
-            self._leader = member.member_id
-            delay_ms = int(self._plan.settings.get(_INITIAL_DELAY, _INITIAL_DELAY_MS))
-            self._earliest_ms = self._now_ms + delay_ms
-            self._in(delay_ms, self._complete)
-        if old is not None and like.is_static and self._is_stable:
+            del self.members[old.member_id]
+            self.leader = member.member_id if self.leader == old.member_id else self.leader
+        self.enter(member)
+        if old is not None and like.is_static and self.is_stable:
             self._run(member, old.owned, old.standby)  # it is handed back what it had, without a rebalance
             if old.due_ms is not None:
-                self._ask(member, max(old.due_ms - self._now_ms, self._some(_AT_ONCE_MS)))
+                self._ask(member, max(old.due_ms - self.now_ms, self.some(_AT_ONCE_MS)))
             return
-        self._rebalance(member)
+        self.rebalance(member)
 
     def _leave(self, member: _Member) -> None:
-        if self._members.get(member.member_id) is not member:
+        if self.members.get(member.member_id) is not member:
             return
-        self._requests += 1
-        is_removed = member.identity in self._plan.remove or self._plan.remove_first
-        self._note("leave" if is_removed else "expired", "is no member any more", member.identity)
-        del self._members[member.member_id]
-        if not self._members:  # Kafka counts that as a generation, too
-            self._is_stable = True
-            self._emptied += 1
-            self._generation += 1
+        self.requests += 1
+        is_removed = member.identity in self.plan.remove or self.plan.remove_first
+        self.note("leave" if is_removed else "expired", "is no member any more", member.identity)
+        if not self.drop(member):
             return
-        if member.member_id == self._leader:
-            self._leader = self._chance.choice([*self._members])
-        self._rebalance(None)
+        if member.member_id == self.leader:
+            self.leader = self.chance.choice([*self.members])
+        self.rebalance(None)
 
     def _ask(self, member: _Member, after_ms: float) -> None:
         """A member is to start a rebalance later."""
-        member.asks, member.due_ms = member.asks + 1, self._now_ms + round(after_ms)
-        self._in(after_ms, partial(self._asked, member, member.asks))
+        member.asks, member.due_ms = member.asks + 1, self.now_ms + round(after_ms)
+        self.later(after_ms, partial(self._asked, member, member.asks))
 
     def _asked(self, member: _Member, number: int) -> None:
-        if member.asks == number and not member.is_dead and self._members.get(member.member_id) is member:
-            self._rebalance(member)
+        if member.asks == number and not member.is_dead and self.members.get(member.member_id) is member:
+            self.rebalance(member)
 
-    def _rebalance(self, joins: _Member | None) -> None:
-        """A rebalance begins, unless there is one. joins: who knows of it already; the others learn it with their next
-        heartbeat."""
-        if self._is_stable:
-            self._is_stable = False
-            self._round += 1
-            for member in self._members.values():
-                member.has_joined = False
-                if member is not joins and not member.is_dead:
-                    self._in(self._interval_ms * self._chance.random(), partial(self._notice, member))
-            longest_ms = max(member.rebalance_ms for member in self._members.values())
-            self._in(longest_ms, partial(self._give_up, self._round))
-        if joins is not None:
-            self._notice(joins)
-        else:
-            self._complete()
-
-    def _notice(self, member: _Member) -> None:
-        if self._is_stable or self._members.get(member.member_id) is not member or member.is_dead:
-            return
-        member.has_joined = True
-        self._requests += 2
-        self._complete()
+    def begun(self) -> None:
+        self._round += 1
+        longest_ms = max(member.rebalance_ms for member in self.members.values())
+        self.later(longest_ms, partial(self._give_up, self._round))
 
     def _give_up(self, number: int) -> None:
         """The rebalance does not wait any longer: who has not joined goes, but a static member stays until its session
         ends."""
-        if self._is_stable or self._round != number:
+        if self.is_stable or self._round != number:
             return
-        for member in [*self._members.values()]:
+        for member in [*self.members.values()]:
             if member.is_static:
                 member.has_joined = True
             elif not member.has_joined:
                 self._leave(member)
-        if self._members:
+        if self.members:
             self._complete()
-
-    def _complete(self) -> None:
-        waits = any(not member.has_joined for member in self._members.values())
-        if self._is_stable or waits or self._now_ms < self._earliest_ms:
-            return
-        self._is_stable = True
-        self._generation += 1
-        self._assign()
 
     # -- the leader
 
-    def _assign(self) -> None:
+    def assign(self) -> None:
         """Places tasks, and tells those that have to give some up."""
-        members = [*self._members.values()]
+        members = [*self.members.values()]
         placed, is_final = self._placed(members)
         owner = {task: member for member in members for task in member.owned}
-        sync_ms = round(self._some(_SYNC_MS))
+        sync_ms = round(self.some(_SYNC_MS))
         begun, taken = 0, 0
         held_up: dict[str, set[str]] = {}
         for member in members:
@@ -232,16 +260,16 @@ class StreamsPlay(ProcessesPlay):
             gives_up = member.owned - active
             waits_for = held_up[member.member_id] = {task for task in active if owner.get(task, member) is not member}
             begun, taken = begun + len(active - waits_for - member.owned), taken + len(gives_up)
-            self._tasks.stop(gives_up, self._now_ms + sync_ms)
+            self.tasks.stop(gives_up, self.now_ms + sync_ms)
             kept = waits_for & member.process.copies.keys()  # it does not throw away what it is to run
             self._run(member, active - waits_for, standby | kept, after_ms=sync_ms)
             member.asks, member.due_ms = member.asks + 1, None
             if waits_for or gives_up:
-                self._ask(member, sync_ms + self._some(_AT_ONCE_MS))
+                self._ask(member, sync_ms + self.some(_AT_ONCE_MS))
         if not self._supposed.keeps_disk:
             self._forget()
         probes_ms = None if is_final else self._probe(held_up, sync_ms)
-        self._note("assigned", self._in_words(begun, taken, probes_ms))
+        self.note("assigned", self._in_words(begun, taken, probes_ms))
 
     def _placed(self, members: list[_Member]) -> tuple[dict[str, tuple[set[str], set[str]]], bool]:
         """Active and standby tasks by member id, and whether no copy has to catch up."""
@@ -255,6 +283,7 @@ class StreamsPlay(ProcessesPlay):
                 lags=self._lags(threads),
                 had_active=set[str]().union(*(one.owned for one in threads)),
                 had_standby=threads[0].process.copies.keys(),
+                tags=threads[0].process.tags,
             )
             for name, threads in by_process.items()
         }
@@ -280,7 +309,7 @@ class StreamsPlay(ProcessesPlay):
         runs = set[str]().union(*(one.owned for one in threads))
         lags = {}
         for task in supposed.stateful:
-            left_ms = max(copies[task] - self._now_ms, 0) if task in copies else supposed.restore_ms
+            left_ms = max(copies[task] - self.now_ms, 0) if task in copies else supposed.restore_ms
             lags[task] = supposed.offsets * min(left_ms, supposed.restore_ms) // supposed.restore_ms
             if task in runs and not left_ms:
                 lags[task] = ACTIVE
@@ -288,11 +317,11 @@ class StreamsPlay(ProcessesPlay):
 
     def _probe(self, held_up: dict[str, set[str]], sync_ms: int) -> int | None:
         """One thread of the leader's process looks again later, unless there is a rebalance at once. Returns when."""
-        leader = self._members[self._leader].process
-        first = min(name for name, member in self._members.items() if member.process is leader)
-        if any(held_up.values()) or self._members[first].due_ms is not None:
+        leader = self.members[self.leader].process
+        first = min(name for name, member in self.members.items() if member.process is leader)
+        if any(held_up.values()) or self.members[first].due_ms is not None:
             return None
-        self._ask(self._members[first], sync_ms + self._supposed.interval_ms)
+        self._ask(self.members[first], sync_ms + self._supposed.interval_ms)
         return self._supposed.interval_ms
 
     def _run(self, member: _Member, active: set[str], standby: set[str], after_ms: int = 0) -> None:
@@ -302,45 +331,23 @@ class StreamsPlay(ProcessesPlay):
         for task in (active | standby) & supposed.stateful:
             is_lost = supposed.is_by_thread and process.holders.get(task) not in (None, member.identity)
             if is_lost or task not in process.copies:
-                process.copies[task] = self._now_ms + (supposed.restore_ms if supposed.offsets else 0)
+                process.copies[task] = self.now_ms + (supposed.restore_ms if supposed.offsets else 0)
             process.holders[task] = member.identity
         if not member.is_dead:
-            self._tasks.start(active, member.identity, self._now_ms + after_ms)
-            if active and member.identity in self._new_since_ms:
-                self._waits_ms.append(self._now_ms - self._new_since_ms.pop(member.identity))
+            self.tasks.start(active, member.identity, self.now_ms + after_ms)
+            if active:
+                self.has_work(member.identity)
 
     def _forget(self) -> None:
         """Copies of tasks that a process does not have any more are gone."""
         for process in self._processes.values():
-            threads = [one for one in self._members.values() if one.process is process]
+            threads = [one for one in self.members.values() if one.process is process]
             held = set[str]().union(*(one.owned | one.standby for one in threads))
             process.copies = {task: at_ms for task, at_ms in process.copies.items() if task in held}
 
     def _in_words(self, begun: int, taken: int, probes_ms: int | None) -> str:
-        parts = [many(len(self._members), "thread")]
+        parts = [many(len(self.members), "thread")]
         parts += [f"{many(begun, 'active task')} begin"] if begun else []
         parts += [f"{taken} are given up first, so all join again"] if taken else []
         parts += [f"another look in {show_duration(probes_ms)}, for copies to catch up"] if probes_ms else []
         return ", ".join(parts)
-
-    def _result(self) -> Draw:
-        self._note("stable" if self._members else "empty", stable_with(len(self._members)))
-        return Draw(
-            generations=self._generation - 1,
-            rebalances=self._generation - 1 - self._emptied,
-            moves=self._tasks.moves,
-            handovers=self._tasks.handovers,
-            stopped_partition_ms=self._tasks.stopped_ms(self._now_ms),
-            fenced=(),
-            refused_joins=0,
-            final_assignment={one.identity: self._tasks.as_partitions(one.owned) for one in self._members.values()},
-            timeline=tuple(sorted(self._timeline, key=lambda event: event.at_ms)),
-            became_stable=self._is_stable and not self._events,
-            has_random_ids=True,
-            was_empty=self._emptied > 0,
-            took_ms=self._now_ms,
-            requests=self._requests,
-            cost=self._requests,
-            newcomers_wait_ms=max(self._waits_ms, default=None),
-            fewest_consumed=self._tasks.fewest,
-        )

@@ -7,7 +7,7 @@ import heapq
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Final
@@ -25,12 +25,7 @@ _TOGETHER_MS: Final = (2, 200)
 
 @dataclass(slots=True, kw_only=True)
 class PlayedProcess:
-    """copies: when its copy of a task with state has caught up, in ms of the play. holders: the threads that had them
-    last."""
-
     process_id: str
-    copies: dict[str, int] = field(default_factory=dict)
-    holders: dict[str, str] = field(default_factory=dict)
 
 
 class ProcessesPlay(ABC):

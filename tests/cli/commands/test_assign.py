@@ -121,7 +121,7 @@ def _tables(out):
         (b"{}\xff", "line 1: not JSON"),
         (f"{json.dumps(CASE)}\n{{", "line 2: not JSON"),
         (json.dumps({**CASE, "assignor": "best"}), "line 1: assignor 'best' is not known"),
-        (f"\n{json.dumps({**CASE, 'members': 1})}", "line 2: members is not a list"),
+        (f"\n{json.dumps({**CASE, 'members': 1})}", "line 2: Expected `array`, got `int` - at `$.members`"),
     ],
 )
 def test_an_invalid_line_is_named(assign, text, message):

@@ -15,6 +15,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator
+from typing import IO
 
 import pytest
 
@@ -385,7 +386,9 @@ def test_a_group_that_does_not_exist_is_an_error(quiet):
 
 
 @contextlib.contextmanager
-def terminal(columns, rows) -> Iterator[tuple[int, int]]:
+def terminal(columns, rows) -> Iterator[tuple[int, IO[bytes]]]:
+    """Both ends of a terminal. The end of the process is a file, which may be closed earlier: closing its number twice would
+    close what has got the number since then."""
     import fcntl
     import struct
     import termios
@@ -393,18 +396,17 @@ def terminal(columns, rows) -> Iterator[tuple[int, int]]:
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     try:
-        yield leader, follower
+        with os.fdopen(follower, "r+b", buffering=0) as file:
+            yield leader, file
     finally:
         os.close(leader)
-        with contextlib.suppress(OSError):
-            os.close(follower)
 
 
 def at_terminal(columns, rows, *arguments, env=None):
     """(exit code, everything that was written to the terminal)."""
     with terminal(columns, rows) as (leader, follower):
         watch = Watching(*arguments, stdout=follower, env={"TERM": "xterm-256color", **(env or {})})
-        os.close(follower)
+        follower.close()
         written = b""
         with contextlib.suppress(OSError):  # that is how its end shows
             while chunk := os.read(leader, 65536):

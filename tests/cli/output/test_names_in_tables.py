@@ -10,7 +10,7 @@ from kgm.cli.output.history.words import causes_text, who_list, who_text
 from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.report import Column, Report, Table, rendered
 from kgm.client.transport.bootstrap import parse_bootstrap
-from kgm.history.rows import CauseCount, Who
+from kgm.history.row_parts import CauseCount, Who
 from kgm.model.errors import UsageError
 from kgm.operations.doctor.diagnosis import Diagnosis
 from kgm.operations.doctor.findings import Finding, Severity

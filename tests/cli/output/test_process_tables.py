@@ -12,6 +12,7 @@ from kgm.cli.output.report import Report, rendered
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.snapshot_json import snapshot_from_json
 from kgm.model.work import MemberWork, UserData
+from kgm.operations.groups.sink_tasks import SinkTask
 
 PROCESSES = ("0f0e8a44-0000-4000-8000-000000000001", "0f0e8a44-0000-4000-8000-000000000002")
 
@@ -59,8 +60,8 @@ CONNECT = GroupSnapshot(
 )  # fmt: skip
 
 
-def text(snapshot, output="table"):
-    table = members_table(snapshot, folds=output == "table")
+def text(snapshot, output="table", sink_tasks=()):
+    table = members_table(snapshot, folds=output == "table", sink_tasks=sink_tasks)
     options = OutputOptions(output=output)
     return rendered(Report(schema="kgm.describe/v1", data={}, tables=[table]), options)
 
@@ -81,6 +82,30 @@ def test_a_line_for_each_thread():
     assert [(row["process"], row["active_tasks"], row["standby_tasks"]) for row in rows] == [
         (PROCESSES[0], "0_0 1_0", ""), (PROCESSES[0], "0_1", "1_1"), (PROCESSES[1], "1_1", ""), (PROCESSES[1], "", ""),
     ]  # fmt: skip
+
+
+SINK_TASK = SinkTask(
+    task="jdbc-0", workers="connect", worker_id="w-1", url="http://w1:8083/", sink_group="connect-jdbc", member_id="c"
+)
+
+
+def test_a_sink_connector_in_both_groups():
+    lines = text(replace(CONNECT, leader="w-2"), sink_tasks=[SINK_TASK]).splitlines()
+    assert [line.split() for line in lines if line.startswith("http")] == [
+        ["http://w1:8083/", "unknown", "jdbc", "jdbc-0", "jdbc-1", "connect-jdbc"],
+        ["http://w2:8083/", "unknown", "-", "-", "-"],
+    ]
+    assert "leader: http://w2:8083/" in lines
+    members = (MemberSnapshot(member_id="c", client_id="connector-consumer-jdbc-0"),)
+    sink = replace(CONNECT, group_id="connect-jdbc", protocol_type="consumer", rebalance_delay_ms=None, members=members)
+    *_, row, note = text(sink, sink_tasks=[SINK_TASK]).splitlines()
+    assert row.endswith("http://w1:8083/")
+    assert note == (
+        "members are tasks of the sink connector jdbc of Kafka Connect, which workers of group connect run, by their "
+        "client ids"
+    )
+    (plain,) = csv.DictReader(io.StringIO(text(sink, "csv")))
+    assert plain["worker"] == ""
 
 
 def test_a_line_for_each_worker():

@@ -5,6 +5,7 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -12,12 +13,16 @@ import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.cli.ConnectDistributed;
 import org.apache.kafka.connect.connector.Task;
 import org.apache.kafka.connect.runtime.Connect;
+import org.apache.kafka.connect.sink.SinkConnector;
+import org.apache.kafka.connect.sink.SinkRecord;
+import org.apache.kafka.connect.sink.SinkTask;
 import org.apache.kafka.connect.source.SourceConnector;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 
 /**
- * Real Connect workers in one JVM, and a connector whose tasks do nothing: ConnectWorkers$Idle.
+ * Real Connect workers in one JVM, and a connectors whose tasks do nothing: ConnectWorkers$Idle, a source, and
+ * ConnectWorkers$Drain, a sink.
  *
  * Commands are JSON lines on standard input: {"cmd": "start", "name": NAME, "config": {...}}, {"cmd": "stop", "name": NAME}.
  * Each is answered with a line when it is done. The end of input halts the JVM.
@@ -46,6 +51,14 @@ public final class ConnectWorkers {
         Runtime.getRuntime().halt(0);
     }
 
+    private static List<Map<String, String>> numbered(int most) {
+        List<Map<String, String>> configs = new ArrayList<>();
+        for (int i = 0; i < most; i++) {
+            configs.add(Map.of("number", String.valueOf(i)));
+        }
+        return configs;
+    }
+
     /** As many tasks as are asked for. */
     public static final class Idle extends SourceConnector {
         @Override
@@ -59,11 +72,7 @@ public final class ConnectWorkers {
 
         @Override
         public List<Map<String, String>> taskConfigs(int most) {
-            List<Map<String, String>> configs = new ArrayList<>();
-            for (int i = 0; i < most; i++) {
-                configs.add(Map.of("number", String.valueOf(i)));
-            }
-            return configs;
+            return numbered(most);
         }
 
         @Override
@@ -91,6 +100,56 @@ public final class ConnectWorkers {
         public List<SourceRecord> poll() throws InterruptedException {
             Thread.sleep(200);
             return null;
+        }
+
+        @Override
+        public void stop() {
+        }
+
+        @Override
+        public String version() {
+            return "1";
+        }
+    }
+
+    /** As many tasks as are asked for, which throw everything away. */
+    public static final class Drain extends SinkConnector {
+        @Override
+        public void start(Map<String, String> config) {
+        }
+
+        @Override
+        public Class<? extends Task> taskClass() {
+            return DrainTask.class;
+        }
+
+        @Override
+        public List<Map<String, String>> taskConfigs(int most) {
+            return numbered(most);
+        }
+
+        @Override
+        public void stop() {
+        }
+
+        @Override
+        public ConfigDef config() {
+            return new ConfigDef();
+        }
+
+        @Override
+        public String version() {
+            return "1";
+        }
+    }
+
+    public static final class DrainTask extends SinkTask {
+        @Override
+        public void start(Map<String, String> config) {
+        }
+
+        @Override
+        public void put(Collection<SinkRecord> records) {
         }
 
         @Override

@@ -37,6 +37,14 @@ import org.apache.kafka.streams.processor.internals.StreamsPartitionAssignor;
 public final class StreamsAssignorOracle {
     private static final long[] LAGS = {-2, -3, 0, 1, 10_000, 10_001, 500_000, 1L << 40};
     private static final long[] ACCEPTABLE = {0, 1, 10_000, Long.MAX_VALUE};
+    private static final List<List<String>> TAGS = List.of(List.of(), List.of(), List.of("zone"), List.of("zone", "cluster"));
+
+    private record Text(String text) {
+        @Override
+        public String toString() {
+            return text;
+        }
+    }
 
     public static void main(String[] args) throws Exception {
         Method threads = StreamsPartitionAssignor.class.getDeclaredMethod(
@@ -63,10 +71,18 @@ public final class StreamsAssignorOracle {
         Map<ProcessId, ClientState> clients = new HashMap<>();
         Map<String, Object> processes = new LinkedHashMap<>();
         List<TaskId> unowned = new ArrayList<>(new TreeSet<>(stateful));
+        Random tagged = new Random(random.nextLong());
+        List<String> tags = TAGS.get(tagged.nextInt(TAGS.size()));
         long usual = LAGS[random.nextInt(LAGS.length)];
         for (int number = 1 + random.nextInt(6); number > 0; number--) {
             ProcessId id = new ProcessId(new UUID(random.nextLong(), random.nextLong()));
-            ClientState state = new ClientState(id, Map.of());
+            Map<String, String> own = new TreeMap<>();
+            for (String key : List.of("zone", "cluster")) {
+                if (!tags.isEmpty() && tagged.nextInt(8) > 0) {
+                    own.put(key, key + tagged.nextInt(3));
+                }
+            }
+            ClientState state = new ClientState(id, own);
             int count = 1 + random.nextInt(4);
             Map<String, Map<TaskId, Long>> had = new TreeMap<>();
             for (int thread = 0; thread < count; thread++) {
@@ -94,11 +110,14 @@ public final class StreamsAssignorOracle {
             clients.put(id, state);
             Map<String, Object> process = new LinkedHashMap<>();
             process.put("lags", lags);
+            process.put("tags", own.entrySet().stream().collect(Collectors.toMap(Map.Entry::getKey, each -> new Text(each.getValue()))));
             process.put("had", had.entrySet().stream().collect(Collectors.toMap(Map.Entry::getKey, each -> each.getValue().keySet())));
             processes.put(id.toString(), process);
         }
-        AssignmentConfigs configs = new AssignmentConfigs(
+        AssignmentConfigs plain = new AssignmentConfigs(
             ACCEPTABLE[random.nextInt(ACCEPTABLE.length)], 1 + random.nextInt(random.nextInt(3) == 0 ? 20 : 3), random.nextInt(4), 60_000L, List.of());
+        AssignmentConfigs configs = new AssignmentConfigs(
+            plain.acceptableRecoveryLag(), plain.maxWarmupReplicas(), plain.numStandbyReplicas(), plain.probingRebalanceIntervalMs(), tags);
         RackAwareTaskAssignor racks = new RackAwareTaskAssignor(
             Cluster.empty(), Map.of(), Map.of(), Map.of(), Map.<ProcessId, Map<String, Optional<String>>>of(), null, configs, Time.SYSTEM);
         boolean probes = new HighAvailabilityTaskAssignor().assign(clients, all, stateful, racks, configs);
@@ -114,11 +133,12 @@ public final class StreamsAssignorOracle {
             process.put("standby_threads", threads.invoke(null, state.standbyTasks(), true, names, state, loads));
             process.put("stateless_threads", threads.invoke(null, state.statelessActiveTasks(), false, names, state, loads));
         }
-        stickily(processes, all, stateful, configs, random);
+        stickily(processes, all, stateful, plain, random);
         Map<String, Object> found = new LinkedHashMap<>();
         found.put("processes", processes);
         found.put("tasks", all);
         found.put("stateful", stateful);
+        found.put("tags", tags.stream().map(Text::new).toList());
         found.put("standbys", configs.numStandbyReplicas());
         found.put("warmups", configs.maxWarmupReplicas());
         found.put("acceptable_lag", configs.acceptableRecoveryLag());
@@ -193,6 +213,6 @@ public final class StreamsAssignorOracle {
         if (value instanceof Collection<?> some) {
             return some.stream().map(StreamsAssignorOracle::json).collect(Collectors.joining(",", "[", "]"));
         }
-        return value instanceof TaskId ? "\"" + value + "\"" : String.valueOf(value);
+        return value instanceof TaskId || value instanceof Text ? "\"" + value + "\"" : String.valueOf(value);
     }
 }

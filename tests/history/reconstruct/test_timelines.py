@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 from kgm.history.reconstruct.replay_state import REPLAY_STATE
 from kgm.history.reconstruct.timelines import (
     LogReplay,
-    change_table,
     joined,
-    rebalance_table,
     snapshot_table,
     timelines,
 )
-from kgm.history.schema import RAW, SILVER_MEMBER_CHANGE, SILVER_SNAPSHOT
+from kgm.history.schema import RAW, SILVER_SNAPSHOT
 from tests.history.decode.test_real_logs import raw_log
 from tests.history.random_logs import random_log
 from tests.history.reconstruct.slow_timelines import slow_histories
@@ -62,13 +60,11 @@ def test_columns_and_the_scalar_codec_tell_the_same_history(kind):
     found = list(timelines(raw))
     scalar = {group: each for group, each in histories(kind).items() if each.snapshots}
     assert {each.group_id: each.history for each in found} == scalar
-    snapshots, changes, rebalances = snapshot_table(found), change_table(found), rebalance_table(found)
-    assert (snapshots.schema, changes.schema) == (SILVER_SNAPSHOT, SILVER_MEMBER_CHANGE)
+    snapshots = snapshot_table(found)
+    assert snapshots.schema == SILVER_SNAPSHOT
     assert len(snapshots) == sum(len(each.snapshots) for each in scalar.values())
-    assert len(changes) == sum(len(each.changes) for each in scalar.values())
-    assert len(rebalances) == sum(len(each.rebalances) for each in scalar.values())
     assert set(snapshots.column("leader_epoch").to_pylist()) != {None}
-    assert rebalances.column("complete").to_pylist().count(False) == 0 or kind == "compacted"
+    assert all(one.complete for each in found for one in each.history.rebalances) or kind == "compacted"
 
 
 @given(seed=st.integers(0, 2**32), odd=st.booleans(), holes=st.sampled_from([0.0, 0.02, 0.3]))

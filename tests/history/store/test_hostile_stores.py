@@ -88,7 +88,7 @@ def heavy(count):
     """Rebalances that differ, each with somebody and a reason."""
     text = pa.array([f"{at:x}" for at in range(count)])
     lists = pa.ListArray.from_arrays(range(count + 1), text)
-    who = pa.array([[{"seat": "a", "what": "left"}]] * count, schema.WHO)
+    who = pa.array([[{"seat": "a", "what": "left"}]] * count, schema.TABLES["gold_rebalance"].field("who").type)
     columns = row(count, group_type=text, protocol=text, reason=text, evidence=lists, also=lists, who=who)
     return {**columns, **{name: pa.array(range(count), pa.int32()) for name in ("moved", "kept", "members_after")}}
 

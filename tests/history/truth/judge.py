@@ -8,9 +8,10 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
-from kgm.history.causes.broker_log import grades, parse
+from kgm.history.causes.broker_log import parse
 from kgm.history.row_tables import read_rows
 from kgm.history.rows import RebalanceRow
+from tests.history.truth.grading import grades
 
 #: What a verdict says of the members that it is about, by its cause.
 _OF_MEMBERS = {

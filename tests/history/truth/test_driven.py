@@ -4,12 +4,13 @@ from collections import defaultdict
 
 import pytest
 
-from kgm.history.causes.broker_log import BROKER_LOG, explained, grades, parse
+from kgm.history.causes.broker_log import BROKER_LOG, explained, parse
 from kgm.history.causes.session_timeouts import GivenSessions
 from kgm.history.derive import derive
 from kgm.history.row_tables import read_rows
 from kgm.history.rows import RebalanceRow
 from tests.history.truth.driven import SESSION_MS, Broker, drive_all
+from tests.history.truth.grading import grades
 from tests.history.truth.scores import LEAST, Scores
 from tests.selection import first_seed
 

@@ -68,7 +68,7 @@ def test_nothing_is_exact_on_a_broker_that_is_no_apache_kafka():
     assert not foreign.exact
     assert foreign.caveats[0] == (
         "the broker is not a release of Apache Kafka that kgm knows: it is simulated as Kafka 4.3 (--kafka-version), and may "
-        "do something else"
+        "behave differently"
     )
     assert prediction(on("4.3")).exact
     assert prediction(on(), replace(ONE, kafka_version=BrokerVersion.parse("4.3"))).exact

@@ -421,7 +421,7 @@ def test_a_group_that_keeps_rebalancing():
     (one,) = found(recorded=past)
     assert (one.check, one.message) == ("frequent-rebalances", "7 rebalances within 30s")
     assert len(one.evidence) == 2
-    assert one.evidence[1].startswith("in 7 of them nobody came or left")
+    assert one.evidence[1].startswith("in 7 of them no member came or left")
     restless = [
         record(60_000 - i * 5_000, i, member("seat-1"), *([member(f"d-{i}", is_static=False)] if i % 2 else []))
         for i in range(8)

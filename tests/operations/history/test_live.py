@@ -137,7 +137,7 @@ def test_what_does_not_fit_is_refused_or_read_from_a_time_on(kafka, groups):
         request = LiveRequest(group_id=group, since_ms=one_before.timestamp, max_bytes=size - 1)
         history = LiveHistory(cluster, request)
         rows = history.read().rebalances(group)
-        assert "was read from --since on only" in history.notes[0]
+        assert "was read only from --since on" in history.notes[0]
     assert [row.offset for row in rows] == [last.offset]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kgm.history.rows import RebalanceRow, Who
+from kgm.history.row_parts import Who
+from kgm.history.rows import RebalanceRow
 from kgm.operations.audit.audit_log import AuditLog, default_path, intents, outcomes
 from kgm.operations.history.own_removals import audited, own_removals
 

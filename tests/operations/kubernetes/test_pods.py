@@ -70,8 +70,8 @@ def test_a_member_whose_pod_is_not_certain_stops_everything(kubectl, pods, messa
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"code": 1}, "ended with exit code 1"), ({"text": "no json"}, "is no list of pods"),
-        ({"text": '{"items": [{}]}'}, "is no list of pods"), ({"text": "[1]"}, "is no list of pods"),
+        ({"code": 1}, "ended with exit code 1"), ({"text": "no json"}, "is not a list of pods"),
+        ({"text": '{"items": [{}]}'}, "is not a list of pods"), ({"text": "[1]"}, "is not a list of pods"),
     ],
 )  # fmt: skip
 def test_a_kubectl_that_does_not_answer_stops_everything(kubectl, more, message):

@@ -107,7 +107,10 @@ def test_it_finds_what_trying_all_finds(group, restart_time_ms, stop):
             (c.stopped_partition_ms, c.handovers, c.rebalances, c.took_ms) for c in (plan.costs for plan in found.plans)
         ]
         assert set(plans) <= set(tried)
-        assert not [one for one in plans if any(is_no_worse(o, one) and not is_no_worse(one, o) for o in tried)]
+        for one, plan in zip(plans, found.plans, strict=True):
+            is_singly = plan.shape.rolling is not None and plan.shape.rolling.max_unavailable == 1
+            # One at a time is shown also where more at a time are better in these four: most partitions are consumed.
+            assert is_singly or not any(is_no_worse(o, one) and not is_no_worse(one, o) for o in tried)
         assert all(any(is_no_worse(one, other, 0.11) for one in plans) for other in tried)
         assert plans[0][number] <= 1.11 * min(one[number] for one in tried)
 

@@ -22,9 +22,10 @@ from kgm.client import connect
 from kgm.model.errors import ErrorCode, KgmError, RefusedError
 from kgm.operations.audit.audit_log import AuditLog
 from kgm.operations.change.operator import HumanOperator
+from kgm.operations.change.report import ChangeReport
 from kgm.operations.change.result import Result
 from kgm.operations.removal import removal
-from kgm.operations.removal.removal import RemovalReport
+from kgm.operations.removal.outcome import MemberResult
 from kgm.operations.removal.request import RemovalRequest
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
@@ -111,7 +112,7 @@ class Case:
 class Played:
     """What came of one removal: its report or its error, whether the members are still there, and what was sent."""
 
-    report: RemovalReport | None
+    report: ChangeReport[MemberResult] | None
     error: KgmError | None
     gone: frozenset[str]
     was_sent: bool

@@ -32,7 +32,7 @@ def watch(server, group):
         meanwhile()
         clock = itertools.count(0, step_s)
         names = [joiner.member_id for joiner in joiners]
-        return guard.watch_members(cluster, snapshot, names, clock=lambda: next(clock), **how)
+        return guard.GuardWatch(cluster, snapshot, names, clock=lambda: next(clock), **how).run()
 
     yield watch
     for cluster in opened:

@@ -12,8 +12,9 @@ import pytest
 
 from kgm.model.errors import KgmError
 from kgm.operations.change.operator import HumanOperator
+from kgm.operations.change.report import ChangeReport
 from kgm.operations.removal import removal
-from kgm.operations.removal.outcome import Result
+from kgm.operations.removal.outcome import MemberResult, Result
 from kgm.operations.removal.request import RemovalRequest
 from kgm.protocol.apis import ApiKey
 from tests.kafka.heartbeat_group import HeartbeatGroup
@@ -58,7 +59,7 @@ class Silence:
             self.waited_s += self.world.now_s - began_s
 
 
-def remove(world: World, window_ms: int | None) -> removal.RemovalReport | KgmError:
+def remove(world: World, window_ms: int | None) -> ChangeReport[MemberResult] | KgmError:
     request = RemovalRequest(
         group_id=GROUP, instance_ids=("a",), assume_stopped=True, guard_window_ms=window_ms
     )  # fmt: skip

@@ -19,9 +19,10 @@ from kgm.client.failures import LostError
 from kgm.model.errors import ErrorCode, KgmError
 from kgm.operations.audit.audit_log import AuditLog
 from kgm.operations.change.operator import HumanOperator
+from kgm.operations.change.report import ChangeReport
 from kgm.operations.change.result import Result
 from kgm.operations.removal import removal
-from kgm.operations.removal.removal import RemovalReport
+from kgm.operations.removal.outcome import MemberResult
 from kgm.operations.removal.request import RemovalRequest
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse
@@ -117,7 +118,7 @@ class Play:
         self.world.between = self._between
         self.seen_before: dict[ApiKey, Any] = {}
         self.newcomer: str | None = None
-        self.report: RemovalReport | None = None
+        self.report: ChangeReport[MemberResult] | None = None
         self.error: KgmError | None = None
 
     def _form(self, cluster: Cluster) -> HeartbeatGroup | list[ClassicMember]:

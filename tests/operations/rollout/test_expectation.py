@@ -19,7 +19,8 @@ from kgm.operations.rollout.expectation import (
 from kgm.operations.watch.watched_group import CountDoubt
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan
-from tests.simulation.streams.applications import THREADS, streams_group
+from kgm.simulation.streams.group import most_partitions_of_a_task
+from tests.simulation.streams.applications import THREADS, application, streams_group
 
 PREDICTED = StepExpectation(
     rebalances=ExpectedRange(least=1, most=2), handovers=ExpectedRange(least=2, most=4), exact=False
@@ -44,6 +45,23 @@ def test_more_and_less(rebalances, handovers, more, less):
     assert counts.unknown_because is None
 
 
+def test_a_task_of_kafka_streams_is_as_many_handovers_as_it_has_partitions():
+    """A subtopology that joins two topics has two in each task."""
+    one = application()
+    members = tuple(
+        replace(each, assignment={"t": each.assignment["t"], "u": each.assignment["t"]}) for each in one.members
+    )
+    joined = replace(one, members=members)
+    assert [most_partitions_of_a_task(each) for each in (one, joined, replace(joined, assignor="range"))] == [1, 1, 1]
+    stateless = tuple(
+        replace(each, work=replace(each.work, active_tasks=each.work.active_tasks[:1])) for each in members
+    )
+    assert most_partitions_of_a_task(replace(joined, members=stateless)) == 2
+    predicted = simulate(joined, Plan(scale_in=("wr-3-1", "wr-3-2")), draws=5)
+    tasks, partitions = (StepExpectation.of(predicted, group) for group in (joined, replace(joined, members=stateless)))
+    assert partitions.handovers.most == 2 * tasks.handovers.most == 2 * predicted.ranges.handovers.max
+
+
 def test_a_range_is_never_certain():
     assert PREDICTED.certainty == "at most what any draw had"
     exact = replace(PREDICTED, exact=True)
@@ -58,7 +76,7 @@ def test_epochs_of_a_streams_group_are_counted_also_where_tasks_are_assigned_lat
     plan = Plan(scale_in=THREADS[4:], settings={"group.streams.assignment.interval.ms": "15000"})
     prediction = simulate(streams_group(), plan, draws=5)
     assert (prediction.ranges.rebalances.max, prediction.ranges.generations.max) == (1, 2)
-    assert StepExpectation.of(prediction).rebalances == ExpectedRange(least=1, most=2)
+    assert StepExpectation.of(prediction, streams_group()).rebalances == ExpectedRange(least=1, most=2)
 
 
 def test_what_may_have_been_missed_is_not_known():

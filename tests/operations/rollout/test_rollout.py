@@ -166,7 +166,7 @@ def test_a_journal_that_exists_is_not_written_over(units, rollout, tmp_path):
     (tmp_path / "j.ndjson").write_text("mine")
     ended = rollout()
     assert (ended.code, units.calls) == (6, [])
-    assert "exists already: nothing was done" in ended.err
+    assert "already exists: nothing was done" in ended.err
     assert (tmp_path / "j.ndjson").read_text() == "mine"
 
 

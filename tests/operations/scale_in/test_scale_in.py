@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from kgm.model.errors import RefusedError, UsageError
 from kgm.model.snapshot import TopicSnapshot
+from kgm.model.work import MemberWork
 from kgm.operations.bounce.group import BounceGroup
+from kgm.operations.bounce.units import UnitKind
 from kgm.operations.scale_in import scale_in
 from kgm.simulation.plan.synthetic_group import synthetic_group
 
@@ -163,6 +165,58 @@ def test_the_operator_says_what_precedes_the_number():
     assert {one.pod for one in plan_scale_in(members, 0, stateful_set="app").leaving} == {"app-1"}
     single = group("app-0", "app-1", hosts=("/10.0.0.1",))
     assert [one.pod for one in plan_scale_in(single, 1, stateful_set="app").leaving] == ["app-1"]
+
+
+def test_or_what_the_last_number_is():
+    """Of Spring with one process, where nothing else tells."""
+    spring = group("app-1-0", "app-1-1", "app-2-0", hosts=("/10.0.0.1", "/10.0.0.1", "/10.0.0.2"))
+    with pytest.raises(RefusedError, match="not certain"):
+        plan_scale_in(spring, 1)
+    for unit in (UnitKind.INSTANCE, UnitKind.HOST):
+        planned = plan_scale_in(spring, 1, unit=unit)
+        assert [(one.member.identity, one.pod) for one in planned.leaving] == [("app-2-0", "app-2")]
+        assert planned.leaving[0].why == f"--unit {unit.value}: what follows it is a thread"
+    own = group("app-1-0", "app-1-1")
+    assert [one.pod for one in plan_scale_in(own, 1, unit=UnitKind.MEMBER).leaving] == ["app-1-1"]
+    assert [one.pod for one in plan_scale_in(own, 0, unit=UnitKind.INSTANCE).leaving] == ["app-1", "app-1"]
+    with pytest.raises(RefusedError, match="web has no number of a thread at its end"):
+        plan_scale_in(group("web", "app-1-1"), 1, unit=UnitKind.INSTANCE)
+
+
+def told(*endpoints):
+    """Dynamic members that say where they are reached."""
+    base = group(*(f"m{number}" for number in range(len(endpoints))), dynamic={f"m{n}" for n in range(len(endpoints))})
+    members = tuple(
+        replace(one, work=MemberWork(user_endpoint=endpoint, active_tasks=()))
+        for one, endpoint in zip(base.snapshot.members, endpoints, strict=True)
+    )
+    return BounceGroup(snapshot=replace(base.snapshot, members=members))
+
+
+def test_dynamic_members_go_by_the_host_that_they_tell():
+    """Connect workers tell their URL, Kafka Streams its application.server."""
+    for endpoints in (
+        [f"http://connect-{number}.connect.svc:8083/" for number in range(3)],
+        [f"connect-{number}:7070" for number in range(3)],
+    ):
+        planned = plan_scale_in(told(*endpoints), 2)
+        assert [(one.member.identity, one.pod) for one in planned.leaving] == [("m2-id", "connect-2")]
+        assert planned.commands.lines == (
+            "kubectl scale statefulset/connect --replicas=2",
+            "kubectl wait --for=delete pod/connect-2 --timeout=5m",
+        )
+    planned = plan_scale_in(told("http://worker_1:80/", "http://worker_2:80/"), 1)
+    assert planned.commands.lines[0] == "kgm rollout g --scale-in m1-id --exec-stop 'CMD {host}'"
+
+
+@pytest.mark.parametrize("endpoint", [
+    "http://10.0.0.7:8083/", "http://[fd00::7]:8083/", "http://ip-10-0-0-7.ec2.internal:8083/", "10-0-0-7.app.pod:7070",
+    "7070", None,
+])  # fmt: skip
+def test_an_address_is_no_name(endpoint):
+    with pytest.raises(RefusedError, match="m0-id: it is dynamic") as refused:
+        plan_scale_in(told(endpoint), 0)
+    assert "kgm rollout g --scale-in takes processes as they are" in refused.value.hint
 
 
 def test_names_of_no_pods_are_stopped_by_a_rollout():

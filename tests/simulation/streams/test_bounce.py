@@ -2,6 +2,7 @@
 
 The numbers of rebalances are those that were seen on Kafka 4.3.0 with three processes of two threads, one standby each."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,16 @@ from kgm.model.errors import RefusedError, UsageError
 from kgm.model.work import MemberWork
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
-from kgm.simulation.streams.group import PROBING_INTERVAL, STANDBYS
+from kgm.simulation.streams.group import (
+    PROBING_INTERVAL,
+    STANDBYS,
+    STRATEGY,
+    TAGS,
+    split_settings,
+    streams_group_of,
+    supposed_rare,
+    supposed_usual,
+)
 from tests.simulation.streams.applications import PARTITIONS, application
 
 TASKS = {(f"subtopology-{sub}", number) for sub in (0, 1) for number in range(PARTITIONS)}
@@ -110,3 +120,43 @@ def test_what_cannot_be_played_is_refused():
         predicted(strange, scale_in=WR_3)
     with pytest.raises(RefusedError, match="is a Kafka Streams application"):
         predicted(scale_in=WR_3, what_if=WhatIf(protocol=GroupProtocol.CONSUMER))
+
+
+def tagged():
+    """Two processes in one zone, and one in another."""
+    group = application()
+    members = tuple(
+        replace(one, work=replace(one.work, client_tags=(f"zone={'b' if place > 3 else 'a'}", "disk=ssd")))
+        for place, one in enumerate(group.members)
+    )
+    return replace(group, members=members)
+
+
+@pytest.mark.parametrize(
+    ("given", "usual", "rare"),
+    [(None, ("disk", "zone"), {("disk", "zone"), ()}), ("zone", ("zone",), {("zone",)}), ("", (), {()})],
+)
+def test_tags_are_taken_to_be_used_unless_it_is_known(given, usual, rare):
+    settings = {} if given is None else {TAGS: given}
+    group, (known, of_broker) = streams_group_of(tagged(), Plan(scale_out=1)), split_settings(settings)
+    assert of_broker == {}
+    assert supposed_usual(group, known, random.Random(1)).settings.tags == usual
+    assert {supposed_rare(group, known, random.Random(seed)).settings.tags for seed in range(20)} == rare
+    caveats = predicted(tagged(), scale_in=WR_3, settings=settings, draws=5).caveats
+    assert any(f"{TAGS}=disk,zone" in text for text in caveats) is (given is None)
+
+
+def test_what_goes_by_racks_is_not_played():
+    racks = replace(application(), members=tuple(replace(one, rack="a") for one in application().members))
+    for settings, doubts in (({}, True), ({STRATEGY: "none"}, False)):
+        texts = predicted(racks, scale_out=2, settings=settings, draws=3).caveats
+        assert any(text.startswith("threads tell racks") for text in texts) is doubts
+    with pytest.raises(
+        UsageError, match=r"rack\.aware\.assignment\.strategy is min_traffic; kgm places tasks only with"
+    ):
+        predicted(scale_out=2, settings={STRATEGY: "min_traffic"})
+
+
+def test_an_application_without_tags_supposes_none():
+    group, (known, _) = streams_group_of(application(), Plan(scale_out=1)), split_settings({})
+    assert {supposed_rare(group, known, random.Random(seed)).settings.tags for seed in range(20)} == {()}

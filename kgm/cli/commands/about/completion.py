@@ -28,7 +28,7 @@ def completion(
     *,
     shell: Annotated[ShellName, typer.Argument(metavar="SHELL", help="bash | zsh | fish", show_choices=False)],
     install: Annotated[
-        bool, typer.Option("--install", help="Write it where the shell looks for scripts of this user.")
+        bool, typer.Option("--install", help="Install it where the shell looks for this user's completion scripts.")
     ] = False,
 ) -> None:
     """Print the script that completes commands, options, groups and instance ids in a shell.

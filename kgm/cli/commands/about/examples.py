@@ -25,7 +25,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "delete-groups": (
         ("kgm delete-groups reports-2019 --dry-run", "whether anything uses the group, and what would be deleted"),
         ("kgm delete-groups --match 'console-consumer-*' --idle-for 168h", "those that committed nothing for a week"),
-        ("kgm delete-groups payments --topic refunds", "the offsets of a topic that the group does not read any more"),
+        ("kgm delete-groups payments --topic refunds", "the offsets of a topic that the group no longer reads"),
     ),
     "simulate-bounce": (
         ("kgm simulate-bounce payments --all --rolling --restart-time 20s", "a rolling restart of all members"),

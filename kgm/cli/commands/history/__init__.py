@@ -37,7 +37,7 @@ for _name, _command, _purpose in (
     ("offsets", offsets, "Show what happened to a group's committed offsets."),
     ("churn", churn, "Rank groups and members by rebalances."),
     ("zombies", zombies, "List alarms about static members."),
-    ("timeouts", timeouts, "Advise session timeouts based on restarts."),
+    ("timeouts", timeouts, "Recommend session timeouts based on restarts."),
     ("decode", decode, "Print records as NDJSON."),
     ("verify", verify, "Report what is missing or cannot be read."),
     ("simulate-fleet", simulate_fleet, "Simulate planned work on every group; rank the costs."),

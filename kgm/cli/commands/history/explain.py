@@ -56,8 +56,9 @@ def explain(
 ) -> None:
     """Explain a rebalance of a group: why and how certain, who, how long, what moved, and what to do next.
 
-    While one is under way, it says whom the group waits for, and how long at most. A history without a cluster shows
-    that of consumer groups (KIP-848) only: a classic group writes nothing when a rebalance begins.
+    While a rebalance is in progress, it shows which members the group waits for, and for how long at most. Without a
+    cluster, a history shows this for consumer groups (KIP-848) only: a classic group writes nothing when a rebalance
+    begins.
 
     With -b HOST:PORT and neither --source nor --store, kgm reads the group's partition of the live topic: this needs
     READ on __consumer_offsets, but neither Spark nor Java. --follow explains each rebalance as it happens, and prints

@@ -51,11 +51,11 @@ def offsets(
 
     Commits in a row by the same committer are one line. BY: who owned the partition in a group with members, which
     alone can commit then; "not a member" is an admin tool, or a consumer that assigns its partitions itself. Where the
-    records leave more than one reason why an offset is gone, it is "tombstoned", with what they rule out. Commits that
-    compaction has removed are missing.
+    records leave more than one reason why an offset is gone, it is "tombstoned", with the reasons that they rule out.
+    Commits that compaction has removed are missing.
 
     With -b HOST:PORT and neither --source nor --store, kgm reads the live topic (READ on __consumer_offsets), and tells
-    which topics are gone and how many records the logs have no more (DESCRIBE on the topics)."""
+    which topics are gone and how many records are no longer in the logs (DESCRIBE on the topics)."""
     name = one_group(group, group_option)
     retention_ms = None if retention is None else parse_duration(retention, "--retention")
     if retention_ms is not None and retention_ms < _LEAST_RETENTION_MS:

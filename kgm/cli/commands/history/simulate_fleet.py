@@ -26,9 +26,9 @@ from kgm.text.wording import many, typed
 if TYPE_CHECKING:
     from kgm.history.store.final_state import FinalGroup
     from kgm.operations.drain.target import DrainTarget
-    from kgm.operations.history.fleet_costs import FleetCost, Spread
     from kgm.operations.history.source import History
-    from kgm.simulation.fleet import FleetPlan
+    from kgm.simulation.fleet import FleetCost, FleetPlan
+    from kgm.simulation.report.prediction import Range
 
 _SCHEMA = "kgm.history-simulate-fleet/v1"
 
@@ -68,7 +68,7 @@ def simulate_fleet(
     rolling: every member restarts, one after another. each: one member restarts, each in turn; MOVED, HANDOVERS and
     STOPPED show the median and the range over all members. scale-in: one member stops and stays away, each in turn.
     drain: all members on --host and in --rack restart together; groups without such members are left out. MOVED counts
-    the partitions whose owner at the end is another one than at the start; HANDOVERS counts each time that a partition
+    the partitions whose owner at the end differs from the one at the start; HANDOVERS counts each time that a partition
     passes from one member to another. Uses Spark with --master or for many groups, otherwise this process. A group that
     cannot be simulated, or is not reached before --timeout, is listed with the reason. With -o ndjson, each group is
     printed as soon as it is simulated, not ranked, unless there is a --limit or Spark is used."""
@@ -186,13 +186,13 @@ def _table(costs: Sequence[FleetCost], count: int, history: History) -> Table:
     return Table(columns=columns, rows=rows, heading=f"simulated costs, from {history.source.option}", notes=notes)
 
 
-def _spread(spread: Spread | None) -> str | None:
+def _spread(spread: Range | None) -> str | None:
     if spread is None:
         return None
     return f"{spread.median} ({spread.min}-{spread.max})" if spread.min != spread.max else f"{spread.median}"
 
 
-def _seconds(spread: Spread | None) -> str | None:
+def _seconds(spread: Range | None) -> str | None:
     if spread is None:
         return None
     median = f"{spread.median / 1000:.1f}s"

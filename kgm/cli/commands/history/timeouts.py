@@ -30,7 +30,7 @@ def timeouts(
     *, group: Group = None, group_option: GroupOption = None, match: Match = None, options: HistoryOptions,
     common: RunOptions,
 ) -> None:  # fmt: skip
-    """Advise a session.timeout.ms for each group based on its restarts: what it would have saved, and its price.
+    """Recommend a session.timeout.ms for each group based on its restarts: what it would have saved, and its price.
 
     SAVED: rebalances in this history that it would have prevented. PRICE: how much later a member that really died
     would be noticed. If there were too few restarts, there is no advice."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -81,24 +82,14 @@ def _partition_json(each: PartitionVerdict) -> Json:
         "partition": each.partition, "records": each.records, "first_offset": each.first_offset,
         "end_offset": each.end_offset, "first": at(each.first_timestamp), "last": at(each.last_timestamp),
         "doubles": each.doubles, "controls": each.controls, "missing": each.missing,
-        "gaps": [{"start": gap.start, "end": gap.end} for gap in each.gaps], "complete_from": each.complete_from,
-        "complete_since": at(each.complete_since),
-        "open_transactions": [
-            {
-                "producer_id": one.producer_id, "producer_epoch": one.producer_epoch, "first_offset": one.first_offset,
-                "records": one.records,
-            }
-            for one in each.open_transactions
-        ],
+        "gaps": [asdict(gap) for gap in each.gaps], "complete_from": each.complete_from,
+        "complete_since": at(each.complete_since), "open_transactions": [asdict(one) for one in each.open_transactions],
     }  # fmt: skip
 
 
 def _group_json(each: GroupVerdict) -> Json:
-    return {
-        "group_id": each.group_id, "partition": each.partition, "protocol": each.protocol, "records": each.records,
-        "first": _generation(each.first), "last": _generation(each.last), "windows": each.windows,
-        "complete": each.complete, "complete_from": each.complete_from, "complete_since": at(each.complete_since),
-        "lost_rounds": each.lost_rounds,
+    return asdict(each) | {
+        "first": _generation(each.first), "last": _generation(each.last), "complete_since": at(each.complete_since),
     }  # fmt: skip
 
 
@@ -108,16 +99,8 @@ def _generation(generation: int) -> int | None:
 
 
 def _bad_json(each: BadRecords) -> Json:
-    return {
-        "reason": each.reason, "key_type": each.key_type, "value_version": each.value_version, "count": each.count,
-        "examples": [
-            {
-                "partition": one.partition, "offset": one.offset, "error": one.error, "key": _base64(one.key),
-                "value": _base64(one.value),
-            }
-            for one in each.examples
-        ],
-    }  # fmt: skip
+    examples = [asdict(one) | {"key": _base64(one.key), "value": _base64(one.value)} for one in each.examples]
+    return asdict(each) | {"examples": examples}
 
 
 def _base64(data: bytes | None) -> str | None:

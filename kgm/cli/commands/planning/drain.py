@@ -58,7 +58,7 @@ def drain(
             help="Members whose instance id (or member id) matches; repeatable.",
         ),
     ] = None,
-    for_good: Annotated[bool, typer.Option("--for-good", help="They stay away (the default).")] = False,
+    for_good: Annotated[bool, typer.Option("--for-good", help="They do not come back (the default).")] = False,
     restart_time: Annotated[str | None, plan_option("restart_time_ms")] = None,
     request: BounceRequest,
     session_timeout: Annotated[

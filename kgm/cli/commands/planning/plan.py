@@ -110,7 +110,7 @@ def plan(
     seed: Seed = 1,
     common: RunOptions,
 ) -> None:  # fmt: skip
-    """Search for the cheapest way to restart members: in batches of some size, order and pause, or all together.
+    """Search for the cheapest way to restart members: the size, order and pauses of batches, or all together.
 
     All members restart, unless some are named. They restart one by one, unless --max-unavailable allows more.
 

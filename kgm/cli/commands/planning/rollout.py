@@ -23,8 +23,8 @@ from kgm.operations.bounce.request import BounceRequest
 
 if TYPE_CHECKING:
     from kgm.operations.kubernetes.pods import Kubectl
-    from kgm.operations.rollout.session import ResumeChanges, RolloutCommands
-    from kgm.operations.rollout.spec import RolloutLimits
+    from kgm.operations.rollout.session import ResumeChanges
+    from kgm.operations.rollout.spec import RolloutCommands, RolloutLimits
 
 _SHORTEST_INTERVAL_MS = 100
 _RUN = "run "
@@ -123,9 +123,10 @@ def rollout(
     Processes restart one after another, unless --max-unavailable or --together allows more at a time. kgm shows the
     steps and asks for confirmation; if stdin is not a terminal, it needs --yes. Before each step it describes the group
     and predicts the step, as kgm simulate-bounce does. It runs the commands, waits until the members are back and the
-    group has been quiet for the --settle time, and compares. It stops if there are more rebalances or handovers than
-    predicted, a member does not come back, another member leaves, a command fails, or the outcome is not known. Fewer
-    rebalances than predicted are reported and do not stop it.
+    group has been quiet for the --settle time, and compares. Kafka Streams and Connect have to be settled as well, also
+    before the first step: rebalances that they have scheduled are waited for. It stops if there are more rebalances or
+    handovers than predicted, a member does not come back, another member leaves, a command fails, or the outcome is not
+    known. Fewer rebalances than predicted are reported and do not stop it.
 
     A command is split into words as a shell would, but no shell runs it. It also gets the values of its member in its
     environment, and as a line of JSON on stdin. Clients choose their ids, and the program may itself start a shell
@@ -245,8 +246,7 @@ def _commands(
     command: str | None, stop_command: str | None, on_failure: str, cluster_of_pods: Kubectl | None, *, is_shell: bool,
     allows_any_value: bool,
 ) -> RolloutCommands:  # fmt: skip
-    from kgm.operations.rollout.session import RolloutCommands
-    from kgm.operations.rollout.spec import OnFailure
+    from kgm.operations.rollout.spec import OnFailure, RolloutCommands
 
     if command is None and cluster_of_pods is not None:
         command = cluster_of_pods.delete_command(is_shell=is_shell)

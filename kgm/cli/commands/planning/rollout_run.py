@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kgm.operations.audit.audit_log import AuditTrail
     from kgm.operations.bounce.request import BounceRequest
     from kgm.operations.kubernetes.pods import Kubectl
-    from kgm.operations.rollout.session import PlannedRollout, ResumeChanges, RolloutCommands, RolloutContext
-    from kgm.operations.rollout.spec import RolloutLimits
+    from kgm.operations.rollout.session import PlannedRollout, ResumeChanges, RolloutContext
+    from kgm.operations.rollout.spec import RolloutCommands, RolloutLimits
 
 
 def start(
@@ -36,13 +36,23 @@ def start(
     from kgm.operations.bounce.group import live_group
     from kgm.operations.bounce.prediction import Gates
     from kgm.operations.bounce.request import plan_for
-    from kgm.operations.rollout.session import default_journal, plan_rollout, refuse_failed_gates, run_rollout
+    from kgm.operations.rollout.session import (
+        default_journal,
+        plan_rollout,
+        refuse_failed_gates,
+        run_rollout,
+        settled_group,
+    )
+    from kgm.operations.watch.timekeeper import SystemTimekeeper
     from kgm.text.timestamps import rfc3339
 
     assert isinstance(gates, Gates)
     refuse_unasked(group_id, yes=yes or dry_run)
     with options.cluster(reads_only=dry_run) as connected:
         live = live_group(connected, group_id)
+        if not dry_run:
+            with progress(options, "waiting until the group is settled"):
+                live = settled_group(connected, live, limits, SystemTimekeeper(), printer.note)
         warn_of_unknown_offsets(connected)
         pods = {}
         if cluster_of_pods is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgm.cli.options.group_names import named_group
-from kgm.cli.options.plan_options import Draws, GroupOption, Seed
+from kgm.cli.options.plan_options import Draws, GroupOption, Seed, choice_of, plan_option
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
@@ -16,6 +16,7 @@ from kgm.model.errors import UsageError
 from kgm.text.wording import many, partitions_text
 
 if TYPE_CHECKING:
+    from kgm.model.snapshot import MemberSnapshot
     from kgm.operations.scale_in.scale_in import ScaleIn
 
 SCHEMA = "kgm.scale-in/v1"
@@ -43,6 +44,7 @@ def scale_in(
             "--first", metavar="N", help="The number of the first replica. Default: 0, or the lowest number found."
         ),
     ] = None,
+    unit: Annotated[str, plan_option("unit")] = "auto",
     kubernetes: Annotated[
         bool,
         typer.Option("--kubernetes", help="Ask kubectl for the pod of each member; else its instance id is the name."),
@@ -67,10 +69,13 @@ def scale_in(
 
     The number of the replica is taken from the instance ids, and the output says which part and why. Numbers of threads
     (app-1-0 of Spring, ID-THREAD and StreamThread-1 of Kafka Streams) are recognized by the client ids, the hosts and
-    the pattern of all names. If that is not enough, kgm refuses; --statefulset then gives the part before the number.
-    Replicas begin at 0, or at the lowest number if none is missing after it, unless --first is given."""
+    the pattern of all names. If that is not enough, kgm refuses; --statefulset then gives the part before the number,
+    or --unit says what the last number is: instance of a thread, member of the replica, host of a thread if members
+    share a host. Connect workers, and dynamic threads of Kafka Streams with an application.server, go by the host of
+    their URL. Replicas begin at 0, or at the lowest number if none is missing after it, unless --first is given."""
     from kgm.cli.output.failures import warn_of_unknown_offsets
     from kgm.operations.bounce.group import live_group
+    from kgm.operations.bounce.units import UnitKind
     from kgm.operations.kubernetes.pods import Kubectl
     from kgm.operations.scale_in.scale_in import plan_scale_in
 
@@ -87,10 +92,16 @@ def scale_in(
             names = {member.identity for member in live.snapshot.members}
             pods = command.pods_of(live.snapshot, names, os.environ)
         planned = plan_scale_in(
-            live, to, stateful_set=statefulset, pods=pods, first=first, kubectl=command.words, draws=draws, seed=seed
-        )
+            live, to, stateful_set=statefulset, pods=pods, first=first, kubectl=command.words, draws=draws, seed=seed,
+            unit=choice_of(UnitKind, unit, "--unit"),
+        )  # fmt: skip
         where = cluster_json(connected)
     emit(_report(planned, where), options)
+
+
+def _tasks(member: MemberSnapshot) -> str | None:
+    """Those of a Connect worker, which has no partitions."""
+    return " ".join(member.work.active_tasks or ()) or None if member.work is not None else None
 
 
 def _chained(lines: list[str]) -> list[str]:
@@ -105,7 +116,7 @@ def _report(planned: ScaleIn, where: dict[str, str | None]) -> Report:
     rows: list[list[Cell]] = [
         [
             one.pod, one.member.group_instance_id, one.member.member_id, one.member.client_host or None,
-            partitions_text(one.member.assignment) or None,
+            partitions_text(one.member.assignment) or _tasks(one.member),
         ]
         for one in planned.leaving
     ]  # fmt: skip

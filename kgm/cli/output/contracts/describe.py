@@ -1,5 +1,6 @@
 """The JSON of `kgm describe`: snapshots, which `GroupSnapshot.to_json` makes, partitions where they were asked for,
-what groups that rebalance wait for, how lag changes, and what all of these lack."""
+what groups that rebalance wait for, how lag changes, which worker runs a task of a sink connector, and what all of
+these lack."""
 
 from __future__ import annotations
 
@@ -47,6 +48,14 @@ _TREND: Final[dict[str, Any]] = {
     "done_at": "str?",
     "because": "str?",
 }
+_SINK_TASK: Final[dict[str, Any]] = {
+    "task": "str",
+    "workers": "str",
+    "worker_id": "str",
+    "url": "str?",
+    "sink_group": "str",
+    "member_id": "str",
+}
 FORMS: Final[dict[str, dict[str, Any]]] = {
     "describe": {
         "groups": [GROUP],
@@ -54,6 +63,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
         "waits": [WAIT],
         "unread": [UNREAD],
         "trends": ([_TREND], None),
+        "sink_tasks": [_SINK_TASK],
     }
 }
 

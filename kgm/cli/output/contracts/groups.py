@@ -51,6 +51,7 @@ MEMBER: Final[dict[str, Any]] = {
     "target_active_tasks": (["str"], None),
     "target_standby_tasks": (["str"], None),
     "target_warmup_tasks": (["str"], None),
+    "client_tags": (["str"], None),
     "topology_epoch": "int?",
     "assignment_user_data": ({"length": "int", "sha256": "str"}, None),
     "subscription_version": "int?",

@@ -7,6 +7,7 @@ the history's tables."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,22 +16,21 @@ from kgm.model.uuids import uuid_text
 
 if TYPE_CHECKING:
     from kgm.history.facts.offset_changes import HeldOffset, OffsetChange
+    from kgm.history.row_parts import CauseCount, Who
     from kgm.history.rows import (
         AlarmRow,
-        CauseCount,
         EventRow,
         MemberChangeRow,
         OwnerRow,
         RebalanceRow,
         TenureRow,
         TimeoutAdviceRow,
-        Who,
     )
     from kgm.operations.history import Explanation, History
     from kgm.operations.history.advice import Advice, AdviceReport
     from kgm.operations.history.advice.gains import Spared
     from kgm.operations.history.churn import Churn, Culprit, GroupChurn
-    from kgm.operations.history.fleet_costs import FleetCost, Spread
+    from kgm.simulation.fleet import FleetCost
 
 Json = dict[str, Any]
 #: The source of a cause that a broker's own log tells.
@@ -111,7 +111,7 @@ def _bounds(least: int | None, most: int | None) -> Json:
 
 def causes_json(causes: Iterable[CauseCount]) -> list[Json]:
     """How often each cause occurs."""
-    return [{"cause": each.cause, "count": each.count} for each in causes]
+    return [asdict(each) for each in causes]
 
 
 def tenure_json(row: TenureRow) -> Json:
@@ -266,23 +266,9 @@ def _group_churn_json(each: GroupChurn) -> Json:
 
 
 def _culprit_json(each: Culprit) -> Json:
-    return {
-        "group_id": each.group_id, "who": each.who, "client_host": each.client_host, "rebalances": each.rebalances,
-        "causes": causes_json(each.causes),
-    }  # fmt: skip
+    return asdict(each) | {"causes": causes_json(each.causes)}
 
 
 def cost_json(cost: FleetCost) -> Json:
     """One of `costs`; a reason says why a group could not be simulated, and then what it would cost is null."""
-    return {
-        "group_id": cost.group_id, "scenario": cost.scenario, "assignor": cost.assignor, "members": cost.members,
-        "static_members": cost.static_members, "partitions": cost.partitions,
-        "session_timeout_ms": cost.session_timeout_ms, "rebalances": _spread_json(cost.rebalances),
-        "moved_partitions": _spread_json(cost.moved_partitions), "handovers": _spread_json(cost.handovers),
-        "stopped_partition_ms": _spread_json(cost.stopped_partition_ms), "exact": cost.exact, "worst": cost.worst,
-        "played": cost.played, "caveats": list(cost.caveats), "reason": cost.reason,
-    }  # fmt: skip
-
-
-def _spread_json(spread: Spread | None) -> Json | None:
-    return None if spread is None else {"min": spread.min, "median": spread.median, "max": spread.max}
+    return {**asdict(cost), "caveats": list(cost.caveats)}

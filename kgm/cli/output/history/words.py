@@ -12,7 +12,8 @@ from kgm.text.durations import show_duration
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
-    from kgm.history.rows import CauseCount, RebalanceRow, Who
+    from kgm.history.row_parts import CauseCount, Who
+    from kgm.history.rows import RebalanceRow
 
 _MOST_WHO = 4
 _CAUSES_SHOWN = 3

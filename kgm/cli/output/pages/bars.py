@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from os.path import commonprefix
-from typing import Protocol
 
 from kgm.cli.output.pages.page import Markup, element, join, label_class, swatch, text
 from kgm.model.assignment import as_ranges
+from kgm.simulation.play.holdings import Holding
 from kgm.text.sanitize import clean
 
 _EDGE = 8.0
@@ -36,21 +36,6 @@ class _Shape:
 
 #: A chart is drawn for a screen or paper, and for a phone: text that shrinks with the picture cannot be read there.
 _SHAPES = (_Shape("broad", 1000.0, 190.0, 9), _Shape("narrow", 350.0, 92.0, 4))
-
-
-class Bar(Protocol):
-    """What one owner held, in ms from the start; `kgm.simulation.play.holdings.Holding` is one."""
-
-    @property
-    def topic(self) -> str: ...
-    @property
-    def partition(self) -> int: ...
-    @property
-    def from_ms(self) -> int: ...
-    @property
-    def to_ms(self) -> int: ...
-    @property
-    def owner(self) -> str: ...
 
 
 #: The bars of one partition: (from_ms, to_ms, owner), by time.
@@ -83,7 +68,7 @@ class ChartRow:
         return self.course[0][2] != self.course[-1][2], sum(end - start for start, end in self.gaps(end_ms))
 
 
-def rows_of(bars: Iterable[Bar]) -> list[ChartRow]:
+def rows_of(bars: Iterable[Holding]) -> list[ChartRow]:
     """By topic and first partition."""
     courses: dict[tuple[str, int], list[tuple[int, int, str]]] = {}
     for bar in bars:
@@ -100,7 +85,7 @@ def colours_of(owners: Iterable[str]) -> dict[str, int]:
 
 
 def ownership(
-    bars: Sequence[Bar],
+    bars: Sequence[Holding],
     *,
     end_ms: int,
     marks_ms: Sequence[int],

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kgm.cli.output.drain_report import exact_text, in_words, stopped_text, warnings_of, with_range
+from kgm.cli.output.drain_report import exact_text, in_words, stopped_text, warnings_of
 from kgm.cli.output.pages.bars import colours_of, legend
 from kgm.cli.output.pages.bounce_page import course_of
 from kgm.cli.output.pages.page import Markup, cut, document, element, facts, section, table
+from kgm.cli.output.report import with_range
 from kgm.text.wording import many
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ most."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kgm.cli.output.history.rows_json import Json, at
@@ -25,6 +24,7 @@ from kgm.cli.output.history.words import (
 )
 from kgm.cli.output.pages.bars import colours_of, legend, ownership
 from kgm.cli.output.pages.page import Markup, cut, document, element, facts, join, section, table
+from kgm.simulation.play.holdings import Holding
 from kgm.text.durations import show_duration
 
 if TYPE_CHECKING:
@@ -35,17 +35,6 @@ if TYPE_CHECKING:
     from kgm.operations.history.next_steps import NextStep
 
 _REBALANCES_SHOWN, _MOVES_SHOWN, _CULPRITS_SHOWN = 400, 400, 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnedPartition:
-    """A partition that one owner had, in ms since the start of what is shown."""
-
-    topic: str
-    partition: int
-    from_ms: int
-    to_ms: int
-    owner: str
 
 
 def explain_page(explained: Explanation, owners: Sequence[OwnerRow], window: Json) -> str:
@@ -141,7 +130,7 @@ def _over_time(explained: Explanation, owners: Sequence[OwnerRow]) -> Markup:
         return Markup("")
     first, last = min(times), max(times)
     bars = [
-        OwnedPartition(
+        Holding(
             topic=topic_name(row), partition=row.topic_partition, from_ms=row.from_timestamp - first,
             to_ms=(last if row.to_timestamp is None else row.to_timestamp) - first, owner=short(row.seat),
         )

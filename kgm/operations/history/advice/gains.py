@@ -33,11 +33,11 @@ class Bound(StrEnum):
     """What the numbers of an advice are."""
 
     EXACT = "exact"
-    """All replays say the same, and the replays of the history as it was have the rebalances that were recorded."""
+    """All replays agree, and the replays of the history as it was have the rebalances that were recorded."""
     RANGE = "range"
     """Something that the records leave open decides."""
     AT_MOST = "at-most"
-    """Besides, it is not certain which processes were started in place of which."""
+    """Also, it is not certain which processes were started in place of which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

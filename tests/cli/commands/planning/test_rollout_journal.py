@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from kgm.cli.main import run
 from kgm.model.errors import RefusedError, UsageError
 from kgm.operations.rollout.journal import JournalKind, RolloutJournal, read_journal
-from kgm.operations.rollout.session import ResumeChanges, RolloutCommands, open_journal
+from kgm.operations.rollout.session import ResumeChanges, open_journal
+from kgm.operations.rollout.spec import RolloutCommands
 from tests.client.joiners import form_group
 
 FLAGS = ("--settle", "0s", "--interval", "100ms", "--restart-time", "200ms", "--step-timeout", "1s", "--draws", "2")
@@ -85,7 +86,7 @@ def test_a_new_journal_is_for_its_operator_only(tmp_path):
     assert stat.S_IMODE((tmp_path / "new" / "j.ndjson").stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RefusedError, match="exists already"):
+    with pytest.raises(RefusedError, match="already exists"):
         RolloutJournal.create(tmp_path / "link")
     assert not (tmp_path / "elsewhere").exists()
 
@@ -179,16 +180,19 @@ def test_commands_are_given_all_or_none(journal, resume):
 
 #: What was done to the lines of a journal, and what kgm says of it.
 DAMAGE = (
-    (lambda lines: lines[0]["spec"]["limits"].update(interval_ms="soon"), "interval_ms is 'soon'"),
-    (lambda lines: lines[0]["spec"]["limits"].update(interval_ms=0), "interval_ms is 0"),
-    (lambda lines: lines[0]["spec"].update(restart_time_ms=-1), "restart_time_ms is -1"),
-    (lambda lines: lines[0]["spec"].update(group_id=7), "group_id is 7"),
-    (lambda lines: lines[0]["spec"].update(pods=["a"]), "pods is ['a']"),
+    (
+        lambda lines: lines[0]["spec"]["limits"].update(interval_ms="soon"),
+        "Expected `int`, got `str` - at `$.limits.interval_ms`",
+    ),
+    (lambda lines: lines[0]["spec"]["limits"].update(interval_ms=0), "Expected `int` >= 1 - at `$.limits.interval_ms`"),
+    (lambda lines: lines[0]["spec"].update(restart_time_ms=-1), "Expected `int` >= 0 - at `$.restart_time_ms`"),
+    (lambda lines: lines[0]["spec"].update(group_id=7), "Expected `str`, got `int` - at `$.group_id`"),
+    (lambda lines: lines[0]["spec"].update(pods=["a"]), "Expected `object`, got `array` - at `$.pods`"),
     (lambda lines: lines[0]["spec"].update(kafka_version="x"), "'x'"),
     (lambda lines: lines[0]["spec"].update(steps=[]), "it has no steps"),
     (lambda lines: lines[0]["spec"]["steps"][0].update(remove=["z"]), "removes others"),
-    (lambda lines: lines[0]["foretold"]["rebalances"].update(min=9), "is no range"),
-    (lambda lines: lines[0].update(run="../../etc"), "is no id of a run"),
+    (lambda lines: lines[0]["foretold"]["rebalances"].update(min=9), "is not a range"),
+    (lambda lines: lines[0].update(run="../../etc"), "is not the id of a run"),
     (lambda lines: lines[1]["group"]["members"][0].update(group_instance_id="z"), "the group before step 1 has no a"),
     (lambda lines: lines[1]["group"].update(members=[]), "the group before step 1 has no a"),
     (lambda lines: lines.insert(2, lines[1]), "step-begin of step 1 at the wrong place"),

@@ -1,0 +1,111 @@
+"""What the rows of the history's tables are made of: the types of their columns, and the values of several columns."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final, TypedDict
+
+#: Marks a column without nulls.
+NOT_NULL: Final = "not null"
+Int8 = Annotated[int, "int8"]
+Int16 = Annotated[int, "int16"]
+Int32 = Annotated[int, "int32"]
+Partition = Annotated[int, "int32", NOT_NULL]
+Offset = Annotated[int, NOT_NULL]
+Required = Annotated[str, NOT_NULL]
+
+
+class RecordColumns(TypedDict):
+    """The columns that every table of records begins with (`schema.POSITION`)."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    leader_epoch: int | None
+
+
+class GroupColumns(TypedDict):
+    """The columns of `GroupKey`. group_type: "classic" or "consumer"."""
+
+    partition: int
+    group_id: str
+    group_type: str
+
+
+class GroupRecordColumns(RecordColumns, GroupColumns):
+    """Both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupKey:
+    """Which group a row is of, and the partition of `__consumer_offsets` that holds it."""
+
+    partition: int
+    group_id: str
+    group_type: str
+
+    @property
+    def columns(self) -> GroupColumns:
+        """The columns of a row about this group."""
+        return {"partition": self.partition, "group_id": self.group_id, "group_type": self.group_type}
+
+    def record(self, offset: int, timestamp: int, leader_epoch: int | None) -> "GroupRecord":
+        """A record of this group."""
+        return GroupRecord(
+            partition=self.partition, offset=offset, timestamp=timestamp, leader_epoch=leader_epoch,
+            group_id=self.group_id, group_type=self.group_type,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRecord:
+    """A record of a group: where it is in `__consumer_offsets`, and its time in ms since 1970 (-1 if it has none)."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    leader_epoch: int | None
+    group_id: str
+    group_type: str
+
+    @property
+    def columns(self) -> GroupRecordColumns:
+        """The columns of a row about this record."""
+        return {
+            "partition": self.partition, "offset": self.offset, "timestamp": self.timestamp,
+            "leader_epoch": self.leader_epoch, "group_id": self.group_id, "group_type": self.group_type,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Who:
+    """A member involved in something. seat: the member's identity (its group_instance_id, or else its member id); what:
+    what it did, or what happened to it."""
+
+    seat: str
+    what: str
+    member_id: str | None
+    client_id: str | None
+    client_host: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPartitions:
+    """Partitions of a topic."""
+
+    topic: str
+    partitions: tuple[Int32, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicIdPartitions:
+    """Partitions of a topic of which the id is known (16 bytes)."""
+
+    topic_id: bytes
+    partitions: tuple[Int32, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseCount:
+    """How many rebalances had a cause."""
+
+    cause: str
+    count: Int32

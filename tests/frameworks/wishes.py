@@ -1,0 +1,28 @@
+"""The host of processes that a rollout stops and starts: its commands write a file each, which is a wish."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def fulfilled(folder: Path, fulfil: Callable[[str], None]) -> Iterator[None]:
+    """While the block runs, `fulfil` is called with the name of each file that comes into the folder, which goes then."""
+    is_over = threading.Event()
+
+    def run() -> None:
+        while not is_over.wait(0.1):
+            for wish in folder.iterdir():
+                fulfil(wish.name)
+                wish.unlink()
+
+    host = threading.Thread(target=run)
+    host.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        host.join()
