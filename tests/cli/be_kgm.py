@@ -13,6 +13,7 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # until it is known whose they are
     environment = dict(os.environ)
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(sys.argv[1])
@@ -25,6 +26,7 @@ def main() -> None:
         pid = int(answers.readline())
         for number in FORWARDED:
             signal.signal(number, lambda number, _: os.kill(pid, number))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):  # what the fork has closed must be closed
             os.dup2(null, descriptor)
