@@ -97,7 +97,7 @@ def test_it_is_of_no_release_and_a_prediction_says_so(broker):
     data = json.loads(ask(broker, "simulate-bounce", GROUP, "--all", "-o", "json").out)["data"]
     (scenario,) = data["scenarios"]
     assert data["plan"]["kafka_version"] == "4.3"
-    assert any("of no release of Apache Kafka" in caveat for caveat in scenario["caveats"])
+    assert any("not a release of Apache Kafka" in caveat for caveat in scenario["caveats"])
     assert scenario["exact"] is False
     assert scenario["rebalances"] == 0
     overridden = json.loads(

@@ -54,6 +54,12 @@ def broker_reasons(paths: Iterable[Path]) -> Iterator[BrokerReason]:
         yield from parse(_lines_of_all(files), broker)
 
 
+def check_broker_logs(paths: Iterable[Path]) -> None:
+    """Raises as `broker_reasons` for what is no log at the first look, also where a question has no use for them."""
+    for _ in _files(paths):
+        pass
+
+
 def _files(paths: Iterable[Path]) -> Iterator[_LogFile]:
     """Each file once."""
     seen: set[Path] = set()

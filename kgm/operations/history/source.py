@@ -14,7 +14,7 @@ from kgm.history.places.remote_path import Place, place
 from kgm.history.rows import AnyRow, RebalanceRow
 from kgm.model.distribution import install_command
 from kgm.model.errors import NotFoundError, UsageError
-from kgm.operations.history.broker_logs import broker_reasons
+from kgm.operations.history.broker_logs import broker_reasons, check_broker_logs
 from kgm.operations.history.own_removals import audited, own_removals
 from kgm.pipeline.options import SourceKind
 from kgm.text.wording import typed
@@ -146,9 +146,11 @@ def open_history(
     records. A built store was derived before: UsageError."""
     if not isinstance(source, HistorySource):
         source = HistorySource.parse(str(source))
+    broker_logs = tuple(broker_logs)
+    check_broker_logs(broker_logs)
     with extra_needed():
         tables = _tables(source, MOST_BYTES if most_bytes is None else most_bytes, sessions)
-    return History(source=source, tables=tables, since_ms=since_ms, until_ms=until_ms, broker_logs=tuple(broker_logs))
+    return History(source=source, tables=tables, since_ms=since_ms, until_ms=until_ms, broker_logs=broker_logs)
 
 
 def _tables(source: HistorySource, most_bytes: int, sessions: "SessionLookup | None") -> "Tables":

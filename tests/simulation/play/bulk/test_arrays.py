@@ -22,7 +22,9 @@ def exchanges(draw):
     times that happens again."""
     count = draw(st.integers(1, 12))
     owners = st.lists(st.integers(NOBODY, len(MEMBERS) - 1), min_size=count, max_size=count)
-    times = st.lists(st.floats(1, 500), min_size=len(MEMBERS), max_size=len(MEMBERS), unique=True)
+    # In ms, and far enough from each other to be two times also after what they are added to.
+    span = st.integers(1_000, 500_000).map(lambda us: us / 1_000)
+    times = st.lists(span, min_size=len(MEMBERS), max_size=len(MEMBERS), unique=True)
     return draw(owners), draw(st.lists(st.tuples(owners, times), min_size=1, max_size=4))
 
 
