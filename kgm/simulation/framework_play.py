@@ -21,6 +21,7 @@ from kgm.simulation.report.ranges import ranges_of, stopped_range_ms, typical_of
 
 _INITIAL_DELAY: Final = "group.initial.rebalance.delay.ms"
 _INITIAL_DELAY_MS: Final = 3_000
+_MOST_DRAWS: Final = 60
 
 
 class FrameworkMember(Protocol):
@@ -102,36 +103,18 @@ class RunningTasks(Generic[T]):
         return {topic: tuple(partitions) for topic, partitions in found.items()}
 
 
-class FrameworkPlay(Generic[M, T]):
-    """members: by member id. tasks: where they run."""
+class TimedPlay(Generic[T]):
+    """A plan on a virtual clock. tasks: where they run."""
 
-    members: dict[str, M]
-    leader: str
     tasks: RunningTasks[T]
 
-    def __init__(self, plan: Plan, chance: random.Random, heartbeat_ms: int) -> None:
+    def __init__(self, plan: Plan, chance: random.Random) -> None:
         self.plan, self.chance = plan, chance
-        self.interval_ms = plan.heartbeat_interval_ms or heartbeat_ms
-        self.now_ms, self.sequence, self.generation, self.requests, self.emptied = 0, 0, 1, 0, 0
+        self.now_ms, self.sequence, self.requests = 0, 0, 0
         self.events: list[tuple[int, int, Callable[[], None]]] = []
-        self.is_stable, self._earliest_ms = True, 0
         self.timeline: list[TimelineEvent] = []
         self._new_since_ms: dict[str, int] = {}
         self._waits_ms: list[int] = []
-
-    # -- of the framework
-
-    def begun(self) -> None:
-        """A rebalance has begun."""
-
-    def rejoined(self, member: M) -> None:
-        """A member joins the rebalance."""
-
-    def assign(self) -> None:
-        """All have joined: the leader assigns."""
-        raise NotImplementedError
-
-    # -- the clock
 
     def later(self, after_ms: float, event: Callable[[], None]) -> None:
         self.sequence += 1
@@ -148,8 +131,6 @@ class FrameworkPlay(Generic[M, T]):
     def note(self, event: str, detail: str, member: str | None = None) -> None:
         self.timeline.append(TimelineEvent(at_ms=self.now_ms, event=event, detail=detail, member=member))
 
-    # -- the group
-
     def begins_new(self, identity: str) -> None:
         """A new member waits for its first task from now on."""
         self._new_since_ms[identity] = self.now_ms
@@ -157,6 +138,57 @@ class FrameworkPlay(Generic[M, T]):
     def has_work(self, identity: str) -> None:
         if identity in self._new_since_ms:
             self._waits_ms.append(self.now_ms - self._new_since_ms.pop(identity))
+
+    def came_of_it(
+        self, final: Mapping[str, Iterable[T]], *, generations: int, rebalances: int, is_stable: bool, was_empty: bool
+    ) -> Draw:
+        """final: the tasks of each identity."""
+        return Draw(
+            generations=generations,
+            rebalances=rebalances,
+            moves=self.tasks.moves,
+            handovers=self.tasks.handovers,
+            stopped_partition_ms=self.tasks.stopped_ms(self.now_ms),
+            fenced=(),
+            refused_joins=0,
+            final_assignment={identity: self.tasks.as_partitions(tasks) for identity, tasks in final.items()},
+            timeline=tuple(sorted(self.timeline, key=lambda event: event.at_ms)),
+            became_stable=is_stable,
+            has_random_ids=True,
+            was_empty=was_empty,
+            took_ms=self.now_ms,
+            requests=self.requests,
+            cost=self.requests,
+            newcomers_wait_ms=max(self._waits_ms, default=None),
+            fewest_consumed=self.tasks.fewest,
+        )
+
+
+class FrameworkPlay(TimedPlay[T], Generic[M, T]):
+    """A classic group. members: by member id."""
+
+    members: dict[str, M]
+    leader: str
+
+    def __init__(self, plan: Plan, chance: random.Random, heartbeat_ms: int) -> None:
+        super().__init__(plan, chance)
+        self.interval_ms = plan.heartbeat_interval_ms or heartbeat_ms
+        self.generation, self.emptied = 1, 0
+        self.is_stable, self._earliest_ms = True, 0
+
+    # -- of the framework
+
+    def begun(self) -> None:
+        """A rebalance has begun."""
+
+    def rejoined(self, member: M) -> None:
+        """A member joins the rebalance."""
+
+    def assign(self) -> None:
+        """All have joined: the leader assigns."""
+        raise NotImplementedError
+
+    # -- the group
 
     def enter(self, member: M) -> None:
         """A member joins. The first one leads, and the broker waits for others."""
@@ -211,39 +243,39 @@ class FrameworkPlay(Generic[M, T]):
     def result(self, detail: str, final: Mapping[str, Iterable[T]]) -> Draw:
         """detail: the group in words. final: the tasks of each identity."""
         self.note("stable" if self.members else "empty", detail)
-        return Draw(
+        return self.came_of_it(
+            final,
             generations=self.generation - 1,
             rebalances=self.generation - 1 - self.emptied,
-            moves=self.tasks.moves,
-            handovers=self.tasks.handovers,
-            stopped_partition_ms=self.tasks.stopped_ms(self.now_ms),
-            fenced=(),
-            refused_joins=0,
-            final_assignment={identity: self.tasks.as_partitions(tasks) for identity, tasks in final.items()},
-            timeline=tuple(sorted(self.timeline, key=lambda event: event.at_ms)),
-            became_stable=self.is_stable and not self.events,
-            has_random_ids=True,
+            is_stable=self.is_stable and not self.events,
             was_empty=self.emptied > 0,
-            took_ms=self.now_ms,
-            requests=self.requests,
-            cost=self.requests,
-            newcomers_wait_ms=max(self._waits_ms, default=None),
-            fewest_consumed=self.tasks.fewest,
         )
+
+
+def played_often(draws: int, play: Callable[[int], Draw], is_out_of_time: Callable[[], bool]) -> list[Draw]:
+    """play: one draw by its number. At least one; more than 60 say nothing more."""
+    drawn = [play(0)]
+    for number in range(1, min(draws, _MOST_DRAWS)):
+        if is_out_of_time():
+            break
+        drawn.append(play(number))
+    return drawn
 
 
 def prediction_of(
     snapshot: GroupSnapshot, name: str, assignor: str, drawn: Sequence[Draw], others: Sequence[Draw],
-    caveats: Iterable[str],
+    caveats: Iterable[str], *, protocol: str = "classic",
 ) -> Prediction:  # fmt: skip
-    """What draws say together, which is never exact. others: those that suppose what is rare."""
+    """What draws say together, which is never exact. others: those that suppose what is rare. protocol: as
+    `Prediction` has it."""
     return Prediction(
         name=name,
         assignor=assignor,
-        generation_before=snapshot.generation,
+        generation_before=snapshot.generation if protocol == "classic" else snapshot.group_epoch,
         typical=drawn[typical_of(drawn)],
         exact=False,
         caveats=tuple(caveats),
         ranges=ranges_of(drawn, others),
         stopped_partition_range_ms=stopped_range_ms(drawn, others),
+        protocol=protocol,
     )

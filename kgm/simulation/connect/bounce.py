@@ -16,15 +16,13 @@ from kgm.simulation.connect.group import (
     delays_of,
 )
 from kgm.simulation.connect.play import ConnectPlay
-from kgm.simulation.framework_play import prediction_of
+from kgm.simulation.framework_play import played_often, prediction_of
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.report.prediction import Prediction
 from kgm.text.durations import show_duration
 from kgm.text.wording import many, some
 
-#: Draws differ in times and in who gets what: more than this many say nothing more.
-_MOST_DRAWS = 60
 #: So many draws have another delay than the usual one, if the delay is not known.
 _OTHER_DRAWS = 4
 
@@ -49,12 +47,7 @@ def draws_of(
     """The plan played so often, with the usual delay. At least once."""
     group, delays_ms = connect_group_of(snapshot, plan), delays_of(plan.settings)
     BrokerSettings.from_overrides({key: value for key, value in plan.settings.items() if key != MAX_DELAY})
-    drawn = [_play(group, plan, delays_ms[0], f"{seed}/0")]
-    for number in range(1, min(draws, _MOST_DRAWS)):
-        if is_out_of_time():
-            break
-        drawn.append(_play(group, plan, delays_ms[0], f"{seed}/{number}"))
-    return drawn
+    return played_often(draws, lambda number: _play(group, plan, delays_ms[0], f"{seed}/{number}"), is_out_of_time)
 
 
 def _play(group: ConnectGroup, plan: Plan, delay_ms: int, name: str) -> Draw:

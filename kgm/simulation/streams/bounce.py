@@ -11,7 +11,7 @@ from kgm.frameworks.task_copies import FreedTasks, freed_tasks, task_texts
 from kgm.model.errors import RefusedError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
-from kgm.simulation.framework_play import prediction_of
+from kgm.simulation.framework_play import played_often, prediction_of
 from kgm.simulation.plan.bounce_plan import Plan, WhatIf
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.report.framework_doubts import why_not_settled
@@ -37,10 +37,12 @@ from kgm.simulation.streams.play import StreamsPlay
 from kgm.text.durations import show_duration
 from kgm.text.wording import some
 
-#: More draws than this say nothing more.
-_MOST_DRAWS = 60
 #: Tasks times processes, of all draws together, and how many there are in any case.
 _MOST_WORK, _FEWEST_DRAWS = 40_000, 6
+TASKS_TEXT = (
+    "partitions are tasks here: TOPIC is subtopology-ID, PARTITION the number of its task; time to restore state "
+    "is not counted"
+)
 #: So many draws suppose what is rare, at most.
 _RARE_DRAWS = 40
 
@@ -69,11 +71,11 @@ def draws_of_streams(
     _refuse(snapshot, plan.what_if)
     group, (known, of_broker) = streams_group_of(snapshot, plan), split_settings(plan.settings)
     BrokerSettings.from_overrides(of_broker)
-    drawn: list[Draw] = []
-    most = max(affordable(group, min(draws, _MOST_DRAWS)), 1)
-    while len(drawn) < most and not (drawn and is_out_of_time()):
-        drawn.append(_play(group, plan, lambda chance: supposed_usual(group, known, chance), f"{seed}/{len(drawn)}"))
-    return drawn
+
+    def play(number: int) -> Draw:
+        return _play(group, plan, lambda chance: supposed_usual(group, known, chance), f"{seed}/{number}")
+
+    return played_often(affordable(group, draws), play, is_out_of_time)
 
 
 def affordable(group: StreamsFleet, draws: int) -> int:
@@ -118,10 +120,7 @@ def _caveats(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, known: Kn
     """The most important first."""
     texts = [] if snapshot.is_settled else [why_not_settled(snapshot)]
     texts += [*task_texts(freed_by(snapshot, plan)), *halves_text(group, plan)]
-    texts.append(
-        "partitions are tasks here: TOPIC is subtopology-ID, PARTITION the number of its task; time to restore state "
-        "is not counted"
-    )
+    texts.append(TASKS_TEXT)
     texts.append(
         "who gets which task, and how often it rebalances until all copies have caught up, depends on state and "
         "settings that no broker has: with more to restore there are more looks, one each "

@@ -9,11 +9,11 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.frameworks.task_copies import task_texts
 from kgm.model.broker_version import REFERENCE
 from kgm.model.snapshot import GroupSnapshot
+from kgm.simulation.framework_play import played_often, prediction_of
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.report.prediction import Prediction
-from kgm.simulation.report.ranges import ranges_of, stopped_range_ms, typical_of
-from kgm.simulation.streams.bounce import affordable, freed_by, halves_text
+from kgm.simulation.streams.bounce import TASKS_TEXT, affordable, freed_by, halves_text
 from kgm.simulation.streams.coordinated_group import STREAMS_GROUP, coordinated_group_of, settings_of
 from kgm.simulation.streams.coordinated_play import CoordinatedPlay
 from kgm.simulation.streams.group import StreamsFleet
@@ -21,8 +21,6 @@ from kgm.text.wording import some
 
 #: The assignor of the coordinator.
 _ASSIGNOR = "sticky"
-#: More draws than this say nothing more.
-_MOST_DRAWS = 60
 #: Settings of the broker, or of the group without the first word, on which a prediction depends.
 _SETTINGS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms", "initial.rebalance.delay.ms")
 
@@ -33,17 +31,8 @@ def simulate_streams_group(
     """As `kgm.simulation.bounce.simulate`. Never exact: who gets which task depends on random member ids."""
     drawn = draws_of_streams_group(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
     group = coordinated_group_of(snapshot, plan)
-    return Prediction(
-        name=name,
-        assignor=_ASSIGNOR,
-        generation_before=snapshot.group_epoch,
-        typical=drawn[typical_of(drawn)],
-        exact=False,
-        caveats=tuple(_caveats(snapshot, group, plan, settings_of(snapshot, group, plan))),
-        ranges=ranges_of(drawn, ()),
-        stopped_partition_range_ms=stopped_range_ms(drawn, ()),
-        protocol=STREAMS_GROUP,
-    )
+    caveats = _caveats(snapshot, group, plan, settings_of(snapshot, group, plan))
+    return prediction_of(snapshot, name, _ASSIGNOR, drawn, (), caveats, protocol=STREAMS_GROUP)
 
 
 def draws_of_streams_group(
@@ -52,22 +41,19 @@ def draws_of_streams_group(
     """The plan played so often. At least once. Raises as `coordinated_group_of`, and UsageError for a setting."""
     group = coordinated_group_of(snapshot, plan)
     settings = settings_of(snapshot, group, plan)
-    drawn: list[Draw] = []
-    most = max(affordable(group, min(draws, _MOST_DRAWS)), 1)
-    while len(drawn) < most and not (drawn and is_out_of_time()):
-        chance = random.Random(f"{seed}/{len(drawn)}")  # noqa: S311  (the same each time)
+
+    def play(number: int) -> Draw:
+        chance = random.Random(f"{seed}/{number}")  # noqa: S311  (the same each time)
         keeps_disk = chance.random() < 0.5
-        drawn.append(CoordinatedPlay(snapshot, group, plan, settings, chance, keeps_disk=keeps_disk).play())
-    return drawn
+        return CoordinatedPlay(snapshot, group, plan, settings, chance, keeps_disk=keeps_disk).play()
+
+    return played_often(affordable(group, draws), play, is_out_of_time)
 
 
 def _caveats(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, settings: BrokerSettings) -> list[str]:
     """The most important first."""
     texts = [*task_texts(freed_by(snapshot, plan)), *halves_text(group, plan)]
-    texts.append(
-        "partitions are tasks here: TOPIC is subtopology-ID, PARTITION the number of its task; time to restore state "
-        "is not counted"
-    )
+    texts.append(TASKS_TEXT)
     texts.append("who gets which task depends on random member ids; a process that starts again has new ones")
     if any(version.release != REFERENCE.release for version in snapshot.kafka_versions or ()):
         texts.append(f"streams groups are played by the rules of Kafka {REFERENCE.major}.{REFERENCE.minor}")

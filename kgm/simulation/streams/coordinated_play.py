@@ -6,9 +6,8 @@ it has begun with new tasks. Source: StreamsGroupHeartbeatRequestManager and Str
 
 from __future__ import annotations
 
-import heapq
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -29,7 +28,7 @@ from kgm.simulation.plan.bounce_plan import Plan, Stop
 from kgm.simulation.play.draw import Draw, stable_with
 from kgm.simulation.streams.coordinated_group import image_of, records_of, topology_of
 from kgm.simulation.streams.group import StreamsFleet, StreamsThread, partition_of, subtopology
-from kgm.simulation.streams.processes import PlayedProcess, ProcessesPlay
+from kgm.simulation.streams.processes import ProcessesPlay
 from kgm.text.wording import many
 
 #: Spans in ms: until a member has closed its tasks, and begun with others, as it was told.
@@ -57,7 +56,7 @@ class _Member:
     is_dead: bool = False
 
 
-class CoordinatedPlay(ProcessesPlay):
+class CoordinatedPlay(ProcessesPlay[str]):
     """Plays once; `play` gives what came of it."""
 
     def __init__(
@@ -70,7 +69,8 @@ class CoordinatedPlay(ProcessesPlay):
         *,
         keeps_disk: bool,
     ) -> None:
-        super().__init__(group, plan, chance, keeps_disk=keeps_disk)
+        super().__init__(plan, chance)
+        self.have_processes(group, {one.process: one.process for one in group.threads}, keeps_disk=keeps_disk)
         self._group_id, self._topology = snapshot.group_id, topology_of(group)
         self._interval_ms = settings.group_streams_heartbeat_interval_ms
         engine = Coordinator(settings=settings, new_member_id=str, image=image_of(group))
@@ -78,7 +78,7 @@ class CoordinatedPlay(ProcessesPlay):
         self._runtime.load([*records_of(snapshot, group, settings)], now=Millis(_CLOCK_MS))
         self._first_epoch = self._streams_group().group_epoch
         self._assigned_epoch = self._streams_group().assignment_epoch
-        self._rebalances, self._requests, self._pending, self._was_empty = 0, 0, 0, False
+        self._rebalances, self._pending, self._was_empty = 0, 0, False
         self._members: dict[str, _Member] = {}
         for one in group.threads:
             member = self._members[one.member_id] = _Member(
@@ -92,40 +92,43 @@ class CoordinatedPlay(ProcessesPlay):
             )
             self._beat_in(member, self._interval_ms * chance.random())
         before = {task: one.identity for one in group.threads for task in one.active}
-        self._tasks: RunningTasks[str] = RunningTasks(before, place=partition_of, order=task_key)
+        self.tasks = RunningTasks(before, place=partition_of, order=task_key)
 
     def _streams_group(self) -> StreamsGroup:
         group = self._runtime.engine.streams_group(self._group_id)
         assert group is not None, "it is kept while it has no members"
         return group
 
+    def play(self) -> Draw:
+        """What came of the plan."""
+        self.play_plan()
+        return self._result()
+
     # -- time
 
-    def _in(self, after_ms: float, event: object) -> None:
+    def later(self, after_ms: float, event: Callable[[], None]) -> None:
         self._pending += 1
-        super()._in(after_ms, partial(self._happens, event))
+        super().later(after_ms, partial(self._happens, event))
 
-    def _happens(self, event: object) -> None:
+    def _happens(self, event: Callable[[], None]) -> None:
         self._pending -= 1
-        assert callable(event)
         event()
 
     def _beat_in(self, member: _Member, after_ms: float) -> None:
         """Its next heartbeat, which nobody waits for."""
         member.beats += 1
-        super()._in(after_ms, partial(self._beat, member, member.beats))
+        super().later(after_ms, partial(self._beat, member, member.beats))
 
     def _until_settled(self) -> None:
-        while self._events and not self._is_settled() and self._requests < _MOST_REQUESTS:
-            at_ms = self._events[0][0]
+        while self.events and not self._is_settled() and self.requests < _MOST_REQUESTS:
+            at_ms = self.events[0][0]
             deadline = self._runtime.next_deadline()
             if deadline is not None and deadline - _CLOCK_MS <= at_ms:
-                self._now_ms = max(self._now_ms, deadline - _CLOCK_MS)
+                self.now_ms = max(self.now_ms, deadline - _CLOCK_MS)
                 self._runtime.advance(deadline)
                 self._watch()
                 continue
-            self._now_ms, _, event = heapq.heappop(self._events)
-            event()
+            self.next_event()
 
     def _is_settled(self) -> bool:
         """Whether everybody has what the coordinator has for it, and nothing else is to come."""
@@ -142,19 +145,22 @@ class CoordinatedPlay(ProcessesPlay):
     def _stop(self, identity: str) -> None:
         (member,) = [one for one in self._members.values() if one.identity == identity and not one.is_dead]
         member.is_dead = True
-        self._tasks.stop(member.active, self._now_ms)
-        if self._plan.stop is Stop.CLEAN:
-            self._note("stop", "is closed: it leaves the group", identity)
+        self.tasks.stop(member.active, self.now_ms)
+        if self.plan.stop is Stop.CLEAN:
+            self.note("stop", "is closed: it leaves the group", identity)
             del self._members[member.member_id]
             self._ask(member, LEAVING)
         else:
-            self._note("stop", "is killed: it stays a member until its session ends", identity)
+            self.note("stop", "is killed: it stays a member until its session ends", identity)
 
-    def _join(self, identity: str, process: PlayedProcess, like: StreamsThread) -> None:
+    def _new_process(self, old: str | None) -> str:  # noqa: ARG002  (it has nothing but its id)
+        return self._new_id()
+
+    def _join(self, identity: str, process: str, like: StreamsThread) -> None:
         member = _Member(
-            member_id=f"{self._chance.getrandbits(128):032x}",
+            member_id=self._new_id(),
             identity=identity,
-            process_id=process.process_id,
+            process_id=process,
             rebalance_ms=like.rebalance_ms,
             epoch=_JOINING,
         )
@@ -173,22 +179,22 @@ class CoordinatedPlay(ProcessesPlay):
         member.epoch = reply.member_epoch
         active, standby = _names(reply.active_tasks), _names(reply.standby_tasks or ())
         if (active, standby) != (member.active, member.standby):
-            self._in(self._some(_CHANGE_MS), partial(self._change, member, active, standby))
+            self.later(self.some(_CHANGE_MS), partial(self._change, member, active, standby))
 
     def _change(self, member: _Member, active: set[str], standby: set[str]) -> None:
         """It has given up what it had to, runs what it was given, and tells so."""
         if member.is_dead:
             return
-        self._tasks.stop(member.active - active, self._now_ms)
-        self._tasks.start(active, member.identity, self._now_ms)
+        self.tasks.stop(member.active - active, self.now_ms)
+        self.tasks.start(active, member.identity, self.now_ms)
         member.active, member.standby = active, standby
-        if active and member.identity in self._new_since_ms:
-            self._waits_ms.append(self._now_ms - self._new_since_ms.pop(member.identity))
+        if active:
+            self.has_work(member.identity)
         self._beat(member, member.beats)
 
     def _ask(self, member: _Member, epoch: int) -> StreamsGroupHeartbeatResponse:
         """A heartbeat in this epoch, and its answer."""
-        self._requests += 1
+        self.requests += 1
         is_joining = epoch == _JOINING
         message = StreamsGroupHeartbeatRequest(
             group_id=self._group_id,
@@ -202,8 +208,8 @@ class CoordinatedPlay(ProcessesPlay):
             warmup_tasks=[],
         )
         request = Request(message=message, version=0)
-        now = Millis(_CLOCK_MS + self._now_ms)
-        (reply,) = self._runtime.handle(request, ticket=Ticket(self._requests), now=now)
+        now = Millis(_CLOCK_MS + self.now_ms)
+        (reply,) = self._runtime.handle(request, ticket=Ticket(self.requests), now=now)
         self._watch()
         assert isinstance(reply.message, StreamsGroupHeartbeatResponse)
         return reply.message
@@ -212,38 +218,26 @@ class CoordinatedPlay(ProcessesPlay):
         """Note what has become of the group."""
         group = self._streams_group()
         for member in [one for one in self._members.values() if one.is_dead and one.member_id not in group.members]:
-            self._note("expired", "is no member any more", member.identity)
+            self.note("expired", "is no member any more", member.identity)
             del self._members[member.member_id]
         self._was_empty |= group.is_empty
         if group.assignment_epoch != self._assigned_epoch:
             self._assigned_epoch = group.assignment_epoch
             self._rebalances += 1
-            self._note("assigned", f"the coordinator assigns tasks to {many(len(group.members), 'thread')}")
+            self.note("assigned", f"the coordinator assigns tasks to {many(len(group.members), 'thread')}")
 
     # -- the end
 
     def _result(self) -> Draw:
         group = self._streams_group()
         is_settled = self._is_settled()
-        self._note("stable" if group.members else "empty", stable_with(len(group.members)))
-        return Draw(
+        self.note("stable" if group.members else "empty", stable_with(len(group.members)))
+        return self.came_of_it(
+            {one.identity: one.active for one in self._members.values()},
             generations=group.group_epoch - self._first_epoch,
             rebalances=self._rebalances,
-            moves=self._tasks.moves,
-            handovers=self._tasks.handovers,
-            stopped_partition_ms=self._tasks.stopped_ms(self._now_ms),
-            fenced=(),
-            refused_joins=0,
-            final_assignment={one.identity: self._tasks.as_partitions(one.active) for one in self._members.values()},
-            timeline=tuple(sorted(self._timeline, key=lambda event: event.at_ms)),
-            became_stable=is_settled,
-            has_random_ids=True,
+            is_stable=is_settled,
             was_empty=self._was_empty,
-            took_ms=self._now_ms,
-            requests=self._requests,
-            cost=self._requests,
-            newcomers_wait_ms=max(self._waits_ms, default=None),
-            fewest_consumed=self._tasks.fewest,
         )
 
 

@@ -8,10 +8,9 @@ give it up, which takes a second rebalance at once; and as long as copies have t
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
 from typing import Final
 
 from kgm.frameworks.sticky_tasks import place_stickily
@@ -21,14 +20,13 @@ from kgm.simulation.framework_play import FrameworkPlay, RunningTasks
 from kgm.simulation.plan.bounce_plan import Plan, Stop
 from kgm.simulation.play.draw import Draw, stable_with
 from kgm.simulation.streams.group import StreamsFleet, StreamsThread, Supposed, partition_of
+from kgm.simulation.streams.processes import ProcessesPlay
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
 
 _HEARTBEAT_MS: Final = 3_000
-#: Spans in ms: from the stop of a process until none of its threads runs a task; from the start of one to its
-#: JoinGroup; from the last JoinGroup until all have the assignment; until a rebalance that is due at once is asked for.
-_STOP_MS: Final = (5, 300)
-_START_MS: Final = (300, 4_000)
+#: Spans in ms: from the last JoinGroup until all have the assignment; until a rebalance that is due at once is asked
+#: for.
 _SYNC_MS: Final = (5, 150)
 _AT_ONCE_MS: Final = (2, 200)
 #: An operator removes who has stopped after so long.
@@ -67,15 +65,15 @@ class _Member:
     due_ms: int | None = None
 
 
-class StreamsPlay(FrameworkPlay[_Member, str]):
+class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
     """Plays once; `play` gives what came of it."""
 
     def __init__(self, group: StreamsFleet, plan: Plan, supposed: Supposed, chance: random.Random) -> None:
         super().__init__(plan, chance, _HEARTBEAT_MS)
-        self._group, self._supposed, self._round = group, supposed, 0
-        self._processes = {one.process: _Process(process_id=one.process, tags=one.tags) for one in group.threads}
+        self._supposed, self._round = supposed, 0
+        processes = {one.process: _Process(process_id=one.process, tags=one.tags) for one in group.threads}
+        self.have_processes(group, processes, keeps_disk=supposed.keeps_disk)
         self.members = {one.member_id: self._member(one) for one in group.threads}
-        self._threads = {one.identity: one for one in group.threads}
         self.leader = chance.choice([*self.members])
         before = {task: one.identity for one in group.threads for task in one.active}
         self.tasks = RunningTasks(before, place=partition_of, order=task_key)
@@ -86,18 +84,7 @@ class StreamsPlay(FrameworkPlay[_Member, str]):
 
     def play(self) -> Draw:
         """What came of the plan."""
-        plan = self.plan
-        self._stop_all((*plan.scale_in, *plan.remove), returns=False)
-        for number in range(plan.scale_out):
-            self._add(number)
-        if plan.rolling is not None:
-            self._until_settled()
-        for batch in plan.batches():
-            self._stop_all(batch, returns=True)
-            self._until_settled()
-            if plan.rolling is not None:
-                self.now_ms += plan.rolling.pause_ms
-        self._until_settled()
+        self.play_plan()
         return self.result(stable_with(len(self.members)), {one.identity: one.owned for one in self.members.values()})
 
     def _member(self, thread: StreamsThread) -> _Member:
@@ -129,19 +116,6 @@ class StreamsPlay(FrameworkPlay[_Member, str]):
 
     # -- processes
 
-    def _stop_all(self, names: Iterable[str], *, returns: bool) -> None:
-        """Threads of one process stop, and start again, together."""
-        threads = [self._threads[name] for name in names]
-        restart_ms = self.chance.choice(self.plan.restart_times_ms or (self.plan.restart_time_ms,))
-        for _, some in groupby(sorted(threads, key=lambda one: one.process), key=lambda one: one.process):
-            whole = [*some]
-            stop_ms = self.some(_STOP_MS)
-            start_ms = restart_ms + self.some(_START_MS)
-            for thread in whole:
-                self.later(stop_ms * self.chance.random(), partial(self._stop, thread.identity))
-            if returns:
-                self.later(start_ms, partial(self._start, [thread.identity for thread in whole]))
-
     def _stop(self, identity: str) -> None:
         (member,) = [one for one in self.members.values() if one.identity == identity and not one.is_dead]
         member.is_dead = True
@@ -153,31 +127,12 @@ class StreamsPlay(FrameworkPlay[_Member, str]):
             gone_ms = min(gone_ms, self.some(_REMOVAL_MS))
         self.later(gone_ms, partial(self._leave, member))
 
-    def _start(self, names: list[str]) -> None:
-        """A process starts again: the one that it was if its disk has its state still, and another one otherwise."""
-        old = next(one.process for one in self._group.threads if one.identity in names)
-        process = self._processes[old]
-        if not self._supposed.keeps_disk:
-            process = self._processes[old] = self._new_process(process.tags)
-        for name in names:
-            self.note("start", "starts again", name)
-            self.later(self.some(_AT_ONCE_MS), partial(self._join, name, process, self._threads[name]))
-
-    def _new_process(self, tags: Mapping[str, str]) -> _Process:
-        return _Process(process_id=f"{self.chance.getrandbits(128):032x}", tags=tags)
-
-    def _add(self, number: int) -> None:
-        """A new thread, with as many others in its process as most processes have."""
-        size, pattern = self._group.usual_threads, self._group.threads[0]
-        key = f"new-{number // size + 1}"
-        if key not in self._processes:
-            # Where it runs is not known: beside any other, or wherever the others are not.
-            tags = self.chance.choice(self._group.threads).tags if self._group.tag_keys else {}
-            self._processes[key] = self._new_process(tags)
-        name = f"{key}-{number % size + 1}"
-        after_ms = (number // size) * self.plan.scale_out_every_ms + self.some(_START_MS)
-        self.begins_new(name)
-        self.later(after_ms, partial(self._join, name, self._processes[key], pattern))
+    def _new_process(self, old: _Process | None) -> _Process:
+        """Where a new one runs is not known: beside any other, or wherever the others are not."""
+        tags = old.tags if old is not None else {}
+        if old is None and self._group.tag_keys:
+            tags = self.chance.choice(self._group.threads).tags
+        return _Process(process_id=self._new_id(), tags=tags)
 
     # -- the group
 
