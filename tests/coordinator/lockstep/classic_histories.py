@@ -61,7 +61,7 @@ class Walk:
     LOCKSTEP = Lockstep
 
     def __init__(self, kafka, seed):
-        self.random = random.Random(seed)
+        self.random, self.seed = random.Random(seed), seed
         r = self.random
         self.instances = r.sample(["a", "b", "c", "d"], r.randint(1, 4))
         self.groups = ["g"] if r.random() < 0.7 else ["g", "h"]
@@ -77,6 +77,14 @@ class Walk:
             "offsets_retention_minutes": r.choice([1, 10_080]),
             "offsets_retention_check_interval_ms": r.choice([25_000, 600_000]),
         }
+
+    def history(self, operations):
+        """(the steps, None or the difference that ended them). Every tenth walk is longer."""
+        try:
+            self.go(operations * (4 if self.seed % 10 == 0 else 1))
+        except Exception as difference:  # noqa: BLE001  (whatever goes wrong in it)
+            return self.step, difference
+        return self.step, None
 
     def go(self, operations):
         """At least so many operations. What a walk does much of and what little is drawn for each walk: so some get far

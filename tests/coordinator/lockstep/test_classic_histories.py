@@ -60,13 +60,7 @@ def kafka(kafkas):
 
 
 def history(kafka, seed, operations=OPERATIONS):
-    """One history; None, or the difference that ended it."""
-    walk = Walk(kafka, seed)
-    try:
-        walk.go(operations * (4 if seed % 10 == 0 else 1))
-    except Exception as difference:  # noqa: BLE001  (whatever goes wrong in it)
-        return walk.step, difference
-    return walk.step, None
+    return Walk(kafka, seed).history(operations)
 
 
 def fails(kafka, step, deeds):
