@@ -217,7 +217,7 @@ class EmbeddedCluster:
     def has_room(self, *, topics: int = 0, partitions: int = 0) -> bool:
         """Whether there may be so many more."""
         return (
-            self.topics.number_of_users + topics <= self.limits.max_topics
+            self.topics.number_of_user_topics + topics <= self.limits.max_topics
             and self.topics.total_partitions + partitions <= self.limits.max_partitions
         )
 

@@ -77,7 +77,7 @@ class Topics(Mapping[str, int]):
         return {name: count for name, count in self.items() if name not in self._internal}
 
     @property
-    def number_of_users(self) -> int:
+    def number_of_user_topics(self) -> int:
         """How many `of_users` has, without looking at each: a request creates thousands."""
         return len(self._by_name) - len(self._internal)
 
