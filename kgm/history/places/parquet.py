@@ -3,35 +3,98 @@
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, BinaryIO, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgm.history.places.file_systems import opened, store_errors
 from kgm.history.places.remote_path import UNFINISHED, Place, RemotePath, at_once, check_is_file
+from kgm.history.places.thrift_compact import fields
 from kgm.model.errors import KgmError, UsageError
 
 Result = TypeVar("Result")
+_MAGIC: Final = b"PAR1"
+_AROUND: Final = 12
+_FIRST_READ: Final = 64 << 10
+#: Fields of FileMetaData, RowGroup, ColumnChunk, ColumnMetaData and Statistics in parquet.thrift.
+_ROW_GROUPS, _COLUMNS, _META_DATA, _TYPE, _STATISTICS, _SIZES = 4, 1, 3, 1, 12, 16
+_ENCRYPTED: Final = {8, 9}
+_EXTREMES: Final = (1, 2, 5, 6)
+_FIXED: Final = "FIXED_LEN_BYTE_ARRAY"
+#: The types of columns, and how many bytes a value has; None if that differs.
+_TYPES: Final = dict(enumerate((
+    ("BOOLEAN", 1), ("INT32", 4), ("INT64", 8), ("INT96", 12), ("FLOAT", 4), ("DOUBLE", 8), ("BYTE_ARRAY", None),
+    (_FIXED, None),
+)))  # fmt: skip
 _IMPOSSIBLE_NAME: Final = (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
 #: The compression of every file of a store.
 CODEC = "zstd"
 
 
-def parquet_file(path: Place, **options: Any) -> pq.ParquetFile:
-    """To be used in a `with`. Raises what `check_is_file` does."""
+@contextmanager
+def parquet_file(path: Place, **options: Any) -> Iterator[pq.ParquetFile]:
+    """A file whose footer is checked (`opened_parquet`). Raises what `check_is_file` does."""
     if isinstance(path, RemotePath):
-        return checked(pq.ParquetFile(path.open(), pre_buffer=True, **options))
+        with path.open() as file:
+            yield opened_parquet(file, pre_buffer=True, **options)
+        return
     check_is_file(path)
-    return checked(pq.ParquetFile(path, **options))
+    with pa.OSFile(str(path)) as file:
+        yield opened_parquet(file, **options)
 
 
-def checked(opened: pq.ParquetFile) -> pq.ParquetFile:
-    """The same. Raises ArrowInvalid for a footer that would end the whole process when it is asked for its columns."""
-    metadata = opened.metadata
-    if any(metadata.row_group(at).num_columns != metadata.num_columns for at in range(metadata.num_row_groups)):
-        raise pa.ArrowInvalid("a row group has other columns than the file")
-    return opened
+def opened_parquet(file: BinaryIO, **options: Any) -> pq.ParquetFile:
+    """Raises ArrowInvalid for what is no Parquet file, and for a footer that would end the whole process when it is
+    asked for its columns: what `ColumnChunkMetaData` of C++ throws there, pyarrow does not catch."""
+    footer = _footer(file)
+    try:
+        groups = fields(footer, 0)[0].get(_ROW_GROUPS, [])
+    except IndexError:
+        raise pa.ArrowInvalid("the footer cannot be read") from None
+    whole = _MAGIC + footer + len(footer).to_bytes(4, "little") + _MAGIC
+    metadata = pq.read_metadata(pa.BufferReader(whole))
+    leaves = [metadata.schema.column(at) for at in range(metadata.num_columns)]
+    try:
+        for group in groups:
+            for column, leaf in zip(group[_COLUMNS], leaves, strict=True):
+                _check_column(column, leaf)
+    except (TypeError, KeyError, ValueError, AttributeError):
+        raise pa.ArrowInvalid("a row group is not what the file says") from None
+    return pq.ParquetFile(file, metadata=metadata, **options)
+
+
+def _footer(file: BinaryIO) -> bytes:
+    size = file.seek(0, 2)
+    tail = _read(file, max(0, size - _FIRST_READ), size)
+    if tail[-len(_MAGIC) :] != _MAGIC or len(tail) < _AROUND:
+        raise pa.ArrowInvalid("it does not end as a Parquet file does")
+    length = int.from_bytes(tail[-8:-4], "little")
+    if length > size - _AROUND:
+        raise pa.ArrowInvalid("its footer is longer than the file")
+    start = size - 8 - length
+    return tail[-8 - length : -8] if length <= len(tail) - 8 else _read(file, start, size - 8)
+
+
+def _read(file: BinaryIO, start: int, end: int) -> bytes:
+    file.seek(start)
+    return file.read(end - start)
+
+
+def _check_column(column: dict[int, Any], leaf: pq.ColumnSchema) -> None:
+    """Raises one of several errors, or ArrowInvalid, for a column that is not one."""
+    found = column[_META_DATA]
+    kind, size = _TYPES[found[_TYPE]]
+    if not _ENCRYPTED.isdisjoint(column) or kind != leaf.physical_type:
+        raise pa.ArrowInvalid("a column has another type than the file says, or is encrypted")
+    sizes = found.get(_SIZES, {})
+    for levels, most in ((sizes.get(2), leaf.max_repetition_level), (sizes.get(3), leaf.max_definition_level)):
+        if levels and len(levels) != most + 1:
+            raise pa.ArrowInvalid("a column has other levels than the file says")
+    statistics = found.get(_STATISTICS, {})
+    for value in map(statistics.get, _EXTREMES):
+        if value is not None and len(value) != (leaf.length if kind == _FIXED else size or len(value)):
+            raise pa.ArrowInvalid("a column has statistics of another type")
 
 
 def read_table(path: Place, **options: Any) -> pa.Table:

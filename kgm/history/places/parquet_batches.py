@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kgm.history.places.parquet import checked
+from kgm.history.places.parquet import opened_parquet
 from kgm.history.places.parquet_pages import Chunk, bounds, chunk_of
 from kgm.history.places.remote_path import Place, RemotePath, check_is_file
 
@@ -57,7 +57,7 @@ def batches(
         else:
             check_is_file(path)
             whole = stack.enter_context(pa.OSFile(str(path)))
-        with checked(pq.ParquetFile(whole)) as opened:
+        with opened_parquet(whole) as opened:
             metadata, schema = opened.metadata, opened.schema_arrow
         names = columns(schema)
         groups = [number for number in range(metadata.num_row_groups) if may_be_in(metadata, number)]

@@ -1,13 +1,14 @@
 """What the pages of a Parquet file hold, by the header of each, before any of them is decoded.
 
 A footer may say anything, and a page of some bytes may become 2 GiB, or any number of values. The header of a page is
-what the decoder goes by, so it is read here first (https://github.com/apache/parquet-format; Thrift's compact
-protocol)."""
+what the decoder goes by, so it is read here first (https://github.com/apache/parquet-format)."""
 
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from kgm.history.places.thrift_compact import fields
 
 _DICTIONARY_PAGE: Final = 2
 #: Where the header of each type of page has its number of values and their encoding: (field, field in that).
@@ -17,7 +18,6 @@ _SHARED_BEGINNINGS: Final = 7
 #: What a decoder makes at once for each value of a page of these kinds, in bytes.
 _AT_ONCE: Final = 16
 _FIRST_READ, _LONGEST_HEADER = 512, 16 << 20
-_INT16, _INT32, _INT64, _DOUBLE, _BINARY, _STRUCT = 4, 5, 6, 7, 8, 12
 
 
 class Chunk(NamedTuple):
@@ -79,7 +79,7 @@ def _header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:
         file.seek(at)
         data = file.read(most)
         try:
-            return _fields(data, 0)
+            return fields(data, 0)
         except IndexError:
             if len(data) < most or most >= _LONGEST_HEADER:
                 raise _no_page(at) from None
@@ -88,55 +88,3 @@ def _header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:
 
 def _no_page(at: int) -> pa.ArrowInvalid:
     return pa.ArrowInvalid(f"there is no page at byte {at}")
-
-
-def _fields(data: bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
-    """(values of 32 bits and structs by the number of their field, None for others; where it ends). Raises IndexError
-    where the data end first. What no writer writes is refused, so that nothing is read here in another way than by the
-    decoder."""
-    found: dict[int, Any] = {}
-    number = 0
-    while head := data[at]:
-        at += 1
-        kind = head & 15
-        if head >> 4:
-            number += head >> 4
-        else:
-            number, at = _integer(data, at)
-        if number in found or not 0 < number < 1 << 15 or depth > 4:
-            raise pa.ArrowInvalid("a page has a header that cannot be read")
-        value: Any = None
-        if kind == _INT32:
-            value, at = _integer(data, at)
-            if not -(1 << 31) <= value < 1 << 31:
-                raise pa.ArrowInvalid("a page has a number of more than 32 bits")
-        elif kind in (_INT16, _INT64):
-            _, at = _varint(data, at)
-        elif kind == _BINARY:
-            length, at = _varint(data, at)
-            at += length
-        elif kind == _STRUCT:
-            value, at = _fields(data, at, depth + 1)
-        elif kind == _DOUBLE:
-            at += 8
-        elif kind not in (1, 2):  # true, false
-            raise pa.ArrowInvalid(f"a page has a header with a field of type {kind}")
-        found[number] = value
-    return found, at + 1
-
-
-def _integer(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _varint(data, at)
-    return (value >> 1) ^ -(value & 1), at
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = data[at] & 0x7F
-    shift = 0
-    while data[at] & 0x80:
-        at += 1
-        shift += 7
-        if shift > 63:
-            raise pa.ArrowInvalid("a page has a number of more than 64 bits")
-        value |= (data[at] & 0x7F) << shift
-    return value, at + 1
