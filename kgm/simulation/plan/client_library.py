@@ -32,5 +32,5 @@ def played_as(library: ClientLibrary | None) -> Library | None:
 
 
 def usual_heartbeat_interval_ms(session_timeout_ms: int) -> int:
-    """Kafka's default, or half of a session timeout that is shorter than twice the default."""
-    return min(HEARTBEAT_INTERVAL_MS, session_timeout_ms // 2)
+    """Kafka's default, or half of a session timeout that is shorter than twice the default; never 0."""
+    return max(1, min(HEARTBEAT_INTERVAL_MS, session_timeout_ms // 2))

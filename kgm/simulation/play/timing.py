@@ -237,8 +237,8 @@ def _some_interval_ms(chance: random.Random, session_timeout_ms: int) -> int:
     """A heartbeat interval that somebody may have configured."""
     if chance.random() < USUAL_INTERVAL_SHARE:
         return usual_heartbeat_interval_ms(session_timeout_ms)
-    most = min(HEARTBEAT_INTERVAL_MS, max(session_timeout_ms // 3, 1))
-    return round(most * (0.1 + 0.9 * chance.random()))
+    most = min(HEARTBEAT_INTERVAL_MS, session_timeout_ms // 3)
+    return max(1, round(most * (0.1 + 0.9 * chance.random())))
 
 
 def heartbeat_period_ms(profile: ClientProfile, interval_ms: int, chance: RandomStream) -> float:
