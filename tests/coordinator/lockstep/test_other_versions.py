@@ -24,19 +24,28 @@ from kgm.protocol.subscription import (  # noqa: E402
     encode_assignment,
     encode_subscription,
 )
-from tests.coordinator.lockstep import test_classic_histories, test_consumer_histories  # noqa: E402
+from tests.coordinator.lockstep import (  # noqa: E402
+    test_classic_histories,
+    test_consumer_histories,
+    test_streams_histories,
+)
 from tests.coordinator.lockstep.consumer_histories import joining, topic_id  # noqa: E402
 from tests.coordinator.lockstep.driver import Lockstep  # noqa: E402
 from tests.coordinator.lockstep.test_classic_histories import FIRST, OPERATIONS, PATIENCE, report  # noqa: E402
 from tests.selection import sized  # noqa: E402
 
+HISTORIES = {
+    "classic": test_classic_histories.history,
+    "consumer": test_consumer_histories.history,
+    "streams": test_streams_histories.history,
+}
 VERSIONS = ("4.0.1", "4.1.1", "4.2.0", "4.4.0")
 #: How many histories there are of each length, in operations.
 COUNTS = sized({OPERATIONS: 6}, {OPERATIONS: 60, 200: 15})
 #: So many histories show that a field is wrong.
 ENOUGH = 1_500
 #: Versions that have streams groups whose rules were not compared: there the field says so, and nothing about Kafka.
-NOT_COMPARED = [("4.2.0", "has_streams_groups"), ("4.4.0", "has_streams_groups")]
+NOT_COMPARED = [("4.4.0", "has_streams_groups")]
 DIFFERENCES = [
     (version, field.name)
     for version in VERSIONS
@@ -51,10 +60,17 @@ DIFFERENCES = [
 @pytest.mark.kafka
 @pytest.mark.timeout(PATIENCE)
 @pytest.mark.parametrize(("operations", "count"), COUNTS.items())
-@pytest.mark.parametrize("kind", ["classic", "consumer"])
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        (version, kind)
+        for version in VERSIONS
+        for kind in HISTORIES
+        if kind != "streams" or behavior_of(BrokerVersion.parse(version)).has_streams_groups
+    ],
+)
 def test_random_histories_are_those_of_the_version(kafkas, version, kind, operations, count):
-    history = {"classic": test_classic_histories.history, "consumer": test_consumer_histories.history}[kind]
+    history = HISTORIES[kind]
     for seed in range(FIRST, FIRST + count):
         step, difference = history(kafkas(version), seed, operations)
         assert difference is None, report(kafkas(version), seed, step, difference)
@@ -167,6 +183,8 @@ def streams_groups_are_asked_for(kafka):
     return None, None if settings.has_streams_protocol == serves else AssertionError(serves)
 
 
+#: Fields that histories of streams groups show, where those of consumer groups cannot.
+OF_STREAMS_GROUPS = {"forgets_streams_settings"}
 #: What shows a field that random histories hardly ever come upon, as `history` does.
 SCENES = {"refreshes_regexes": expressions_grow_old, "has_streams_groups": streams_groups_are_asked_for}
 
@@ -186,8 +204,8 @@ def test_a_wrong_field_is_found(kafkas, monkeypatch, version, name):
 
     kafka = kafkas(version)
     scene = SCENES.get(name)
-    seeds = range(ENOUGH)
-    plays = [partial(scene, kafka)] if scene else (partial(test_consumer_histories.history, kafka, at) for at in seeds)
+    history = HISTORIES["streams" if name in OF_STREAMS_GROUPS else "consumer"]
+    plays = [partial(scene, kafka)] if scene else (partial(history, kafka, seed) for seed in range(ENOUGH))
     play = next((play for play in plays if differs(play, wrong)), None)
     assert play is not None
     assert not differs(play, right), "and with the right field the engine is"
