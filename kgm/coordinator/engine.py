@@ -131,6 +131,7 @@ class Coordinator:
         assert failed is not None, "nothing is in flight"
         assert self._replayed == 0, "some of it is in the log"
         self._in_flight = None
+        self._state.forget_topologies()
         event = self._event(now, request=failed.request, ticket=failed.ticket, alarm=failed.alarm)
         match failed.on_append_failure:
             case OnAppendFailure.REVERT:
@@ -217,9 +218,7 @@ class Coordinator:
     def configure(self, group_id: str, values: Mapping[str, str | int]) -> None:
         """Set the group configs of one group (Kafka's config resource GROUP), which replace the former ones. Raises
         UsageError for an unknown name, or for a value that is not a number."""
-        self._configs.pop(group_id, None)
-        if values:
-            self._configs[group_id] = GroupConfig.of(values, self.settings)
+        self._configs[group_id] = GroupConfig.of(values, self.settings)
 
     # -- questions
 

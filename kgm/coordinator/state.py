@@ -98,7 +98,7 @@ class CoordinatorState:
         if not isinstance(group, StreamsGroup):
             if record.value is None:
                 return
-            group = StreamsGroup(group_id=group_id)
+            group = StreamsGroup.new(group_id, self.behavior)
         elif group.is_shared:
             group = group.copy()
         self.groups[group_id] = group
@@ -140,6 +140,15 @@ class CoordinatorState:
                     group = self.own(group)
                     group.described = group.configured
             self._undescribed.clear()
+
+    def forget_topologies(self) -> None:
+        """An append has failed: streams groups know again what they knew at the last record of the shard."""
+        for group_id in self._undescribed:
+            group = self.groups.get(group_id)
+            if isinstance(group, StreamsGroup):
+                group = self.own(group)
+                group.configured = group.described
+        self._undescribed.clear()
 
     def fork(self) -> "CoordinatorState":
         """An independent copy. Groups are shared until one of the two changes them."""

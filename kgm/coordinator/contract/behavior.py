@@ -49,9 +49,14 @@ class CoordinatorBehavior:
     `kafka.coordinator.group`, or for consumer groups in `org.apache.kafka.coordinator.group`."""
 
     is_scala: bool = _only_scala()
-    has_streams_groups: bool = _fact(lambda version: version.release == REFERENCE.release)
-    """Whether streams groups can be joined (KIP-1071). Kafka has them since 4.2 (4.1 as a preview); only the rules of
-    4.3 were compared with the version's own classes, so elsewhere it is as if streams.version were 0."""
+    has_streams_groups: bool = _fact(lambda version: (4, 2) <= version.release <= (4, 3))
+    """Whether streams groups can be joined (KIP-1071): where their rules were compared with the version's own classes.
+    In 4.1 they are a preview, which a broker has to be told to serve (unstable.api.versions.enable): here it is not.
+    Those of 4.4 were not compared: they have static members, offsets of tasks, and other standby tasks. Where there are
+    no streams groups, it is as if streams.version were 0."""
+    forgets_streams_settings: bool = _fact(lambda version: version.release == (4, 2))
+    """A streams group that has any config has Kafka's defaults for what its configs do not say, whatever the broker's
+    settings are (GroupConfigManager.updateGroupConfig)."""
 
     # The coordinator in Scala, in all versions
 
@@ -122,14 +127,15 @@ class CoordinatorBehavior:
     """Whether the rules of consumer groups were compared with the version's own classes. Those of 3.7 to 3.9 were not:
     they are simulated as those of 4.0."""
     first_epoch: int = _steps(0, ((4, 3), 1))
-    """Group and assignment epoch of a consumer group that no member has joined yet; where it is 0, a heartbeat at group
-    epoch 0 always makes it 1 (ModernGroup)."""
+    """Group and assignment epoch of a consumer or streams group that no member has joined yet; where it is 0, a
+    heartbeat at group epoch 0 always makes it 1 in a consumer group (ModernGroup), and 2 in a streams group."""
     has_assignment_interval: bool = _since(4, 3)
-    """The next target assignment may wait (KIP-1263: group.consumer.assignment.interval.ms), and members of the classic
-    protocol join again for a new assignment epoch. If not, each new group epoch has its target at the next heartbeat,
-    and these members join again for a new group epoch (classicGroupHeartbeatToConsumerGroup). So every member is taken
-    to have a target: a group in which one has none, because it subscribes to an expression that is not resolved yet,
-    does not turn into a classic one (ClassicGroup.fromConsumerGroup)."""
+    """The next target assignment may wait (KIP-1263: group.consumer.assignment.interval.ms and that of streams groups),
+    and members of the classic protocol join again for a new assignment epoch. If not, each new group epoch has its
+    target at the next heartbeat, and these members join again for a new group epoch
+    (classicGroupHeartbeatToConsumerGroup). So every member is taken to have a target: a group in which one has none,
+    because it subscribes to an expression that is not resolved yet, does not turn into a classic one
+    (ClassicGroup.fromConsumerGroup)."""
     has_assignment_epochs: bool = _since(4, 3)
     """Records say in which epoch a partition was assigned, and a commit from an earlier epoch is accepted for
     partitions that the member had then (KIP-1251). If not, it must be from the member's epoch."""

@@ -237,9 +237,16 @@ def assignment_interval_ms(settings: BrokerSettings, config: GroupConfig | None)
 
 def streams_setting(name: str, settings: BrokerSettings, config: GroupConfig | None) -> int:
     """A setting of a streams group: its own config, or else the broker's."""
+    behavior = settings.behavior
+    if name == "assignment_interval_ms" and not behavior.has_assignment_interval:
+        return 0
     own: int | None = None if config is None else getattr(config, f"streams_{name}")
-    broker: int = getattr(settings, f"group_streams_{name}")
+    is_forgotten = config is not None and behavior.forgets_streams_settings
+    broker: int = getattr(_DEFAULTS if is_forgotten else settings, f"group_streams_{name}")
     return broker if own is None else own
+
+
+_DEFAULTS = BrokerSettings()
 
 
 #: The session timeout of a new member in a join phase, which does not know its member id yet; fixed in Kafka.

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from kgm.coordinator.contract.behavior import REFERENCE_BEHAVIOR, CoordinatorBehavior
 from kgm.coordinator.contract.outcome import Millis
 from kgm.coordinator.groups.consumer_group import NOT_REFRESHED, MetadataRefresh
 from kgm.coordinator.groups.member_map_order import MemberMapOrder
@@ -15,8 +16,6 @@ from kgm.java.timeline_hash_map import TimelineOrder
 
 STREAMS = "streams"
 NOT_READY = "NotReady"
-#: Group and assignment epoch of a group that no member has joined yet.
-_FIRST_EPOCH = 1
 _NOBODY: frozenset[str] = frozenset()
 
 #: For each task the processes that have it, or have to give it up.
@@ -39,10 +38,10 @@ class StreamsGroup:
     group_type: ClassVar[str] = STREAMS
     protocol_type: ClassVar[str] = STREAMS
     group_id: str
-    group_epoch: int = _FIRST_EPOCH
+    group_epoch: int = REFERENCE_BEHAVIOR.first_epoch
     metadata_hash: int = 0
     validated_epoch: int = 0
-    assignment_epoch: int = _FIRST_EPOCH
+    assignment_epoch: int = REFERENCE_BEHAVIOR.first_epoch
     assignment_timestamp_ms: int = 0
     members: dict[str, StreamsMember] = field(default_factory=dict)
     targets: dict[str, TargetTasks] = field(default_factory=dict)
@@ -59,6 +58,11 @@ class StreamsGroup:
     endpoint_epoch: int = 0
     assignors_order: MemberMapOrder = field(default_factory=MemberMapOrder, compare=False)
     is_shared: bool = False
+
+    @classmethod
+    def new(cls, group_id: str, behavior: CoordinatorBehavior) -> "StreamsGroup":
+        """A group that no member has joined yet."""
+        return cls(group_id=group_id, group_epoch=behavior.first_epoch, assignment_epoch=behavior.first_epoch)
 
     def copy(self) -> "StreamsGroup":
         """A group like this one that shares nothing mutable with it."""

@@ -10,6 +10,7 @@ from kgm.coordinator.classic.rebalance import delete_group
 from kgm.coordinator.consumer import timers
 from kgm.coordinator.consumer.regexes import METADATA_REFRESH_MS
 from kgm.coordinator.contract.error_responses import Refusal
+from kgm.coordinator.contract.outcome import TimerKind
 from kgm.coordinator.contract.settings import BrokerSettings, streams_setting
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.consumer_group import MetadataRefresh
@@ -40,6 +41,8 @@ from kgm.protocol.messages.streams_group_heartbeat_response import (
 _JOINING = 0
 _NO_TIMEOUT = -1
 _NOT_VALIDATED = -1
+#: Nobody has an epoch below the next one, wherever the epochs of a group begin.
+_FIRST_EPOCH = 1
 _NEW_MEMBER = StreamsMember("", process_id="")
 
 #: The message of an error, where the refusal has none.
@@ -165,8 +168,9 @@ class _Heartbeat:
             return _streams_group(group_id, installed)
         if isinstance(installed, ClassicGroup) and installed.is_empty:
             delete_group(installed, self.event)
-            return StreamsGroup(group_id=group_id)
-        group = StreamsGroup(group_id=group_id) if installed is None else _streams_group(group_id, installed)
+            installed = None
+        behavior = self.event.settings.behavior
+        group = StreamsGroup.new(group_id, behavior) if installed is None else _streams_group(group_id, installed)
         if len(group.members) >= self.event.settings.group_streams_max_size:
             raise _RefusedError(ErrorCode.GROUP_MAX_SIZE_REACHED)
         return group
@@ -289,7 +293,7 @@ class _Heartbeat:
             self._check_tasks(configured)
         if not is_bumped and validated == group.validated_epoch and self.configs == group.configs:
             return group.group_epoch
-        epoch = group.group_epoch + 1
+        epoch = max(group.group_epoch, _FIRST_EPOCH) + 1
         event.write(records.epoch_record(group.group_id, epoch, metadata_hash, validated, self.configs))
         group.refresh = MetadataRefresh(event.now + METADATA_REFRESH_MS, epoch)
         return epoch
@@ -316,7 +320,7 @@ class _Heartbeat:
             event.set_timer(delay, delay_ms)
         if event.is_timer_set(delay):
             self._delayed("More members may join a new group.")
-            return group.assignment_epoch, NO_TARGET_TASKS
+            return max(group.assignment_epoch, _FIRST_EPOCH), NO_TARGET_TASKS
         if group.assignment_epoch < epoch:
             if target.is_due(group, event):
                 targets = target.write(group, epoch, member, configured, self.configs, event)
@@ -372,7 +376,7 @@ class _Heartbeat:
         if group.endpoint_epoch != message.endpoint_information_epoch:
             rows = endpoints.partitions_by_endpoint(group, after, configured, event.image)
             if rows is None:
-                self._fail()
+                self._fail(is_next_epoch=before.member_epoch != after.member_epoch)
                 return
             response.partitions_by_user_endpoint = rows
         if self.installed is not None:
@@ -386,13 +390,16 @@ class _Heartbeat:
         response.status = [Status(status_code=code, status_detail=text) for code, text in self.status]
         event.answer(response)
 
-    def _fail(self) -> None:
+    def _fail(self, *, is_next_epoch: bool) -> None:
         """As in Kafka, a member with an endpoint cannot stay in a group whose topics do not fit: nothing is written,
-        but its session is extended."""
+        but its timers are set. That of what it has to revoke in its next epoch, to which it does not come, has no
+        effect there."""
         event = self.event
-        session = [(key, at) for key, at in event.timers.items() if key.member_id in self.group.members]
+        timers = {key: at for key, at in event.timers.items() if key.member_id in self.group.members}
+        if is_next_epoch:
+            timers |= {key: None for key in timers if key.kind is TimerKind.REBALANCE}
         event.refuse(StreamsGroupHeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
-        event.timers.update(session)
+        event.timers.update(timers)
 
 
 def _rows(tasks: Tasks) -> list[TaskIds]:

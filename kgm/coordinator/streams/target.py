@@ -46,7 +46,8 @@ def write(
     for member_id, target in targets.items():
         if group.targets.get(member_id) != target:
             event.write(records.target_record(group.group_id, member_id, target))
-    event.write(records.target_epoch_record(group.group_id, group_epoch, event.now))
+    computed_ms = event.now if event.settings.behavior.has_assignment_interval else 0
+    event.write(records.target_epoch_record(group.group_id, group_epoch, computed_ms))
     return targets
 
 

@@ -8,6 +8,21 @@ import pytest
 
 pytest.register_assert_rewrite("tests.coordinator.lockstep.driver")
 
+from kgm.model.errors import ErrorCode  # noqa: E402
+from kgm.protocol.messages.offset_commit_request import (  # noqa: E402
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kgm.protocol.messages.streams_group_heartbeat_request import (  # noqa: E402
+    Endpoint,
+    StreamsGroupHeartbeatRequest,
+    Subtopology,
+    TopicInfo,
+    Topology,
+)
+from tests.coordinator.lockstep.consumer_histories import topic_id  # noqa: E402
+from tests.coordinator.lockstep.driver import Lockstep  # noqa: E402
 from tests.coordinator.lockstep.streams_histories import StreamsWalk  # noqa: E402
 from tests.coordinator.lockstep.test_classic_histories import COUNTS, FIRST, OPERATIONS, PATIENCE, report  # noqa: E402
 from tests.kafka.jars import KAFKA_VERSION  # noqa: E402
@@ -61,3 +76,33 @@ def test_random_histories_of_streams_groups_are_kafkas(kafka, operations, count)
         seen += step.seen
     # Enough walks have been to the places that matter.
     assert count < 1_000 or {place for place in PLACES if not seen[place]} == set(), seen
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.parametrize("version", ["4.2.0", "4.3.0"])
+def test_a_failed_append_takes_back_what_another_group_had_found_out(kafkas, version):
+    """Topics that no longer fit fail a member with an endpoint, so nothing is written. Then the offsets of another group
+    cannot be appended, and Kafka goes back to its last record, from before the topics were looked at. The epoch for which
+    they were looked at comes when a member leaves; then one may join as if they still fitted."""
+    step = Lockstep(kafkas(version), group_streams_initial_rebalance_delay_ms=0, group_streams_assignment_interval_ms=0)
+    changelog = {"store": (topic_id("store", 0), 3)}
+    step.topics({"orders": (topic_id("orders", 0), 3)} | changelog)
+    row = Subtopology(subtopology_id="0", source_topics=["orders"], state_changelog_topics=[TopicInfo(name="store")])
+
+    def join(member_id):
+        message = StreamsGroupHeartbeatRequest(
+            group_id="g", member_id=member_id, member_epoch=0, rebalance_timeout_ms=5_000, process_id=member_id,
+            topology=Topology(subtopologies=[row]), user_endpoint=Endpoint(host=member_id, port=1),
+            active_tasks=[], standby_tasks=[], warmup_tasks=[], endpoint_information_epoch=-1,
+        )  # fmt: skip
+        return step.answers[step.request(message, 0)][1].error_code
+
+    assert [join("m"), join("l")] == [ErrorCode.NONE] * 2
+    step.topics({"orders": (topic_id("orders", 0), 5)} | changelog)
+    assert join("m") == ErrorCode.UNKNOWN_SERVER_ERROR
+    offset = OffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="")
+    topics = [OffsetCommitRequestTopic(name="orders", partitions=[offset])]
+    step.request(OffsetCommitRequest(group_id="h", topics=topics), 8, fail=ErrorCode.REQUEST_TIMED_OUT)
+    step.request(StreamsGroupHeartbeatRequest(group_id="g", member_id="l", member_epoch=-1), 0)
+    assert join("n") == ErrorCode.NONE

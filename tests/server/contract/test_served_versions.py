@@ -15,10 +15,16 @@ from kgm.server import serve_in_thread
 from kgm.server.apis.table import HANDLERS
 from kgm.server.contract.served_versions import NOT_SERVED, OF_STREAMS_GROUPS, highest_version
 
+#: Those of streams groups were not compared.
+RULES_NOT_KNOWN = ("4.4.0",)
+
 
 def highest_of_kafka(archive, name):
-    """The highest version of an API that is enabled by default."""
-    text = archive.read(f"common/message/{name}Request.json").decode()
+    """The highest version of an API that is enabled by default; NOT_SERVED if there is none."""
+    file = f"common/message/{name}Request.json"
+    if file not in archive.namelist():
+        return NOT_SERVED
+    text = archive.read(file).decode()
     schema = json.loads(re.sub(r"(?m)^\s*//.*$", "", text))
     highest = int(schema["validVersions"].rpartition("-")[2])
     return highest - bool(schema.get("latestVersionUnstable"))
@@ -30,13 +36,11 @@ def test_no_later_version_is_served_than_that_kafka_has(version):
     from tests.kafka.jars import jars
 
     settings = BrokerSettings(kafka_version=BrokerVersion.parse(version))
-    # The rules of streams groups are known of one version.
-    keys = [key for key in HANDLERS if key not in OF_STREAMS_GROUPS or settings.behavior.has_streams_groups]
+    unknown = OF_STREAMS_GROUPS if version in RULES_NOT_KNOWN else ()
     with zipfile.ZipFile(jars(f"kafka-{version}") / f"kafka-clients-{version}.jar") as archive:
-        kafkas = {key: highest_of_kafka(archive, API[key].name) for key in keys}
-    served = {key.name: highest_version(key, settings) for key in HANDLERS}
-    assert served == {
-        key.name: min(kafkas[key], API[key].max_version) if key in kafkas else NOT_SERVED for key in HANDLERS
+        kafkas = {key: highest_of_kafka(archive, API[key].name) for key in HANDLERS if key not in unknown}
+    assert {key.name: highest_version(key, settings) for key in HANDLERS} == {
+        key.name: min(kafkas.get(key, NOT_SERVED), API[key].max_version) for key in HANDLERS
     }
 
 

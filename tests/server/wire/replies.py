@@ -81,6 +81,7 @@ _WORDED = {
     "CreatePartitionsTopicResult",
     "DeletableTopicResult",
     "DescribeConfigsResult",
+    "StreamsGroupHeartbeatResponse",
 }
 NOT_SHOWN = {
     "throttle_time_ms",

@@ -50,6 +50,12 @@ from kgm.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from kgm.protocol.messages.streams_group_heartbeat_request import (
+    StreamsGroupHeartbeatRequest,
+    Subtopology,
+    TopicInfo,
+    Topology,
+)
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from kgm.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
@@ -261,6 +267,32 @@ def beat(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
 
 def _beat_bounds(step: "Step", *, static: bool) -> Bounds:
     return 1 if {"regex", "rawregex"} & step.options.keys() else 0, None
+
+
+def streams_beat(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
+    """sources=orders,... changelog=NAME or NAME:PARTITIONS repartition=NAME sink=NAME: the one subtopology of a member
+    that joins, of which everything may be left out."""
+    options = step.options
+    name, _, size = options.get("changelog", "").partition(":")
+    changelogs = [TopicInfo(name=name, partitions=int(size or 0))] if name else []
+    row = Subtopology(
+        subtopology_id="0",
+        source_topics=_list(options.get("sources", "")),
+        repartition_sink_topics=_list(options.get("sink", "")),
+        repartition_source_topics=[TopicInfo(name=name) for name in _list(options.get("repartition", ""))],
+        state_changelog_topics=changelogs,
+    )
+    return StreamsGroupHeartbeatRequest(
+        group_id=_group(step, run),
+        member_id=_member(step, actor, run),
+        member_epoch=0,
+        rebalance_timeout_ms=30_000,
+        process_id="process",
+        topology=Topology(subtopologies=[row]),
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+    )
 
 
 def configure(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
@@ -547,6 +579,7 @@ VERBS = {
     "heartbeat": Verb(ApiKey.HEARTBEAT, heartbeat, _floor_if_static(3)),
     "leave": Verb(ApiKey.LEAVE_GROUP, leave, _leave_bounds),
     "beat": Verb(ApiKey.CONSUMER_GROUP_HEARTBEAT, beat, _beat_bounds),
+    "streams-beat": Verb(ApiKey.STREAMS_GROUP_HEARTBEAT, streams_beat, _any),
     "configure": Verb(ApiKey.INCREMENTAL_ALTER_CONFIGS, configure, _any),
     "describe-configs": Verb(ApiKey.DESCRIBE_CONFIGS, describe_configs, _any),
     "create": Verb(ApiKey.CREATE_TOPICS, create_topics, _any, changes_topics=True),

@@ -26,7 +26,6 @@ THEMES = sorted({one.theme for one in STORIES})
 _LOG = "tests/coordinator/classic, and the lockstep with Kafka's coordinator"
 #: Error codes that kgm/coordinator knows and no story can bring about: why, or where they are tested.
 NOT_IN_A_STORY = {
-    "STREAMS_INVALID_TOPOLOGY": "of streams groups: tests/coordinator/lockstep/test_streams_histories.py",
     "COORDINATOR_NOT_AVAILABLE": f"of a group that is Dead, or of a log that fails: {_LOG}",
     "COORDINATOR_LOAD_IN_PROGRESS": "while a coordinator moves: tests/server/cluster/test_failover.py",
     **dict.fromkeys(

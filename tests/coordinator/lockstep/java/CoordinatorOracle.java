@@ -199,6 +199,8 @@ public class CoordinatorOracle {
                     Foreseen.source = new java.util.Random(command.get("seed").asLong());
                     oracle = new CoordinatorOracle(command.get("now").asLong(), settings);
                     answer = new HashMap<>();
+                } else if (command.get("op").asText().equals("serves")) {
+                    answer = Map.of("serves", serves(command.get("api").asInt(), (short) command.get("version").asInt()));
                 } else {
                     answer = oracle.run(command);
                 }
@@ -211,6 +213,11 @@ public class CoordinatorOracle {
             out.println(JSON.writeValueAsString(answer));
             out.flush();
         }
+    }
+
+    /** Whether a broker with default settings lets a request through to its coordinator (SocketServer). */
+    private static boolean serves(int api, short version) {
+        return ApiKeys.hasId(api) && ApiKeys.forId(api).isVersionEnabled(version, false);
     }
 
     private Map<String, Object> run(JsonNode command) throws Exception {

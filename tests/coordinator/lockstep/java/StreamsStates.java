@@ -57,7 +57,7 @@ final class StreamsStates {
             : key instanceof StreamsGroupCurrentMemberAssignmentKey member ? member.memberId() : null;
         if (id != null && groups.groupIds().contains(AnyVersion.get(key, "groupId"))
             && groups.group((String) AnyVersion.get(key, "groupId")) instanceof StreamsGroup group)
-            group.invalidateCachedEndpointToPartitions(id);
+            AnyVersion.callIfThere(group, "invalidateCachedEndpointToPartitions", id);
         return null;
     }
 
@@ -71,7 +71,7 @@ final class StreamsStates {
         row.put("hash", group.metadataHash());
         row.put("validated", group.validatedTopologyEpoch());
         row.put("assignment_epoch", group.assignmentEpoch());
-        row.put("assignment_timestamp", group.assignmentTimestamp());
+        row.put("assignment_timestamp", AnyVersion.callOr(group, "assignmentTimestamp", 0));
         row.put("topology", group.topology().map(each -> each.topologyEpoch()).orElse(null));
         row.put("configs", group.lastAssignmentConfigs());
         row.put("refresh", List.of(group.metadataRefreshDeadline().deadlineMs, group.metadataRefreshDeadline().epoch));
