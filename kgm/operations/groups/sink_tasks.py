@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
-from kgm.frameworks.connect import SINK_GROUP, sink_connector
+from kgm.frameworks.connect import SINK_GROUP, Work, sink_connector
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import CONNECT_PROTOCOL_TYPE
@@ -30,6 +30,12 @@ class SinkTask:
     url: str | None
     sink_group: str
     member_id: str
+
+    @property
+    def work(self) -> Work:
+        """The task as the assignors of Connect have it."""
+        name, _, number = self.task.rpartition("-")
+        return name, int(number)
 
 
 @dataclass(slots=True, kw_only=True)
