@@ -68,7 +68,8 @@ def test_other_tasks_have_the_partitions_meanwhile():
     (found,) = predicted(A, bounce=("w-2",)).sinks
     assert (found.tasks, found.stopping) == (3, ("a-2",))
     assert found.rebalances.min == 2
-    assert len(found.unowned) == 4  # all stop in a rebalance of range
+    # All stop in a rebalance of `range`.
+    assert found.unowned_by_topic == {"orders": (0, 1, 2, 3)}
     assert found.longest_ms.max < 2 * HEARTBEAT_MS
     assert DELAY_MS < found.until_ms.min < found.until_ms.max < DELAY_MS + LEAVE_MS + 2 * HEARTBEAT_MS + START_MS
 
@@ -106,7 +107,7 @@ def test_consumers_of_a_killed_worker_stay_members_until_their_session_ends():
 def test_only_tasks_that_stop_matter():
     (found,) = predicted(sink("s", (0,)), bounce=("w-2",)).sinks
     assert (found.stopping, spans(found.generations), found.unowned) == ((), (0, 0), ())
-    assert str(found) == "sink group connect-s: 0 rebalances; no partition stops"
+    assert str(found) == "sink group connect-s: 0 rebalances, no partition stops"
 
 
 def test_a_delay_that_is_not_known_is_a_range():
@@ -144,7 +145,7 @@ def test_a_group_of_consumers_has_no_sinks():
 def test_a_bounce_of_tasks_says_what_restarts():
     found = simulate(BounceGroup(snapshot=B), Plan(bounce=(B.members[0].identity,)), draws=3)
     assert not found.exact
-    assert "stop and start with workers of Kafka Connect" in found.caveats[0]
+    assert "what restarts is a worker of Kafka Connect with all its tasks" in found.caveats[0]
 
 
 def test_what_workers_refuse_is_no_reason_of_a_sink_group():
@@ -156,7 +157,7 @@ def test_what_workers_refuse_is_no_reason_of_a_sink_group():
 def test_a_rollout_tells_of_sink_groups():
     found = predicted(B, bounce=("w-2",), draws=3)
     *_, text = StepExpectation.of(found, WORKERS).caveats
-    assert text.startswith("sink group connect-b: 1 rebalances; 2 partitions have no consumer for a while, until 6")
+    assert text.startswith("sink group connect-b: 1 rebalance, 2 partitions without a consumer for a while, until 6")
 
 
 def drained(**gates):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kgm.cli.output.report import Cell, Column, Report, Table, with_range
 from kgm.text.durations import show_duration
-from kgm.text.wording import many
+from kgm.text.wording import many, partitions_text
 
 if TYPE_CHECKING:
     from kgm.operations.bounce.prediction import PredictedBounce
@@ -78,6 +78,7 @@ def sink_tables(group_id: str, sinks: Sequence[SinkForecast]) -> list[Table]:
         Column(title="UNOWNED", right=True),
         Column(title="LONGEST", right=True),
         Column(title="UNTIL", right=True),
+        Column(title="PARTITIONS", wide=True),
     ]
     rows: list[list[Cell]] = [
         [
@@ -92,6 +93,7 @@ def sink_tables(group_id: str, sinks: Sequence[SinkForecast]) -> list[Table]:
             len(one.unowned),
             _span(one.longest_ms) if one.unowned else None,
             None if not one.unowned else "no owner left" if one.until_ms is None else _span(one.until_ms),
+            partitions_text(one.unowned_by_topic) or None,
         ]
         for one in sinks
     ]

@@ -2,9 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
+from kgm.model.assignment import Partitions
 from kgm.simulation.play.draw import Draw
+from kgm.text.wording import many
 
 #: Of fewer draws there is no range that people should rely on.
 _FEWEST_FOR_RANGE = 5
@@ -100,6 +104,11 @@ class SinkForecast:
     caveats: tuple[str, ...] = ()
 
     @property
+    def unowned_by_topic(self) -> Partitions:
+        topics = groupby(self.unowned, key=attrgetter("topic"))
+        return {topic: tuple(one.partition for one in some) for topic, some in topics}
+
+    @property
     def longest_ms(self) -> Range:
         """The longest time at a stretch that a partition has no consumer."""
         return _latest([one.longest_ms for one in self.unowned])
@@ -112,11 +121,13 @@ class SinkForecast:
         return _latest(known) if len(known) == len(until) else None
 
     def __str__(self) -> str:
-        until = "for ever" if self.until_ms is None else f"until {_seconds(self.until_ms)}"
-        unowned = f"{len(self.unowned)} partitions have no consumer for a while, {until}"
         least, most = self.rebalances.min, self.rebalances.max
-        rebalances = f"{least} to {most} rebalances" if least != most else f"{most} rebalances"
-        return f"sink group {self.group_id}: {rebalances}; {unowned if self.unowned else 'no partition stops'}"
+        rebalances = many(most, "rebalance") if least == most else f"{least} to {many(most, 'rebalance')}"
+        unowned = "no partition stops"
+        if self.unowned:
+            until = "maybe for ever" if self.until_ms is None else f"until {_seconds(self.until_ms)}"
+            unowned = f"{many(len(self.unowned), 'partition')} without a consumer for a while, {until}"
+        return f"sink group {self.group_id}: {rebalances}, {unowned}"
 
     def to_json(self) -> dict[str, Any]:
         return {
