@@ -115,6 +115,7 @@ class ConnectFleet(FrameworkFleet):
         for name in self.spec["members"]:
             self.run(["systemctl", "start", f"x@{name}"])
         self.workers.create(self.spec["connectors"])
+        self.workers.create(self.spec["sinks"], drains=self.spec["topic"])
         self.wait_settled()
 
     def start_process(self, name: str) -> None:
