@@ -3,16 +3,18 @@ holds it against real workers."""
 
 import pytest
 
-from kgm.model.errors import NotFoundError
+from kgm.model.error_code import ErrorCode
+from kgm.model.errors import AuthorizationError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.prediction import simulate
-from kgm.operations.bounce.sinks import with_recorded_sinks
+from kgm.operations.bounce.sinks import with_live_sinks, with_recorded_sinks
 from kgm.operations.drain.fleet import recorded_fleet
 from kgm.operations.drain.forecast import Drain, DrainGates, forecast
 from kgm.operations.drain.target import DrainTarget
 from kgm.operations.rollout.expectation import StepExpectation
 from kgm.simulation.plan.bounce_plan import Plan, Stop
+from tests.operations.groups.test_sink_tasks import Cluster
 from tests.simulation.connect.test_connect_bounce import DELAY, worker, workers
 
 DELAY_MS = 60_000
@@ -176,3 +178,11 @@ def test_a_drain_has_sink_groups_with_their_workers():
     (of_workers,) = [one for one in found.groups if one.group.group_id == "connect"]
     assert [one.group_id for one in of_workers.prediction.sinks] == ["connect-a", "connect-b"]
     assert [one.group_id for one in found.failed_gates if one.group_id == "connect-b"] == ["connect-b"]
+
+
+def test_a_sink_group_that_may_not_be_described_is_said_to_be_missing():
+    error = AuthorizationError("no DESCRIBE", kafka_error=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    found = with_live_sinks(Cluster(errors={"connect-a": error}), BounceGroup(snapshot=WORKERS))
+    assert not found.sinks
+    (caveat,) = found.caveats
+    assert caveat.startswith("sink groups may be missing from the prediction: group 'connect-a' could not be described")

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kgm.client import AdminClient
-from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup, live_groups
 from kgm.operations.groups.sink_tasks import SinkTask, SinkTasks, sink_tasks
@@ -26,11 +25,8 @@ def with_live_sinks(cluster: AdminClient, group: BounceGroup) -> BounceGroup:
     tasks = SinkTasks(cluster=cluster)
     tasks.look([group.snapshot])
     names = sorted({one.sink_group for one in tasks.tasks.values()})
-    described = cluster.describe_groups(names, with_ends=False)
-    known = live_groups(cluster, [one for one in described if not isinstance(one, KgmError)])
-    unread = [one.warning for one in tasks.unread]
-    unread += [f"sink groups are not part of the prediction: {one.message}"
-               for one in described if isinstance(one, KgmError)]  # fmt: skip
+    known = live_groups(cluster, [tasks.groups[name] for name in names])
+    unread = [f"sink groups may be missing from the prediction: {one.warning}" for one in tasks.unread]
     return _with(group, _sinks(group.snapshot, known), unread, "of this cluster")
 
 

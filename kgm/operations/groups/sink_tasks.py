@@ -41,11 +41,13 @@ class SinkTask:
 @dataclass(slots=True, kw_only=True)
 class SinkTasks:
     """Finds the other group of each one that is described. listing: of all groups, if there is one. tasks: what was
-    found so far, by sink group and member id. unread: why others may be missing."""
+    found so far, by sink group and member id. groups: those that were described for it. unread: why others may be
+    missing."""
 
     cluster: AdminClient
     listing: Listing | None = None
     tasks: dict[tuple[str, str], SinkTask] = field(default_factory=dict)
+    groups: dict[str, GroupSnapshot] = field(default_factory=dict)
     unread: list[Unread] = field(default_factory=list)
     _workers: list[GroupSnapshot] | None = None
 
@@ -81,7 +83,9 @@ class SinkTasks:
         errors = {name: one for name, one in answers.items() if isinstance(one, KgmError)}
         # A source connector has no such group.
         self.unread += undescribed({name: e for name, e in errors.items() if not isinstance(e, NotFoundError)}, _OPEN)
-        return [one for one in answers.values() if not isinstance(one, KgmError)]
+        found = [one for one in answers.values() if not isinstance(one, KgmError)]
+        self.groups |= {one.group_id: one for one in found}
+        return found
 
 
 def sink_tasks(workers: Iterable[GroupSnapshot], sinks: Iterable[GroupSnapshot]) -> Iterator[SinkTask]:
