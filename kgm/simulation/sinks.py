@@ -34,9 +34,9 @@ from kgm.text.wording import some
 #: So many draws with the usual delay, and with another one if it is not known.
 _DRAWS: Final = 24
 _OTHER_DRAWS: Final = 4
-_FEWEST_DRAWS: Final = 3
-#: A draw of a group of more members costs more, so there are fewer.
-_MEMBERS_OF_ALL_DRAWS: Final = 1_000
+_FEWEST_DRAWS: Final = 5
+#: Members of all groups cost time in each draw, so that there are fewer draws of many.
+_MEMBERS_OF_ALL_DRAWS: Final = 2_000
 #: The members are too few to gain anything.
 _NEVER_IN_BULK: Final = sys.maxsize
 _TIMINGS: Final = (*EXTREME_TIMINGS, *NOTICED)
@@ -65,39 +65,61 @@ def simulate_sinks(
 ) -> tuple[tuple[SinkForecast, ...], tuple[str, ...]]:  # fmt: skip
     """What is predicted of each group, and why others are not. The plan is of the workers, who are played as in
     `simulate_connect`. Raises what `connect_group_of` raises."""
+    if not sinks:
+        return (), ()
+    affordable = _MEMBERS_OF_ALL_DRAWS // sum(len(sink.snapshot.members) for sink in sinks)
+    played = _played_workers(workers, plan, min(draws, _DRAWS, max(affordable, _FEWEST_DRAWS)), seed)
     found, missing = [], []
     for sink in sinks:
         try:
-            found.append(_forecast(workers, plan, sink, draws, seed, is_out_of_time))
+            found.append(_forecast(workers, plan, sink, played, seed, is_out_of_time))
         except KgmError as error:
             missing.append(f"the sink group {sink.snapshot.group_id} is not part of the prediction: {error.message}")
     return tuple(found), tuple(missing)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PlayedWorkers:
+    """usual, others: what tasks did in each draw with the usual delay, and in those with another one."""
+
+    usual: tuple[Sequence[TaskChange], ...]
+    others: tuple[Sequence[TaskChange], ...]
+
+
+def _played_workers(workers: GroupSnapshot, plan: Plan, draws: int, seed: int) -> _PlayedWorkers:
+    group, (usual_ms, *others_ms) = connect_group_of(workers, plan), delays_of(plan.settings)
+
+    def changes(delay_ms: int, name: str) -> Sequence[TaskChange]:
+        play = ConnectPlay(group, plan, delay_ms, random.Random(name))  # noqa: S311  (the same each time)
+        play.play()
+        return play.tasks.changes
+
+    return _PlayedWorkers(
+        usual=tuple(changes(usual_ms, f"{seed}/{number}") for number in range(draws)),
+        others=tuple(
+            changes(delay_ms, f"{seed}/{delay_ms}/{number}") for delay_ms in others_ms for number in range(_OTHER_DRAWS)
+        ),
+    )
+
+
 def _forecast(
-    workers: GroupSnapshot, plan: Plan, sink: SinkGroup, draws: int, seed: int, is_out_of_time: Callable[[], bool]
-) -> SinkForecast:
+    workers: GroupSnapshot, plan: Plan, sink: SinkGroup, of_workers: _PlayedWorkers, seed: int,
+    is_out_of_time: Callable[[], bool],
+) -> SinkForecast:  # fmt: skip
     simulation = _simulation(plan, sink, seed)
-    group, delays_ms = connect_group_of(workers, plan), delays_of(plan.settings)
-    fewer = max(_MEMBERS_OF_ALL_DRAWS // len(sink.snapshot.members), _FEWEST_DRAWS)
-    names = [(delays_ms[0], f"{seed}/{number}") for number in range(min(draws, _DRAWS, fewer))]
-    names += [(delay_ms, f"{seed}/{delay_ms}/{n}") for delay_ms in delays_ms[1:] for n in range(_OTHER_DRAWS)]
     played: list[_PlayedSink] = []
-    for number, (delay_ms, name) in enumerate(names):
+    for number, changes in enumerate((*of_workers.usual, *of_workers.others)):
         if played and is_out_of_time():
             break
-        of_workers = ConnectPlay(group, plan, delay_ms, random.Random(name))  # noqa: S311  (the same each time)
-        of_workers.play()
-        of_sink = _SinkRunner(simulation, sink.consumers, of_workers.tasks.changes, name, _timing(number))
-        played.append(of_sink.played())
+        runner = _SinkRunner(simulation, sink.consumers, changes, f"{seed}/{number}", _timing(number))
+        played.append(runner.played())
     stopping = [
         task for member in workers.members if member.identity in plan.named
         for task in work_of(member) if task in sink.consumers
     ]  # fmt: skip
-    usual = len(names) if len(delays_ms) == 1 else len(names) - _OTHER_DRAWS
 
     def over(value: Callable[[_PlayedSink], int]) -> Range:
-        return _range([value(one) for one in played], usual)
+        return _range([value(one) for one in played], len(of_workers.usual))
 
     return SinkForecast(
         group_id=sink.snapshot.group_id,
@@ -109,7 +131,7 @@ def _forecast(
         moved_partitions=over(lambda one: one.moved),
         handovers=over(lambda one: one.draw.handovers),
         stopped_partition_ms=over(lambda one: one.draw.stopped_partition_ms),
-        unowned=tuple(_unowned(played, usual)),
+        unowned=tuple(_unowned(played, len(of_workers.usual))),
         draws=len(played),
         caveats=tuple(_caveats(workers, sink, simulation, played)),
     )
