@@ -244,5 +244,9 @@ def _caveats(
     if without:
         names = some(f"{sink.connector}-{number}" for number in without)
         yield f"{names} run on a worker and have no consumer in the group now (failed, or just starting): not played"
+    if workers.rebalance_delay_ms:
+        yield "tasks that are held back now are not members yet: not played when they start"
+    if simulation.group.unknown_assignor is not None:
+        yield f"kgm does not know the assignor {simulation.group.unknown_assignor}: which partitions move is not known"
     yield from sink.caveats
     yield from simulation.group.caveats

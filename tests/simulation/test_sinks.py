@@ -1,6 +1,8 @@
 """What restarts of Connect workers do to the groups of their sink connectors. `tests/frameworks/test_real_connect.py`
 holds it against real workers."""
 
+from dataclasses import replace
+
 import pytest
 
 from kgm.model.error_code import ErrorCode
@@ -13,7 +15,7 @@ from kgm.operations.drain.fleet import recorded_fleet
 from kgm.operations.drain.forecast import Drain, DrainGates, forecast
 from kgm.operations.drain.target import DrainTarget
 from kgm.operations.rollout.expectation import StepExpectation
-from kgm.simulation.plan.bounce_plan import Plan, Stop
+from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop
 from tests.operations.groups.test_sink_tasks import Cluster
 from tests.simulation.connect.test_connect_bounce import DELAY, worker, workers
 
@@ -139,6 +141,15 @@ def test_what_is_not_known_is_said():
     assert failed.caveats[0].startswith("a-2 run on a worker and have no consumer in the group now")
 
 
+def test_a_task_that_is_killed_before_it_has_joined_is_no_member():
+    """Nobody waits for the end of a session that it does not have. Eager workers start all tasks in each rebalance."""
+    consumers = tuple(replace(member, protocol="consumer") for member in A.members)
+    group = replace(A, type="consumer", assignor="uniform", group_epoch=7, members=consumers)
+    plan = {"bounce": ("w-1", "w-2"), "rolling": Rolling(), "stop": Stop.CRASH, "restart_time_ms": 0}
+    (found,) = predicted(group, group=replace(WORKERS, assignor="default"), draws=24, **plan).sinks
+    assert not found.caveats
+
+
 def test_a_group_of_consumers_has_no_sinks():
     group = BounceGroup(snapshot=A)
     assert with_recorded_sinks(group, [BounceGroup(snapshot=WORKERS)]) is group
@@ -162,9 +173,9 @@ def test_a_rollout_tells_of_sink_groups():
     assert text.startswith("sink group connect-b: 1 rebalance, 2 partitions without a consumer for a while, until 6")
 
 
-def drained(**gates):
+def drained(*groups, **gates):
     target = DrainTarget(hosts=("10.0.0.2",))
-    fleet = recorded_fleet([WORKERS, A, B], target, path="f")
+    fleet = recorded_fleet(groups, target, path="f")
     what_if = Plan(bounce=("x",)).what_if
     return forecast(fleet, Drain(target=target, what_if=what_if), draws=3, gates=DrainGates(**gates))
 
@@ -172,12 +183,24 @@ def drained(**gates):
 def test_a_drain_has_sink_groups_with_their_workers():
     """A consumer by itself would not come back, and its partitions would have no owner left. Tasks of `a` on w-1 are at
     that address in the group of the sink too, and so it is a group of its own."""
-    found = drained(stopped_ms=1)
+    found = drained(WORKERS, A, B, stopped_ms=1)
     names = [one.group.group_id for one in found.groups]
     assert sorted(names) == ["connect", "connect-a"]
     (of_workers,) = [one for one in found.groups if one.group.group_id == "connect"]
     assert [one.group_id for one in of_workers.prediction.sinks] == ["connect-a", "connect-b"]
     assert [one.group_id for one in found.failed_gates if one.group_id == "connect-b"] == ["connect-b"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "missing"),
+    [
+        ((replace(WORKERS, state="PreparingRebalance"), B), ["connect", "connect-b"]),
+        ((WORKERS, replace(B, state="PreparingRebalance")), ["connect-b"]),
+    ],
+)
+def test_a_drain_drops_no_sink_group(groups, missing):
+    found = drained(*groups)
+    assert [(one.group_id, len(one.taken)) for one in found.unpredicted] == [(name, 1) for name in missing]
 
 
 def test_a_sink_group_that_may_not_be_described_is_said_to_be_missing():

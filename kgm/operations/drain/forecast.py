@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from kgm.frameworks.task_copies import freed_tasks
 from kgm.model.assignment import count
-from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, TimedOutError
+from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, RefusedError, TimedOutError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.prediction import Gates, predict_bounce
@@ -238,6 +238,16 @@ def forecast(
             plan, prediction = found
             add(DrainedGroup(group=group.snapshot, plan=plan, taken=taken, prediction=prediction))
         on_group(number + 1, len(affected))
+    told = {sink.group_id for one in groups for sink in one.prediction.sinks}
+    for group in fleet.affected:
+        group_id = group.snapshot.group_id
+        if group not in affected and group_id not in told:
+            reason = RefusedError("its members are tasks of Connect workers, with which it cannot be predicted")
+            add(
+                UnpredictedGroup(
+                    group_id=group_id, taken=drain.target.taken_from(group.snapshot.members), reason=reason
+                )
+            )
     for group_id, error in fleet.unread.items():
         add(UnpredictedGroup(group_id=group_id, taken=None, reason=error))
     return DrainForecast(

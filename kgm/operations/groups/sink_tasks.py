@@ -5,6 +5,7 @@ So the two groups of a sink connector can be told of each other, although neithe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -89,19 +90,19 @@ class SinkTasks:
 
 
 def sink_tasks(workers: Iterable[GroupSnapshot], sinks: Iterable[GroupSnapshot]) -> Iterator[SinkTask]:
-    """The tasks that run in both. Where several workers may run one, as in two clusters of Connect that have a
-    connector of that name, it is the one at the host of the consumer; none if that is not certain."""
+    """The tasks that run in both. Where several workers may run one, or several consumers be one, as in two clusters of
+    Connect that have a connector of that name, it is the one at the host of the other; none if that is not certain."""
     runs: dict[str, list[tuple[str, MemberSnapshot]]] = {}
     for group in workers:
         for member in group.members:
             for task in (member.work.active_tasks or ()) if member.work is not None else ():
                 runs.setdefault(task, []).append((group.group_id, member))
     for sink in sinks:
-        name = _connector(sink)
+        name, tasks = _connector(sink), Counter(consumer.client_id for consumer in sink.members)
         for consumer in sink.members if name is not None else ():
             task = f"{name}-{consumer.client_id.rpartition('-')[2]}"
             found = runs.get(task, [])
-            if len(found) > 1:
+            if len(found) > 1 or tasks[consumer.client_id] > 1:
                 found = [one for one in found if one[1].client_host == consumer.client_host]
             if len(found) == 1:
                 ((group_id, worker),) = found

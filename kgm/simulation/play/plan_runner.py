@@ -258,7 +258,7 @@ class PlanRunner:
         else:
             detail = "shuts down without leaving the group"
         self.world.note("stop", detail, member.identity)
-        if not leaves:
+        if not leaves and member.member_id:  # without an id it has not been a member yet
             self.lingering[member.member_id] = member.identity
         member.stop(how)
 
