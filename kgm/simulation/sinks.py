@@ -185,7 +185,11 @@ class _SinkRunner(PlanRunner):
         """What came of it."""
         world = self.world
         self._load_group()
+        batch_ms = -1
         for change, member in self._changes:
+            if change.at_ms != batch_ms:
+                batch_ms = change.at_ms
+                world.timing.begin_batch()
             self._pass_time(max(START_MS + change.at_ms + world.timing.stop_ms() - world.now_ms, 0))
             if change.starts and not member.is_up:
                 self._restart(member)

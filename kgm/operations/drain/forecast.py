@@ -239,15 +239,11 @@ def forecast(
             add(DrainedGroup(group=group.snapshot, plan=plan, taken=taken, prediction=prediction))
         on_group(number + 1, len(affected))
     told = {sink.group_id for one in groups for sink in one.prediction.sinks}
-    for group in fleet.affected:
-        group_id = group.snapshot.group_id
-        if group not in affected and group_id not in told:
-            reason = RefusedError("its members are tasks of Connect workers, with which it cannot be predicted")
-            add(
-                UnpredictedGroup(
-                    group_id=group_id, taken=drain.target.taken_from(group.snapshot.members), reason=reason
-                )
-            )
+    told |= {group.snapshot.group_id for group in affected}
+    for snapshot in (group.snapshot for group in fleet.affected if group.snapshot.group_id not in told):
+        taken = drain.target.taken_from(snapshot.members)
+        reason = RefusedError("its members are tasks of Connect workers, with which it cannot be predicted")
+        add(UnpredictedGroup(group_id=snapshot.group_id, taken=taken, reason=reason))
     for group_id, error in fleet.unread.items():
         add(UnpredictedGroup(group_id=group_id, taken=None, reason=error))
     return DrainForecast(
