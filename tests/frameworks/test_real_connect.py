@@ -164,17 +164,16 @@ def test_a_sink_connector_has_two_groups_and_each_tells_of_the_other(workers, ka
 
 def linked(workers):
     """The settled group with its sink groups, in which each task is a member."""
-    seen = {}
+    group, seen = BounceGroup(snapshot=settled(workers)), []
 
     def are_assigned():
         with connect(workers.bootstrap) as cluster:
-            seen["group"] = found = with_live_sinks(cluster, BounceGroup(snapshot=settled(workers)))
-        return {one.connector: len(one.consumers) for one in found.sinks if one.snapshot.state == "Stable"} == {
-            name: workers.connectors[name] for name in workers.sinks
-        }
+            seen.append(with_live_sinks(cluster, group))
+        stable = {one.connector: len(one.consumers) for one in seen[-1].sinks if one.snapshot.state == "Stable"}
+        return stable == {name: workers.connectors[name] for name in workers.sinks}
 
-    until(are_assigned, lambda: f"{workers.sinks} are not all in {seen['group'].sinks}", 60, every_s=0.5)
-    return seen["group"]
+    until(are_assigned, "tasks of sink connectors are not all members", 60, every_s=0.5)
+    return seen[-1]
 
 
 def only_task_of(worker, group):
