@@ -32,7 +32,7 @@ from kgm.simulation.simulation import Simulation
 from kgm.text.wording import some
 
 #: So many draws with the usual delay, and with another one if it is not known.
-_DRAWS: Final = 24
+_DRAWS: Final = 60
 _OTHER_DRAWS: Final = 4
 _FEWEST_DRAWS: Final = 5
 #: Members of all groups cost time in each draw, so that there are fewer draws of many.
