@@ -21,6 +21,7 @@ this is why an hour of a thousand members takes seconds.
     fleet          the cost of planned work for each group of a fleet
     shape          groups that differ in nothing but names are played once
     played_bounce  everything that is played for one prediction
+    sinks          what plays of Connect workers do to the groups of their sink connectors
     simulation     what is played in each draw
     report         what comes out: the prediction as values, its caveats in words
     play           one draw: the coordinator and scripted clients on a virtual clock

@@ -60,6 +60,9 @@ class RunningTasks(Generic[T]):
         """How many run nowhere."""
         return len(self._since_ms)
 
+    def runs(self, task: T) -> bool:
+        return task in self._owner
+
     def stop(self, tasks: Iterable[T], at_ms: int) -> None:
         for task in tasks:
             if self._owner.pop(task, None) is not None:

@@ -115,7 +115,15 @@ class ConnectFleet(FrameworkFleet):
         for name in self.spec["members"]:
             self.run(["systemctl", "start", f"x@{name}"])
         self.workers.create(self.spec["connectors"])
+        self.workers.create(self.spec["sinks"], drains=self.spec["topic"])
         self.wait_settled()
+        for name, tasks in self.spec["sinks"].items():
+            until(lambda name=name, tasks=tasks: self.has_members(f"connect-{name}", tasks), name, 60)
+
+    def has_members(self, group_id: str, number: int) -> bool:
+        with connect(self.bootstrap, timeout_ms=20_000) as cluster:
+            group = cluster.describe_group(group_id)
+        return group.state == "Stable" and len(group.members) == number
 
     def start_process(self, name: str) -> None:
         self.workers.start(name)

@@ -17,12 +17,13 @@ from tests.waiting import until
 
 
 class Workers:
-    """Workers of one group in one JVM. ports: of those that run, by name. delay_ms: how long what a worker ran that has
+    """Workers of one group in one JVM. ports: of those that run, by name. connectors: how many tasks each has; sinks: the
+    names of those that are sinks. delay_ms: how long what a worker ran that has
     left is held back (scheduled.rebalance.max.delay.ms)."""
 
     def __init__(self, bootstrap, folder, *, group, names=("w-1", "w-2", "w-3"), delay_ms):
         self.bootstrap, self.group, self.delay_ms = bootstrap, group, delay_ms
-        self.connectors = {}
+        self.connectors, self.sinks = {}, set()
         path = classpath("kafka")
         path = f"{compiled([SOURCES / 'ConnectWorkers.java'], path)}:{path}"
         command = java_command("ConnectWorkers", heap_mb=256, class_path=path)
@@ -59,6 +60,7 @@ class Workers:
         kind = {"connector.class": "ConnectWorkers$Idle"}
         if drains is not None:
             kind = {"connector.class": "ConnectWorkers$Drain", "topics": drains}
+            self.sinks |= {*connectors}
         for name, tasks in connectors.items():
             config = {**kind, "tasks.max": str(tasks)}
             until(lambda name=name, config=config: self.rest(f"connectors/{name}/config", config), name, 60)

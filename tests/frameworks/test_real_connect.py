@@ -9,7 +9,9 @@ from datetime import datetime
 import pytest
 
 from kgm.client import connect
-from kgm.simulation.bounce import simulate
+from kgm.operations.bounce.group import BounceGroup
+from kgm.operations.bounce.prediction import simulate
+from kgm.operations.bounce.sinks import with_live_sinks
 from kgm.simulation.plan.bounce_plan import Plan
 from tests.cli.runner import kgm
 from tests.frameworks.connect_workers import Workers
@@ -60,8 +62,12 @@ def tasks_by_url(group):
 
 
 def check_prediction(workers, before, plan):
-    """What has happened since, when the group is settled, is within what was predicted."""
+    """What has happened since, when the group is settled, is within what was predicted. before: with sink groups, or a
+    snapshot."""
     predicted = simulate(before, replace(plan, settings=SET_DELAY), draws=40)
+    if isinstance(before, BounceGroup):
+        check_sinks(workers, before, predicted)
+        before = before.snapshot
     after = settled(workers)
     assert not predicted.exact
     assert predicted.ranges.rebalances.min <= after.generation - before.generation <= predicted.ranges.rebalances.max
@@ -78,8 +84,8 @@ def leader_and_other(group):
 
 def restarts_the_leader(workers):
     """Nothing is held back."""
-    before = settled(workers)
-    leader, _ = leader_and_other(before)
+    before = linked(workers)
+    leader, _ = leader_and_other(before.snapshot)
     name = workers.name_of(leader)
     workers.stop(name)
     until(lambda: workers.snapshot().leader not in (None, leader.member_id), "no other leader", 60)
@@ -156,6 +162,81 @@ def test_a_sink_connector_has_two_groups_and_each_tells_of_the_other(workers, ka
     assert f"leader: {leader.work.user_endpoint}" in lines
 
 
+def linked(workers):
+    """The settled group with its sink groups, in which each task is a member."""
+    group, seen = BounceGroup(snapshot=settled(workers)), []
+
+    def are_assigned():
+        with connect(workers.bootstrap) as cluster:
+            seen.append(with_live_sinks(cluster, group))
+        stable = {one.connector: len(one.consumers) for one in seen[-1].sinks if one.snapshot.state == "Stable"}
+        return stable == {name: workers.connectors[name] for name in workers.sinks}
+
+    until(are_assigned, "tasks of sink connectors are not all members", 60, every_s=0.5)
+    return seen[-1]
+
+
+def only_task_of(worker, group):
+    """The sink groups whose only task this worker runs."""
+    return [
+        one for one in group.sinks
+        if len(one.consumers) == 1 and {f"{name}-{n}" for name, n in one.consumers} <= {*worker.work.active_tasks}
+    ]  # fmt: skip
+
+
+def owners(group):
+    """The client ids of those that own each partition: tasks, which have another member id when they are back."""
+    return {
+        (topic, number): member.client_id
+        for member in group.members
+        for topic, numbers in member.assignment.items()
+        for number in numbers
+    }
+
+
+def check_sinks(workers, before, predicted):
+    """What has happened to each sink group until every task is back is within what was predicted."""
+    was = {one.snapshot.group_id: one.snapshot for one in before.sinks}
+    now = {one.snapshot.group_id: one.snapshot for one in linked(workers).sinks}
+    assert [one.group_id for one in predicted.sinks] == [*was] == [*now]
+    for one in predicted.sinks:
+        old, new = was[one.group_id], now[one.group_id]
+        assert one.generations.min <= new.generation - old.generation <= one.generations.max, (one, old, new)
+        moved = sum(owners(new)[place] != owner for place, owner in owners(old).items())
+        assert one.moved_partitions.min <= moved <= one.moved_partitions.max, (one, old, new)
+
+
+@pytest.mark.long
+def test_sink_groups_stop_and_start_with_the_tasks_of_their_workers(workers, kafka):
+    """A group that has no other task stays empty while the work of its worker is held back, also when that is back."""
+    topic = f"t-{uuid.uuid4().hex[:8]}"
+    kafka.create_topics({topic: 6})
+    workers.create({f"shared-{topic}": 3}, drains=topic)
+    for number in range(4):  # tasks go to whoever has fewer of them
+        before = linked(workers)
+        _, other = leader_and_other(before.snapshot)
+        if alone := only_task_of(other, before):
+            break
+        workers.create({f"alone-{topic}-{number}": 1}, drains=topic)
+    assert alone
+    name = workers.name_of(other)
+    workers.stop(name)
+    workers.start(name)
+
+    def is_back_without_work():
+        group = workers.snapshot()
+        return len(group.members) == len(before.snapshot.members) and group.rebalance_delay_ms
+
+    until(is_back_without_work, "it is not back", 60)
+    with connect(workers.bootstrap) as cluster:
+        assert {cluster.describe_group(one.snapshot.group_id).state for one in alone} == {"Empty"}
+    plan = Plan(bounce=(other.identity,), restart_time_ms=3_000)
+    predicted, _ = check_prediction(workers, before, plan)
+    (first, *_) = [one for one in predicted.sinks if one.group_id == alone[0].snapshot.group_id]
+    assert (first.stopping, first.until_ms.min > DELAY_MS) == ((f"{first.connector}-0",), True)
+    restarts_the_leader(workers)
+
+
 @pytest.mark.long
 def test_restarts_within_and_beyond_the_delay(workers):
     before = settled(workers)
@@ -168,14 +249,14 @@ def test_restarts_within_and_beyond_the_delay(workers):
     assert after.leader == leader.member_id
     assert predicted.typical.stopped_partition_ms >= DELAY_MS * len(other.work.active_tasks)
 
-    before = after
-    _, other = leader_and_other(before)
+    before = linked(workers)
+    _, other = leader_and_other(before.snapshot)
     name = workers.name_of(other)
     workers.stop(name)
 
     def is_elsewhere():
         group = workers.snapshot()
-        return group.is_settled and len(group.members) == len(before.members) - 1
+        return group.is_settled and len(group.members) == len(before.snapshot.members) - 1
 
     until(is_elsewhere, "still held back", 150)
     workers.start(name)

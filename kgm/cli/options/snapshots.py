@@ -57,16 +57,19 @@ def described_group(
     group_id: str | None, from_file: str | None, common: RunOptions
 ) -> tuple[BounceGroup, dict[str, str | None] | None]:  # fmt: skip
     """A live group, or that of a file; and the `cluster` of the envelope if it is live."""
-    from kgm.operations.bounce.group import live_group, recorded_group
+    from kgm.operations.bounce.group import BounceGroup, live_group, recorded_group
+    from kgm.operations.bounce.sinks import with_live_sinks, with_recorded_sinks
 
     if from_file is not None:
-        return recorded_group(read_snapshots(from_file), group_id, path=from_file), None
+        snapshots = read_snapshots(from_file)
+        group = recorded_group(snapshots, group_id, path=from_file)
+        return with_recorded_sinks(group, (BounceGroup(snapshot=one) for one in snapshots)), None
     if group_id is None:
         raise UsageError("no group is given", hint="name a group, or give --from-file SNAPSHOT")
     from kgm.cli.output.failures import warn_of_unknown_offsets
     from kgm.cli.output.report import cluster_json
 
     with common.cluster(reads_only=True) as connected:
-        live = live_group(connected, group_id)
+        live = with_live_sinks(connected, live_group(connected, group_id))
         warn_of_unknown_offsets(connected)
         return live, cluster_json(connected)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from kgm.cli.output.report import Cell, Column, Report, Table, with_range
 from kgm.text.durations import show_duration
-from kgm.text.wording import many
+from kgm.text.wording import many, partitions_text
 
 if TYPE_CHECKING:
     from kgm.operations.bounce.prediction import PredictedBounce
     from kgm.simulation.plan.bounce_plan import Plan
-    from kgm.simulation.report.prediction import Prediction
+    from kgm.simulation.report.prediction import Prediction, Range, SinkForecast
 
 SCHEMA = "kgm.simulate-bounce/v1"
 _MOVES_SHOWN = 40
@@ -26,6 +26,10 @@ _REFUSED_NOTE = "REFUSED: starts that the broker refused"
 _CONSUMER_NOTE = (
     "With the consumer protocol, REBALANCES counts target assignments and GENERATIONS counts group epochs; only "
     "partitions that move stop"
+)
+_SINKS_NOTE = (
+    "STOP: tasks of workers that stop; UNOWNED: partitions without a consumer for a while, LONGEST: at a stretch, "
+    "UNTIL: when all have one for good; the task that gets a partition is never certain"
 )
 _ORDERS = {
     "named": "in the order named",
@@ -47,6 +51,7 @@ def report(predicted: PredictedBounce, where: dict[str, str | None] | None) -> R
         data=data,
         tables=[
             _summary(predicted),
+            *sink_tables(predicted.group.group_id, predictions[0].sinks),
             *_moves(predictions[0]),
             *(_timeline(prediction) for prediction in (predictions[0], *_standby(predictions))),
         ],
@@ -55,6 +60,50 @@ def report(predicted: PredictedBounce, where: dict[str, str | None] | None) -> R
         cluster=where,
         errors=[*predicted.errors, *predicted.failed_gates],
     )
+
+
+def sink_tables(group_id: str, sinks: Sequence[SinkForecast]) -> list[Table]:
+    """What happens to the groups of sink connectors, whose tasks run on the workers of this group."""
+    if not sinks:
+        return []
+    columns = [
+        Column(title="SINK GROUP"),
+        Column(title="TASKS", right=True),
+        Column(title="STOP", right=True),
+        Column(title="REBALANCES", right=True),
+        Column(title="GENERATIONS", right=True, wide=True),
+        Column(title="MOVED", right=True),
+        Column(title="HANDOVERS", right=True, wide=True),
+        Column(title="STOPPED", right=True),
+        Column(title="UNOWNED", right=True),
+        Column(title="LONGEST", right=True),
+        Column(title="UNTIL", right=True),
+        Column(title="PARTITIONS", wide=True),
+    ]
+    rows: list[list[Cell]] = [
+        [
+            one.group_id,
+            one.tasks,
+            len(one.stopping),
+            with_range(one.rebalances.median, one.rebalances),
+            with_range(one.generations.median, one.generations),
+            with_range(one.moved_partitions.median, one.moved_partitions),
+            with_range(one.handovers.median, one.handovers),
+            _span(one.stopped_partition_ms),
+            len(one.unowned),
+            _span(one.longest_ms) if one.unowned else None,
+            None if not one.unowned else "no owner left" if one.until_ms is None else _span(one.until_ms),
+            partitions_text(one.unowned_by_topic) or None,
+        ]
+        for one in sinks
+    ]
+    notes = [f"note ({one.group_id}): {caveat}" for one in sinks for caveat in one.caveats]
+    return [Table(columns=columns, rows=rows, heading=f"sink groups of {group_id}", notes=[_SINKS_NOTE, *notes])]
+
+
+def _span(span_ms: Range) -> str:
+    least, usual, most = (f"{each / 1000:.1f}" for each in (span_ms.min, span_ms.median, span_ms.max))
+    return f"{usual}s ({least}-{most})" if least != most else f"{usual}s"
 
 
 def _summary(predicted: PredictedBounce) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kgm.cli.output.bounce_report import sink_tables
 from kgm.cli.output.contracts.planning.drain import forecast_json, group_json, unpredicted_json
 from kgm.cli.output.report import Cell, Column, Report, Table, with_range
 from kgm.operations.drain.forecast import UnpredictedGroup
@@ -29,11 +30,15 @@ def report(foreseen: DrainForecast, where: dict[str, str | None] | None) -> Repo
     return Report(
         schema=SCHEMA,
         data=forecast_json(foreseen),
-        tables=[_table(foreseen)],
+        tables=[_table(foreseen), *_sinks(foreseen)],
         names=[one.group.group_id for one in foreseen.groups] + [one.group_id for one in foreseen.unpredicted],
         cluster=where,
         errors=[*foreseen.failed_gates, *foreseen.errors],
     )
+
+
+def _sinks(foreseen: DrainForecast) -> list[Table]:
+    return [table for one in foreseen.groups for table in sink_tables(one.group.group_id, one.prediction.sinks)]
 
 
 def item_json(result: DrainedGroup | UnpredictedGroup) -> dict[str, Any]:

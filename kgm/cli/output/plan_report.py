@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kgm.cli.output.bounce_report import sink_tables
 from kgm.cli.output.contracts.planning.plan import advice_json, limits_json, plan_json, what_if_json
 from kgm.cli.output.report import Cell, Column, Report, Table
 from kgm.model.errors import ConditionNotMet, KgmError, TimedOutError
@@ -75,7 +76,7 @@ def report(output: PlanOutput) -> Report:
     return Report(
         schema=SCHEMA,
         data=data,
-        tables=[_plans(output), *_what_ifs(found), *advice],
+        tables=[_plans(output), *_sinks(found), *_what_ifs(found), *advice],
         names=[" ".join(one.shape.words) for one in found.plans],
         items=plans,
         cluster=output.where,
@@ -137,6 +138,12 @@ def _plans(output: PlanOutput) -> Table:
     heading = f"{found.group.group_id}  {_asked(found)}, lowest {found.task.objective.value} first"
     columns = [*_columns("PLAN"), Column(title="EXACT"), Column(title="NO COPY", right=True, data=not is_streams)]
     return Table(columns=columns, rows=rows, heading=heading, notes=notes)
+
+
+def _sinks(found: FoundPlans) -> list[Table]:
+    """Those of the best plan."""
+    best = found.plans[0] if found.plans else found.closest
+    return [] if best is None else sink_tables(found.group.group_id, best.prediction.sinks)
 
 
 def _is_late(error: KgmError) -> bool:

@@ -2,5 +2,6 @@
 
 group       where the group comes from: a live cluster, a snapshot, or made up
 request     what an operator asks for, and the plan that this means for a group
+sinks       the groups of sink connectors that depend on one of Connect workers
 prediction  `simulate` and `predict_bounce`: scenarios side by side, and gates
 """

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgm.client import AdminClient
-from kgm.client.offsets_topic.last_rebalance import with_logged_timeouts
+from kgm.client.offsets_topic.last_rebalance import all_with_logged_timeouts, with_logged_timeouts
 from kgm.model.broker_version import FIRST_WITH_JAVA, LAST_WITH_SCALA
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
 from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.simulation.plan.synthetic_group import newly_assigned, synthetic_group
+from kgm.simulation.sinks import SinkGroup
 
 #: What the broker's settings limit, each with a lowest and a highest value, in consumer groups.
 _CONSUMER_LIMITS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
@@ -49,12 +50,13 @@ _ASSUMED = (
 class BounceGroup:
     """A group, and the settings of its broker as far as they are known, by name.
 
-    is_made_up: the group has the assignor, the membership and the protocol of the plan's what-ifs already. caveats:
-    what could not be asked."""
+    is_made_up: the group has the assignor, the membership and the protocol of the plan's what-ifs already. sinks: of
+    Connect workers, the groups of their sink connectors. caveats: what could not be asked."""
 
     snapshot: GroupSnapshot
     broker_settings: Mapping[str, str] = field(default_factory=dict)
     is_made_up: bool = False
+    sinks: tuple[SinkGroup, ...] = ()
     caveats: tuple[str, ...] = ()
 
 
@@ -81,6 +83,31 @@ def group_with_settings(cluster: AdminClient, snapshot: GroupSnapshot, asked: Ma
         broker_settings=usable_settings(asked) | as_broker_settings(own),
         caveats=tuple(_unread_settings(cluster, snapshot)),
     )
+
+
+def live_groups(
+    cluster: AdminClient, groups: Sequence[GroupSnapshot],
+    on_group: Callable[[int, int], None] = lambda _done, _of: None,
+) -> list[BounceGroup]:  # fmt: skip
+    """Described groups with what only the coordinators' logs have of classic ones, if those may be read, with the
+    versions of their brokers, and with their settings. Each broker is asked once.
+
+    on_group: called with the number of groups done, and of all of them."""
+    if not groups:
+        return []
+    groups = all_with_logged_timeouts(cluster, cluster.with_kafka_versions(groups))
+    by_broker: dict[int, Mapping[str, str]] = {}
+    read = []
+    for number, group in enumerate(groups):
+        on_group(number, len(groups))
+        broker = None if group.coordinator is None else group.coordinator.id
+        asked = by_broker.get(broker) if broker is not None else None
+        if asked is None:
+            asked = asked_settings(cluster, group.group_id)
+            if broker is not None:
+                by_broker[broker] = asked
+        read.append(group_with_settings(cluster, group, asked))
+    return read
 
 
 def _unread_settings(cluster: AdminClient, group: GroupSnapshot) -> Iterator[str]:

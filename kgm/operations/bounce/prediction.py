@@ -16,6 +16,7 @@ from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.report.prediction import Prediction, Range
 from kgm.simulation.shape import PlayedShapes
 from kgm.simulation.simulation import SEED
+from kgm.simulation.sinks import simulate_sinks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +80,7 @@ def simulate(
         return bounce.simulate(group, plan, **how)
     plan = replace(plan, settings={**group.broker_settings, **plan.settings})
     prediction = bounce.simulate(group.snapshot, plan, **how)
-    return _with_caveats(prediction, group)
+    return _completed(prediction, group, plan, how)
 
 
 def predict_bounce(
@@ -109,14 +110,18 @@ def predict_bounce(
     return PredictedBounce(
         group=snapshot,
         plan=plan,
-        predictions=tuple(_with_caveats(prediction, group) for prediction in compared.predictions),
+        predictions=tuple(_completed(prediction, group, plan, how) for prediction in compared.predictions),
         errors=compared.errors,
         failed_gates=(gates or Gates()).failures(compared.predictions[0]),
     )
 
 
-def _with_caveats(prediction: Prediction, group: BounceGroup) -> Prediction:
-    return replace(prediction, caveats=(*prediction.caveats, *group.caveats))
+def _completed(prediction: Prediction, group: BounceGroup, plan: Plan, how: PlayOptions) -> Prediction:
+    """With what is known of the group beside its snapshot, and with the sink groups that depend on it."""
+    sinks, missing = simulate_sinks(
+        group.snapshot, plan, group.sinks, draws=how["draws"], seed=how["seed"], is_out_of_time=how["is_out_of_time"]
+    )
+    return replace(prediction, caveats=(*prediction.caveats, *group.caveats, *missing), sinks=sinks)
 
 
 def _time_limit(timeout_ms: int | None) -> Callable[[], bool]:

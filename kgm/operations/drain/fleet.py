@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
-from kgm.client.offsets_topic.last_rebalance import all_with_logged_timeouts
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot
-from kgm.operations.bounce.group import BounceGroup, asked_settings, group_with_settings
+from kgm.operations.bounce.group import BounceGroup, live_groups
+from kgm.operations.bounce.sinks import with_live_sinks, with_recorded_sinks
 from kgm.operations.drain.target import DrainTarget
 from kgm.operations.groups.selection import select_groups
 
@@ -49,7 +49,7 @@ def live_fleet(
     affected = [group for group in described if any(map(target.takes, group.members))]
     return DrainedFleet(
         described=tuple(described),
-        affected=tuple(_with_settings(cluster, _with_timeouts(cluster, affected), on_group)),
+        affected=tuple(with_live_sinks(cluster, group) for group in live_groups(cluster, affected, on_group)),
         unread=unread,
         errors=selection.errors,
         listing=selection.listing,
@@ -62,36 +62,13 @@ def recorded_fleet(
     """The groups of a snapshot file. path: of the file, for errors."""
     recorded = {group.group_id: group for group in snapshots if not names or group.group_id in names}
     absent = [name for name in names if name not in recorded]
+    groups = [BounceGroup(snapshot=group) for group in recorded.values()]
     return DrainedFleet(
         described=tuple(recorded.values()),
         affected=tuple(
-            BounceGroup(snapshot=group) for group in recorded.values() if any(map(target.takes, group.members))
+            with_recorded_sinks(group, groups) for group in groups if any(map(target.takes, group.snapshot.members))
         ),
         unread={
             name: NotFoundError(f"the snapshot in file {path} has no group {name}", group_id=name) for name in absent
         },
     )
-
-
-def _with_timeouts(cluster: AdminClient, groups: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
-    """The groups with what only the coordinators' logs have of classic ones, if those may be read; and with the
-    versions of their brokers."""
-    return all_with_logged_timeouts(cluster, cluster.with_kafka_versions(groups)) if groups else []
-
-
-def _with_settings(
-    cluster: AdminClient, groups: Sequence[GroupSnapshot], on_group: Callable[[int, int], None]
-) -> list[BounceGroup]:
-    """The groups with the settings of their brokers. Each broker is asked once."""
-    by_broker: dict[int, Mapping[str, str]] = {}
-    read = []
-    for number, group in enumerate(groups):
-        on_group(number, len(groups))
-        broker = None if group.coordinator is None else group.coordinator.id
-        asked = by_broker.get(broker) if broker is not None else None
-        if asked is None:
-            asked = asked_settings(cluster, group.group_id)
-            if broker is not None:
-                by_broker[broker] = asked
-        read.append(group_with_settings(cluster, group, asked))
-    return read

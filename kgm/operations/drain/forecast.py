@@ -9,16 +9,17 @@ from dataclasses import dataclass, field, replace
 
 from kgm.frameworks.task_copies import freed_tasks
 from kgm.model.assignment import count
-from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, TimedOutError
+from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, RefusedError, TimedOutError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.prediction import Gates, predict_bounce
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.drain.fleet import DrainedFleet
 from kgm.operations.drain.target import DrainTarget
+from kgm.simulation.connect.group import work_of
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
-from kgm.simulation.report.prediction import Prediction
+from kgm.simulation.report.prediction import Prediction, SinkForecast
 from kgm.simulation.shape import MOST_MEMBERS, PlayedShapes
 from kgm.simulation.simulation import SEED
 from kgm.simulation.streams.coordinated_group import is_streams_group
@@ -159,10 +160,26 @@ class DrainGates:
                 text = f"{one.unowned_partitions} partitions are left without an owner"
                 failures.append(ConditionNotMet(f"group {group_id}: {text}", group_id=group_id))
             elif stopped_ms > self.stopped_ms:
-                text = f"up to {stopped_ms / 1000:.1f} partition-seconds without a consumer are predicted"
-                more = f"more than {self.stopped_ms / 1000:g}"
-                failures.append(ConditionNotMet(f"group {group_id}: {text}, {more}", group_id=group_id))
-        return failures
+                text = _too_long(stopped_ms, self.stopped_ms)
+                failures.append(ConditionNotMet(f"group {group_id}: {text}", group_id=group_id))
+        return [*failures, *(failure for sink in prediction.sinks for failure in self._of_sink(sink))]
+
+    def _of_sink(self, sink: SinkForecast) -> Iterator[ConditionNotMet]:
+        handovers, stopped_ms = max(sink.handovers.max, sink.moved_partitions.max), sink.stopped_partition_ms.max
+        texts = []
+        if self.handovers is not None and handovers > self.handovers:
+            texts.append(f"up to {handovers} handovers are predicted, more than {self.handovers}")
+        if self.stopped_ms is not None and sink.unowned and sink.until_ms is None:
+            texts.append("partitions may be left without an owner")
+        elif self.stopped_ms is not None and stopped_ms > self.stopped_ms:
+            texts.append(_too_long(stopped_ms, self.stopped_ms))
+        for text in texts:
+            yield ConditionNotMet(f"sink group {sink.group_id}: {text}", group_id=sink.group_id)
+
+
+def _too_long(stopped_ms: int, limit_ms: int) -> str:
+    text = f"up to {stopped_ms / 1000:.1f} partition-seconds without a consumer are predicted"
+    return f"{text}, more than {limit_ms / 1000:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,15 +228,22 @@ def forecast(
             unpredicted.append(result)
         on_result(result)
 
-    on_group(0, len(fleet.affected))
-    for number, (group, found) in enumerate(_found(fleet.affected, how, executor)):
+    affected = _without_predicted_sinks(fleet.affected, drain.target)
+    on_group(0, len(affected))
+    for number, (group, found) in enumerate(_found(affected, how, executor)):
         taken = drain.target.taken_from(group.snapshot.members)
         if isinstance(found, KgmError):
             add(UnpredictedGroup(group_id=group.snapshot.group_id, taken=taken, reason=found))
         else:
             plan, prediction = found
             add(DrainedGroup(group=group.snapshot, plan=plan, taken=taken, prediction=prediction))
-        on_group(number + 1, len(fleet.affected))
+        on_group(number + 1, len(affected))
+    told = {sink.group_id for one in groups for sink in one.prediction.sinks}
+    told |= {group.snapshot.group_id for group in affected}
+    for snapshot in (group.snapshot for group in fleet.affected if group.snapshot.group_id not in told):
+        taken = drain.target.taken_from(snapshot.members)
+        reason = RefusedError("its members are tasks of Connect workers, with which it cannot be predicted")
+        add(UnpredictedGroup(group_id=snapshot.group_id, taken=taken, reason=reason))
     for group_id, error in fleet.unread.items():
         add(UnpredictedGroup(group_id=group_id, taken=None, reason=error))
     return DrainForecast(
@@ -230,6 +254,24 @@ def forecast(
         examined=len(fleet.described),
         failed_gates=(gates or DrainGates()).failures(groups, unpredicted),
     )
+
+
+def _without_predicted_sinks(groups: Sequence[BounceGroup], target: DrainTarget) -> list[BounceGroup]:
+    """The groups without those of sink connectors that lose nobody but tasks of Connect workers that go, too: they are
+    predicted with the workers, because their tasks start elsewhere."""
+    going: dict[str, set[str]] = {}
+    for group in groups:
+        workers = group.snapshot.members
+        taken = target.taken_from(workers)
+        work = {one for member in workers if member.identity in taken for one in work_of(member)}
+        for sink in group.sinks:
+            names = {name for one, name in sink.consumers.items() if one in work}
+            going.setdefault(sink.snapshot.group_id, set()).update(names)
+    return [
+        group for group in groups
+        if group.snapshot.group_id not in going
+        or not going[group.snapshot.group_id].issuperset(target.taken_from(group.snapshot.members))
+    ]  # fmt: skip
 
 
 #: What is known of a group.

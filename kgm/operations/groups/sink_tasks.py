@@ -5,12 +5,13 @@ So the two groups of a sink connector can be told of each other, although neithe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
-from kgm.frameworks.connect import SINK_GROUP, sink_connector
+from kgm.frameworks.connect import SINK_GROUP, Work, sink_connector
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import CONNECT_PROTOCOL_TYPE
@@ -31,15 +32,23 @@ class SinkTask:
     sink_group: str
     member_id: str
 
+    @property
+    def work(self) -> Work:
+        """The task as the assignors of Connect have it."""
+        name, _, number = self.task.rpartition("-")
+        return name, int(number)
+
 
 @dataclass(slots=True, kw_only=True)
 class SinkTasks:
     """Finds the other group of each one that is described. listing: of all groups, if there is one. tasks: what was
-    found so far, by sink group and member id. unread: why others may be missing."""
+    found so far, by sink group and member id. groups: those that were described for it. unread: why others may be
+    missing."""
 
     cluster: AdminClient
     listing: Listing | None = None
     tasks: dict[tuple[str, str], SinkTask] = field(default_factory=dict)
+    groups: dict[str, GroupSnapshot] = field(default_factory=dict)
     unread: list[Unread] = field(default_factory=list)
     _workers: list[GroupSnapshot] | None = None
 
@@ -75,23 +84,25 @@ class SinkTasks:
         errors = {name: one for name, one in answers.items() if isinstance(one, KgmError)}
         # A source connector has no such group.
         self.unread += undescribed({name: e for name, e in errors.items() if not isinstance(e, NotFoundError)}, _OPEN)
-        return [one for one in answers.values() if not isinstance(one, KgmError)]
+        found = [one for one in answers.values() if not isinstance(one, KgmError)]
+        self.groups |= {one.group_id: one for one in found}
+        return found
 
 
 def sink_tasks(workers: Iterable[GroupSnapshot], sinks: Iterable[GroupSnapshot]) -> Iterator[SinkTask]:
-    """The tasks that run in both. Where several workers may run one, as in two clusters of Connect that have a
-    connector of that name, it is the one at the host of the consumer; none if that is not certain."""
+    """The tasks that run in both. Where several workers may run one, or several consumers be one, as in two clusters of
+    Connect that have a connector of that name, it is the one at the host of the other; none if that is not certain."""
     runs: dict[str, list[tuple[str, MemberSnapshot]]] = {}
     for group in workers:
         for member in group.members:
             for task in (member.work.active_tasks or ()) if member.work is not None else ():
                 runs.setdefault(task, []).append((group.group_id, member))
     for sink in sinks:
-        name = _connector(sink)
+        name, tasks = _connector(sink), Counter(consumer.client_id for consumer in sink.members)
         for consumer in sink.members if name is not None else ():
             task = f"{name}-{consumer.client_id.rpartition('-')[2]}"
             found = runs.get(task, [])
-            if len(found) > 1:
+            if len(found) > 1 or tasks[consumer.client_id] > 1:
                 found = [one for one in found if one[1].client_host == consumer.client_host]
             if len(found) == 1:
                 ((group_id, worker),) = found

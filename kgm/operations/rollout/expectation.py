@@ -70,7 +70,7 @@ class StepExpectation:
             exact=prediction.exact,
             becomes_stable=typical.became_stable,
             final_assignment=typical.final_assignment if prediction.exact else None,
-            caveats=prediction.caveats,
+            caveats=(*prediction.caveats, *map(str, prediction.sinks)),
         )
 
     @property

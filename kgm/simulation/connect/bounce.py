@@ -73,8 +73,7 @@ def _caveats(group: ConnectGroup, snapshot: GroupSnapshot, plan: Plan, drawn: Se
         texts.append("the number of rebalances depends on timing, and on who leads when a leader has gone")
     texts.append(
         "partitions are tasks here: TOPIC is a connector, PARTITION the number of its task. Connectors themselves move "
-        "too, and are not counted. Tasks of a sink connector are members of the group connect-CONNECTOR, which "
-        "rebalances whenever they stop and start"
+        "too, and are not counted"
     )
     texts.append("which worker gets which task depends on random member ids, and on what the leader remembers")
     return texts

@@ -8,7 +8,7 @@ Source: WorkerCoordinator and DistributedHerder of Kafka Connect 4.3."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -50,8 +50,38 @@ class _Member:
     state: LeaderState = field(default_factory=LeaderState)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskChange:
+    """A task starts or stops, in ms since the start of the plan. is_killed: its process ends without a word."""
+
+    at_ms: int
+    task: Work
+    starts: bool
+    is_killed: bool = False
+
+
+class RecordedTasks(RunningTasks[Work]):
+    """Where tasks run, and each change of that."""
+
+    def __init__(self, before: Mapping[Work, str], idle: Iterable[Work]) -> None:
+        super().__init__(before, idle, place=lambda work: work, order=lambda work: work)
+        self.changes: list[TaskChange] = []
+
+    def stop(self, tasks: Iterable[Work], at_ms: int, *, is_killed: bool = False) -> None:
+        stopping = [task for task in tasks if self.runs(task)]
+        self.changes += [TaskChange(at_ms=at_ms, task=task, starts=False, is_killed=is_killed) for task in stopping]
+        super().stop(stopping, at_ms)
+
+    def start(self, tasks: Iterable[Work], identity: str, at_ms: int) -> None:
+        starting = [*tasks]
+        self.changes += [TaskChange(at_ms=at_ms, task=task, starts=True) for task in starting if not self.runs(task)]
+        super().start(starting, identity, at_ms)
+
+
 class ConnectPlay(FrameworkPlay[_Member, Work]):
-    """Plays once; `play` gives what came of it."""
+    """Plays once; `play` gives what came of it, and `tasks.changes` what its tasks did."""
+
+    tasks: RecordedTasks
 
     def __init__(self, group: ConnectGroup, plan: Plan, max_delay_ms: int, chance: random.Random) -> None:
         super().__init__(plan, chance, HEARTBEAT_MS)
@@ -69,7 +99,7 @@ class ConnectPlay(FrameworkPlay[_Member, Work]):
         self._configured = frozenset(owners) | group.unassigned
         before = {work: owners[work] for work in _without_connectors(owners)}
         idle = [work for work in _without_connectors(self._configured) if work not in before]
-        self.tasks = RunningTasks(before, idle, place=lambda work: work, order=lambda work: work)
+        self.tasks = RecordedTasks(before, idle)
         self._begin_with_leader()
 
     def play(self) -> Draw:
@@ -112,7 +142,7 @@ class ConnectPlay(FrameworkPlay[_Member, Work]):
             gone_ms = self._sessions_ms[identity] - self.interval_ms * self.chance.random()
             if self.plan.remove_first:
                 gone_ms = min(gone_ms, self.some(_REMOVAL_MS))
-        self.tasks.stop(member.work, self.now_ms)
+        self.tasks.stop(member.work, self.now_ms, is_killed=self.plan.stop is Stop.CRASH)
         member.work = ()
         self.later(gone_ms, partial(self._leave, member))
         if returns:

@@ -241,8 +241,9 @@ class PlanRunner:
         else:
             self._end(member)
 
-    def _end(self, member: ScriptedMember) -> None:
-        how = self.plan.stop
+    def _end(self, member: ScriptedMember, how: Stop | None = None) -> None:
+        """how: None: as the plan says."""
+        how = self.plan.stop if how is None else how
         if self.bulk is not None:
             self.bulk.release(member)
         leaves = how is Stop.CLEAN and member.leaves_when_closed
@@ -257,7 +258,7 @@ class PlanRunner:
         else:
             detail = "shuts down without leaving the group"
         self.world.note("stop", detail, member.identity)
-        if not leaves:
+        if not leaves and member.member_id:  # without an id it has not been a member yet
             self.lingering[member.member_id] = member.identity
         member.stop(how)
 

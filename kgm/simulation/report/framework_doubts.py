@@ -49,8 +49,9 @@ def framework_doubts(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan) 
     sink = sink_connector(snapshot.group_id, [member.client_id for member in snapshot.members])
     if sink is not None:
         text = (
-            f"the members are tasks of the sink connector {sink}: they stop and start with workers of Kafka Connect, "
-            "whose leader holds them back for a while when a worker leaves. Predict that with the group of the workers"
+            f"the members are tasks of the sink connector {sink}: what restarts is a worker of Kafka Connect with all "
+            "its tasks, which the leader of the workers holds back for a while. Predict that with the group of the "
+            "workers, and this group is part of it"
         )
         return FrameworkDoubts(is_exact=False, caveats=(text,))
     if plan.migrate and group.unknown_assignor is not None and not group.has_user_data:

@@ -1,9 +1,14 @@
 """What a simulation predicts, as values; the JSON of `kgm simulate-bounce`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
+from kgm.model.assignment import Partitions
 from kgm.simulation.play.draw import Draw
+from kgm.text.wording import many
 
 #: Of fewer draws there is no range that people should rely on.
 _FEWEST_FOR_RANGE = 5
@@ -59,6 +64,103 @@ class Ranges:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnownedPartition:
+    """A partition that no task consumes for a while. longest_ms: the longest time at a stretch; until_ms: when somebody
+    consumes it for good, from the start of the plan, None if nobody may."""
+
+    topic: str
+    partition: int
+    longest_ms: Range
+    until_ms: Range | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "longest_ms": self.longest_ms.to_json(),
+            "until_ms": None if self.until_ms is None else self.until_ms.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkForecast:
+    """What a plan for Connect workers does to the consumer group of a sink connector, whose members are its tasks.
+
+    tasks: how many are members; stopping: those of workers that the plan stops, as CONNECTOR-NUMBER. moved_partitions:
+    those that another task consumes in the end. handovers: as in `Draw`. stopped_partition_ms: time without a consumer,
+    of all partitions together. Never exact: when a task stops and starts is left to chance."""
+
+    group_id: str
+    connector: str
+    tasks: int
+    stopping: tuple[str, ...]
+    rebalances: Range
+    generations: Range
+    moved_partitions: Range
+    handovers: Range
+    stopped_partition_ms: Range
+    unowned: tuple[UnownedPartition, ...]
+    draws: int
+    caveats: tuple[str, ...] = ()
+
+    @property
+    def unowned_by_topic(self) -> Partitions:
+        topics = groupby(self.unowned, key=attrgetter("topic"))
+        return {topic: tuple(one.partition for one in some) for topic, some in topics}
+
+    @property
+    def longest_ms(self) -> Range:
+        """The longest time at a stretch that a partition has no consumer."""
+        return _latest([one.longest_ms for one in self.unowned])
+
+    @property
+    def until_ms(self) -> Range | None:
+        """When every partition has a consumer for good; None if that may never be."""
+        until = [one.until_ms for one in self.unowned]
+        known = [one for one in until if one is not None]
+        return _latest(known) if len(known) == len(until) else None
+
+    def __str__(self) -> str:
+        least, most = self.rebalances.min, self.rebalances.max
+        rebalances = many(most, "rebalance") if least == most else f"{least} to {many(most, 'rebalance')}"
+        unowned = "no partition stops"
+        if self.unowned:
+            until = "maybe for ever" if self.until_ms is None else f"until {_seconds(self.until_ms)}"
+            unowned = f"{many(len(self.unowned), 'partition')} without a consumer for a while, {until}"
+        return f"sink group {self.group_id}: {rebalances}, {unowned}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "group_id": self.group_id,
+            "connector": self.connector,
+            "tasks": self.tasks,
+            "stopping_tasks": list(self.stopping),
+            "rebalances": self.rebalances.to_json(),
+            "generations": self.generations.to_json(),
+            "moved_partitions": self.moved_partitions.to_json(),
+            "handovers": self.handovers.to_json(),
+            "stopped_partition_ms": self.stopped_partition_ms.to_json(),
+            "unowned_partitions": [one.to_json() for one in self.unowned],
+            "exact": False,
+            "caveats": list(self.caveats),
+            "draws": self.draws,
+        }
+
+
+def _latest(ranges: Sequence[Range]) -> Range:
+    """Of the last of several things, as far as their ranges tell; 0 of none."""
+    return Range(
+        min=max((one.min for one in ranges), default=0),
+        median=max((one.median for one in ranges), default=0),
+        max=max((one.max for one in ranges), default=0),
+    )
+
+
+def _seconds(span_ms: Range) -> str:
+    return f"{span_ms.min / 1000:.1f}s to {span_ms.max / 1000:.1f}s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """What a plan would do to a group, under the conditions of one scenario.
 
@@ -67,7 +169,8 @@ class Prediction:
     one draw only, so that nothing is known of what else may happen (except of client libraries, whose ranges are
     their own). stopped_partition_range_ms: of the time that partitions are without a consumer, which is never
     certain; `draws` says whether it is more than one number. generation_before: the generation or epoch, None if
-    the snapshot does not contain it (DescribeGroups does not)."""
+    the snapshot does not contain it (DescribeGroups does not). sinks: of a group of Connect workers, what happens to
+    the groups of its sink connectors, as far as they are known."""
 
     name: str
     assignor: str
@@ -78,6 +181,7 @@ class Prediction:
     ranges: Ranges | None
     stopped_partition_range_ms: TimeRange
     protocol: str = "classic"
+    sinks: tuple[SinkForecast, ...] = ()
 
     @property
     def generation_after(self) -> int | None:
@@ -124,4 +228,5 @@ class Prediction:
             "ranges": None if self.ranges is None else self.ranges.to_json(),
             "stopped_partition_range_ms": self.stopped_partition_range_ms.to_json(),
             "draws": self.draws,
+            "sink_groups": [sink.to_json() for sink in self.sinks],
         }

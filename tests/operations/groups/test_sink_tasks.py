@@ -43,6 +43,14 @@ def test_the_worker_of_a_consumer(others, found):
     assert {one.member_id: one.worker_id for one in sink_tasks(workers, [SINK])} == found
 
 
+def test_of_two_consumers_of_one_task_a_worker_runs_that_at_its_host():
+    """Another cluster of Connect, which is not looked at, has a connector of that name."""
+    other = MemberSnapshot(member_id="x-0", client_id="connector-consumer-jdbc-0", client_host="10.0.0.2")
+    both = group("connect-jdbc", "consumer", consumer(0), other)
+    workers = [group("one", "connect", worker("w-1", "10.0.0.1", "jdbc-0"))]
+    assert [one.member_id for one in sink_tasks(workers, [both])] == ["c-0"]
+
+
 def test_members_with_other_client_ids_are_of_no_sink_connector():
     other = MemberSnapshot(member_id="x", client_id="mine")
     workers = [group("one", "connect", worker("w-1", "10.0.0.1", "jdbc-0"))]

@@ -87,11 +87,12 @@ def drain(
     """Forecast what draining hosts does to every group: rebalances, handovers, time without a consumer.
 
     The members on the hosts stop at the same time, for good or for --restart-time. Each group with members there is
-    simulated as kgm simulate-bounce does it. The groups with the highest cost come first: those whose partitions have
-    no owner left, then by STOPPED, the total time of partitions without a consumer. A group is `empty` when no member
-    is left, and `thin` when at most half of the members that can have partitions are left. A group that cannot be
-    simulated or described, or is not reached before --timeout, is listed with the reason. With -o ndjson, each group is
-    printed as soon as it is predicted, not ranked. Changes nothing.
+    simulated as kgm simulate-bounce does it, the group of a sink connector with its Connect workers. The groups with
+    the highest cost come first: those whose partitions have no owner left, then by STOPPED, the total time of
+    partitions without a consumer. A group is `empty` when no member is left, and `thin` when at most half of the
+    members that can have partitions are left. A group that cannot be simulated or described, or is not reached before
+    --timeout, is listed with the reason. With -o ndjson, each group is printed as soon as it is predicted, not ranked.
+    Changes nothing.
 
     Repeating an option selects more members; different options narrow the selection: --host A --host B --client-id
     'app-*' selects the members on A or B whose client id matches. Exits 3 if no group has such a member, and 7 if a

@@ -36,6 +36,7 @@ def start(
     from kgm.operations.bounce.group import live_group
     from kgm.operations.bounce.prediction import Gates
     from kgm.operations.bounce.request import plan_for
+    from kgm.operations.bounce.sinks import with_live_sinks
     from kgm.operations.rollout.session import (
         default_journal,
         plan_rollout,
@@ -53,6 +54,7 @@ def start(
         if not dry_run:
             with progress(options, "waiting until the group is settled"):
                 live = settled_group(connected, live, limits, SystemTimekeeper(), printer.note)
+        live = with_live_sinks(connected, live)
         warn_of_unknown_offsets(connected)
         pods = {}
         if cluster_of_pods is not None:

@@ -75,6 +75,7 @@ def scale_in(
     their URL. Replicas begin at 0, or at the lowest number if none is missing after it, unless --first is given."""
     from kgm.cli.output.failures import warn_of_unknown_offsets
     from kgm.operations.bounce.group import live_group
+    from kgm.operations.bounce.sinks import with_live_sinks
     from kgm.operations.bounce.units import UnitKind
     from kgm.operations.kubernetes.pods import Kubectl
     from kgm.operations.scale_in.scale_in import plan_scale_in
@@ -85,7 +86,7 @@ def scale_in(
         raise UsageError("--to is missing: how many replicas stay", hint=usage)
     command = Kubectl.of(kubectl, namespace=namespace, selector=selector)
     with options.cluster(reads_only=True) as connected:
-        live = live_group(connected, group_id)
+        live = with_live_sinks(connected, live_group(connected, group_id))
         warn_of_unknown_offsets(connected)
         pods = None
         if kubernetes:
@@ -111,6 +112,7 @@ def _chained(lines: list[str]) -> list[str]:
 
 def _report(planned: ScaleIn, where: dict[str, str | None]) -> Report:
     from kgm.cli.invocation import with_cluster
+    from kgm.cli.output.bounce_report import sink_tables
     from kgm.cli.output.contracts.planning.scale_in import scale_in_json
 
     rows: list[list[Cell]] = [
@@ -141,7 +143,8 @@ def _report(planned: ScaleIn, where: dict[str, str | None]) -> Report:
                 rows=rows,
                 heading=heading,
                 notes=[predicted, taken, "", *_chained([with_cluster(line) for line in planned.commands.lines])],
-            )
+            ),
+            *sink_tables(planned.group.group_id, planned.prediction.sinks),
         ],
         names=[one.member.identity for one in planned.leaving],
         items=data["leaving"],

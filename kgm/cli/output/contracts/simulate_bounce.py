@@ -7,6 +7,22 @@ from typing import Any, Final
 from kgm.cli.output.contracts.groups import MOVE, PARTITIONS
 
 _RANGE: Final = {"min": "int", "median": "int", "max": "int"}
+#: What a plan for Connect workers does to the group of a sink connector.
+_SINK_GROUP: Final[dict[str, Any]] = {
+    "group_id": "str",
+    "connector": "str",
+    "tasks": "int",
+    "stopping_tasks": ["str"],
+    "rebalances": _RANGE,
+    "generations": _RANGE,
+    "moved_partitions": _RANGE,
+    "handovers": _RANGE,
+    "stopped_partition_ms": _RANGE,
+    "unowned_partitions": [{"topic": "str", "partition": "int", "longest_ms": _RANGE, "until_ms": (_RANGE, None)}],
+    "exact": "bool",
+    "caveats": ["str"],
+    "draws": "int",
+}
 SCENARIO: Final[dict[str, Any]] = {
     "name": "str",
     "protocol": "=classic|consumer|streams",
@@ -40,6 +56,7 @@ SCENARIO: Final[dict[str, Any]] = {
     ),
     "stopped_partition_range_ms": {**_RANGE, "draws": "int"},
     "draws": "int",
+    "sink_groups": [_SINK_GROUP],
 }
 PLAN: Final[dict[str, Any]] = {
     "bounce": ["str"],
