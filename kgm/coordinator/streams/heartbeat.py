@@ -392,8 +392,8 @@ class _Heartbeat:
 
     def _fail(self, *, is_next_epoch: bool) -> None:
         """As in Kafka, a member with an endpoint cannot stay in a group whose topics do not fit: nothing is written,
-        but its timers are set. That of what it has to revoke in its next epoch, to which it does not come, has no
-        effect there."""
+        but its timers are set. A timer for what it would have to revoke in the next epoch has no effect there, because
+        it does not come to that epoch."""
         event = self.event
         timers = {key: at for key, at in event.timers.items() if key.member_id in self.group.members}
         if is_next_epoch:
