@@ -41,7 +41,7 @@ from kgm.protocol.messages.streams_group_heartbeat_response import (
 _JOINING = 0
 _NO_TIMEOUT = -1
 _NOT_VALIDATED = -1
-#: Nobody has an epoch below the next one, wherever the epochs of a group begin.
+#: From where epochs count on, also in a group whose first one is 0.
 _FIRST_EPOCH = 1
 _NEW_MEMBER = StreamsMember("", process_id="")
 
