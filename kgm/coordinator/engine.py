@@ -218,7 +218,8 @@ class Coordinator:
     def configure(self, group_id: str, values: Mapping[str, str | int]) -> None:
         """Set the group configs of one group (Kafka's config resource GROUP), which replace the former ones. Raises
         UsageError for an unknown name, or for a value that is not a number."""
-        self._configs[group_id] = GroupConfig.of(values, self.settings)
+        if values or group_id in self._configs:
+            self._configs[group_id] = GroupConfig.of(values, self.settings)
 
     # -- questions
 

@@ -134,21 +134,19 @@ class CoordinatorState:
                 self.own(group).configured = topology
                 self._undescribed.add(group_id)
         if is_written and self._undescribed:
-            for group_id in self._undescribed:
-                group = self.groups.get(group_id)
-                if isinstance(group, StreamsGroup):
-                    group = self.own(group)
-                    group.described = group.configured
-            self._undescribed.clear()
+            for group in self._all_undescribed():
+                group.described = group.configured
 
     def forget_topologies(self) -> None:
         """An append has failed: streams groups know again what they knew at the last record of the shard."""
-        for group_id in self._undescribed:
-            group = self.groups.get(group_id)
-            if isinstance(group, StreamsGroup):
-                group = self.own(group)
-                group.configured = group.described
-        self._undescribed.clear()
+        for group in self._all_undescribed():
+            group.configured = group.described
+
+    def _all_undescribed(self) -> list[StreamsGroup]:
+        """The groups that know something else than what others see, none of which will any more."""
+        group_ids, self._undescribed = self._undescribed, set()
+        found = [self.groups.get(group_id) for group_id in group_ids]
+        return [self.own(group) for group in found if isinstance(group, StreamsGroup)]
 
     def fork(self) -> "CoordinatorState":
         """An independent copy. Groups are shared until one of the two changes them."""

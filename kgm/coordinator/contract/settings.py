@@ -247,7 +247,5 @@ def streams_setting(name: str, settings: BrokerSettings, config: GroupConfig | N
 
 
 _DEFAULTS = BrokerSettings()
-
-
 #: The session timeout of a new member in a join phase, which does not know its member id yet; fixed in Kafka.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000

@@ -41,7 +41,7 @@ from kgm.protocol.messages.streams_group_heartbeat_response import (
 _JOINING = 0
 _NO_TIMEOUT = -1
 _NOT_VALIDATED = -1
-#: Nobody has an epoch below the next one, wherever the epochs of a group begin.
+#: From where epochs count on, also in a group whose first one is 0.
 _FIRST_EPOCH = 1
 _NEW_MEMBER = StreamsMember("", process_id="")
 
@@ -392,8 +392,8 @@ class _Heartbeat:
 
     def _fail(self, *, is_next_epoch: bool) -> None:
         """As in Kafka, a member with an endpoint cannot stay in a group whose topics do not fit: nothing is written,
-        but its timers are set. That of what it has to revoke in its next epoch, to which it does not come, has no
-        effect there."""
+        but its timers are set. A timer for what it would have to revoke in the next epoch has no effect there, because
+        it does not come to that epoch."""
         event = self.event
         timers = {key: at for key, at in event.timers.items() if key.member_id in self.group.members}
         if is_next_epoch:

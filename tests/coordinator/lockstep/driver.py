@@ -54,7 +54,8 @@ class KafkasCoordinator:
 
     def __init__(self, version=KAFKA_VERSION, *, played_as=None):
         self.version = BrokerVersion.parse(played_as or version)
-        sources = (*self.SOURCES, *(self.STREAMS if behavior_of(self.version).has_streams_groups else ()))
+        has_streams = played_as is None and behavior_of(self.version).has_streams_groups
+        sources = (*self.SOURCES, *(self.STREAMS if has_streams else ()))
         self._temp = tempfile.TemporaryDirectory(prefix="kgm-coordinator-")
         path = self.class_path(version)
         classes = compiled([Path(__file__).parent / "java" / f"{name}.java" for name in sources], path)
@@ -187,8 +188,10 @@ class Lockstep:
         return {"topics": rows, "version": self.image.version}
 
     def configure(self, group, values):
-        """Something is set for one group."""
+        """Something is set for one group, or nothing is any more."""
         self._deed("configure", group, values)
+        if not values and group not in self.configs:
+            return
         self.trace.append(f"{self.now} configure {group} {values}")
         self.configs[group] = values
         self.answer = self._ask(op="config", group=group, values={n: str(v) for n, v in values.items()})
@@ -215,6 +218,7 @@ class Lockstep:
         if len(self.image):
             has_racks = any(topic.racks for topic in self.image.by_name.values())
             self._ask(op="topics", **self._kafkas_topics(), racks=has_racks, quietly=True)
+        self.configs = {group: values for group, values in self.configs.items() if values}
         for group, values in self.configs.items():
             self._ask(op="config", group=group, values={n: str(v) for n, v in values.items()})
             self.engine.configure(group, values)

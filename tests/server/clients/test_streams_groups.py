@@ -2,6 +2,7 @@
 process is closed, one crashes; and Kafka's own tool describes it as kgm does."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer
@@ -9,11 +10,13 @@ from confluent_kafka import Producer
 from kgm.client import connect
 from kgm.client.failures import MissingGroupError
 from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.model.broker_version import BrokerVersion
 from kgm.server.embedded.in_thread import serve_in_thread
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan, Stop
 from tests.frameworks.streams_apps import StreamsApps
 from tests.kafka.java_tools import run_tool
+from tests.selection import sized
 from tests.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -33,10 +36,11 @@ SETTINGS = {
 COMMAND = "org.apache.kafka.tools.streams.StreamsGroupCommand"
 
 
-@pytest.fixture
-def served():
-    """A server whose streams groups are quick, with standby tasks."""
-    settings = BrokerSettings.from_overrides(SETTINGS)
+@pytest.fixture(params=sized(["4.3"], ["4.3", "4.2"]))
+def served(request):
+    """A server whose streams groups are quick, with standby tasks, by the rules of a version."""
+    version = BrokerVersion.parse(request.param)
+    settings = replace(BrokerSettings.from_overrides(SETTINGS), kafka_version=version)
     with serve_in_thread(topics={"t": PARTITIONS}, brokers=2, settings=settings) as server:
         yield server
 
@@ -72,8 +76,8 @@ def settled(client, threads, processes):
     return found()
 
 
-def works(server, client, words):
-    """What is sent is counted, and committed."""
+def works(server, client, words, *, total):
+    """What is sent is counted, and committed. total: of all words that were sent so far."""
     producer = Producer({"bootstrap.servers": server.bootstrap})
     for word in words:
         producer.produce("t", value=word)
@@ -81,15 +85,11 @@ def works(server, client, words):
 
     def is_done():
         rows = client.describe_group("app").offsets
-        return sum(row.end for row in rows if row.topic == "t") == works.sent and all(
+        return sum(row.end for row in rows if row.topic == "t") == total and all(
             row.committed == row.end for row in rows if row.end
         )
 
-    works.sent += len(words)
     until(is_done, lambda: f"{client.describe_group('app').offsets}", PATIENCE_S, every_s=0.2)
-
-
-works.sent = 0
 
 
 def is_as_predicted(before, after, **plan):
@@ -144,10 +144,10 @@ def test_processes_come_and_go(served):
             for one in group.members
         )
         assert served.group("app").to_json()["members"] == group.to_json()["members"]
-        works(served, client, ["a", "b", "a", "c"] * 5)
+        works(served, client, ["a", "b", "a", "c"] * 5, total=20)
         before = client.describe_group("app")
         served.move_coordinator("app", 3 - served.coordinator_of("app"))
-        works(served, client, ["d"] * 5)
+        works(served, client, ["d"] * 5, total=25)
         after = settled(client, 4, 2)
         assert (after.group_epoch, [one.work for one in after.members]) == (
             before.group_epoch,
@@ -159,7 +159,7 @@ def test_processes_come_and_go(served):
         start(apps, "p-3")
         again = settled(client, 4, 2)
         assert is_as_predicted(alone, again, scale_out=2)
-        works(served, client, ["e"] * 5)
+        works(served, client, ["e"] * 5, total=30)
         apps.close("p-3")
         closed = settled(client, 2, 1)
         assert is_as_predicted(again, closed, scale_in=members_of(again, "p-3"))
