@@ -200,6 +200,12 @@ def ends_group(record: Record) -> bool:
 def replay(group: ConsumerGroup, key: Message, value: Message | None) -> None:
     """A record of this group is in the log, and is not one that `ends_group`."""
     match key, value:
+        case ConsumerGroupTargetAssignmentMemberKey(member_id=member_id), _:  # most records of an epoch are these
+            if isinstance(value, ConsumerGroupTargetAssignmentMemberValue):
+                rows = {row.topic_id: row.partitions for row in value.topic_partitions}
+                group.put_target(member_id, *target_order.replayed(rows))
+            else:
+                group.put_target(member_id, None, {})
         case ConsumerGroupCurrentMemberAssignmentKey(member_id=member_id), _:
             assert value is None or isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
             _replay_current(group, member_id, value)
@@ -209,12 +215,6 @@ def replay(group: ConsumerGroup, key: Message, value: Message | None) -> None:
         case ConsumerGroupMemberMetadataKey(member_id=member_id), _:
             if member_id in group.members:
                 group.remove(member_id)
-        case ConsumerGroupTargetAssignmentMemberKey(member_id=member_id), _:
-            if isinstance(value, ConsumerGroupTargetAssignmentMemberValue):
-                rows = {row.topic_id: row.partitions for row in value.topic_partitions}
-                group.put_target(member_id, *target_order.replayed(rows))
-            else:
-                group.put_target(member_id, None, {})
         case ConsumerGroupTargetAssignmentMetadataKey(), ConsumerGroupTargetAssignmentMetadataValue():
             group.assignment_epoch = value.assignment_epoch
             group.assignment_timestamp_ms = value.assignment_timestamp

@@ -24,7 +24,7 @@ from kgm.model.assignment import less
 from kgm.records.record import Record
 from kgm.simulation.play.bulk.arrays import network_ms, random_words, shares
 from kgm.simulation.play.bulk.consumer_heartbeats import UP_TO_DATE, consumer_group_of, heartbeat_response
-from kgm.simulation.play.client_profiles import PROFILES, Span
+from kgm.simulation.play.client_profiles import PROFILES
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
 from kgm.simulation.play.timing import HEARTBEAT_LATE_MS, LONGEST_TRIP_MS, promptly
 from kgm.simulation.play.world import World
@@ -35,8 +35,11 @@ LONGEST_REACTION_MS: Final = max(profile.react[1] + profile.revoke[1] for profil
 #: The stages of a reconciling member, besides UP_TO_DATE: its heartbeat arrives, which it may not have sent yet; or it
 #: reacts to an answer, which it may not have heard yet.
 _HEARTBEATING, _REACTING = 1, 2
-#: So many numbers are drawn ahead: more than most members need until they have reached a target.
-_AHEAD: Final = 24
+_STABLE: Final = MemberState.STABLE
+#: So many numbers are drawn ahead: more than most members need until they have reached a target. And so many are left
+#: when a heartbeat arrives: for the answer, the period, two for the reaction, and the way of the next heartbeat.
+_AHEAD: Final = 32
+_PER_ARRIVAL: Final = 5
 
 
 @dataclass(slots=True, eq=False)
@@ -50,8 +53,8 @@ class ReconcilingMember:
     before_period_ms, heard_words: the epoch and the period of the client until then, and how many numbers it draws
     then.
 
-    trips_ms, shares: what the next numbers of its stream come to, as a way over the network and as a share, from
-    `drawn_from` on."""
+    trips_ms, shares: what numbers of its stream come to, as a way over the network and as a share, from `drawn_from`;
+    at: the place of the next one, of which its stream does not know until the member is taken out."""
 
     slot: int
     member: ScriptedConsumerMember
@@ -68,8 +71,14 @@ class ReconcilingMember:
     before_period_ms: float = 0.0
     heard_words: int = 0
     drawn_from: int = 0
+    at: int = 0
     trips_ms: Sequence[float] = ()
     shares: Sequence[float] = ()
+
+    @property
+    def drawn(self) -> int:
+        """How many numbers it has drawn."""
+        return self.drawn_from + self.at
 
 
 class ReconcilingMembers:
@@ -142,51 +151,31 @@ class ReconcilingMembers:
     # -- what they draw
 
     def draw_ahead(self, some: Sequence[ReconcilingMember]) -> None:
-        """Work out what these members will draw next."""
-        chances = [one.member.chance for one in some]
-        keys = np.array([chance.key for chance in chances], dtype=np.uint64)
-        words = random_words(keys, np.array([chance.drawn for chance in chances], dtype=np.uint64), _AHEAD)
-        for one, trips_ms, of_one in zip(some, network_ms(words).T.tolist(), shares(words).T.tolist(), strict=True):
-            one.drawn_from, one.trips_ms, one.shares = one.member.chance.drawn, trips_ms, of_one
+        """Work out what these members will draw next, and what they have drawn last: it may be given back."""
+        firsts = [max(one.drawn - 1, 0) for one in some]
+        keys = np.array([one.member.chance.key for one in some], dtype=np.uint64)
+        words = random_words(keys, np.array(firsts, dtype=np.uint64), _AHEAD)
+        for one, first, trips_ms, of_one in zip(
+            some, firsts, network_ms(words).T.tolist(), shares(words).T.tolist(), strict=True
+        ):
+            one.at, one.drawn_from, one.trips_ms, one.shares = one.drawn - first, first, trips_ms, of_one
 
-    def _trip_ms(self, one: ReconcilingMember) -> float:
-        """How long the next message of a member is on its way (`timing.draw_ms`)."""
-        at = self._draw(one)
-        return one.trips_ms[at]
-
-    def _share(self, one: ReconcilingMember) -> float:
-        """The next number as a share (`RandomStream.random`)."""
-        at = self._draw(one)
-        return one.shares[at]
-
-    def _reaction_ms(self, one: ReconcilingMember, span: Span) -> float:
-        """How long a client takes (`timing.reaction_ms`)."""
-        least, most = span
-        return least + (most - least) * promptly(self._share(one))
-
-    def _draw(self, one: ReconcilingMember) -> int:
-        """Draw the next number. Returns its place in what is drawn ahead."""
-        chance = one.member.chance
-        at = chance.drawn - one.drawn_from
-        if not 0 <= at < len(one.shares):
-            others = self.members.values()
-            few = [each for each in others if each.member.chance.drawn - each.drawn_from > _AHEAD // 2]
-            self.draw_ahead([one, *few])  # soon they would have to be asked one by one
-            at = 0
-        chance.drawn += 1
-        return at
+    def _draw_on(self, one: ReconcilingMember) -> None:
+        """Work out more numbers for this member, and for those that would need them soon."""
+        others = self.members.values()
+        self.draw_ahead([one, *(each for each in others if each.at > _AHEAD // 2 and each is not one)])
 
     # -- what they do
 
     def run(self, until_ms: float) -> None:
         """Carry out what members have done by then: not later than the next event."""
-        heap = self._heap
+        heap, members = self._heap, self.members
         if not heap or heap[0][0] > until_ms:
             return
         group = consumer_group_of(self._world)
         while heap and heap[0][0] <= until_ms:
             due_ms, slot = heap[0]
-            one = self.members.get(slot)
+            one = members.get(slot)
             if one is None or one.due_ms != due_ms:
                 heapq.heappop(heap)  # it was taken out
                 continue
@@ -209,7 +198,7 @@ class ReconcilingMembers:
                 one.next_beat_ms = one.beat_ms + member.period_ms
                 continue
             if one.stage == _HEARTBEATING:
-                member.chance.drawn -= 1
+                one.at -= 1
             period_ms = member.period_ms if one.heard_ms <= now_ms else one.before_period_ms
             missed = max((now_ms - member.last_beat_ms) // period_ms, 0)
             member.last_beat_ms += missed * period_ms
@@ -233,8 +222,7 @@ class ReconcilingMembers:
             if one.stage == UP_TO_DATE:
                 continue
             if one.stage == _REACTING:
-                at_ms = max(at_ms + self._trip_ms(one), one.member.link_busy_until_ms)
-                one.member.chance.drawn -= 1
+                at_ms = max(at_ms + one.trips_ms[one.at], one.member.link_busy_until_ms)
             if at_ms < first_ms:
                 first_ms, first = at_ms, slot
         return first_ms, first
@@ -244,31 +232,33 @@ class ReconcilingMembers:
         for each in (self.touched, self.touched_ms, self.written, self.written_ms):
             each.clear()
 
-    def _touch(self, one: ReconcilingMember) -> None:
-        self.touched.append(one.slot)
-        self.touched_ms.append(one.due_ms)
-
     def _arrive(self, one: ReconcilingMember, group: ConsumerGroup) -> None:
         """A heartbeat arrives; the answer to it is worked out, and when and how it is heard."""
-        member, before = one.member, one.known
-        self._touch(one)
+        member, before, arrives_ms = one.member, one.known, one.due_ms
+        self.touched.append(one.slot)
+        self.touched_ms.append(arrives_ms)
         member.last_beat_ms = member.extended_ms = one.beat_ms
-        member.link_busy_until_ms = one.due_ms
+        member.link_busy_until_ms = arrives_ms
+        if one.at + _PER_ARRIVAL > _AHEAD:
+            self._draw_on(one)
         is_answered_with_assignment = False
-        if before.member_epoch != group.assignment_epoch or before.state is not MemberState.STABLE:
-            after = next_step(group, before, one.target)
-            if after is not before:
-                one.known = take_step(group, after)
-                self._written(one, group)
-                # A step either takes partitions away or gives some.
-                is_answered_with_assignment = _count(before.assigned) != _count(after.assigned)
-        if one.known.state is MemberState.STABLE:
+        after = next_step(group, before, one.target)
+        if after is not before:
+            one.known = after = take_step(group, after)
+            self._written(one, group)
+            # A step either takes partitions away or gives some.
+            is_answered_with_assignment = _count(before.assigned) != _count(after.assigned)
+        if after.state is _STABLE:
             one.is_affected = False
-        one.heard_ms = one.due_ms + self._trip_ms(one)
+        one.heard_ms = arrives_ms + one.trips_ms[one.at]
+        one.at += 1
         self._hear(one)
         if is_answered_with_assignment:
-            pace, profile = self._world.timing.pace, member.profile
-            react_ms, revoke_ms = self._reaction_ms(one, profile.react), self._reaction_ms(one, profile.revoke)
+            pace, profile, at, shares = self._world.timing.pace, member.profile, one.at, one.shares
+            (least, most), (least_revoke, most_revoke) = profile.react, profile.revoke
+            react_ms = least + (most - least) * promptly(shares[at])
+            revoke_ms = least_revoke + (most_revoke - least_revoke) * promptly(shares[at + 1])
+            one.at = at + 2
             one.heard_words += 2
             one.stage, one.due_ms = _REACTING, one.heard_ms + (pace * react_ms + pace * revoke_ms)
         else:
@@ -277,7 +267,7 @@ class ReconcilingMembers:
     def _written(self, one: ReconcilingMember, group: ConsumerGroup) -> None:
         """The coordinator has another state of the member."""
         world, known = self._world, one.known
-        if known.state is MemberState.STABLE:
+        if known.state is _STABLE:
             world.unreconciled.discard(known.member_id)
         else:
             world.unreconciled.add(known.member_id)
@@ -290,15 +280,16 @@ class ReconcilingMembers:
         member = one.member
         one.before_epoch, one.before_period_ms = member.generation, member.period_ms
         member.generation = one.known.member_epoch
-        member.period_ms = self._interval_ms + HEARTBEAT_LATE_MS * self._share(one)
+        member.period_ms = self._interval_ms + HEARTBEAT_LATE_MS * one.shares[one.at]
+        one.at += 1
         one.heard_words = 1
 
     def _react(self, one: ReconcilingMember) -> None:
         """Give up and take partitions, and say so (`ScriptedConsumerMember._reconcile`)."""
-        member, now_ms, ledger = one.member, one.due_ms, self._world.ledger
-        target = self._by_name(one.known.assigned)
-        if one.known.pending_revocation:  # then it gains nothing
-            ledger.drop(member.consumes_as, self._by_name(one.known.pending_revocation), now_ms)
+        member, known, now_ms, ledger = one.member, one.known, one.due_ms, self._world.ledger
+        target = self._by_name(known.assigned)
+        if known.pending_revocation:  # then it gains nothing
+            ledger.drop(member.consumes_as, self._by_name(known.pending_revocation), now_ms)
         else:
             ledger.take(member.consumes_as, less(target, member.owned), now_ms)
         member.owned = member.target = target
@@ -311,7 +302,8 @@ class ReconcilingMembers:
 
     def _hand_in(self, one: ReconcilingMember) -> None:
         """A heartbeat that changes nothing but the session's deadline (`ScriptedMember._beat`)."""
-        self._touch(one)
+        self.touched.append(one.slot)
+        self.touched_ms.append(one.due_ms)
         one.member.last_beat_ms = one.member.extended_ms = one.due_ms
         one.next_beat_ms = one.due_ms = self._last_in_time_ms(one, one.due_ms)
 
@@ -323,7 +315,7 @@ class ReconcilingMembers:
         return at_ms + (spare_ms // period_ms) * period_ms if spare_ms > period_ms else at_ms
 
     def _is_stable(self, one: ReconcilingMember) -> bool:
-        return one.member.generation == self._world.generation and one.known.state is MemberState.STABLE
+        return one.member.generation == self._world.generation and one.known.state is _STABLE
 
     def _wait(self, one: ReconcilingMember) -> None:
         """For the next heartbeat."""
@@ -337,7 +329,8 @@ class ReconcilingMembers:
         member = one.member
         one.stage, one.beat_ms, one.reports = _HEARTBEATING, beat_ms, False
         one.next_beat_ms = beat_ms + member.period_ms
-        one.due_ms = max(beat_ms + self._trip_ms(one), member.link_busy_until_ms)
+        one.due_ms = max(beat_ms + one.trips_ms[one.at], member.link_busy_until_ms)
+        one.at += 1
 
     def _by_name(self, assigned: Assigned) -> dict[str, tuple[int, ...]]:
         names = self._world.image.by_id
@@ -348,16 +341,15 @@ class ReconcilingMembers:
     def rest(self, slot: int) -> tuple[ReconcilingMember, float]:
         """Take out a member that `is_at_rest`. With it, when its next heartbeat is scheduled."""
         one = self.members.pop(slot)
-        if one.stage == _HEARTBEATING:
-            one.member.chance.drawn -= 1
-            return one, one.beat_ms
-        return one, one.due_ms
+        one.member.chance.drawn = one.drawn - (one.stage == _HEARTBEATING)
+        return one, one.beat_ms if one.stage == _HEARTBEATING else one.due_ms
 
     def release(self, slot: int) -> ConsumerMember:
         """Take out a member, and have it do the rest by events. Returns what the coordinator knows of it."""
         one = self.members.pop(slot)
         member, now_ms, stage = one.member, self._world.clock.now_ms, one.stage
         next_ms = one.next_beat_ms
+        member.chance.drawn = one.drawn
         if stage == UP_TO_DATE:
             next_ms = one.due_ms
         elif stage == _HEARTBEATING and one.beat_ms > now_ms:

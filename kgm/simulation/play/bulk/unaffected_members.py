@@ -234,6 +234,8 @@ class UnaffectedMembers(HeartbeatArrays):
                 again.append(one)
         if given or again:
             self._write_clients([one.slot for one in given])
+            for one in given:
+                one.drawn_from = one.member.chance.drawn
             reconciling.draw_ahead([*given, *again])
             self._begin_to_reconcile(given)
         self._saw()
