@@ -29,6 +29,8 @@ class TargetTally:
         self.repeated = 0
         for member_id, target in targets.items():
             self.change(member_id, None, target)
+        # A set never shrinks, and to go through one takes as long as when it was largest.
+        self.gaps = {topic_id: gaps.copy() for topic_id, gaps in self.gaps.items()}
 
     def change(self, member_id: str, before: Target | None, after: Target | None) -> None:
         """A member has another target; None: no target at all."""

@@ -68,6 +68,7 @@ class PlanRunner:
         self._is_out_of_time = is_out_of_time
         self._events = 0
         self.plan = plan
+        self._patience_ms = 2 * group.sessions_ms()[1] + 3 * group.longest_rebalance_ms + plan.longest_restart_ms
         self.world = World(
             group, settings, seed, heartbeat_interval_ms=plan.heartbeat_interval_ms, keeps_holdings=keeps_holdings,
             timing=timing, observer=self, is_deleted_when_empty=is_deleted_when_empty, cache=cache,
@@ -329,8 +330,7 @@ class PlanRunner:
         """Let time pass until the group is stable; False if it does not become so.
 
         with_lingering: wait also until the sessions of stopped processes have ended."""
-        world, group = self.world, self.group
-        patience_ms = 2 * group.sessions_ms()[1] + 3 * group.longest_rebalance_ms + self.plan.longest_restart_ms
+        world, patience_ms = self.world, self._patience_ms
         deadline = world.now_ms + _PATIENCE_MS + patience_ms
         most = world.rebalances + _HOPELESS_REBALANCES + 3 * len(self.members)
         interval_ms = max(world.timing.heartbeat_interval_ms, _SHORTEST_INTERVAL_MS)
