@@ -9,7 +9,8 @@ from kgm.model.error_code import ErrorCode
 from kgm.model.errors import AuthorizationError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 from kgm.operations.bounce.group import BounceGroup
-from kgm.operations.bounce.prediction import simulate
+from kgm.operations.bounce.prediction import Gates, predict_bounce, simulate
+from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.bounce.sinks import with_live_sinks, with_recorded_sinks
 from kgm.operations.drain.fleet import recorded_fleet
 from kgm.operations.drain.forecast import Drain, DrainGates, forecast
@@ -207,5 +208,33 @@ def test_a_sink_group_that_may_not_be_described_is_said_to_be_missing():
     error = AuthorizationError("no DESCRIBE", kafka_error=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     found = with_live_sinks(Cluster(errors={"connect-a": error}), BounceGroup(snapshot=WORKERS))
     assert not found.sinks
-    (caveat,) = found.caveats
-    assert caveat.startswith("sink groups may be missing from the prediction: group 'connect-a' could not be described")
+    (missing,) = found.missing_sinks
+    assert missing.startswith(
+        "sink groups may be missing from the prediction: group 'connect-a' could not be described"
+    )
+
+
+def gated(group, **limits):
+    """What a bounce of w-2 fails of gates."""
+    request = BounceRequest(member_ids=("w-2",), settings=DELAY)
+    found = predict_bounce(group, request, draws=3, gates=Gates(**limits))
+    return [error.message for error in found.failed_gates]
+
+
+def test_gates_of_workers_count_sink_groups():
+    linked = with_recorded_sinks(BounceGroup(snapshot=WORKERS), [BounceGroup(snapshot=A), BounceGroup(snapshot=B)])
+    (of_b,) = [one for one in predicted(A, B, bounce=("w-2",), draws=3).sinks if one.connector == "b"]
+    assert gated(linked, rebalances=1_000, handovers=1_000) == []
+    failed = gated(linked, rebalances=of_b.rebalances.max - 1)
+    assert f"sink group connect-b: up to {of_b.rebalances.max} rebalances are predicted, more than 0" in failed
+
+
+def test_a_gate_fails_where_a_sink_group_is_not_predicted():
+    forming = with_recorded_sinks(
+        BounceGroup(snapshot=WORKERS), [BounceGroup(snapshot=replace(B, state="PreparingRebalance"))]
+    )
+    unread = with_live_sinks(Cluster(errors={"connect-a": AuthorizationError("no")}), BounceGroup(snapshot=WORKERS))
+    for group, words in ((forming, "the sink group connect-b is not part"), (unread, "sink groups may be missing")):
+        (message,) = gated(group, rebalances=1_000)
+        assert message.startswith(words)
+        assert gated(group) == []

@@ -77,7 +77,7 @@ def simulate_bounce(
     MOVED counts the partitions whose owner at the end differs from the one at the start. HANDOVERS counts each time
     that a partition passes from one member to another: away and back again is two handovers and no move.
     --fail-if-moves counts handovers, and also fails if more than N partitions are moved, such as those left without a
-    consumer.
+    consumer. For Connect workers, each group of their sink connectors has to keep within the limits, too.
 
     Processes restart one after another, as with kgm rollout, unless --max-unavailable or --together is given.
 

@@ -51,12 +51,14 @@ class BounceGroup:
     """A group, and the settings of its broker as far as they are known, by name.
 
     is_made_up: the group has the assignor, the membership and the protocol of the plan's what-ifs already. sinks: of
-    Connect workers, the groups of their sink connectors. caveats: what could not be asked."""
+    Connect workers, the groups of their sink connectors; missing_sinks: why others are not known. caveats: what could
+    not be asked."""
 
     snapshot: GroupSnapshot
     broker_settings: Mapping[str, str] = field(default_factory=dict)
     is_made_up: bool = False
     sinks: tuple[SinkGroup, ...] = ()
+    missing_sinks: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
 
 

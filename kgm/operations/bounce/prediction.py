@@ -1,7 +1,7 @@
 """Predict a bounce: `simulate` for a plan, `predict_bounce` for what an operator asks for."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from kgm.model.errors import ConditionNotMet, KgmError, UsageError
@@ -13,7 +13,8 @@ from kgm.simulation.bounce import DRAWS
 from kgm.simulation.compare import Comparison, PlayOptions, compare, side_by_side
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import Plan
-from kgm.simulation.report.prediction import Prediction, Range
+from kgm.simulation.play.draw import Draw
+from kgm.simulation.report.prediction import Prediction, Range, Ranges, SinkForecast
 from kgm.simulation.shape import PlayedShapes
 from kgm.simulation.simulation import SEED
 from kgm.simulation.sinks import simulate_sinks
@@ -21,7 +22,8 @@ from kgm.simulation.sinks import simulate_sinks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gates:
-    """The most that may be predicted for the plan as it stands, in any draw. None: no limit.
+    """The most that may be predicted for the plan as it stands, in any draw, for the group and for each sink group that
+    depends on it. None: no limit. A sink group that is not predicted exceeds every limit.
 
     handovers: also the most moved partitions, which are fewer unless some have no consumer before or after the plan."""
 
@@ -30,17 +32,25 @@ class Gates:
 
     def failures(self, prediction: Prediction) -> tuple[ConditionNotMet, ...]:
         """One for each limit that the prediction exceeds."""
-        most = prediction.ranges or prediction.typical
-        handovers, moved, rebalances = map(_most, (most.handovers, most.moved_partitions, most.rebalances))
-        failures = []
-        for limit, predicted, what in (
+        if self.handovers is None and self.rebalances is None:
+            return ()
+        up_to = "up to " if prediction.ranges else ""
+        failures = [ConditionNotMet(f"{up_to}{text}") for text in self._of(prediction.ranges or prediction.typical)]
+        failures += [
+            ConditionNotMet(f"sink group {sink.group_id}: up to {text}", group_id=sink.group_id)
+            for sink in prediction.sinks for text in self._of(sink)
+        ]  # fmt: skip
+        return (*failures, *map(ConditionNotMet, prediction.missing_sinks))
+
+    def _of(self, predicted: Ranges | Draw | SinkForecast) -> Iterator[str]:
+        counts = (predicted.handovers, predicted.moved_partitions, predicted.rebalances)
+        handovers, moved, rebalances = map(_most, counts)
+        for limit, most, what in (
             (self.handovers, handovers, "handovers") if handovers >= moved else (self.handovers, moved, "moves"),
             (self.rebalances, rebalances, "rebalances"),
         ):
-            if limit is not None and predicted > limit:
-                up_to = "up to " if prediction.ranges else ""
-                failures.append(ConditionNotMet(f"{up_to}{predicted} {what} are predicted, more than {limit}"))
-        return tuple(failures)
+            if limit is not None and most > limit:
+                yield f"{most} {what} are predicted, more than {limit}"
 
 
 def _most(predicted: Range | int) -> int:
@@ -107,12 +117,13 @@ def predict_bounce(
         compared = compare(snapshot, plan, **how)
     else:
         compared = Comparison(predictions=tuple(side_by_side(snapshot, plan, **how)), errors=())
+    predictions = tuple(_completed(prediction, group, plan, how) for prediction in compared.predictions)
     return PredictedBounce(
         group=snapshot,
         plan=plan,
-        predictions=tuple(_completed(prediction, group, plan, how) for prediction in compared.predictions),
+        predictions=predictions,
         errors=compared.errors,
-        failed_gates=(gates or Gates()).failures(compared.predictions[0]),
+        failed_gates=(gates or Gates()).failures(predictions[0]),
     )
 
 
@@ -121,7 +132,9 @@ def _completed(prediction: Prediction, group: BounceGroup, plan: Plan, how: Play
     sinks, missing = simulate_sinks(
         group.snapshot, plan, group.sinks, draws=how["draws"], seed=how["seed"], is_out_of_time=how["is_out_of_time"]
     )
-    return replace(prediction, caveats=(*prediction.caveats, *group.caveats, *missing), sinks=sinks)
+    missing = (*group.missing_sinks, *missing)
+    caveats = (*prediction.caveats, *group.caveats, *missing)
+    return replace(prediction, caveats=caveats, sinks=sinks, missing_sinks=missing)
 
 
 def _time_limit(timeout_ms: int | None) -> Callable[[], bool]:

@@ -54,5 +54,5 @@ def _sink(group: BounceGroup, tasks: Sequence[SinkTask]) -> SinkGroup:
 
 
 def _with(group: BounceGroup, sinks: tuple[SinkGroup, ...], unread: Sequence[str], where: str) -> BounceGroup:
-    caveats = unread if sinks or unread else (_NONE.format(where=where),)
-    return replace(group, sinks=sinks, caveats=(*group.caveats, *caveats))
+    caveats = () if sinks or unread else (_NONE.format(where=where),)
+    return replace(group, sinks=sinks, missing_sinks=tuple(unread), caveats=(*group.caveats, *caveats))

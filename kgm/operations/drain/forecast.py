@@ -152,8 +152,9 @@ class DrainGates:
         group_id, prediction = one.group.group_id, one.prediction
         failures = [
             ConditionNotMet(f"group {group_id}: {failure.message}", group_id=group_id)
+            if failure.group_id is None else failure
             for failure in Gates(handovers=self.handovers).failures(prediction)
-        ]
+        ]  # fmt: skip
         if self.stopped_ms is not None:
             stopped_ms = prediction.stopped_partition_range_ms.max
             if one.unowned_partitions:
@@ -162,18 +163,16 @@ class DrainGates:
             elif stopped_ms > self.stopped_ms:
                 text = _too_long(stopped_ms, self.stopped_ms)
                 failures.append(ConditionNotMet(f"group {group_id}: {text}", group_id=group_id))
-        return [*failures, *(failure for sink in prediction.sinks for failure in self._of_sink(sink))]
+            failures += [failure for sink in prediction.sinks for failure in self._of_sink(sink, self.stopped_ms)]
+        return failures
 
-    def _of_sink(self, sink: SinkForecast) -> Iterator[ConditionNotMet]:
-        handovers, stopped_ms = max(sink.handovers.max, sink.moved_partitions.max), sink.stopped_partition_ms.max
-        texts = []
-        if self.handovers is not None and handovers > self.handovers:
-            texts.append(f"up to {handovers} handovers are predicted, more than {self.handovers}")
-        if self.stopped_ms is not None and sink.unowned and sink.until_ms is None:
-            texts.append("partitions may be left without an owner")
-        elif self.stopped_ms is not None and stopped_ms > self.stopped_ms:
-            texts.append(_too_long(stopped_ms, self.stopped_ms))
-        for text in texts:
+    def _of_sink(self, sink: SinkForecast, most_ms: int) -> Iterator[ConditionNotMet]:
+        stopped_ms, text = sink.stopped_partition_ms.max, None
+        if sink.unowned and sink.until_ms is None:
+            text = "partitions may be left without an owner"
+        elif stopped_ms > most_ms:
+            text = _too_long(stopped_ms, most_ms)
+        if text is not None:
             yield ConditionNotMet(f"sink group {sink.group_id}: {text}", group_id=sink.group_id)
 
 

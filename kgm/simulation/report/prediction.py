@@ -170,7 +170,7 @@ class Prediction:
     their own). stopped_partition_range_ms: of the time that partitions are without a consumer, which is never
     certain; `draws` says whether it is more than one number. generation_before: the generation or epoch, None if
     the snapshot does not contain it (DescribeGroups does not). sinks: of a group of Connect workers, what happens to
-    the groups of its sink connectors, as far as they are known."""
+    the groups of its sink connectors, as far as they are known; missing_sinks: why others are not predicted."""
 
     name: str
     assignor: str
@@ -182,6 +182,7 @@ class Prediction:
     stopped_partition_range_ms: TimeRange
     protocol: str = "classic"
     sinks: tuple[SinkForecast, ...] = ()
+    missing_sinks: tuple[str, ...] = ()
 
     @property
     def generation_after(self) -> int | None:
