@@ -56,13 +56,15 @@ class GroupSpec:
     the partitions where two of them share a bucket of a hash map (`kgm.coordinator.consumer.target_order`).
 
     leader: the member id of the one that assigns, which matters to libraries that assign its topics only; None: the
-    first member. map_order: matters to libraries that follow the order of Go maps; None: that of topics by name, and of
-    members as they are given."""
+    first member. withheld: partitions that `consumer-uniform` gives to nobody, although no member owns them, where all
+    members subscribe to the same topics. map_order: matters to libraries that follow the order of Go maps; None: that
+    of topics by name, and of members as they are given."""
 
     members: tuple[MemberSpec, ...]
     topics: tuple[TopicSpec, ...]
     is_listed: bool = False
     leader: str | None = None
+    withheld: Mapping[str, Sequence[int]] = field(default_factory=dict)
     map_order: MapOrder | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:

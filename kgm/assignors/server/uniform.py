@@ -37,15 +37,15 @@ def assign_uniform(group: GroupSpec, *, is_homogeneous: bool = True, gains: list
     sizes = {layout.topics[topic].name: layout.topics[topic].partitions for topic in subscribed[0]}
     owned = [member.owned for member in members]
     walk = partial(_Walk, sizes, is_listed=group.is_listed, gains=gains)
-    if not any(owned):
+    if not any(owned) and not group.withheld:
         rows = _new(sizes, len(members))
         if gains is not None:
             gains += [(t, p[0], p[-1] + 1, NO_OWNER, at) for at, row in enumerate(rows) for t, p in row.items()]
-    elif (plain := _plain(owned, sizes)) is not None:
+    elif not group.withheld and (plain := _plain(owned, sizes)) is not None:
         rows, loads, free = plain
         walk(rows, loads, free, set_order=copied_run_order).build()
     else:
-        rows, loads, free = _cleaned(owned, sizes)
+        rows, loads, free = _cleaned(owned, sizes, group.withheld)
         walk(rows, loads, free, set_order=copied_set_order).build()
         rows = [{name: tuple(sorted(partitions)) for name, partitions in row.items()} for row in rows]
     return {member.member_id: row for member, row in zip(members, rows, strict=True)}
@@ -148,10 +148,10 @@ def _plain(
 
 
 def _cleaned(
-    owned: Sequence[Mapping[str, Sequence[int]]], sizes: Mapping[str, int]
+    owned: Sequence[Mapping[str, Sequence[int]]], sizes: Mapping[str, int], withheld: Mapping[str, Sequence[int]]
 ) -> tuple[list[_Row], list[int], list[_Run]]:
     """Likewise for what members claim, except for partitions that do not exist, are not subscribed to, or were claimed
-    before."""
+    before. withheld: not free either."""
     taken = {name: bytearray(size) for name, size in sizes.items()}
     rows: list[_Row] = []
     for mine in owned:
@@ -165,6 +165,9 @@ def _cleaned(
             if valid:
                 row[name] = tuple(valid)
         rows.append(row)
+    for name in filter(sizes.__contains__, withheld):
+        for partition in filter(range(sizes[name]).__contains__, withheld[name]):
+            taken[name][partition] = 1
     free = [(name, p, p + 1) for name, marks in taken.items() for p, mark in enumerate(marks) if not mark]
     return rows, [sum(map(len, row.values())) for row in rows], free
 
@@ -244,7 +247,9 @@ class _Walk:
             left = room
             while left:
                 if first == after:
-                    name, first, after = next(supply)
+                    name, first, after = next(supply, ("", 0, 0))
+                if first == after:
+                    break  # the rest is withheld
                 taken = min(left, after - first)
                 piece = numbers[first : first + taken]
                 row[name] = tuple(sorted(row[name] + piece)) if name in row else piece

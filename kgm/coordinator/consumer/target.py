@@ -116,7 +116,13 @@ def compute(
     if assignor != RANGE:
         _check_owned(specs, image)
     named = [names_of.count(members[member_id]) for member_id in order]
-    return _assign(specs, before, image, named, is_range=assignor == RANGE, is_homogeneous=is_homogeneous)
+    dropped: ListedTarget = NO_TARGET
+    if replaced not in (None, updated.member_id):
+        dropped = group.targets.get(updated.member_id, NO_TARGET)
+    return _assign(
+        specs, before, image, named, is_range=assignor == RANGE, is_homogeneous=is_homogeneous,
+        withheld=_by_name(dropped, image),
+    )  # fmt: skip
 
 
 def _check_owned(specs: Sequence[MemberSpec], image: TopicImage) -> None:
@@ -228,9 +234,11 @@ def _assign(
     *,
     is_range: bool,
     is_homogeneous: bool,
+    withheld: Mapping[str, Sequence[int]],
 ) -> dict[str, tuple[Target, ListedTarget]]:
     """The answer of an assignor, by topic id; of `range` only for subscriptions that differ (`_range_of_same`). named:
-    how many topics each member subscribes to, with those that do not exist."""
+    how many topics each member subscribes to, with those that do not exist. withheld: what the updated member drops
+    because it takes over what another one has: to Kafka it is still assigned (GroupSpec.isPartitionAssigned)."""
     if is_homogeneous:
         first = specs[0]  # Kafka takes the subscription of one member for all
         if any(spec.topics != first.topics for spec in specs):
@@ -248,6 +256,7 @@ def _assign(
         members=tuple(specs),
         topics=tuple(TopicSpec(name=t.name, partitions=t.partitions) for t in topics),
         is_listed=True,
+        withheld=withheld,
     )
     ids = {topic.name: topic.topic_id for topic in topics}
     gains: list[Gain] = []

@@ -161,6 +161,26 @@ def test_uniform_fails_on_partitions_that_do_not_exist(kafkas, version, assignor
     assert {*step.engine.consumer_group("g").members} >= {"new"}
 
 
+@pytest.mark.few(2)
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.parametrize("version", [*VERSIONS, "4.3.0"])
+def test_what_a_member_had_that_takes_over_is_not_assigned_at_first(kafkas, version):
+    """A member without an instance id joins with that of another one that is away, with another subscription than that
+    one had. `uniform` takes what it had itself for assigned."""
+    step = Lockstep(kafkas(version), group_consumer_assignors="uniform", group_consumer_assignment_interval_ms=0)
+    step.topics({name: (topic_id(name, 0), 6) for name in ("orders", "views")}, racks=False)
+    orders = {"subscribed_topic_names": ["orders"]}
+    step.request(joining("a", "i", subscribed_topic_names=["orders", "views"]), 1)
+    step.request(joining("b", **orders), 1)
+    step.request(joining("c", **orders), 1)
+    step.request(ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", instance_id="i", member_epoch=-2), 1)
+    step.request(joining("c", "i", **orders), 1)
+    group = step.engine.consumer_group("g")
+    assert {*group.members} == {"b", "c"}
+    assert sum(len(target.get(topic_id("orders", 0), ())) for target in group.targets.values()) == 3
+
+
 def expressions_grow_old(kafka):
     """A member with a regular expression stays for longer than such an expression is taken to be resolved."""
     step = Lockstep(kafka)
@@ -186,7 +206,10 @@ def streams_groups_are_asked_for(kafka):
 #: Fields that histories of streams groups show, where those of consumer groups cannot.
 OF_STREAMS_GROUPS = {"forgets_streams_settings"}
 #: What shows a field that random histories hardly ever come upon, as `history` does.
-SCENES = {"refreshes_regexes": expressions_grow_old, "has_streams_groups": streams_groups_are_asked_for}
+SCENES = {
+    "has_streams_groups": streams_groups_are_asked_for,
+    "refreshes_regexes": expressions_grow_old,
+}
 
 
 @pytest.mark.slow
