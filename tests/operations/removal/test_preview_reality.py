@@ -17,6 +17,7 @@ from kgm.simulation.plan.bounce_plan import Plan
 from tests.kafka.heartbeat_group import PROMPT, HeartbeatGroup, random_member_ids, wait_coordinator_knows
 from tests.selection import first_seed, sized
 from tests.server.wire_client import WireClient
+from tests.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 SEEDS = range(first_seed(), first_seed() + sized(5, 60))
@@ -77,7 +78,12 @@ def test_the_removal_did_what_was_told(cluster, wire, seed):
     there = sorted(group.instance_ids)
     gone = chance.sample(there, chance.randint(1, max(1, len(there) // 3)))
     with connect(cluster.bootstrap, timeout_ms=20_000) as client:
-        before = client.describe_group(group.group_id)
+
+        def described():
+            group.heartbeat_until_stable()
+            return client.describe_group(group.group_id)
+
+        before = until(described, "the group does not come to rest", accept=lambda found: found.state == "Stable")
         identities = tuple(str(group.instance_ids[member_id]) for member_id in gone)
         removed(group, gone)
         after = client.describe_group(group.group_id)
