@@ -286,7 +286,7 @@ class ConsumerGroup:
     def put_step(self, member: ConsumerMember) -> None:
         """Replace the member with its id by what it is after a step of its reconciliation (`consumer.regular_step`): it
         has given up what it had to, and nothing else; and no other member has any of its partitions."""
-        before, epoch = self.members[member.member_id], member.member_epoch
+        before = self.members[member.member_id]
         self._homogeneous = None
         self.order.put(len(self.members))
         self.members[member.member_id] = member
@@ -294,14 +294,12 @@ class ConsumerGroup:
         self._count_stable(member, +1)
         if before.pending_revocation:
             self._disown(before.pending_revocation, before.member_epoch)
-        elif member.pending_revocation and before.member_epoch == epoch:
+        elif member.pending_revocation and before.member_epoch == member.member_epoch:
             return  # it keeps all of them until it has given up some
+        epoch = member.member_epoch
         for assigned in (member.assigned, member.pending_revocation):
             for topic_id, partitions in assigned.items():
-                epochs = self.partition_epochs.get(topic_id)
-                if epochs is None:
-                    epochs = self.partition_epochs[topic_id] = {}
-                epochs.update(dict.fromkeys(partitions, epoch))
+                self.partition_epochs.setdefault(topic_id, {}).update(dict.fromkeys(partitions, epoch))
 
     def remove(self, member_id: str) -> None:
         member = self.members.pop(member_id)
