@@ -1,14 +1,18 @@
 """Answers about many groups, asked for some groups at a time: what one part takes in memory is free for the next.
 
 A broker that does not answer is waited for once, for half of the time that is left. After that kgm is in a hurry
-(`Brokers.hurry`): what it cannot get at once is an error of the groups concerned, so that it gets to the others."""
+(`Brokers.hurry`): what it cannot get at once is an error of the groups concerned, so that it gets to the others.
+
+What has to be kept of each group until it is asked for again is packed (`KeptGroups`)."""
 
 from __future__ import annotations
 
+import pickle
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.failures import is_temporary
@@ -18,9 +22,14 @@ from kgm.model.snapshot import GroupSnapshot
 #: Groups of one part.
 PART = 500
 _SHARE = 0.5
+#: So many groups are kept as they are: what they take is not worth the time.
+UNPACKED = 1_000
+#: Quick: names of groups and members are much alike.
+_LEVEL = 1
 #: What is known of a group, or why nothing is.
 Answer: TypeAlias = GroupSnapshot | KgmError
 Describe: TypeAlias = Callable[[Sequence[str]], list[Answer]]
+T = TypeVar("T")
 
 
 def in_parts(
@@ -76,3 +85,41 @@ def _of_part(cluster: AdminClient, group_ids: Sequence[str], start: int, size: i
         # Else each part would be refused by the broker that listed its groups, and wait for the new one to take over.
         cluster.brokers.forget_coordinators(group_ids[start + size :])
     return answers
+
+
+class KeptGroups(Generic[T]):
+    """A value of each group, in the order in which they came. What goes beyond UNPACKED groups is packed, if it is so
+    wanted: a description then takes a twentieth of its memory, and 0.1 ms more.
+
+    Who takes them in the order in which they were put unpacks each part once."""
+
+    def __init__(self, *, is_packed: bool = True) -> None:
+        self._is_packed = is_packed
+        self._part_of: dict[str, int] = {}
+        self._packed: dict[int, bytes] = {}
+        self._unpacked: dict[int, dict[str, T]] = {0: {}}
+        self._latest = 0
+
+    @property
+    def group_ids(self) -> list[str]:
+        return [*self._part_of]
+
+    def put(self, group_id: str, value: T) -> None:
+        """A group that has none yet."""
+        if len(self._unpacked[self._latest]) == PART:
+            if self._is_packed and self._latest * PART >= UNPACKED:
+                full = pickle.dumps(self._unpacked.pop(self._latest), pickle.HIGHEST_PROTOCOL)
+                self._packed[self._latest] = zlib.compress(full, _LEVEL)
+            self._latest += 1
+            self._unpacked[self._latest] = {}
+        self._unpacked[self._latest][group_id] = value
+        self._part_of[group_id] = self._latest
+
+    def take(self, group_id: str) -> T | None:
+        """The value of a group, which it does not have any more; None if it has none."""
+        number = self._part_of.pop(group_id, None)
+        if number is None:
+            return None
+        if number in self._packed:
+            self._unpacked[number] = pickle.loads(zlib.decompress(self._packed.pop(number)))  # noqa: S301  (of this process)
+        return self._unpacked[number].pop(group_id)

@@ -3,9 +3,11 @@ previous poll. A poll that fails is data, not an exception: brokers come back.""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from kgm.client.admin_client import AdminClient
-from kgm.client.in_parts import in_parts
+from kgm.client.in_parts import KeptGroups, in_parts
 from kgm.client.offsets_topic.group_tail import GroupRecordTail, RawRecord, RecordedGroup, decoded
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
@@ -29,14 +31,21 @@ class PolledGroup:
 
 
 class GroupPoller:
-    """Groups of a cluster. budget_ms: how long one poll may take."""
+    """Groups of a cluster. budget_ms: how long one poll may take. is_packed: whether what is kept of many groups is
+    packed: for who polls now and then, and looks at one group after the other (`poll_in_turn`)."""
 
-    def __init__(self, cluster: AdminClient, group_ids: Iterable[str], *, budget_ms: int, offsets: bool = True) -> None:
+    def __init__(
+        self, cluster: AdminClient, group_ids: Iterable[str], *, budget_ms: int, offsets: bool = True,
+        is_packed: bool = False,
+    ) -> None:  # fmt: skip
         self._cluster = cluster
         self.group_ids = tuple(dict.fromkeys(group_ids))
         self._budget_ms = budget_ms
         self._offsets = offsets
+        self._is_packed = is_packed
         self._tail = GroupRecordTail(cluster, self.group_ids)
+        #: The last record of each group that has one.
+        self._last: KeptGroups[RecordedGroup] = self._keeper()
 
     def follow(self, group_ids: Iterable[str]) -> None:
         """Poll these groups from now on. What was written of a new one since the last poll is read with the next."""
@@ -44,20 +53,43 @@ class GroupPoller:
         self._tail.follow(self.group_ids)
 
     def poll(self) -> dict[str, PolledGroup]:
-        """All groups as they are now, by id. Describes before it reads the log, so that the log is never behind."""
-        self._cluster.renew(self._budget_ms)
-        try:
-            answers = self._cluster.describe_groups(self.group_ids, offsets=self._offsets)
-        except KgmError as error:
-            return {group_id: PolledGroup(seen=error) for group_id in self.group_ids}
-        recorded = self._tail.read(self._cluster.deadline.part(_LOG_SHARE)) if _any_classic(answers) else {}
-        return {
-            group_id: self._of(group_id, seen, tuple(recorded.get(group_id, ())))
-            for group_id, seen in zip(self.group_ids, answers, strict=True)
-        }
+        """All groups as they are now, by id."""
+        return dict(self.poll_in_turn())
 
-    def _of(self, group_id: str, seen: GroupSnapshot | KgmError, recorded: tuple[RecordedGroup, ...]) -> PolledGroup:
-        last = self._tail.last.get(group_id)
+    def poll_in_turn(self) -> Iterator[tuple[str, PolledGroup]]:
+        """One group after the other. Describes all before it reads the log, so that the log is never behind."""
+        self._cluster.renew(self._budget_ms)
+        answers: KeptGroups[GroupSnapshot | KgmError] = self._keeper()
+        has_classic = False
+        try:
+            for group_id, seen in zip(self.group_ids, self._described(), strict=True):
+                answers.put(group_id, seen)
+                has_classic = has_classic or _is_classic(seen)
+        except KgmError as error:
+            yield from ((group_id, PolledGroup(seen=error)) for group_id in self.group_ids)
+            return
+        records = self._tail.read(self._cluster.deadline.part(_LOG_SHARE)) if has_classic else {}
+        before, self._last = self._last, self._keeper()
+        for group_id in self.group_ids:
+            seen_now = answers.take(group_id)
+            assert seen_now is not None  # all have an answer
+            recorded = tuple(decoded(group_id, records.get(group_id, ())))
+            last = recorded[-1] if recorded else before.take(group_id)
+            if last is not None:
+                self._last.put(group_id, last)
+            yield group_id, self._of(group_id, seen_now, recorded, last)
+
+    def _keeper(self) -> KeptGroups[Any]:
+        return KeptGroups(is_packed=self._is_packed)
+
+    def _described(self) -> Iterator[GroupSnapshot | KgmError]:
+        describe = partial(self._cluster.describe_groups, offsets=self._offsets)
+        return in_parts(self._cluster, self.group_ids, describe)
+
+    def _of(
+        self, group_id: str, seen: GroupSnapshot | KgmError, recorded: tuple[RecordedGroup, ...],
+        last: RecordedGroup | None,
+    ) -> PolledGroup:  # fmt: skip
         if not isinstance(seen, KgmError):
             if seen.type != "classic":
                 return PolledGroup(seen=seen)
@@ -81,8 +113,8 @@ def poll_once(cluster: AdminClient, group_ids: Sequence[str], *, budget_ms: int)
     def describe(part: Sequence[str]) -> list[GroupSnapshot | KgmError]:
         nonlocal records
         answers = cluster.describe_groups(part)
-        if records is None and _any_classic(answers):
-            records = tail.read_undecoded(cluster.deadline.part(_LOG_SHARE))
+        if records is None and any(map(_is_classic, answers)):
+            records = tail.read(cluster.deadline.part(_LOG_SHARE))
         return answers
 
     for group_id, seen in zip(group_ids, in_parts(cluster, group_ids, describe), strict=True):
@@ -103,6 +135,6 @@ def completed_from_record(seen: GroupSnapshot, recorded: GroupSnapshot) -> Group
     return replace(seen.with_member_timeouts(recorded.member_timeouts_ms), generation=recorded.generation)
 
 
-def _any_classic(answers: Iterable[GroupSnapshot | KgmError]) -> bool:
-    """Whether the log has anything to add; also while a group does not exist, because it may be created."""
-    return any(isinstance(one, KgmError) or one.type == "classic" for one in answers)
+def _is_classic(seen: GroupSnapshot | KgmError) -> bool:
+    """Whether the log may have anything to add; also while a group does not exist, because it may be created."""
+    return isinstance(seen, KgmError) or seen.type == "classic"

@@ -72,29 +72,19 @@ class GroupRecordTail:
         self.interrupted_because: str | None = None
         #: Groups of which records were skipped by the last read.
         self.skipped: set[str] = set()
-        self.last: dict[str, RecordedGroup] = {}
 
     def follow(self, group_ids: Iterable[str]) -> None:
         """Read the records of these groups from now on. Of a new one in a partition that is read already, those before
         the last read are not looked for."""
         self._group_ids = list(group_ids)
-        kept = set(self._group_ids)
-        self.last = {group_id: recorded for group_id, recorded in self.last.items() if group_id in kept}
         if self._partition_count:
             self._assign_partitions(self._partition_count)
 
-    def read(self, deadline: Deadline) -> Mapping[str, Sequence[RecordedGroup]]:
-        """What was written since the last read, by group, oldest first; the first read returns the last record of each.
+    def read(self, deadline: Deadline) -> Mapping[str, Sequence[RawRecord]]:
+        """What was written since the last read, by group, oldest first, for `decoded`, which makes more of the records
+        of many groups than fits into memory; the first read returns the last record of each.
 
         Raises nothing: the next read starts where a failed one did."""
-        found = self.read_undecoded(deadline)
-        by_group = {group_id: decoded(group_id, records) for group_id, records in found.items()}
-        self.last |= {group_id: records[-1] for group_id, records in by_group.items() if records}
-        return by_group
-
-    def read_undecoded(self, deadline: Deadline) -> Mapping[str, Sequence[RawRecord]]:
-        """The same for `decoded`, which makes more of the records of many groups than fits into memory; `last` has none
-        of them."""
         return self._read(self._read_on, deadline)
 
     def read_back(self, deadline: Deadline) -> Mapping[str, Sequence[RawRecord]]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
-from kgm.client.in_parts import PART, in_parts
+from kgm.client.in_parts import PART, KeptGroups, in_parts
 from kgm.client.lag_times import with_commit_ages
 from kgm.client.offsets_topic.group_tail import GroupRecordTail, RawRecord, RecordedGroup, decoded
 from kgm.client.offsets_topic.member_activity import CommitRecord, GroupActivity
@@ -40,7 +40,6 @@ from kgm.operations.doctor import (
 from kgm.operations.doctor.check_names import UNAVAILABLE
 from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, SkippedChecks
 from kgm.operations.doctor.group_facts import GroupFacts, MemberAbsence
-from kgm.operations.doctor.held_groups import HeldGroups
 from kgm.operations.doctor.history_findings import HistoryFacts
 from kgm.operations.doctor.known_removals import KnownRemoval
 from kgm.operations.doctor.lookups import WaitingPartitions, vanished_topics
@@ -165,7 +164,8 @@ def diagnose(
     its group.id, or the only one that is examined. Describes groups again `window_ms` later where time tells
     more; 0 is not at all. Raises KgmError when no broker answers."""
     needs_both = not checks or not _CHECKS_OF_BOTH.isdisjoint(checks)
-    held, group_ids, is_skipped = HeldGroups(), [], False
+    group_ids, is_skipped = [], False
+    held: KeptGroups[GroupSnapshot] = KeptGroups()
     with phase("examining groups"):
         selection = select_groups(cluster, names, pattern, all_groups=not names and pattern is None)
         queries = _ClusterQueries(
@@ -188,7 +188,7 @@ def diagnose(
                 group_ids.append(group.group_id)
                 is_busy = needs_both and _changes_with_time(group)
                 if is_busy and window_ms:
-                    held.hold(group)
+                    held.put(group.group_id, group)
                     continue
                 is_skipped = is_skipped or is_busy
                 yield group, None
@@ -287,13 +287,16 @@ class _ClusterQueries:
             else:
                 self.findings.append(_coordinator_unavailable(group_id, answer))
 
-    def described_again(self, held: HeldGroups) -> Iterator[tuple[GroupSnapshot, GroupSnapshot | None]]:
+    def described_again(self, held: KeptGroups[GroupSnapshot]) -> Iterator[tuple[GroupSnapshot, GroupSnapshot | None]]:
         """Each group as it was, and as it is now; None where that cannot be described."""
         errors: dict[str, KgmError] = {}
-        answers = in_parts(self.cluster, held.group_ids, self.cluster.describe_groups)
-        for first, answer in zip(held, answers, strict=True):
+        group_ids = held.group_ids
+        answers = in_parts(self.cluster, group_ids, self.cluster.describe_groups)
+        for group_id, answer in zip(group_ids, answers, strict=True):
+            first = held.take(group_id)
+            assert first is not None  # each was put there once
             if isinstance(answer, KgmError):
-                errors[first.group_id] = answer
+                errors[group_id] = answer
                 yield first, None
             else:
                 yield first, answer

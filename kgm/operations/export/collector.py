@@ -7,10 +7,12 @@ forgotten."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from kgm.client import AdminClient
+from kgm.client.in_parts import PART, KeptGroups
 from kgm.client.poller import GroupPoller, poll_once
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.operations.doctor.diagnosis import diagnose
@@ -60,7 +62,7 @@ class GroupCollector:
     cluster: AdminClient
     request: ExportRequest
     clock: Callable[[], float] = time.monotonic
-    _watched: dict[str, WatchedGroup] = field(default_factory=dict)
+    _watched: KeptGroups[WatchedGroup] = field(default_factory=KeptGroups)
     _poller: GroupPoller | None = None
     _findings: tuple[Finding, ...] | None = None
     _examined_at_s: float | None = None
@@ -78,7 +80,7 @@ class GroupCollector:
             selection = select_groups(self.cluster, request.names, request.pattern, all_groups=all_groups)
             errors += selection.errors
             # Where a broker did not answer, its groups are not gone.
-            known = self._watched if selection.errors else ()
+            known = self._watched.group_ids if selection.errors else ()
             observe = self._observe_once if request.is_once and not request.with_times else self._observe
             failed = observe(list(dict.fromkeys([*selection.group_ids, *known])), series)
             errors += failed
@@ -111,32 +113,33 @@ class GroupCollector:
 
     def _observe(self, group_ids: Sequence[str], series: GroupSeries) -> list[KgmError]:
         """Describe the groups, and read what was recorded of them since the last time. Returns what failed."""
-        self._watched = {
-            group_id: self._watched.get(group_id) or WatchedGroup(group_id=group_id) for group_id in group_ids
-        }
         if self._poller is None:
-            self._poller = GroupPoller(self.cluster, group_ids, budget_ms=self.request.budget_ms)
+            budget_ms = self.request.budget_ms
+            self._poller = GroupPoller(self.cluster, group_ids, budget_ms=budget_ms, is_packed=True)
         else:
             self._poller.follow(group_ids)
-        now_ms = round(self.clock() * 1000)
-        exported, errors = [], []
-        polls = self._poller.poll()
-        reasons = (polled.log_unreadable_because for polled in polls.values())
-        self._log_unreadable_because = next((reason for reason in reasons if reason is not None), None)
-        for group_id, polled in polls.items():
-            watched = self._watched[group_id]
-            watched.observe(polled, now_ms)
+        self._log_unreadable_because = None
+        errors: list[KgmError] = []
+        rows = self._observed(self._poller, errors)
+        while part := list(islice(rows, PART)):
+            for row in self._with_times(part):
+                series.add(row)
+        return errors
+
+    def _observed(self, poller: GroupPoller, errors: list[KgmError]) -> Iterator[ExportedGroup]:
+        """Each group that could be described. errors: gets why another could not."""
+        before, self._watched = self._watched, KeptGroups()
+        for group_id, polled in poller.poll_in_turn():
+            self._log_unreadable_because = self._log_unreadable_because or polled.log_unreadable_because
+            watched = before.take(group_id) or WatchedGroup(group_id=group_id)
+            watched.observe(polled, round(self.clock() * 1000))
             # For screens only; the names of dynamic members would pile up.
             watched.last_events.clear()
+            self._watched.put(group_id, watched)
             if isinstance(polled.seen, KgmError):
                 errors.append(polled.seen)
-                continue
-            exported.append(
-                ExportedGroup(snapshot=polled.seen, rebalances=watched.rebalances, handovers=watched.handovers)
-            )
-        for row in self._with_times(exported):
-            series.add(row)
-        return errors
+            else:
+                yield ExportedGroup(snapshot=polled.seen, rebalances=watched.rebalances, handovers=watched.handovers)
 
     def _with_times(self, exported: list[ExportedGroup]) -> list[ExportedGroup]:
         if not self.request.with_times:
@@ -149,7 +152,7 @@ class GroupCollector:
     def _forget_gone(self, failed: Sequence[KgmError]) -> None:
         """Without the findings of groups that are no longer there, whose last examination may be minutes old."""
         gone = {error.group_id for error in failed if isinstance(error, NotFoundError)}
-        present = self._watched.keys() - gone
+        present = {*self._watched.group_ids} - gone
         if any(one.group_id not in present for one in self._findings or ()):
             self._findings = tuple(one for one in self._findings or () if one.group_id in present)
 

@@ -58,7 +58,7 @@ def families(collection: Collection) -> list[Metric]:
     left = collection.series.most - sum(len(one.samples) for one in kept)
     dropped: list[tuple[str, int]] = []
     for family in collection.series:
-        if family.count <= left:
+        if not family.is_cut and family.count <= left:
             left -= family.count
             kept.append(_metric(family))
         else:

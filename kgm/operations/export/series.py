@@ -31,28 +31,31 @@ class ExportedGroup:
 
 @dataclass(slots=True)
 class SeriesFamily:
-    """One metric. most: of so many series; with more it is left out, and only `count` is kept. rows: the values of the
-    labels, and that of the series."""
+    """One metric. rows: the values of the labels, and that of the series. is_cut: whether there are too many, and only
+    their number is kept."""
 
     name: str
     help: str
     labels: tuple[str, ...]
-    most: int
     is_counter: bool = False
     unit: str = ""
     count: int = 0
     rows: list[tuple[tuple[str, ...], float]] = field(default_factory=list)
+    is_cut: bool = False
 
     def add(self, value: float, *labels: str) -> None:
         self.count += 1
-        if self.count <= self.most:
+        if not self.is_cut:
             self.rows.append((labels, value))
-        else:
-            self.rows = []
+
+    def cut(self) -> None:
+        """From now on only count."""
+        self.is_cut, self.rows = True, []
 
 
 class GroupSeries:
-    """All metrics of groups. most: series of one exposition. has_times: whether lag in time was asked for."""
+    """All metrics of groups. most: series of one exposition, and of what is kept for it: where there are more, the
+    metrics that no longer fit are cut, the most detailed ones first. has_times: whether lag in time was asked for."""
 
     def __init__(self, *, most: int, has_times: bool = False) -> None:
         self.group_ids: list[str] = []
@@ -101,7 +104,7 @@ class GroupSeries:
     def _family(
         self, name: str, text: str, *labels: str, is_counter: bool = False, unit: str = ""
     ) -> SeriesFamily:  # fmt: skip
-        return SeriesFamily(name, text, (*_GROUP, *labels), self.most, is_counter=is_counter, unit=unit)
+        return SeriesFamily(name, text, (*_GROUP, *labels), is_counter=is_counter, unit=unit)
 
     def __iter__(self) -> Iterator[SeriesFamily]:
         """From the least to the most detailed, so that what is left out is the detail."""
@@ -128,6 +131,11 @@ class GroupSeries:
         self._add_lag(snapshot, name)
         if self._has_times:
             self._add_lag_times(snapshot, name)
+        left = self.most
+        for family in self:
+            if not family.is_cut and family.count > left:
+                family.cut()
+            left -= 0 if family.is_cut else family.count
 
     def _add_lag(self, snapshot: GroupSnapshot, name: str) -> None:
         """The lag of the group, of topics, of members, of partitions."""

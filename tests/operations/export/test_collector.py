@@ -70,7 +70,11 @@ def counted(collection):
 
 
 @pytest.mark.kafka
-def test_every_rebalance_and_handover_is_counted_once(kafka, group):
+@pytest.mark.parametrize("part", [500, 1])
+def test_every_rebalance_and_handover_is_counted_once(kafka, group, part, monkeypatch):
+    """part: of so many groups one is described, and packed from the second one on."""
+    monkeypatch.setattr(in_parts, "PART", part)
+    monkeypatch.setattr(in_parts, "UNPACKED", 0)
     with connect(kafka.bootstrap, timeout_ms=TIMEOUT_MS) as cluster:
         collector = GroupCollector(cluster=cluster, request=ExportRequest(pattern="export-*"))
         assert counted(collector.collect())[group.name] == (0, 0)
