@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import pytest
 
+from kgm.client import connect
+from kgm.client.offsets_topic.group_tail import GroupRecordTail, decoded
 from tests.docs.book import DOCS, Book, play
 from tests.kafka.heartbeat_group import wait_coordinator_knows
 from tests.kafka.versions import shared_broker
@@ -52,6 +55,29 @@ def comparable_of_framework(step, text):
     return [[word for word in line if word not in ("files", "tables", "lake")] for line in words]
 
 
+def expected(step, kafka):
+    """What the page shows, as far as the processes did what it tells: two that run with one instance id take it from each
+    other at once. Where a busy machine left so long between any two of them that it may have been one process, which was
+    restarted, kgm must not call them two."""
+    if step.command != "kgm doctor shipping" or took_over_at_once(kafka.bootstrap, "shipping"):
+        return step.output
+    text = re.sub(r"(?m)^error +shipping +duplicate-instance-id .*\n( +.*\n)+", "", step.output)
+    return text.replace("1 error, ", "").replace("\nerror: 1 finding of severity warning or above in: shipping", "")
+
+
+def took_over_at_once(bootstrap, group_id):
+    """Whether two takeovers of an instance id in the log of the group lie less than 200 ms apart."""
+    with connect(bootstrap, timeout_ms=60_000) as cluster:
+        records = GroupRecordTail(cluster, [group_id]).read_back(cluster.deadline)[group_id]
+    taken = []
+    for before, after in pairwise(decoded(group_id, records)):
+        ids = {member.group_instance_id: member.member_id for member in before.group.members}
+        if any(ids.get(one.group_instance_id, one.member_id) != one.member_id for one in after.group.members):
+            taken.append(after.at_ms)
+    assert len(taken) >= 3, taken
+    return any(later - earlier < 200 for earlier, later in pairwise(taken[:3]))
+
+
 @pytest.fixture(scope="module")
 def kafka():
     """A broker with the session timeout that brokers have by default."""
@@ -84,7 +110,7 @@ def played(request, kafka, tmp_path_factory):
 @pytest.mark.scenes
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", sized(PLAYED_EACH_TIME, BOOKS))
-def test_the_book_shows_what_happens(played, name):
+def test_the_book_shows_what_happens(played, kafka, name):
     book, future = played[name]
     outputs = future.result()
     if os.environ.get("KGM_WRITE_DOCS") == "1":
@@ -94,7 +120,7 @@ def test_the_book_shows_what_happens(played, name):
         return
     same = comparable_of_framework if "framework" in book.fleet else comparable
     for step, output in zip(book.steps, outputs, strict=True):
-        assert same(step, output) == same(step, step.output), step.command
+        assert same(step, output) == same(step, expected(step, kafka)), step.command
 
 
 def test_books_do_not_share_what_they_play_with():
