@@ -55,6 +55,14 @@ def is_settled(bootstrap, group_id):
     return seen.state == "Stable" and (len(seen.members), owned) == (len(NAMES), PARTITIONS)
 
 
+def story(bootstrap, group_id, units):
+    """Why a group does not settle: what the broker says, and its members."""
+    with connect(bootstrap, timeout_ms=20_000) as cluster:
+        seen = cluster.describe_groups([group_id], offsets=False)
+    tails = [f"{name}: running {one.running}: {one.log_tail()}" for name, one in units.members.items()]
+    return "\n".join([f"{group_id} does not settle: {seen}", *tails])
+
+
 @pytest.mark.parametrize(("library", "assignor", "static"), FLEETS, ids=[name for name, _, _ in FLEETS])
 def test_a_rolling_restart_goes_through(tmp_path, library, assignor, static):
     broker = shared_broker()
@@ -64,7 +72,7 @@ def test_a_rolling_restart_goes_through(tmp_path, library, assignor, static):
     with LibraryUnits(broker.bootstrap, tmp_path, options, library) as units:
         for name in NAMES:
             units.members[name] = units.start(name)
-        until(lambda: is_settled(broker.bootstrap, group), f"{group} does not settle", timeout_s=90)
+        until(lambda: is_settled(broker.bootstrap, group), lambda: story(broker.bootstrap, group, units), timeout_s=90)
         units.restart_s = AWAY_S
         placeholder = "{instance_id}" if static else "{client_id}"
         ended = kgm(
