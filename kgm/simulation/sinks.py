@@ -16,7 +16,7 @@ from typing import Final
 
 from kgm.frameworks.connect import CONNECTOR, SINK_GROUP, Work
 from kgm.model.assignment import moves
-from kgm.model.errors import KgmError
+from kgm.model.errors import ConditionNotMet, KgmError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.connect.group import MAX_DELAY, connect_group_of, work_of
 from kgm.simulation.connect.play import QUICK, QUICK_IN_ONE, SLOW, TaskChange, edge_plays, usual_play
@@ -75,7 +75,7 @@ class SinkGroup:
 def simulate_sinks(
     workers: GroupSnapshot, plan: Plan, sinks: Sequence[SinkGroup], *, draws: int, seed: int,
     is_out_of_time: Callable[[], bool],
-) -> tuple[tuple[SinkForecast, ...], tuple[str, ...]]:  # fmt: skip
+) -> tuple[tuple[SinkForecast, ...], tuple[ConditionNotMet, ...]]:  # fmt: skip
     """What is predicted of each group, and why others are not. The plan is of the workers, who are played as in
     `simulate_connect`. Raises what `connect_group_of` raises."""
     if not sinks:
@@ -87,7 +87,9 @@ def simulate_sinks(
         try:
             found.append(_forecast(workers, plan, sink, played, seed, is_out_of_time))
         except KgmError as error:
-            missing.append(f"the sink group {sink.snapshot.group_id} is not part of the prediction: {error.message}")
+            group_id = sink.snapshot.group_id
+            text = f"the sink group {group_id} is not part of the prediction: {error.message}"
+            missing.append(ConditionNotMet(text, group_id=group_id))
     return tuple(found), tuple(missing)
 
 
