@@ -81,7 +81,8 @@ def simulate_sinks(
     if not sinks:
         return (), ()
     affordable = _MEMBERS_OF_ALL_DRAWS // sum(len(sink.snapshot.members) for sink in sinks)
-    played = [*_played_workers(workers, plan, min(draws, _DRAWS, max(affordable, _FEWEST_DRAWS)), seed)]
+    fewer = min(draws, _DRAWS, max(affordable, _FEWEST_DRAWS))
+    played = [*_played_workers(workers, plan, fewer, seed, is_out_of_time)]
     found, missing = [], []
     for sink in sinks:
         try:
@@ -103,14 +104,20 @@ class _PlayedWorkers:
     pace: Pace | None
 
 
-def _played_workers(workers: GroupSnapshot, plan: Plan, draws: int, seed: int) -> Iterator[_PlayedWorkers]:
-    """The usual draws first."""
+def _played_workers(
+    workers: GroupSnapshot, plan: Plan, draws: int, seed: int, is_out_of_time: Callable[[], bool]
+) -> Iterator[_PlayedWorkers]:  # fmt: skip
+    """The usual draws first, at least one."""
     group = connect_group_of(workers, plan)
     for number in range(draws):
+        if number and is_out_of_time():
+            return
         play = usual_play(group, plan, f"{seed}/{number}")
         play.play()
         yield _PlayedWorkers(changes=play.tasks.changes, timing=_timing(number), pace=None)
     for play in edge_plays(group, plan, str(seed)):
+        if is_out_of_time():
+            return
         play.play()
         assert play.pace is not None
         yield _PlayedWorkers(changes=play.tasks.changes, timing=_EDGE_TIMINGS[play.pace], pace=play.pace)

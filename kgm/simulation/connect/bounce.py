@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.frameworks.connect import CONNECTOR
@@ -29,7 +30,8 @@ def simulate_connect(
     """As `kgm.simulation.bounce.simulate`. Never exact: which worker gets which task depends on random member ids."""
     drawn = draws_of(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
     group = connect_group_of(snapshot, plan)
-    edges = [play.play() for play in edge_plays(group, plan, str(seed))]
+    in_time = takewhile(lambda _: not is_out_of_time(), edge_plays(group, plan, str(seed)))
+    edges = [play.play() for play in in_time]
     return prediction_of(
         snapshot, name, snapshot.assignor or "connect", drawn, edges, _caveats(group, snapshot, plan, drawn)
     )

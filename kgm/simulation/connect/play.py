@@ -37,7 +37,7 @@ _STOP_SPREAD_MS: Final = 100
 #: The leader's clock when a plan begins, which must be more than 0.
 _CLOCK_MS: Final = 1_000_000
 _MOST_EVENTS: Final = 100_000
-_EDGE_PLAYS: Final = 3
+_EDGE_PLAYS: Final = 2
 #: Everything as quick as it may be; the same, with most of it in one rebalance; and all as slow as it may be.
 QUICK: Final = Pace(steps=0.0, notices=0.0)
 QUICK_IN_ONE: Final = Pace(steps=0.0, notices=0.5)
