@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -106,13 +107,22 @@ class RunningTasks(Generic[T]):
         return {topic: tuple(partitions) for topic, partitions in found.items()}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """At which share of its span everything happens, from 0 (as soon as it may) to 1 (as late), and of its heartbeat
+    interval a member learns of a rebalance. Chance seldom has all of them at one end."""
+
+    steps: float
+    notices: float
+
+
 class TimedPlay(Generic[T]):
-    """A plan on a virtual clock. tasks: where they run."""
+    """A plan on a virtual clock. tasks: where they run. pace: None leaves it to chance."""
 
     tasks: RunningTasks[T]
 
-    def __init__(self, plan: Plan, chance: random.Random) -> None:
-        self.plan, self.chance = plan, chance
+    def __init__(self, plan: Plan, chance: random.Random, pace: Pace | None = None) -> None:
+        self.plan, self.chance, self.pace = plan, chance, pace
         self.now_ms, self.sequence, self.requests = 0, 0, 0
         self.events: list[tuple[int, int, Callable[[], None]]] = []
         self.timeline: list[TimelineEvent] = []
@@ -127,9 +137,13 @@ class TimedPlay(Generic[T]):
         self.now_ms, _, event = heapq.heappop(self.events)
         event()
 
+    def share(self) -> float:
+        """Of a span, until something happens."""
+        return self.chance.random() if self.pace is None else self.pace.steps
+
     def some(self, span_ms: tuple[int, int]) -> float:
         least, most = span_ms
-        return least + (most - least) * self.chance.random()
+        return least + (most - least) * self.share()
 
     def note(self, event: str, detail: str, member: str | None = None) -> None:
         self.timeline.append(TimelineEvent(at_ms=self.now_ms, event=event, detail=detail, member=member))
@@ -173,8 +187,10 @@ class FrameworkPlay(TimedPlay[T], Generic[M, T]):
     members: dict[str, M]
     leader: str
 
-    def __init__(self, plan: Plan, chance: random.Random, heartbeat_ms: int) -> None:
-        super().__init__(plan, chance)
+    def __init__(
+        self, plan: Plan, chance: random.Random, heartbeat_ms: int, *, pace: Pace | None = None
+    ) -> None:  # fmt: skip
+        super().__init__(plan, chance, pace)
         self.interval_ms = plan.heartbeat_interval_ms or heartbeat_ms
         self.generation, self.emptied = 1, 0
         self.is_stable, self._earliest_ms = True, 0
@@ -218,7 +234,8 @@ class FrameworkPlay(TimedPlay[T], Generic[M, T]):
             for member in self.members.values():
                 member.has_joined = False
                 if member is not joins and not member.is_dead:
-                    self.later(self.interval_ms * self.chance.random(), partial(self._notice, member))
+                    share = self.chance.random() if self.pace is None else self.pace.notices
+                    self.later(self.interval_ms * share, partial(self._notice, member))
             self.begun()
         if joins is not None:
             self._notice(joins)

@@ -16,30 +16,43 @@ from typing import Final
 
 from kgm.frameworks.connect import CONNECTOR, SINK_GROUP, Work
 from kgm.model.assignment import moves
-from kgm.model.errors import KgmError
+from kgm.model.errors import ConditionNotMet, KgmError
 from kgm.model.snapshot import GroupSnapshot
-from kgm.simulation.connect.group import MAX_DELAY, connect_group_of, delays_of, work_of
-from kgm.simulation.connect.play import ConnectPlay, TaskChange
+from kgm.simulation.connect.group import MAX_DELAY, connect_group_of, work_of
+from kgm.simulation.connect.play import QUICK, QUICK_IN_ONE, SLOW, TaskChange, edge_plays, usual_play
 from kgm.simulation.draws.shuffle import shuffled
+from kgm.simulation.framework_play import Pace
 from kgm.simulation.plan.bounce_plan import Plan, Stop
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.play.holdings import Holding
 from kgm.simulation.play.plan_runner import PlanRunner
-from kgm.simulation.play.timing import EXTREME_TIMINGS, NOTICED, DrawTiming, UsualTiming
+from kgm.simulation.play.timing import (
+    EXTREME_TIMINGS,
+    NOTICED,
+    QUICKNESS,
+    DrawTiming,
+    QuickBeforeNoticed,
+    Quickest,
+    Slowest,
+    UsualTiming,
+)
 from kgm.simulation.play.world import START_MS
 from kgm.simulation.report.prediction import Range, SinkForecast, UnownedPartition
 from kgm.simulation.simulation import Simulation
 from kgm.text.wording import some
 
-#: So many draws with the usual delay, and with another one if it is not known.
 _DRAWS: Final = 60
-_OTHER_DRAWS: Final = 4
 _FEWEST_DRAWS: Final = 5
 #: Members of all groups cost time in each draw, so that there are fewer draws of many.
 _MEMBERS_OF_ALL_DRAWS: Final = 2_000
+#: From its assignment until a task reads a partition: it asks for the position in each of them first (WorkerSinkTask).
+_OPEN_MS: Final = (5, 500)
 #: The members are too few to gain anything.
 _NEVER_IN_BULK: Final = sys.maxsize
 _TIMINGS: Final = (*EXTREME_TIMINGS, *NOTICED)
+_EDGE_TIMINGS: Final[Mapping[Pace, type[DrawTiming]]] = {
+    QUICK: Quickest, QUICK_IN_ONE: QuickBeforeNoticed, SLOW: Slowest
+}  # fmt: skip
 #: Every so many draws things happen as they rarely do.
 _RARE_EVERY: Final = 3
 
@@ -62,64 +75,73 @@ class SinkGroup:
 def simulate_sinks(
     workers: GroupSnapshot, plan: Plan, sinks: Sequence[SinkGroup], *, draws: int, seed: int,
     is_out_of_time: Callable[[], bool],
-) -> tuple[tuple[SinkForecast, ...], tuple[str, ...]]:  # fmt: skip
+) -> tuple[tuple[SinkForecast, ...], tuple[ConditionNotMet, ...]]:  # fmt: skip
     """What is predicted of each group, and why others are not. The plan is of the workers, who are played as in
     `simulate_connect`. Raises what `connect_group_of` raises."""
     if not sinks:
         return (), ()
     affordable = _MEMBERS_OF_ALL_DRAWS // sum(len(sink.snapshot.members) for sink in sinks)
-    played = _played_workers(workers, plan, min(draws, _DRAWS, max(affordable, _FEWEST_DRAWS)), seed)
+    fewer = min(draws, _DRAWS, max(affordable, _FEWEST_DRAWS))
+    played = [*_played_workers(workers, plan, fewer, seed, is_out_of_time)]
     found, missing = [], []
     for sink in sinks:
         try:
             found.append(_forecast(workers, plan, sink, played, seed, is_out_of_time))
         except KgmError as error:
-            missing.append(f"the sink group {sink.snapshot.group_id} is not part of the prediction: {error.message}")
+            group_id = sink.snapshot.group_id
+            text = f"the sink group {group_id} is not part of the prediction: {error.message}"
+            missing.append(ConditionNotMet(text, group_id=group_id))
     return tuple(found), tuple(missing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlayedWorkers:
-    """usual, others: what tasks did in each draw with the usual delay, and in those with another one."""
+    """What their tasks did in one draw. timing: of the consumers. pace: a draw that has one only says how far things
+    may go."""
 
-    usual: tuple[Sequence[TaskChange], ...]
-    others: tuple[Sequence[TaskChange], ...]
+    changes: Sequence[TaskChange]
+    timing: type[DrawTiming]
+    pace: Pace | None
 
 
-def _played_workers(workers: GroupSnapshot, plan: Plan, draws: int, seed: int) -> _PlayedWorkers:
-    group, (usual_ms, *others_ms) = connect_group_of(workers, plan), delays_of(plan.settings)
-
-    def changes(delay_ms: int, name: str) -> Sequence[TaskChange]:
-        play = ConnectPlay(group, plan, delay_ms, random.Random(name))  # noqa: S311  (the same each time)
+def _played_workers(
+    workers: GroupSnapshot, plan: Plan, draws: int, seed: int, is_out_of_time: Callable[[], bool]
+) -> Iterator[_PlayedWorkers]:  # fmt: skip
+    """The usual draws first, at least one."""
+    group = connect_group_of(workers, plan)
+    for number in range(draws):
+        if number and is_out_of_time():
+            return
+        play = usual_play(group, plan, f"{seed}/{number}")
         play.play()
-        return play.tasks.changes
-
-    return _PlayedWorkers(
-        usual=tuple(changes(usual_ms, f"{seed}/{number}") for number in range(draws)),
-        others=tuple(
-            changes(delay_ms, f"{seed}/{delay_ms}/{number}") for delay_ms in others_ms for number in range(_OTHER_DRAWS)
-        ),
-    )
+        yield _PlayedWorkers(changes=play.tasks.changes, timing=_timing(number), pace=None)
+    for play in edge_plays(group, plan, str(seed)):
+        if is_out_of_time():
+            return
+        play.play()
+        assert play.pace is not None
+        yield _PlayedWorkers(changes=play.tasks.changes, timing=_EDGE_TIMINGS[play.pace], pace=play.pace)
 
 
 def _forecast(
-    workers: GroupSnapshot, plan: Plan, sink: SinkGroup, of_workers: _PlayedWorkers, seed: int,
+    workers: GroupSnapshot, plan: Plan, sink: SinkGroup, of_workers: Sequence[_PlayedWorkers], seed: int,
     is_out_of_time: Callable[[], bool],
 ) -> SinkForecast:  # fmt: skip
     simulation = _simulation(plan, sink, seed)
     played: list[_PlayedSink] = []
-    for number, changes in enumerate((*of_workers.usual, *of_workers.others)):
+    for number, one in enumerate(of_workers):
         if played and is_out_of_time():
             break
-        runner = _SinkRunner(simulation, sink.consumers, changes, f"{seed}/{number}", _timing(number))
+        runner = _SinkRunner(simulation, sink.consumers, one, f"{seed}/{number}")
         played.append(runner.played())
+    usual = sum(one.pace is None for one in of_workers)
     stopping = [
         task for member in workers.members if member.identity in plan.named
         for task in work_of(member) if task in sink.consumers
     ]  # fmt: skip
 
     def over(value: Callable[[_PlayedSink], int]) -> Range:
-        return _range([value(one) for one in played], len(of_workers.usual))
+        return _range([value(one) for one in played], usual)
 
     return SinkForecast(
         group_id=sink.snapshot.group_id,
@@ -130,8 +152,8 @@ def _forecast(
         generations=over(lambda one: one.draw.generations),
         moved_partitions=over(lambda one: one.moved),
         handovers=over(lambda one: one.draw.handovers),
-        stopped_partition_ms=over(lambda one: one.draw.stopped_partition_ms),
-        unowned=tuple(_unowned(played, len(of_workers.usual))),
+        stopped_partition_ms=over(lambda one: sum(gap.total_ms for gap in one.gaps.values())),
+        unowned=tuple(_unowned(played, usual)),
         draws=len(played),
         caveats=tuple(_caveats(workers, sink, simulation, played)),
     )
@@ -154,30 +176,38 @@ def _timing(number: int) -> type[DrawTiming]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Gap:
+    """How long a partition was without a consumer in all and at a stretch, and until when, None for ever; in ms."""
+
+    total_ms: int = 0
+    longest_ms: int = 0
+    until_ms: int | None = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _PlayedSink:
-    """moved: partitions with another task in the end. gaps: how long each partition was without a consumer at most, and
-    until when, None for ever; in ms."""
+    """moved: partitions with another task in the end. gaps: by topic and partition."""
 
     draw: Draw
     moved: int
-    gaps: Mapping[tuple[str, int], tuple[int, int | None]]
+    gaps: Mapping[tuple[str, int], _Gap]
 
 
 class _SinkRunner(PlanRunner):
     """One draw: tasks stop and start when the workers' play says so."""
 
     def __init__(
-        self, simulation: Simulation, consumers: Mapping[Work, str], changes: Sequence[TaskChange], name: str,
-        timing: type[DrawTiming],
+        self, simulation: Simulation, consumers: Mapping[Work, str], of_workers: _PlayedWorkers, name: str
     ) -> None:  # fmt: skip
         group = shuffled(simulation.group, name, becomes_consumer=False)
         super().__init__(
-            group, simulation.plan, simulation.settings, name, keeps_holdings=True, timing=timing,
+            group, simulation.plan, simulation.settings, name, keeps_holdings=True, timing=of_workers.timing,
             bulk_from=_NEVER_IN_BULK, cache=simulation.cache,
         )  # fmt: skip
+        self._pace, self._open_chance = of_workers.pace, random.Random(f"{name}/open")  # noqa: S311
         self._changes = [
             (change, self.by_identity[consumers[change.task]])
-            for change in sorted(changes, key=attrgetter("at_ms"))
+            for change in sorted(of_workers.changes, key=attrgetter("at_ms"))
             if change.task in consumers
         ]
 
@@ -198,24 +228,38 @@ class _SinkRunner(PlanRunner):
         draw = self._draw(became_stable=self._until_stable(with_lingering=True))
         after = {member.spec.identity: member.owned for member in self.members}
         return _PlayedSink(
-            draw=draw, moved=len(moves(self.group.assignment, after)), gaps=_gaps(draw.holdings, draw.took_ms)
+            draw=draw, moved=len(moves(self.group.assignment, after)), gaps=self._gaps(draw.holdings, draw.took_ms)
         )
 
+    def _gaps(self, holdings: Sequence[Holding], end_ms: int) -> dict[tuple[str, int], _Gap]:
+        """holdings: sorted by partition and time. Those of one partition may overlap."""
+        opens_ms: dict[tuple[str, int], int] = {}
+        found: dict[tuple[str, int], _Gap] = {}
+        for place, held in groupby(holdings, key=lambda one: (one.topic, one.partition)):
+            gaps, owned_ms = [], 0
+            for one in held:
+                from_ms = one.from_ms
+                if from_ms:  # not from before the plan
+                    from_ms += opens_ms.setdefault((one.owner, from_ms), self._open_ms())
+                if from_ms > one.to_ms and one.to_ms != end_ms:
+                    continue  # it had to join again before
+                if from_ms > owned_ms:
+                    gaps.append((owned_ms, from_ms))
+                owned_ms = max(one.to_ms, from_ms, owned_ms)
+            is_owned = owned_ms >= end_ms
+            if not is_owned:
+                gaps.append((owned_ms, end_ms))
+            if gaps:
+                spans = [to_ms - from_ms for from_ms, to_ms in gaps]
+                until_ms = gaps[-1][1] if is_owned else None
+                found[place] = _Gap(total_ms=sum(spans), longest_ms=max(spans), until_ms=until_ms)
+        return found
 
-def _gaps(holdings: Sequence[Holding], end_ms: int) -> dict[tuple[str, int], tuple[int, int | None]]:
-    """holdings: sorted by partition and time. Those of one partition may overlap."""
-    found: dict[tuple[str, int], tuple[int, int | None]] = {}
-    for place, held in groupby(holdings, key=lambda one: (one.topic, one.partition)):
-        owned_ms, longest_ms, until_ms = 0, 0, None
-        for one in held:
-            if one.from_ms > owned_ms:
-                longest_ms, until_ms = max(longest_ms, one.from_ms - owned_ms), one.from_ms
-            owned_ms = max(one.to_ms, owned_ms)
-        if owned_ms < end_ms:
-            longest_ms, until_ms = max(longest_ms, end_ms - owned_ms), None
-        if longest_ms:
-            found[place] = longest_ms, until_ms
-    return found
+    def _open_ms(self) -> int:
+        """How long a task takes to begin with what it is assigned."""
+        share = self._open_chance.random() ** QUICKNESS if self._pace is None else self._pace.steps
+        least, most = _OPEN_MS
+        return round(least + (most - least) * share)
 
 
 def _range(values: Sequence[int], usual: int) -> Range:
@@ -226,13 +270,13 @@ def _range(values: Sequence[int], usual: int) -> Range:
 def _unowned(played: Sequence[_PlayedSink], usual: int) -> Iterator[UnownedPartition]:
     """By topic and partition; for ever, if that is so in one draw."""
     for topic, partition in sorted({place for one in played for place in one.gaps}):
-        longest = [one.gaps.get((topic, partition), (0, 0)) for one in played]
-        until = [until_ms for _, until_ms in longest]
+        gaps = [one.gaps.get((topic, partition), _Gap()) for one in played]
+        until = [gap.until_ms for gap in gaps]
         ends = [until_ms for until_ms in until if until_ms is not None]
         yield UnownedPartition(
             topic=topic,
             partition=partition,
-            longest_ms=_range([longest_ms for longest_ms, _ in longest], usual),
+            longest_ms=_range([gap.longest_ms for gap in gaps], usual),
             until_ms=_range(ends, usual) if len(ends) == len(until) else None,
         )
 

@@ -8,26 +8,28 @@ from pathlib import Path
 
 from kgm.client import connect
 from kgm.client.offsets_topic.last_rebalance import with_logged_timeouts
+from kgm.operations.bounce.group import BounceGroup
+from kgm.operations.bounce.sinks import with_live_sinks
 from tests.frameworks.kafkas_classes import SOURCES
 from tests.kafka.broker import free_ports
 from tests.kafka.jars import classpath
-from tests.kafka.java_tools import compiled, java_command
+from tests.kafka.java_tools import QUICK, compiled, java_command
 from tests.kafka.process import Child
 from tests.waiting import until
 
 
 class Workers:
-    """Workers of one group in one JVM. ports: of those that run, by name. connectors: how many tasks each has; sinks: the
-    names of those that are sinks. delay_ms: how long what a worker ran that has
-    left is held back (scheduled.rebalance.max.delay.ms)."""
+    """Workers of one group, in one JVM, or each in a JVM of its own that starts and ends with it. ports: of those that run,
+    by name. connectors: how many tasks each has; sinks: the names of those that are sinks. delay_ms: how long what a
+    worker ran that has left is held back (scheduled.rebalance.max.delay.ms)."""
 
-    def __init__(self, bootstrap, folder, *, group, names=("w-1", "w-2", "w-3"), delay_ms):
-        self.bootstrap, self.group, self.delay_ms = bootstrap, group, delay_ms
+    def __init__(
+        self, bootstrap, folder, *, group, names=("w-1", "w-2", "w-3"), delay_ms, heartbeat_ms=300,
+        in_one_jvm=True,
+    ):  # fmt: skip
+        self.bootstrap, self.group, self.delay_ms, self.heartbeat_ms = bootstrap, group, delay_ms, heartbeat_ms
         self.connectors, self.sinks = {}, set()
-        path = classpath("kafka")
-        path = f"{compiled([SOURCES / 'ConnectWorkers.java'], path)}:{path}"
-        command = java_command("ConnectWorkers", heap_mb=256, class_path=path)
-        self.child = Child(command, log=Path(folder) / "log", pipe_stdout=True)
+        self.folder, self.in_one_jvm, self.children = Path(folder), in_one_jvm, {}
         self.all_ports = dict(zip(names, free_ports(len(names)), strict=True))
         self.ports = {}
 
@@ -39,7 +41,20 @@ class Workers:
 
     def stop(self, name):
         del self.ports[name]
-        self.ask({"cmd": "stop", "name": name})
+        if self.in_one_jvm:
+            self.ask({"cmd": "stop", "name": name})
+        else:
+            self.end_jvm(name).terminate()
+
+    def kill(self, name):
+        """It has a JVM of its own."""
+        del self.ports[name]
+        self.end_jvm(name).kill()
+
+    def end_jvm(self, name):
+        child = self.children.pop(name)
+        child.stdout.close()
+        return child
 
     def start(self, name):
         self.ports[name] = self.all_ports[name]
@@ -50,7 +65,7 @@ class Workers:
             "key.converter": "org.apache.kafka.connect.json.JsonConverter",
             "value.converter": "org.apache.kafka.connect.json.JsonConverter",
             "offset.storage.partitions": "1", "status.storage.partitions": "1", "plugin.discovery": "service_load",
-            "scheduled.rebalance.max.delay.ms": str(self.delay_ms), "heartbeat.interval.ms": "300", **topics, **copies,
+            "scheduled.rebalance.max.delay.ms": str(self.delay_ms), "heartbeat.interval.ms": str(self.heartbeat_ms), **topics, **copies,
         }  # fmt: skip
         self.ask({"cmd": "start", "name": name, "config": config})
 
@@ -67,13 +82,27 @@ class Workers:
         self.connectors |= connectors
 
     def end(self):
-        self.child.kill()
-        self.child.stdout.close()
+        for name in [*self.children]:
+            self.end_jvm(name).kill()
 
     def ask(self, command):
-        self.child.stdin.write(json.dumps(command) + "\n")
-        if not self.child.stdout.readline():
-            raise RuntimeError(self.child.log_tail())
+        key = None if self.in_one_jvm else command["name"]
+        child = self.children.get(key) or self.children.setdefault(key, self.jvm())
+        child.stdin.write(json.dumps(command) + "\n")
+        if not child.stdout.readline():
+            raise RuntimeError(child.log_tail())
+
+    def jvm(self):
+        path = classpath("kafka")
+        path = f"{compiled([SOURCES / 'ConnectWorkers.java'], path)}:{path}"
+        options = [*QUICK, f"-Dkgm.events={self.events}"]
+        command = java_command("ConnectWorkers", heap_mb=256, options=options, class_path=path)
+        return Child(command, log=self.folder / "log", pipe_stdout=True)
+
+    @property
+    def events(self):
+        """The file of what sink tasks begin and end to own."""
+        return self.folder / "events"
 
     def rest(self, path, config=None):
         """The answer of one of them; None while it cannot give one."""
@@ -100,6 +129,39 @@ class Workers:
             for task in status["tasks"]:
                 found[f"http://{task['worker_id']}/"][1].append(f"{name}-{task['id']}")
         return {url: tuple(map(sorted, work)) for url, work in found.items()}
+
+    def settled(self):
+        """The group once it is settled, and kgm sees what REST says."""
+        seen = {}
+
+        def is_as_rest_says():
+            running, snapshot = self.running(), self.snapshot()
+            seen["group"] = snapshot
+            work = {one.work.user_endpoint: one.work for one in snapshot.members if one.work is not None}
+            is_even = running is not None and all(tasks for _, tasks in running.values())
+            return (
+                is_even
+                and snapshot.is_settled
+                and running
+                == {url: (sorted(one.connectors or ()), sorted(one.active_tasks or ())) for url, one in work.items()}
+            )
+
+        until(is_as_rest_says, lambda: f"kgm sees {seen['group'].members}, REST {self.running()}", 120, every_s=0.5)
+        return seen["group"]
+
+    def linked(self):
+        """The settled group with its sink groups, each of which has its tasks for members and nobody else."""
+        group, seen = BounceGroup(snapshot=self.settled()), []
+
+        def are_assigned():
+            with connect(self.bootstrap) as cluster:
+                seen.append(with_live_sinks(cluster, group))
+            sinks = [one for one in seen[-1].sinks if len(one.snapshot.members) == len(one.consumers)]
+            stable = {one.connector: len(one.consumers) for one in sinks if one.snapshot.state == "Stable"}
+            return stable == {name: self.connectors[name] for name in self.sinks}
+
+        until(are_assigned, "tasks of sink connectors are not all members", 90, every_s=0.5)
+        return seen[-1]
 
     def snapshot(self):
         with connect(self.bootstrap) as cluster:

@@ -9,9 +9,7 @@ from datetime import datetime
 import pytest
 
 from kgm.client import connect
-from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.prediction import simulate
-from kgm.operations.bounce.sinks import with_live_sinks
 from kgm.simulation.plan.bounce_plan import Plan
 from tests.cli.runner import kgm
 from tests.frameworks.connect_workers import Workers
@@ -37,44 +35,20 @@ def workers(kafka):
             found.end()
 
 
-def settled(workers):
-    """The group once it is settled, and kgm sees what REST says."""
-    seen = {}
-
-    def is_as_rest_says():
-        running, snapshot = workers.running(), workers.snapshot()
-        seen["group"] = snapshot
-        work = {one.work.user_endpoint: one.work for one in snapshot.members if one.work is not None}
-        is_even = running is not None and all(tasks for _, tasks in running.values())
-        return (
-            is_even
-            and snapshot.is_settled
-            and running
-            == {url: (sorted(one.connectors or ()), sorted(one.active_tasks or ())) for url, one in work.items()}
-        )
-
-    until(is_as_rest_says, lambda: f"kgm sees {seen['group'].members}, REST {workers.running()}", 120, every_s=0.5)
-    return seen["group"]
-
-
 def tasks_by_url(group):
     return {one.work.user_endpoint: {*one.work.active_tasks} for one in group.members}
 
 
 def check_prediction(workers, before, plan):
-    """What has happened since, when the group is settled, is within what was predicted. before: with sink groups, or a
-    snapshot."""
+    """What has happened since, when the group is settled, is within what was predicted."""
     predicted = simulate(before, replace(plan, settings=SET_DELAY), draws=40)
-    if isinstance(before, BounceGroup):
-        check_sinks(workers, before, predicted)
-        before = before.snapshot
-    after = settled(workers)
+    after = workers.settled()
     assert not predicted.exact
     assert predicted.ranges.rebalances.min <= after.generation - before.generation <= predicted.ranges.rebalances.max
     now, then = tasks_by_url(after), tasks_by_url(before)
     moved = sum(len(tasks - now.get(url, set())) for url, tasks in then.items())
     assert predicted.ranges.moved_partitions.min <= moved <= predicted.ranges.moved_partitions.max
-    return predicted, after
+    return predicted
 
 
 def leader_and_other(group):
@@ -82,26 +56,20 @@ def leader_and_other(group):
     return leader, next(one for one in group.members if one.member_id != group.leader)
 
 
-def restarts_the_leader(workers):
+def test_the_leader_restarts(workers):
     """Nothing is held back."""
-    before = linked(workers)
-    leader, _ = leader_and_other(before.snapshot)
+    before = workers.settled()
+    leader, _ = leader_and_other(before)
     name = workers.name_of(leader)
     workers.stop(name)
     until(lambda: workers.snapshot().leader not in (None, leader.member_id), "no other leader", 60)
     workers.start(name)
-    plan = Plan(bounce=(leader.identity,), restart_time_ms=8_000)
-    predicted, after = check_prediction(workers, before, plan)
+    predicted = check_prediction(workers, before, Plan(bounce=(leader.identity,), restart_time_ms=8_000))
     assert predicted.typical.stopped_partition_ms < DELAY_MS
-    return after
-
-
-def test_the_leader_restarts(workers):
-    restarts_the_leader(workers)
 
 
 def test_what_a_worker_ran_that_has_left_stays_unassigned(workers):
-    group = settled(workers)
+    group = workers.settled()
     leader, other = leader_and_other(group)
     name = workers.name_of(other)
     workers.stop(name)
@@ -129,11 +97,11 @@ def test_what_a_worker_ran_that_has_left_stays_unassigned(workers):
 
 def test_a_sink_connector_has_two_groups_and_each_tells_of_the_other(workers, kafka):
     """REST says which worker runs each task."""
-    settled(workers)
+    workers.settled()
     topic, name = f"t-{uuid.uuid4().hex[:8]}", f"sink-{uuid.uuid4().hex[:8]}"
     kafka.create_topics({topic: 2})
     workers.create({name: 2}, drains=topic)
-    settled(workers)
+    workers.settled()
     url_of = {task: url for url, (_, tasks) in workers.running().items() for task in tasks if task.startswith(name)}
     assert [*sorted(url_of)] == [f"{name}-0", f"{name}-1"]
 
@@ -162,108 +130,9 @@ def test_a_sink_connector_has_two_groups_and_each_tells_of_the_other(workers, ka
     assert f"leader: {leader.work.user_endpoint}" in lines
 
 
-def linked(workers):
-    """The settled group with its sink groups, in which each task is a member."""
-    group, seen = BounceGroup(snapshot=settled(workers)), []
-
-    def are_assigned():
-        with connect(workers.bootstrap) as cluster:
-            seen.append(with_live_sinks(cluster, group))
-        stable = {one.connector: len(one.consumers) for one in seen[-1].sinks if one.snapshot.state == "Stable"}
-        return stable == {name: workers.connectors[name] for name in workers.sinks}
-
-    until(are_assigned, "tasks of sink connectors are not all members", 60, every_s=0.5)
-    return seen[-1]
-
-
-def only_task_of(worker, group):
-    """The sink groups whose only task this worker runs."""
-    return [
-        one for one in group.sinks
-        if len(one.consumers) == 1 and {f"{name}-{n}" for name, n in one.consumers} <= {*worker.work.active_tasks}
-    ]  # fmt: skip
-
-
-def owners(group):
-    """The client ids of those that own each partition: tasks, which have another member id when they are back."""
-    return {
-        (topic, number): member.client_id
-        for member in group.members
-        for topic, numbers in member.assignment.items()
-        for number in numbers
-    }
-
-
-def check_sinks(workers, before, predicted):
-    """What has happened to each sink group until every task is back is within what was predicted."""
-    was = {one.snapshot.group_id: one.snapshot for one in before.sinks}
-    now = {one.snapshot.group_id: one.snapshot for one in linked(workers).sinks}
-    assert [one.group_id for one in predicted.sinks] == [*was] == [*now]
-    for one in predicted.sinks:
-        old, new = was[one.group_id], now[one.group_id]
-        assert one.generations.min <= new.generation - old.generation <= one.generations.max, (one, old, new)
-        moved = sum(owners(new)[place] != owner for place, owner in owners(old).items())
-        assert one.moved_partitions.min <= moved <= one.moved_partitions.max, (one, old, new)
-
-
 @pytest.mark.long
-def test_sink_groups_stop_and_start_with_the_tasks_of_their_workers(workers, kafka):
-    """A group that has no other task stays empty while the work of its worker is held back, also when that is back."""
-    topic = f"t-{uuid.uuid4().hex[:8]}"
-    kafka.create_topics({topic: 6})
-    workers.create({f"shared-{topic}": 3}, drains=topic)
-    for number in range(4):  # tasks go to whoever has fewer of them
-        before = linked(workers)
-        _, other = leader_and_other(before.snapshot)
-        if alone := only_task_of(other, before):
-            break
-        workers.create({f"alone-{topic}-{number}": 1}, drains=topic)
-    assert alone
-    name = workers.name_of(other)
-    workers.stop(name)
-    workers.start(name)
-
-    def is_back_without_work():
-        group = workers.snapshot()
-        return len(group.members) == len(before.snapshot.members) and group.rebalance_delay_ms
-
-    until(is_back_without_work, "it is not back", 60)
-    with connect(workers.bootstrap) as cluster:
-        assert {cluster.describe_group(one.snapshot.group_id).state for one in alone} == {"Empty"}
-    plan = Plan(bounce=(other.identity,), restart_time_ms=3_000)
-    predicted, _ = check_prediction(workers, before, plan)
-    (first, *_) = [one for one in predicted.sinks if one.group_id == alone[0].snapshot.group_id]
-    assert (first.stopping, first.until_ms.min > DELAY_MS) == ((f"{first.connector}-0",), True)
-    restarts_the_leader(workers)
-
-
-@pytest.mark.long
-def test_restarts_within_and_beyond_the_delay(workers):
-    before = settled(workers)
-    leader, other = leader_and_other(before)
-    name = workers.name_of(other)
-    workers.stop(name)
-    workers.start(name)
-    plan = Plan(bounce=(other.identity,), restart_time_ms=3_000)
-    predicted, after = check_prediction(workers, before, plan)
-    assert after.leader == leader.member_id
-    assert predicted.typical.stopped_partition_ms >= DELAY_MS * len(other.work.active_tasks)
-
-    before = linked(workers)
-    _, other = leader_and_other(before.snapshot)
-    name = workers.name_of(other)
-    workers.stop(name)
-
-    def is_elsewhere():
-        group = workers.snapshot()
-        return group.is_settled and len(group.members) == len(before.snapshot.members) - 1
-
-    until(is_elsewhere, "still held back", 150)
-    workers.start(name)
-    plan = Plan(bounce=(other.identity,), restart_time_ms=DELAY_MS + 5_000)
-    _, before = check_prediction(workers, before, plan)
-
-    before = restarts_the_leader(workers)
+def test_a_new_worker_takes_its_share(workers):
+    before = workers.settled()
     workers.start("w-3")
     check_prediction(workers, before, Plan(scale_out=1))
 
@@ -288,11 +157,11 @@ def rollout(workers, before, folder, *words, starts):
 
 @pytest.mark.long
 def test_a_rollout_waits_until_nothing_is_held_back(workers, tmp_path):
-    before = settled(workers)
+    before = workers.settled()
     names = {one.member_id: workers.name_of(one) for one in before.members}
     asked = rollout(workers, before, tmp_path, "--all", "--order", "leader-last", "--exec", starts=True)
     assert asked[-1] == before.leader
-    after = settled(workers)
+    after = workers.settled()
     assert {one.member_id for one in after.members}.isdisjoint(names)
     assert len(after.members) == len(before.members)
 
@@ -300,7 +169,7 @@ def test_a_rollout_waits_until_nothing_is_held_back(workers, tmp_path):
 @pytest.mark.long
 def test_a_worker_goes_for_good_by_its_url(workers, tmp_path):
     """Its tasks are elsewhere when the rollout is over."""
-    before = settled(workers)
+    before = workers.settled()
     _, other = leader_and_other(before)
     url, name = other.work.user_endpoint, workers.name_of(other)
     asked = rollout(workers, before, tmp_path, "--scale-in", url.removesuffix("/"), "--exec-stop", starts=False)

@@ -200,8 +200,9 @@ def test_a_drain_has_sink_groups_with_their_workers():
     ],
 )
 def test_a_drain_drops_no_sink_group(groups, missing):
-    found = drained(*groups)
+    found = drained(*groups, handovers=1_000)
     assert [(one.group_id, len(one.taken)) for one in found.unpredicted] == [(name, 1) for name in missing]
+    assert [one.group_id for one in found.failed_gates] == missing
 
 
 def test_a_sink_group_that_may_not_be_described_is_said_to_be_missing():
@@ -209,7 +210,7 @@ def test_a_sink_group_that_may_not_be_described_is_said_to_be_missing():
     found = with_live_sinks(Cluster(errors={"connect-a": error}), BounceGroup(snapshot=WORKERS))
     assert not found.sinks
     (missing,) = found.missing_sinks
-    assert missing.startswith(
+    assert missing.message.startswith(
         "sink groups may be missing from the prediction: group 'connect-a' could not be described"
     )
 

@@ -51,7 +51,7 @@ def report(predicted: PredictedBounce, where: dict[str, str | None] | None) -> R
         data=data,
         tables=[
             _summary(predicted),
-            *sink_tables(predicted.group.group_id, predictions[0].sinks),
+            *sink_tables(predictions[0].sinks, predicted.group.group_id),
             *_moves(predictions[0]),
             *(_timeline(prediction) for prediction in (predictions[0], *_standby(predictions))),
         ],
@@ -62,8 +62,8 @@ def report(predicted: PredictedBounce, where: dict[str, str | None] | None) -> R
     )
 
 
-def sink_tables(group_id: str, sinks: Sequence[SinkForecast]) -> list[Table]:
-    """What happens to the groups of sink connectors, whose tasks run on the workers of this group."""
+def sink_tables(sinks: Sequence[SinkForecast], group_id: str | None = None) -> list[Table]:
+    """What happens to the groups of sink connectors. group_id: of the workers that run their tasks, for a heading."""
     if not sinks:
         return []
     columns = [
@@ -98,7 +98,8 @@ def sink_tables(group_id: str, sinks: Sequence[SinkForecast]) -> list[Table]:
         for one in sinks
     ]
     notes = [f"note ({one.group_id}): {caveat}" for one in sinks for caveat in one.caveats]
-    return [Table(columns=columns, rows=rows, heading=f"sink groups of {group_id}", notes=[_SINKS_NOTE, *notes])]
+    heading = None if group_id is None else f"sink groups of {group_id}"
+    return [Table(columns=columns, rows=rows, heading=heading, notes=[_SINKS_NOTE, *notes])]
 
 
 def _span(span_ms: Range) -> str:

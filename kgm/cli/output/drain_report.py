@@ -38,7 +38,7 @@ def report(foreseen: DrainForecast, where: dict[str, str | None] | None) -> Repo
 
 
 def _sinks(foreseen: DrainForecast) -> list[Table]:
-    return [table for one in foreseen.groups for table in sink_tables(one.group.group_id, one.prediction.sinks)]
+    return [table for one in foreseen.groups for table in sink_tables(one.prediction.sinks, one.group.group_id)]
 
 
 def item_json(result: DrainedGroup | UnpredictedGroup) -> dict[str, Any]:

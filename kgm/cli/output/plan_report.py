@@ -143,7 +143,7 @@ def _plans(output: PlanOutput) -> Table:
 def _sinks(found: FoundPlans) -> list[Table]:
     """Those of the best plan."""
     best = found.plans[0] if found.plans else found.closest
-    return [] if best is None else sink_tables(found.group.group_id, best.prediction.sinks)
+    return [] if best is None else sink_tables(best.prediction.sinks, found.group.group_id)
 
 
 def _is_late(error: KgmError) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from kgm.client import AdminClient
 from kgm.client.offsets_topic.last_rebalance import all_with_logged_timeouts, with_logged_timeouts
 from kgm.model.broker_version import FIRST_WITH_JAVA, LAST_WITH_SCALA
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import ConditionNotMet, NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
 from kgm.simulation.plan.starting_group import with_stated_library
@@ -58,7 +58,7 @@ class BounceGroup:
     broker_settings: Mapping[str, str] = field(default_factory=dict)
     is_made_up: bool = False
     sinks: tuple[SinkGroup, ...] = ()
-    missing_sinks: tuple[str, ...] = ()
+    missing_sinks: tuple[ConditionNotMet, ...] = ()
     caveats: tuple[str, ...] = ()
 
 

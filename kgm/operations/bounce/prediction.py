@@ -40,7 +40,7 @@ class Gates:
             ConditionNotMet(f"sink group {sink.group_id}: up to {text}", group_id=sink.group_id)
             for sink in prediction.sinks for text in self._of(sink)
         ]  # fmt: skip
-        return (*failures, *map(ConditionNotMet, prediction.missing_sinks))
+        return (*failures, *prediction.missing_sinks)
 
     def _of(self, predicted: Ranges | Draw | SinkForecast) -> Iterator[str]:
         counts = (predicted.handovers, predicted.moved_partitions, predicted.rebalances)
@@ -133,7 +133,7 @@ def _completed(prediction: Prediction, group: BounceGroup, plan: Plan, how: Play
         group.snapshot, plan, group.sinks, draws=how["draws"], seed=how["seed"], is_out_of_time=how["is_out_of_time"]
     )
     missing = (*group.missing_sinks, *missing)
-    caveats = (*prediction.caveats, *group.caveats, *missing)
+    caveats = (*prediction.caveats, *group.caveats, *(one.message for one in missing))
     return replace(prediction, caveats=caveats, sinks=sinks, missing_sinks=missing)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kgm.client import AdminClient
+from kgm.model.errors import ConditionNotMet
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup, live_groups
 from kgm.operations.groups.sink_tasks import SinkTask, SinkTasks, sink_tasks
@@ -26,8 +27,10 @@ def with_live_sinks(cluster: AdminClient, group: BounceGroup) -> BounceGroup:
     tasks.look([group.snapshot])
     names = sorted({one.sink_group for one in tasks.tasks.values()})
     known = live_groups(cluster, [tasks.groups[name] for name in names])
-    unread = [f"sink groups may be missing from the prediction: {one.warning}" for one in tasks.unread]
-    return _with(group, _sinks(group.snapshot, known), unread, "of this cluster")
+    missing = [
+        ConditionNotMet(f"sink groups may be missing from the prediction: {one.warning}") for one in tasks.unread
+    ]
+    return _with(group, _sinks(group.snapshot, known), missing, "of this cluster")
 
 
 def with_recorded_sinks(group: BounceGroup, others: Iterable[BounceGroup]) -> BounceGroup:
@@ -53,6 +56,8 @@ def _sink(group: BounceGroup, tasks: Sequence[SinkTask]) -> SinkGroup:
     )  # fmt: skip
 
 
-def _with(group: BounceGroup, sinks: tuple[SinkGroup, ...], unread: Sequence[str], where: str) -> BounceGroup:
-    caveats = () if sinks or unread else (_NONE.format(where=where),)
-    return replace(group, sinks=sinks, missing_sinks=tuple(unread), caveats=(*group.caveats, *caveats))
+def _with(
+    group: BounceGroup, sinks: tuple[SinkGroup, ...], missing: Sequence[ConditionNotMet], where: str
+) -> BounceGroup:
+    caveats = () if sinks or missing else (_NONE.format(where=where),)
+    return replace(group, sinks=sinks, missing_sinks=tuple(missing), caveats=(*group.caveats, *caveats))

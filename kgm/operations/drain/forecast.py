@@ -142,10 +142,11 @@ class DrainGates:
         if self.handovers is None and self.stopped_ms is None:
             return ()
         failures = [failure for one in groups for failure in self._of(one)]
+        told = {failure.group_id for failure in failures}  # a sink group may be, with its workers
         failures += [
             ConditionNotMet(f"group {one.group_id} is not predicted: {one.reason.message}", group_id=one.group_id)
-            for one in unpredicted
-        ]
+            for one in unpredicted if one.group_id not in told
+        ]  # fmt: skip
         return tuple(failures)
 
     def _of(self, one: DrainedGroup) -> list[ConditionNotMet]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.frameworks.connect import CONNECTOR
@@ -15,7 +15,7 @@ from kgm.simulation.connect.group import (
     connect_group_of,
     delays_of,
 )
-from kgm.simulation.connect.play import ConnectPlay
+from kgm.simulation.connect.play import edge_plays, usual_play
 from kgm.simulation.framework_play import played_often, prediction_of
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.play.draw import Draw
@@ -23,20 +23,17 @@ from kgm.simulation.report.prediction import Prediction
 from kgm.text.durations import show_duration
 from kgm.text.wording import many, some
 
-#: So many draws have another delay than the usual one, if the delay is not known.
-_OTHER_DRAWS = 4
-
 
 def simulate_connect(
     snapshot: GroupSnapshot, plan: Plan, *, name: str, draws: int, seed: int, is_out_of_time: Callable[[], bool]
 ) -> Prediction:
     """As `kgm.simulation.bounce.simulate`. Never exact: which worker gets which task depends on random member ids."""
     drawn = draws_of(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
-    group, delays_ms = connect_group_of(snapshot, plan), delays_of(plan.settings)
-    others = [_play(group, plan, delay_ms, f"{seed}/{delay_ms}/{number}")
-              for delay_ms in delays_ms[1:] for number in range(_OTHER_DRAWS)]  # fmt: skip
+    group = connect_group_of(snapshot, plan)
+    in_time = takewhile(lambda _: not is_out_of_time(), edge_plays(group, plan, str(seed)))
+    edges = [play.play() for play in in_time]
     return prediction_of(
-        snapshot, name, snapshot.assignor or "connect", drawn, others, _caveats(group, snapshot, plan, drawn)
+        snapshot, name, snapshot.assignor or "connect", drawn, edges, _caveats(group, snapshot, plan, drawn)
     )
 
 
@@ -45,13 +42,9 @@ def draws_of(
     is_out_of_time: Callable[[], bool] = lambda: False,
 ) -> Sequence[Draw]:  # fmt: skip
     """The plan played so often, with the usual delay. At least once."""
-    group, delays_ms = connect_group_of(snapshot, plan), delays_of(plan.settings)
+    group = connect_group_of(snapshot, plan)
     BrokerSettings.from_overrides({key: value for key, value in plan.settings.items() if key != MAX_DELAY})
-    return played_often(draws, lambda number: _play(group, plan, delays_ms[0], f"{seed}/{number}"), is_out_of_time)
-
-
-def _play(group: ConnectGroup, plan: Plan, delay_ms: int, name: str) -> Draw:
-    return ConnectPlay(group, plan, delay_ms, random.Random(name)).play()  # noqa: S311  (the same each time)
+    return played_often(draws, lambda number: usual_play(group, plan, f"{seed}/{number}").play(), is_out_of_time)
 
 
 def _caveats(group: ConnectGroup, snapshot: GroupSnapshot, plan: Plan, drawn: Sequence[Draw]) -> list[str]:

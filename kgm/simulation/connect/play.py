@@ -8,24 +8,27 @@ Source: WorkerCoordinator and DistributedHerder of Kafka Connect 4.3."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from typing import Final
 
 from kgm.frameworks.connect import CONNECTOR, Work
 from kgm.frameworks.connect_assignors import LeaderState, as_joined, assign_eagerly, assign_incrementally
-from kgm.simulation.connect.group import HEARTBEAT_MS, ConnectGroup
-from kgm.simulation.framework_play import FrameworkPlay, RunningTasks
+from kgm.simulation.connect.group import HEARTBEAT_MS, ConnectGroup, delays_of
+from kgm.simulation.framework_play import FrameworkPlay, Pace, RunningTasks
 from kgm.simulation.plan.bounce_plan import Plan, Stop
 from kgm.simulation.play.draw import Draw
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
 
 #: Spans in ms: from the stop of a process to its LeaveGroup, in which it stops its tasks; from the start of one to its
-#: JoinGroup; until what has to be given up has stopped; from the last JoinGroup until all have the assignment.
+#: JoinGroup, in a process of its own or in a JVM that runs already (several workers in one); until what has to be given
+#: up has stopped; from the last JoinGroup until all have the assignment.
 _LEAVE_MS: Final = (20, 2_000)
 _START_MS: Final = (1_500, 12_000)
+_WARM_START_MS: Final = (200, 1_500)
 _REVOKE_MS: Final = (5, 500)
 _SYNC_MS: Final = (2, 60)
 #: An operator removes who has crashed after so long.
@@ -34,6 +37,13 @@ _STOP_SPREAD_MS: Final = 100
 #: The leader's clock when a plan begins, which must be more than 0.
 _CLOCK_MS: Final = 1_000_000
 _MOST_EVENTS: Final = 100_000
+_EDGE_PLAYS: Final = 2
+#: Everything as quick as it may be; the same, with most of it in one rebalance; and all as slow as it may be.
+QUICK: Final = Pace(steps=0.0, notices=0.0)
+QUICK_IN_ONE: Final = Pace(steps=0.0, notices=0.5)
+SLOW: Final = Pace(steps=1.0, notices=1.0)
+#: In so many draws workers start in a JVM that runs already.
+_WARM_SHARE: Final = 0.4
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,14 +88,30 @@ class RecordedTasks(RunningTasks[Work]):
         super().start(starting, identity, at_ms)
 
 
+def usual_play(group: ConnectGroup, plan: Plan, name: str) -> ConnectPlay:
+    """One with the usual delay. Not played yet, as those below. name: the same gives the same."""
+    return ConnectPlay(group, plan, delays_of(plan.settings)[0], random.Random(name))  # noqa: S311
+
+
+def edge_plays(group: ConnectGroup, plan: Plan, name: str) -> Iterator[ConnectPlay]:
+    """Some of each of the paces below, with each delay that the workers may have. What is usual does not show by them,
+    only how far it may go."""
+    for delay_ms, pace, number in product(delays_of(plan.settings), (QUICK, QUICK_IN_ONE, SLOW), range(_EDGE_PLAYS)):
+        chance = random.Random(f"{name}/{delay_ms}/{pace}/{number}")  # noqa: S311
+        yield ConnectPlay(group, plan, delay_ms, chance, pace=pace)
+
+
 class ConnectPlay(FrameworkPlay[_Member, Work]):
     """Plays once; `play` gives what came of it, and `tasks.changes` what its tasks did."""
 
     tasks: RecordedTasks
 
-    def __init__(self, group: ConnectGroup, plan: Plan, max_delay_ms: int, chance: random.Random) -> None:
-        super().__init__(plan, chance, HEARTBEAT_MS)
+    def __init__(
+        self, group: ConnectGroup, plan: Plan, max_delay_ms: int, chance: random.Random, *, pace: Pace | None = None
+    ) -> None:  # fmt: skip
+        super().__init__(plan, chance, HEARTBEAT_MS, pace=pace)
         self._group, self._max_delay_ms = group, max_delay_ms
+        self._start_ms = _WARM_START_MS if self.share() < _WARM_SHARE else _START_MS
         self.members = {
             # In which order a worker got its tasks is not known.
             one.identity: _Member(
@@ -106,16 +132,16 @@ class ConnectPlay(FrameworkPlay[_Member, Work]):
         """What came of the plan."""
         plan = self.plan
         for name in (*plan.scale_in, *plan.remove):
-            self.later(self.chance.random() * _STOP_SPREAD_MS, partial(self._stop, name, returns=False))
+            self.later(self.share() * _STOP_SPREAD_MS, partial(self._stop, name, returns=False))
         for number in range(plan.scale_out):
-            after_ms = number * plan.scale_out_every_ms + self.some(_START_MS)
+            after_ms = number * plan.scale_out_every_ms + self.some(self._start_ms)
             self.later(after_ms, partial(self._new, f"new-{number + 1}"))
         pause_ms = 0
         if plan.rolling is not None:
             self._until_settled()
         for batch in plan.batches():
             for name in batch:
-                wait_ms = pause_ms + self.chance.random() * _STOP_SPREAD_MS
+                wait_ms = pause_ms + self.share() * _STOP_SPREAD_MS
                 self.later(wait_ms, partial(self._stop, name, returns=True))
             self._until_settled()
             pause_ms = 0 if plan.rolling is None else plan.rolling.pause_ms
@@ -134,21 +160,22 @@ class ConnectPlay(FrameworkPlay[_Member, Work]):
     def _stop(self, identity: str, *, returns: bool) -> None:
         (member,) = [one for one in self.members.values() if one.identity == identity and not one.is_dead]
         member.is_dead = True
+        restart_ms: float = self.chance.choice(self.plan.restart_times_ms or (self.plan.restart_time_ms,))
         if self.plan.stop is Stop.CLEAN:
             self.note("stop", "closes: it stops its tasks and leaves the group", identity)
             gone_ms = self.some(_LEAVE_MS)
+            restart_ms = max(restart_ms, gone_ms)  # no earlier than the process has ended
         else:
             self.note("stop", "is killed: it stays a member until its session ends", identity)
-            gone_ms = self._sessions_ms[identity] - self.interval_ms * self.chance.random()
+            gone_ms = self._sessions_ms[identity] - self.interval_ms * (1 - self.share())
             if self.plan.remove_first:
                 gone_ms = min(gone_ms, self.some(_REMOVAL_MS))
         self.tasks.stop(member.work, self.now_ms, is_killed=self.plan.stop is Stop.CRASH)
         member.work = ()
         self.later(gone_ms, partial(self._leave, member))
         if returns:
-            restart_ms = self.chance.choice(self.plan.restart_times_ms or (self.plan.restart_time_ms,))
             self.later(restart_ms, partial(self.note, "start", "starts again", identity))
-            self.later(restart_ms + self.some(_START_MS), partial(self._join, identity))
+            self.later(restart_ms + self.some(self._start_ms), partial(self._join, identity))
 
     def _new(self, identity: str) -> None:
         self.note("start", "a new worker joins", identity)

@@ -140,8 +140,8 @@ class ScriptedMember(abc.ABC):
         """The group is not calm any more: heartbeats that were left out are sent again."""
         if self.next_heartbeat is not None:
             self._catch_up()
-            due_ms = self.last_beat_ms + self.period_ms
-            self._beat_at(self.world.clock.now_ms if self.world.timing.notices_at_once else due_ms)
+            share, now_ms = self.world.timing.notices_after, self.world.clock.now_ms
+            self._beat_at(self.last_beat_ms + self.period_ms if share is None else now_ms + share * self.period_ms)
 
     def resume_beating_at(self, at_ms: float) -> None:
         """Have the next heartbeat at this time, and none that was scheduled before."""

@@ -60,8 +60,6 @@ class DrawTiming:
     _timers_late: Span | None = None
     #: Whether fetches are answered at once, because there are always records.
     has_records = False
-    #: Whether the heartbeats of all members are due just when a rebalance begins. Nobody knows when they are.
-    notices_at_once = False
 
     def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
         self._chance = chance
@@ -94,6 +92,12 @@ class DrawTiming:
         share = self._start + self._start_spread * (self._chance.random() - 0.5)
         least, most = profile.start
         return least + (most - least) * min(max(share, 0.0), 1.0)
+
+    @property
+    def notices_after(self) -> float | None:
+        """The share of its heartbeat interval after which a member learns of a rebalance; None: when its next heartbeat
+        is due. Nobody knows when those of real members are."""
+        return None
 
     def timer_late_ms(self, chance: random.Random) -> int:
         """How late the timers of the broker fire."""
@@ -165,11 +169,13 @@ class NoticedInBetween(OneByOne):
     """The processes of a batch are as far apart as they can be, and the others notice each of them before the next one
     stops or joins. Chance finds that seldom: their heartbeats have to be due within a part of a second."""
 
-    notices_at_once = True
-
     def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
         super().__init__(chance, heartbeat_interval_ms, session_timeout_ms)
         self._gap_ms = SLOW_START_MS
+
+    @property
+    def notices_after(self) -> float:
+        return 0.0
 
 
 class NoticedLastFirst(NoticedInBetween):
@@ -223,6 +229,42 @@ class RejoinsBeforeItStops(AllAtOnce):
     def stop_ms(self) -> float:
         is_first, self._is_first = self._is_first, False
         return 0.0 if is_first else STOP_SPREAD_MS * (1.0 - 0.2 * self._chance.random())
+
+
+class Quickest(AllAtOnce):
+    """Everything is as quick as it may be, also the end of a session."""
+
+    def phase(self) -> float:
+        return 0.999
+
+    @property
+    def notices_after(self) -> float:
+        return 0.0
+
+
+class QuickBeforeNoticed(Quickest):
+    """The same, and others learn of it as late as they may, so that much of it is one rebalance."""
+
+    @property
+    def notices_after(self) -> float:
+        return 1.0
+
+
+class Slowest(UsualTiming):
+    """Everything takes as long as it may, but for some that learn of a rebalance at once, and wait for the others."""
+
+    @property
+    def notices_after(self) -> float:
+        return self._chance.choice((0.0, 1.0))
+
+    def phase(self) -> float:
+        return 0.0
+
+    def stop_ms(self) -> float:
+        return STOP_SPREAD_MS
+
+    def start_ms(self, profile: ClientProfile, *, may_be_slow: bool) -> float:
+        return profile.start[1] + (SLOW_START_MS if may_be_slow else 0.0)
 
 
 #: Those that differ from others in how processes start.

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from kgm.model.assignment import Partitions
+from kgm.model.errors import ConditionNotMet
 from kgm.simulation.play.draw import Draw
 from kgm.text.wording import many
 
@@ -182,7 +183,7 @@ class Prediction:
     stopped_partition_range_ms: TimeRange
     protocol: str = "classic"
     sinks: tuple[SinkForecast, ...] = ()
-    missing_sinks: tuple[str, ...] = ()
+    missing_sinks: tuple[ConditionNotMet, ...] = ()
 
     @property
     def generation_after(self) -> int | None:

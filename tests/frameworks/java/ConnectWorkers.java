@@ -3,12 +3,19 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.io.UncheckedIOException;
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.cli.ConnectDistributed;
 import org.apache.kafka.connect.connector.Task;
@@ -21,11 +28,14 @@ import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 
 /**
- * Real Connect workers in one JVM, and a connectors whose tasks do nothing: ConnectWorkers$Idle, a source, and
+ * Real Connect workers in one JVM, and connectors whose tasks do nothing: ConnectWorkers$Idle, a source, and
  * ConnectWorkers$Drain, a sink.
  *
  * Commands are JSON lines on standard input: {"cmd": "start", "name": NAME, "config": {...}}, {"cmd": "stop", "name": NAME}.
- * Each is answered with a line when it is done. The end of input halts the JVM.
+ * Each is answered with a line when it is done. The end of input halts the JVM, SIGTERM ends its workers first.
+ *
+ * -Dkgm.events=FILE    where sink tasks append a line whenever a partition begins or ends to be theirs:
+ *                      MS_SINCE_1970 open|close CONNECTOR PARTITION
  */
 public final class ConnectWorkers {
     public static void main(String[] args) throws Exception {
@@ -114,8 +124,11 @@ public final class ConnectWorkers {
 
     /** As many tasks as are asked for, which throw everything away. */
     public static final class Drain extends SinkConnector {
+        private String name;
+
         @Override
         public void start(Map<String, String> config) {
+            name = config.get("name");
         }
 
         @Override
@@ -125,7 +138,7 @@ public final class ConnectWorkers {
 
         @Override
         public List<Map<String, String>> taskConfigs(int most) {
-            return numbered(most);
+            return Collections.nCopies(most, Map.of("connector", name));
         }
 
         @Override
@@ -144,8 +157,34 @@ public final class ConnectWorkers {
     }
 
     public static final class DrainTask extends SinkTask {
+        private static final Path EVENTS = Path.of(System.getProperty("kgm.events"));
+        private String connector;
+
         @Override
         public void start(Map<String, String> config) {
+            connector = config.get("connector");
+        }
+
+        @Override
+        public void open(Collection<TopicPartition> partitions) {
+            note("open", partitions);
+        }
+
+        @Override
+        public void close(Collection<TopicPartition> partitions) {
+            note("close", partitions);
+        }
+
+        private void note(String event, Collection<TopicPartition> partitions) {
+            StringBuilder lines = new StringBuilder();
+            for (TopicPartition one : partitions) {
+                lines.append(System.currentTimeMillis() + " " + event + " " + connector + " " + one.partition() + "\n");
+            }
+            try {
+                Files.writeString(EVENTS, lines, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
         }
 
         @Override

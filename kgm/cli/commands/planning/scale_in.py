@@ -144,7 +144,7 @@ def _report(planned: ScaleIn, where: dict[str, str | None]) -> Report:
                 heading=heading,
                 notes=[predicted, taken, "", *_chained([with_cluster(line) for line in planned.commands.lines])],
             ),
-            *sink_tables(planned.group.group_id, planned.prediction.sinks),
+            *sink_tables(planned.prediction.sinks, planned.group.group_id),
         ],
         names=[one.member.identity for one in planned.leaving],
         items=data["leaving"],

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kgm.cli.output.bounce_report import sink_tables
 from kgm.cli.output.pages.bars import colours_of, legend, ownership
-from kgm.cli.output.pages.page import Markup, cut, document, element, facts, section, table
+from kgm.cli.output.pages.page import Markup, cut, document, element, facts, join, section, table
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
 
@@ -98,7 +99,22 @@ def course_of(prediction: Prediction, colours: dict[str, int], *, is_only: bool)
     chart = ownership(typical.holdings, end_ms=typical.took_ms, marks_ms=marks, colours=colours, show_ms=show_duration)
     title = "Over time" if is_only else f"Scenario {prediction.name}"
     draw = "" if prediction.exact else element("p", "A typical draw; other draws differ.", class_="soft")
-    return section(title, draw, chart, _moves(prediction), _timeline(prediction))
+    return section(title, draw, chart, _sinks(prediction), _moves(prediction), _timeline(prediction))
+
+
+def _sinks(prediction: Prediction) -> Markup:
+    """The groups of sink connectors, as a wide terminal shows them."""
+    return join(
+        join([
+            element("h3", "Sink groups"),
+            table(
+                [column.title for column in shown.columns], shown.rows,
+                right=[column.title for column in shown.columns if column.right],
+            ),
+            *(element("p", note, class_="soft") for note in shown.notes),
+        ])
+        for shown in sink_tables(prediction.sinks)
+    )  # fmt: skip
 
 
 def _moves(prediction: Prediction) -> Markup:

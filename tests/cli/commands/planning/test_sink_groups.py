@@ -48,6 +48,17 @@ def test_sink_groups_have_a_table_and_json(kgm, words, scenario_of):
     assert (row[1:3], row[-1]) == (["1", "1"], "orders[0-1]")
 
 
+@pytest.mark.parametrize("words", [COMMANDS[0][0], COMMANDS[2][0]])
+def test_a_page_has_the_table(kgm, tmp_path, words):
+    page = tmp_path / "page.html"
+    kgm((WORKERS, A, B), *words, "--report", str(page))
+    shown = page.read_text()
+    assert shown.count("<h3>Sink groups</h3>") == 1
+    row = shown.partition("<td>connect-b</td>")[2].partition("</tr>")[0]
+    assert "<td>orders[0-1]</td>" in row
+    assert "<td>connect-a</td>" in shown
+
+
 @pytest.mark.parametrize(("words", "scenario_of"), COMMANDS)
 def test_a_snapshot_without_them_says_so(kgm, words, scenario_of):
     scenario = scenario_of(json.loads(kgm((WORKERS,), *words, "-o", "json"))["data"])
