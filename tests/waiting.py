@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from kgm.model.errors import ErrorCode
@@ -51,3 +52,16 @@ def stays(look: Callable[[], object], what: str, seconds: float, *, every_s: flo
     while time.monotonic() < end:
         assert look(), what
         time.sleep(every_s)
+
+
+def process_state(pid: int) -> str:
+    """That of the kernel: R runs, S waits for something, Z has ended; "" if there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return ""
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process has not ended; one that its parent has not reaped yet has."""
+    return process_state(pid) not in ("", "Z")

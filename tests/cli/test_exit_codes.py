@@ -28,7 +28,7 @@ from tests.cli.forked import forked_command
 from tests.cli.test_secrets import leaves
 from tests.client.faults import BlackHole, Edit, FaultProxy
 from tests.client.joiners import form_group, leave_dead_group
-from tests.waiting import until
+from tests.waiting import process_state, until
 
 PAGE = ROOT / "docs" / "exit-codes.md"
 MEANINGS = {
@@ -371,6 +371,8 @@ def ended(server, tmp_path_factory):
             children["assign", 130].stdin.write(json.dumps(case) + "\n")
             children["assign", 130].stdin.flush()
             assert children["assign", 130].stdout.readline()
+            # Python notices a signal that comes just before it begins to read when it has read something.
+            until(lambda: process_state(children["assign", 130].pid) == "S", "it does not wait for the next case")
             children["assign", 130].send_signal(signal.SIGINT)
             for key, child in children.items():
                 found[key] = (child.wait(60), child.stderr.read())

@@ -6,14 +6,13 @@ import signal
 import struct
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.kafka.broker import KafkaCluster, OldKafka, _ask, free_ports
-from tests.waiting import until
+from tests.waiting import is_running, until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -66,7 +65,7 @@ def test_data_and_ports_survive_a_restart():
         assert read_all(bootstrap, "t", 1) == [b"kept"]
         folder, last = cluster.folder, cluster.pid(1)
     assert not folder.exists()
-    assert not alive(last)
+    assert not is_running(last)
 
 
 @pytest.mark.long
@@ -121,15 +120,7 @@ def test_a_killed_test_run_takes_its_broker_with_it(tmp_path):
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment, check=False)
     assert done.returncode == -signal.SIGKILL
-    until(lambda: not alive(int(done.stdout)), "the broker still runs", 20)
-
-
-def alive(pid):
-    """Whether the process still runs; a zombie that its parent has not reaped yet does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    until(lambda: not is_running(int(done.stdout)), "the broker still runs", 20)
 
 
 def test_free_ports_are_free_and_different():

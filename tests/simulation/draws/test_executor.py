@@ -16,6 +16,7 @@ from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling
 from kgm.simulation.play.timing import EXTREME_TIMINGS
 from kgm.simulation.simulation import Simulation
 from tests.simulation.groups import ids, made_up
+from tests.waiting import is_running
 
 TASKS = [DrawTask(number=number) for number in range(6)]
 
@@ -35,13 +36,6 @@ def slow():
 
 def never():
     return False
-
-
-def is_running(pid):
-    try:
-        return "Z" not in pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
 
 
 def wait_until_gone(pids, within_s=10):
