@@ -1,8 +1,11 @@
-"""Which client library's consumer is played for a member, and the heartbeat interval it most likely has."""
+"""Which client library's consumer is played for a member, what it does in a rebalance, and its heartbeat interval."""
 
 import enum
+from typing import Final
 
+from kgm.assignors import is_cooperative
 from kgm.model.client_library import ClientLibrary
+from kgm.model.snapshot import GroupSnapshot
 
 #: Kafka's default for `heartbeat.interval.ms`.
 HEARTBEAT_INTERVAL_MS = 3_000
@@ -22,6 +25,10 @@ class Library(enum.Enum):
     AIOKAFKA = "aiokafka"
 
 
+#: With a cooperative assignor these keep their partitions in a rebalance, whatever else is in their settings:
+#: librdkafka refuses an eager one beside it (rd_kafka_assignors_init), franz-go goes by the one that is chosen
+#: (handleJoinResp).
+KEEPING: Final = frozenset((Library.LIBRDKAFKA, Library.FRANZ_GO))
 _BY_NAME = {library.value: library for library in Library}
 
 
@@ -29,6 +36,19 @@ def played_as(library: ClientLibrary | None) -> Library | None:
     """The library whose consumers kgm plays for it. None if it is not known, or is none of those that kgm knows: then
     it plays Java's, which most libraries follow."""
     return None if library is None or library.name is None else _BY_NAME.get(library.name)
+
+
+def keeps_while_joining(snapshot: GroupSnapshot) -> bool | None:
+    """Whether members of a group with a cooperative assignor keep their partitions in a rebalance; None if not known.
+
+    With an eager assignor beside it in their settings, as in an upgrade, they give them up, whichever the group has
+    chosen (Java: ConsumerCoordinator), except in `KEEPING`. Who names partitions that it owned keeps them. A snapshot
+    without what subscriptions name tells nothing against it."""
+    if snapshot.assignor is None or not is_cooperative(snapshot.assignor):
+        return True
+    clients = [(member.client_library, member.names_owned) for member in snapshot.members]
+    named = {names_owned for client, names_owned in clients if played_as(client) not in KEEPING}
+    return True if True in named or False not in named else None
 
 
 def usual_heartbeat_interval_ms(session_timeout_ms: int) -> int:

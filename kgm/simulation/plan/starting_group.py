@@ -20,7 +20,7 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.protocol.subscription import NEWEST, SHORT_VERSION
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
-from kgm.simulation.plan.client_library import Library, played_as
+from kgm.simulation.plan.client_library import Library, keeps_while_joining, played_as
 from kgm.text.wording import many
 
 #: Defaults of Kafka's clients.
@@ -43,10 +43,9 @@ class StartingMember:
     """One consumer, through all its restarts, as it is before the plan. A new member has an empty `member_id`.
 
     identity: what the plan and the report call it before it restarts. listed: in a consumer group, what it owns in the
-    order in which the broker lists it, if that is known. library: whose consumer is played; None for one
-    that kgm does not play, or that is not known. client: the library as far as it is known.
-    leaves_when_static: whether it leaves the group when it is closed although it is static. In a consumer group the
-    broker sets the session timeout."""
+    order in which the broker lists it, if that is known. library: whose consumer is played; None for one that kgm does
+    not play, or that is not known. client: the library as far as it is known. leaves_when_static: whether it leaves the
+    group when it is closed although it is static. In a consumer group the broker sets the session timeout."""
 
     identity: str
     member_id: str
@@ -114,9 +113,10 @@ class StartingGroup:
     listing_capacity: the number of buckets of the hash map behind that order, None if it is not known. In a classic
     group it is the map that a leader sees (`play.leader`), in a consumer group the broker's own (`play.seed_records`).
     has_offsets: whether it has committed offsets, None if that is not known; a broker deletes a group without any when
-    it finds it empty. caveats: what had to be assumed. unknown_assignor: the one that it has
-    if kgm does not know it; then `assignor` stands for it, and who gets what is not known. has_user_data: whether
-    assignments carry user data, by which a broker takes the assignor for a custom one."""
+    it finds it empty. caveats: what had to be assumed. unknown_assignor: the one that it has if kgm does not know it;
+    then `assignor` stands for it, and who gets what is not known. has_user_data: whether assignments carry user data,
+    by which a broker takes the assignor for a custom one. keeps_while_joining: whether members of a cooperative
+    assignor keep their partitions in a rebalance; None if that is not known (`plan.client_library`)."""
 
     group_id: str
     assignor: str
@@ -131,6 +131,7 @@ class StartingGroup:
     protocol: GroupProtocol = GroupProtocol.CLASSIC
     unknown_assignor: str | None = None
     has_user_data: bool = False
+    keeps_while_joining: bool | None = True
 
     @property
     def assignment(self) -> dict[str, Partitions]:
@@ -239,6 +240,7 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
         has_offsets=_has_offsets(snapshot),
         caveats=tuple(caveats),
         has_user_data=any(member.user_data is not None for member in snapshot.members),
+        keeps_while_joining=True if what_if.assignor else keeps_while_joining(snapshot),
     )
     if any(member.rack for member in group.members):
         group = _with_caveat(
@@ -260,9 +262,7 @@ def _listing_capacity(snapshot: GroupSnapshot, protocol: GroupProtocol) -> int |
     if not snapshot.knows_listed_order or protocol.value != snapshot.type:
         return None
     ids = [member.member_id for member in snapshot.members]
-    if protocol is GroupProtocol.CONSUMER:
-        return timeline_capacity(ids)
-    return map_capacity(ids) or DEFAULT_CAPACITY
+    return timeline_capacity(ids) if protocol is GroupProtocol.CONSUMER else map_capacity(ids) or DEFAULT_CAPACITY
 
 
 def _has_offsets(snapshot: GroupSnapshot) -> bool | None:
@@ -273,8 +273,8 @@ def _has_offsets(snapshot: GroupSnapshot) -> bool | None:
 
 
 def _supposed(what_if: WhatIf) -> str:
-    membership = None if what_if.membership is None else f"{what_if.membership.value} membership"
-    protocol = None if what_if.protocol is None else f"the {what_if.protocol.value} protocol"
+    membership = what_if.membership and f"{what_if.membership.value} membership"
+    protocol = what_if.protocol and f"the {what_if.protocol.value} protocol"
     return " and ".join(part for part in (what_if.assignor, membership, protocol) if part)
 
 

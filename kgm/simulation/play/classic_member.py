@@ -17,7 +17,7 @@ from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberI
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from kgm.protocol.messages.sync_group_response import SyncGroupResponse
 from kgm.protocol.subscription import NO_GENERATION, PROTOCOL_TYPE
-from kgm.simulation.plan.client_library import Library
+from kgm.simulation.plan.client_library import KEEPING, Library
 from kgm.simulation.plan.starting_group import StartingMember
 from kgm.simulation.play.client_profiles import ClientProfile
 from kgm.simulation.play.leader import STICKY, assignments, encode_sticky_data
@@ -46,7 +46,8 @@ class ScriptedClassicMember(ScriptedMember):
 
     def __init__(self, world: World, spec: StartingMember, profile: ClientProfile) -> None:
         self.assignor = world.group.assignor
-        self.keeps_while_joining = is_cooperative(self.assignor)
+        keeps = world.group.keeps_while_joining is not False or profile.library in KEEPING
+        self.keeps_while_joining = is_cooperative(self.assignor) and keeps
         self.subscription_version = spec.subscription_version(self.assignor)
         super().__init__(world, spec, profile)
 

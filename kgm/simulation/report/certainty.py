@@ -80,6 +80,12 @@ def library_doubts(
             f"kgm does not know the assignor {group.unknown_assignor}: the numbers of rebalances hold for it, whether "
             "it is cooperative or not; who gets what, and so what moves, is not known (--assignor)"
         )
+    if group.keeps_while_joining is None and has_rebalances:
+        texts.append(
+            "no member names partitions that it kept in a rebalance: if an eager assignor stands beside "
+            f"{group.assignor} in their settings, as in an upgrade, each rebalance takes all partitions from all "
+            f"members, and the ranges include it (--assignor {group.assignor} if there is none)"
+        )
     writer = snapshot.leader_library
     disguised = is_classic and has_rebalances and _is_disguised(snapshot)
     if disguised and writer is not None:

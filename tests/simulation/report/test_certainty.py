@@ -104,6 +104,29 @@ def test_the_assignor_of_the_library_is_played():
     assert not said(more, "does not explain")
 
 
+def with_names_owned(group, *said):
+    members = sorted(group.members, key=lambda one: one.identity)
+    return replace(group, members=tuple(replace(one, names_owned=n) for one, n in zip(members, said, strict=True)))
+
+
+def test_members_may_give_up_their_partitions_although_the_assignor_is_cooperative():
+    """Seen of Java 4.3.0 with `cooperative-sticky,range` in its settings, as in an upgrade: when one of three went, two had
+    the even and the odd partitions of 12, so that 8 moved and not 4."""
+    group = of_three("java", "cooperative-sticky", range(0, 12, 3), range(1, 12, 3), range(2, 12, 3))
+    unclear = with_names_owned(group, False, False, False)
+    gone = played(unclear, scale_in=("member-3",))
+    assert not gone.exact
+    assert (gone.ranges.moved_partitions.min, gone.ranges.moved_partitions.max) == (4, 8)
+    assert said(gone, "an eager assignor stands beside cooperative-sticky")
+    assert played(unclear, bounce=("member-1",)).exact  # nothing is assigned
+    certain = with_names_owned(group, False, True, False)
+    of_librdkafka = of_three("librdkafka", "cooperative-sticky", range(0, 12, 3), range(1, 12, 3), range(2, 12, 3))
+    stated = played(unclear, scale_in=("member-3",), what_if=WhatIf(assignor="cooperative-sticky"))
+    of_others = [played(one, scale_in=("member-3",)) for one in (certain, of_librdkafka, group)]
+    for sure in (*of_others, stated):
+        assert (sure.exact, sure.typical.moved_partitions) == (True, 4)
+
+
 def test_where_several_libraries_are_possible_the_range_has_the_assignors_of_all():
     """Of 5 partitions Java gives 3 and 2 to two members, kafka-go 2 and 3: when the third goes, who had 1, two move, or
     only that one."""
