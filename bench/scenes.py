@@ -47,7 +47,10 @@ def main():
     parser.add_argument("--scenes", type=int, default=30, help="of each library")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--libraries")
-    parser.add_argument("--versions", help="other versions of libraries than those that kgm follows")
+    parser.add_argument(
+        "--versions",
+        help="other versions than kgm follows, as far as the programs in tests/kafka/libraries run with them",
+    )
     parser.add_argument("--protocol", default="classic", choices=("classic", "consumer"))
     parser.add_argument("--mixed", type=float, default=0.2, help="the share of scenes with another library too")
     parser.add_argument("--at-once", type=int, default=6)

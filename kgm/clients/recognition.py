@@ -148,14 +148,15 @@ def partly_known(rack_id: str | None, generation: int | None) -> tuple[str, ...]
 
 def kind_of_user_data(data: bytes | None) -> str:
     """The kind of user data: none, no bytes, a generation (Java's cooperative assignor), owned partitions (the sticky
-    assignors) or a count of 0 of them (franz-go), kafka-python's version before them, or something else."""
+    assignors) or a count of 0 of them, kafka-python's version before them, or something else."""
     if data is None:
         return NULL
     if not data:
         return EMPTY
+    if len(data) in (4, 8) and data.startswith(bytes(4)):
+        return NOTHING  # a generation may follow, and none is 0
     if len(data) == 4:
-        # No generation is 0.
-        return NOTHING if data == bytes(4) else GENERATION
+        return GENERATION
     if len(data) < 8:
         return OTHER
     # Owned partitions begin with a count of topics: with fewer than 65,536 of them the first two bytes are 0.
@@ -262,6 +263,8 @@ def _written(members: Iterable[MemberEvidence]) -> tuple[int, str] | None:
         for member in members
         if member.protocol == CLASSIC and member.assignment is not None and member.assignment.partitions
     }
+    # To a member that had none, librdkafka says so.
+    forms = {(version, STICKY if kind == NOTHING else kind) for version, kind in forms}
     return forms.pop() if len(forms) == 1 else None
 
 
@@ -281,7 +284,7 @@ def _leader(
     evidence = [f"the assignments (version {written[0]}, user data: {written[1]}) are what {_listed(kept)} writes"]
     if candidates and len(candidates) < len(leads):
         evidence.append("members of other libraries that write the same are not in the group")
-    confidence = CERTAIN if len(leads) == 1 else LIKELY
+    confidence = CERTAIN if candidates and len(leads) == 1 else LIKELY
     if len(kept) != 1:
         return ClientLibrary(evidence=tuple(evidence), candidates=kept)
     return ClientLibrary(name=kept[0], confidence=confidence, evidence=tuple(evidence), candidates=kept)

@@ -4,9 +4,10 @@ import enum
 from typing import Final
 
 from kgm.assignors import is_cooperative
-from kgm.model.client_library import ClientLibrary
+from kgm.model.client_library import FRANZ_GO, ClientLibrary
 from kgm.model.snapshot import GroupSnapshot
 
+STICKY: Final = "sticky"
 #: Kafka's default for `heartbeat.interval.ms`.
 HEARTBEAT_INTERVAL_MS = 3_000
 
@@ -38,17 +39,21 @@ def played_as(library: ClientLibrary | None) -> Library | None:
     return None if library is None or library.name is None else _BY_NAME.get(library.name)
 
 
-def keeps_while_joining(snapshot: GroupSnapshot) -> bool | None:
-    """Whether members of a group with a cooperative assignor keep their partitions in a rebalance; None if not known.
+def say_what_they_had(snapshot: GroupSnapshot) -> bool | None:
+    """Whether members say in a rebalance which partitions they had, where the assignor asks for it; None if not known.
 
-    With an eager assignor beside it in their settings, as in an upgrade, they give them up, whichever the group has
-    chosen (Java: ConsumerCoordinator), except in `KEEPING`. Who names partitions that it owned keeps them. A snapshot
-    without what subscriptions name tells nothing against it."""
-    if snapshot.assignor is None or not is_cooperative(snapshot.assignor):
+    With an eager assignor beside a cooperative one in their settings, as in an upgrade, they give up all partitions,
+    whichever the group has chosen (Java: ConsumerCoordinator), except in `KEEPING`; who names some has kept them. With
+    `sticky` only franz-go forgets (revoke), and its 1.15 does not: which one it is, is not seen. In a cooperative group
+    a snapshot without what subscriptions name tells nothing against it."""
+    if snapshot.type != "classic" or snapshot.assignor is None:
         return True
     clients = [(member.client_library, member.names_owned) for member in snapshot.members]
-    named = {names_owned for client, names_owned in clients if played_as(client) not in KEEPING}
-    return True if True in named or False not in named else None
+    if snapshot.assignor == STICKY:
+        may_forget = any(client is not None and FRANZ_GO in client.candidates for client, _ in clients)
+        return None if may_forget else True
+    named = {said for client, said in clients if played_as(client) not in KEEPING}
+    return True if not is_cooperative(snapshot.assignor) or True in named or False not in named else None
 
 
 def usual_heartbeat_interval_ms(session_timeout_ms: int) -> int:

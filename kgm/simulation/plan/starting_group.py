@@ -5,7 +5,6 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, has_assignor, is_known
-from kgm.assignors.contract import refuse_too_many_partitions
 from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.unsupported_groups import refuse_unsupported
 from kgm.clients.recognition import recognise_by_ids
@@ -20,7 +19,8 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.protocol.subscription import NEWEST, SHORT_VERSION
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
-from kgm.simulation.plan.client_library import Library, keeps_while_joining, played_as
+from kgm.simulation.plan.client_library import STICKY, Library, played_as, say_what_they_had
+from kgm.simulation.plan.topics import partition_counts, subscribed_topics
 from kgm.text.wording import many
 
 #: Defaults of Kafka's clients.
@@ -115,8 +115,9 @@ class StartingGroup:
     has_offsets: whether it has committed offsets, None if that is not known; a broker deletes a group without any when
     it finds it empty. caveats: what had to be assumed. unknown_assignor: the one that it has if kgm does not know it;
     then `assignor` stands for it, and who gets what is not known. has_user_data: whether assignments carry user data,
-    by which a broker takes the assignor for a custom one. keeps_while_joining: whether members of a cooperative
-    assignor keep their partitions in a rebalance; None if that is not known (`plan.client_library`)."""
+    by which a broker takes the assignor for a custom one. say_what_they_had: whether members do so in a
+    rebalance, if they may do otherwise than their assignor would like it; None if that is not known
+    (`plan.client_library`)."""
 
     group_id: str
     assignor: str
@@ -131,7 +132,7 @@ class StartingGroup:
     protocol: GroupProtocol = GroupProtocol.CLASSIC
     unknown_assignor: str | None = None
     has_user_data: bool = False
-    keeps_while_joining: bool | None = True
+    say_what_they_had: bool | None = True
 
     @property
     def assignment(self) -> dict[str, Partitions]:
@@ -195,6 +196,11 @@ class StartingGroup:
         return frozenset(member.identity for member in self.members if member.library not in unable)
 
     @property
+    def members_forget(self) -> bool:
+        """Whether members that may not say what they had are played so: if it is sure, and of franz-go with sticky."""
+        return self.say_what_they_had is False or (self.say_what_they_had is None and self.assignor == STICKY)
+
+    @property
     def all_static(self) -> bool:
         return all(member.group_instance_id is not None for member in self.members)
 
@@ -234,13 +240,13 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
             _member(member, snapshot, what_if, caveats, timeouts_ms)
             for member, timeouts_ms in zip(snapshot.members, zip(sessions_ms, rebalances_ms, strict=True), strict=True)
         ),
-        topics=_topics(snapshot, caveats),
+        topics=partition_counts(snapshot, caveats),
         topic_ids={topic.name: topic.topic_id for topic in snapshot.topics if topic.topic_id is not None},
         listing_capacity=_listing_capacity(snapshot, protocol),
         has_offsets=_has_offsets(snapshot),
         caveats=tuple(caveats),
         has_user_data=any(member.user_data is not None for member in snapshot.members),
-        keeps_while_joining=True if what_if.assignor else keeps_while_joining(snapshot),
+        say_what_they_had=True if what_if.assignor else say_what_they_had(snapshot),
     )
     if any(member.rack for member in group.members):
         group = _with_caveat(
@@ -337,21 +343,6 @@ def _timeouts(
     return [default if ms is None else ms for ms in seen]
 
 
-def _topics(snapshot: GroupSnapshot, caveats: list[str]) -> dict[str, int]:
-    """Partition counts of every topic that matters; as many as are assigned of a topic that the snapshot leaves out."""
-    known = {topic.name: topic.partitions for topic in snapshot.topics}
-    for member in snapshot.members:
-        for name, partitions in member.assignment.items():
-            if name not in known and partitions:
-                known[name] = 1 + max(max(other.assignment.get(name, ()), default=-1) for other in snapshot.members)
-                assumed = f"{known[name]} partitions are assumed, as many as are assigned"
-                caveats.append(f"topic {name} is not in the snapshot: {assumed}")
-    wanted = {name for member in snapshot.members for name in member.known_topics}
-    topics = {name: known[name] for name in sorted(known) if name in wanted or not wanted}
-    refuse_too_many_partitions(TopicSpec(name=name, partitions=partitions) for name, partitions in topics.items())
-    return topics
-
-
 def _assignor(snapshot: GroupSnapshot, what_if: WhatIf, protocol: GroupProtocol) -> str:
     """The assignor of the members, or the broker's. An empty classic group needs none and gets the usual one."""
     if protocol is GroupProtocol.CLASSIC:
@@ -388,7 +379,7 @@ def _member(
         client_id=member.client_id,
         client_host=member.client_host or "/127.0.0.1",
         rack=member.rack,
-        topics=_subscribed(member, snapshot, caveats),
+        topics=subscribed_topics(member, snapshot, caveats),
         session_timeout_ms=timeouts_ms[0],
         rebalance_timeout_ms=timeouts_ms[1],
         owned=member.assignment,
@@ -439,25 +430,6 @@ def _listed(member: MemberSnapshot) -> Partitions | None:
     }:
         return None
     return listed
-
-
-def _subscribed(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: list[str]) -> tuple[str, ...]:
-    """The topics of a member. Of a subscription that cannot be read, those that it owns, or all if it owns none; of a
-    regular expression, those of which members with the same one own partitions."""
-    if member.topics is None and not member.regex:
-        caveats.append(
-            f"the subscription of {member.identity} cannot be read: assumed to be the topics that are assigned now"
-        )
-        every = {topic for other in snapshot.members for topic in (*other.known_topics, *other.assignment)}
-        return tuple(sorted(member.assignment or every))
-    if not member.regex:
-        return member.known_topics or tuple(sorted(member.assignment))
-    caveat = "a subscription by regular expression is assumed to be the topics that are assigned now"
-    if caveat not in caveats:
-        caveats.append(caveat)
-    alike = [other.assignment for other in snapshot.members if other.regex == member.regex]
-    resolved = {topic for assignment in alike for topic, numbers in assignment.items() if numbers}
-    return tuple(sorted({*member.known_topics, *resolved}))
 
 
 def with_assignor_applied(group: StartingGroup) -> StartingGroup:
