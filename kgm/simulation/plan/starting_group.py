@@ -45,7 +45,8 @@ class StartingMember:
     identity: what the plan and the report call it before it restarts. listed: in a consumer group, what it owns in the
     order in which the broker lists it, if that is known. library: whose consumer is played; None for one that kgm does
     not play, or that is not known. client: the library as far as it is known. leaves_when_static: whether it leaves the
-    group when it is closed although it is static. In a consumer group the broker sets the session timeout."""
+    group when it is closed although it is static. writes_version: of its subscription, None if that is not known. In a
+    consumer group the broker sets the session timeout."""
 
     identity: str
     member_id: str
@@ -61,6 +62,7 @@ class StartingMember:
     library: Library | None = None
     client: ClientLibrary = field(default_factory=ClientLibrary)
     leaves_when_static: bool = False
+    writes_version: int | None = None
 
     def assigner(self, assignor: str) -> str:
         """The library whose assignor of this name runs where this member leads: Java, if kgm does not have its own."""
@@ -84,8 +86,9 @@ class StartingMember:
         return not never_says_owned(self.client)
 
     def subscription_version(self, assignor: str) -> int:
-        """The version of its subscriptions as they are played."""
-        return version_sent(self.client.candidates, assignor)
+        """The version of its subscriptions as they are played: what the library writes, unless it has sent version 0.
+        That is a matter of settings with some."""
+        return 0 if self.writes_version == 0 else version_sent(self.client.candidates, assignor)
 
     def behavior(self, assignor: str) -> tuple[object, ...]:
         """What of its library is played."""
@@ -387,6 +390,7 @@ def _member(
         library=played_as(client),
         client=client,
         leaves_when_static=_leaves_when_static(client),
+        writes_version=member.subscription_version,
     )
 
 
