@@ -33,7 +33,8 @@ wrote its assignments.
   (from the group's record, which takes READ on `__consumer_offsets`), a default client id.
 - `unknown`: several are left, or none that kgm knows; `name` is null.
 
-A client id is chosen by whoever configures the client. It never overrides what a member sent.
+A client id is chosen by whoever configures the client. It never overrides what a member sent. With an assignor that none
+of these libraries has nothing is `certain`.
 
 ## Whose assignor runs
 

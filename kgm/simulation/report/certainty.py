@@ -149,7 +149,8 @@ def _is_settled(
 ) -> bool:
     """Whether nothing depends on the library: static members restart within their session, say nothing when they are
     closed, and the group assigns nothing, or each that may lead it would assign the same again."""
-    if has_rebalances or (named and group.assignor not in _STATELESS):
+    is_stateless = group.unknown_assignor is None and group.assignor in _STATELESS
+    if has_rebalances or (named and not is_stateless):
         return False
     return all(_restarts_silently(member, group, plan, leader=snapshot.leader) for member in named)
 
