@@ -286,8 +286,8 @@ def _leads(written: tuple[int, str] | None) -> frozenset[str]:
 def _leader(
     written: tuple[int, str] | None, leads: frozenset[str], members: Sequence[ClientLibrary], *, is_known: bool
 ) -> ClientLibrary | None:
-    """The library that has written the assignments; as far as it can be told, one of the members' libraries. is_known: whether
-    the assignor is (`_is_known`)."""
+    """The library that has written the assignments; as far as it can be told, one of the members' libraries. is_known:
+    whether the assignor is (`_is_known`)."""
     if written is None:
         return None
     among = {name for member in members for name in ((member.name,) if member.name else member.candidates)}
