@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Predictions held against client libraries as they really are: random scenes on a real Kafka 4.3.0.
 
-usage: python bench/scenes.py [--scenes N] [--seed TEXT] [--libraries A,B] [--protocol consumer] [--mixed SHARE]
-                              [--at-once N] [--keep FILE] [--again FILE]
+usage: python bench/scenes.py [--scenes N] [--seed TEXT] [--libraries A,B] [--versions A=1.2,B=3.4]
+                              [--protocol consumer] [--mixed SHARE] [--at-once N] [--keep FILE] [--again FILE]
 
 Each library has so many scenes: restarts of one, of the leader, of two at once, rolling; crashes for less and for more
 than the session; members that come, go and are removed; one topic or two; static, dynamic, and both; some with members
@@ -28,6 +28,7 @@ from kgm.clients.table import CLIENTS
 from kgm.model.errors import KgmError
 from kgm.operations.history.source import open_history
 from kgm.simulation.bounce import simulate
+from tests.assignors.libraries.oracle import VERSIONS
 from tests.kafka.libraries import LIBRARIES, LibraryMembers
 from tests.kafka.versions import broker_of
 from tests.simulation.reality.scenes import (
@@ -46,12 +47,17 @@ def main():
     parser.add_argument("--scenes", type=int, default=30, help="of each library")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--libraries")
+    parser.add_argument(
+        "--versions",
+        help="other versions than kgm follows, as far as the programs in tests/kafka/libraries run with them",
+    )
     parser.add_argument("--protocol", default="classic", choices=("classic", "consumer"))
     parser.add_argument("--mixed", type=float, default=0.2, help="the share of scenes with another library too")
     parser.add_argument("--at-once", type=int, default=6)
     parser.add_argument("--keep", type=pathlib.Path)
     parser.add_argument("--again", type=pathlib.Path)
     arguments = parser.parse_args()
+    VERSIONS.update(pair.split("=") for pair in (arguments.versions or "").split(",") if pair)
     outcomes = predicted_again(arguments.again) if arguments.again else played(arguments)
     show(outcomes)
 

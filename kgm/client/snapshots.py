@@ -258,6 +258,7 @@ class _ClassicRow:
             is_readable=assignment is not None,
             user_data=UserData.of(assignment.user_data) if assignment is not None else None,
             subscription_version=None if subscription is None else subscription.version,
+            names_owned=None if subscription is None else bool(subscription.owned_partitions),
         )
 
     @property

@@ -24,6 +24,7 @@ from kgm.clients.table import (
     OTHER,
     PADDED,
     PLAIN,
+    SAME_ASSIGNOR,
     STICKY,
     URL_SAFE,
     UUID,
@@ -79,7 +80,7 @@ class RecognisedGroup:
 
 def recognise(group_id: str, assignor: str | None, members: Sequence[MemberEvidence]) -> RecognisedGroup:
     """The libraries of a group. assignor: None if it is not known."""
-    by_bytes = _FittingLibraries(assignor)
+    by_bytes, is_known = _FittingLibraries(assignor), _is_known(assignor)
     fits = [by_bytes.of(member) for member in members]
     written = _written(members)
     leads = _leads(written)
@@ -95,10 +96,20 @@ def recognise(group_id: str, assignor: str | None, members: Sequence[MemberEvide
         if key not in verdicts:
             hints = [(hint, f"its client id is a default of {hint}")] if hint is not None else []
             verdicts[key] = _verdict(
-                names, sentence, by_id=hints, by_timeouts=_by_timeouts(*timeouts), leads=leads if is_leader else None
+                names,
+                sentence,
+                by_id=hints,
+                by_timeouts=_by_timeouts(*timeouts),
+                leads=leads if is_leader else None,
+                is_known=is_known,
             )
         found.append(verdicts[key])
-    return RecognisedGroup(members=tuple(found), leader=_leader(written, leads, found))
+    return RecognisedGroup(members=tuple(found), leader=_leader(written, leads, found, is_known=is_known))
+
+
+def _is_known(assignor: str | None) -> bool:
+    """Whether a library that kgm knows has it: members of a group with another one may be of any library."""
+    return assignor is None or assignor in KNOWN_ASSIGNORS or assignor in SAME_ASSIGNOR
 
 
 def recognise_by_ids(
@@ -148,14 +159,15 @@ def partly_known(rack_id: str | None, generation: int | None) -> tuple[str, ...]
 
 def kind_of_user_data(data: bytes | None) -> str:
     """The kind of user data: none, no bytes, a generation (Java's cooperative assignor), owned partitions (the sticky
-    assignors) or a count of 0 of them (franz-go), kafka-python's version before them, or something else."""
+    assignors) or a count of 0 of them, kafka-python's version before them, or something else."""
     if data is None:
         return NULL
     if not data:
         return EMPTY
+    if len(data) in (4, 8) and data.startswith(bytes(4)):
+        return NOTHING  # a generation may follow, and none is 0
     if len(data) == 4:
-        # No generation is 0.
-        return NOTHING if data == bytes(4) else GENERATION
+        return GENERATION
     if len(data) < 8:
         return OTHER
     # Owned partitions begin with a count of topics: with fewer than 65,536 of them the first two bytes are 0.
@@ -262,6 +274,8 @@ def _written(members: Iterable[MemberEvidence]) -> tuple[int, str] | None:
         for member in members
         if member.protocol == CLASSIC and member.assignment is not None and member.assignment.partitions
     }
+    # To a member that had none, librdkafka says so.
+    forms = {(version, STICKY if kind == NOTHING else kind) for version, kind in forms}
     return forms.pop() if len(forms) == 1 else None
 
 
@@ -270,9 +284,10 @@ def _leads(written: tuple[int, str] | None) -> frozenset[str]:
 
 
 def _leader(
-    written: tuple[int, str] | None, leads: frozenset[str], members: Sequence[ClientLibrary]
+    written: tuple[int, str] | None, leads: frozenset[str], members: Sequence[ClientLibrary], *, is_known: bool
 ) -> ClientLibrary | None:
-    """The library that has written the assignments; as far as it can be told, one of the members' libraries."""
+    """The library that has written the assignments; as far as it can be told, one of the members' libraries. is_known:
+    whether the assignor is (`_is_known`)."""
     if written is None:
         return None
     among = {name for member in members for name in ((member.name,) if member.name else member.candidates)}
@@ -281,7 +296,7 @@ def _leader(
     evidence = [f"the assignments (version {written[0]}, user data: {written[1]}) are what {_listed(kept)} writes"]
     if candidates and len(candidates) < len(leads):
         evidence.append("members of other libraries that write the same are not in the group")
-    confidence = CERTAIN if len(leads) == 1 else LIKELY
+    confidence = CERTAIN if is_known and candidates and len(leads) == 1 else LIKELY
     if len(kept) != 1:
         return ClientLibrary(evidence=tuple(evidence), candidates=kept)
     return ClientLibrary(name=kept[0], confidence=confidence, evidence=tuple(evidence), candidates=kept)
@@ -289,10 +304,10 @@ def _leader(
 
 def _verdict(
     names: tuple[str, ...], sentence: str, *, by_id: Sequence[tuple[str, str]],
-    by_timeouts: Sequence[tuple[str, str]], leads: Collection[str] | None,
+    by_timeouts: Sequence[tuple[str, str]], leads: Collection[str] | None, is_known: bool,
 ) -> ClientLibrary:  # fmt: skip
     evidence = [sentence]
-    if len(names) == 1 and len(names) < len(LIBRARIES):
+    if is_known and len(names) == 1:
         return ClientLibrary(name=names[0], confidence=CERTAIN, evidence=(sentence,), candidates=names)
     left = set(names)
     for hints in (by_id, by_timeouts):

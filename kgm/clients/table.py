@@ -84,7 +84,7 @@ _TABLE: Final = (
         name=JAVA,
         subscriptions=(
             SubscriptionForm(versions=(1, 2, 3), assignors=STATELESS, user_data=(NULL,)),
-            SubscriptionForm(versions=(1, 2, 3), assignors=STICKY_ONLY, user_data=(NULL, STICKY)),
+            SubscriptionForm(versions=(1, 2, 3), assignors=STICKY_ONLY, user_data=(NULL, NOTHING, STICKY)),
             SubscriptionForm(versions=(1, 2, 3), assignors=COOPERATIVE, user_data=(GENERATION,)),
             SubscriptionForm(versions=(1,), assignors=COOPERATIVE, user_data=(NULL,)),
         ),
@@ -100,7 +100,9 @@ _TABLE: Final = (
         name=LIBRDKAFKA,
         subscriptions=(
             SubscriptionForm(versions=(0, 1, 2, 3), assignors=STATELESS, user_data=(EMPTY,), no_rack=""),
-            SubscriptionForm(versions=(0, 1, 2, 3), assignors=COOPERATIVE, user_data=(EMPTY, STICKY), no_rack=""),
+            SubscriptionForm(
+                versions=(0, 1, 2, 3), assignors=COOPERATIVE, user_data=(EMPTY, NOTHING, STICKY), no_rack=""
+            ),
         ),
         assignments=((0, EMPTY), (0, STICKY)),
         session_timeout_ms=45_000,
@@ -114,7 +116,7 @@ _TABLE: Final = (
         name=FRANZ_GO,
         subscriptions=(
             SubscriptionForm(versions=(3,), assignors=STATELESS, user_data=(NULL,)),
-            # Unless it is cooperative, it joins as if it owned nothing.
+            # Unless it is cooperative, it joins as if it owned nothing; 1.15 names what it had.
             SubscriptionForm(versions=(3,), assignors=STICKY_ONLY, user_data=(EMPTY, NOTHING, STICKY)),
             SubscriptionForm(versions=(3,), assignors=COOPERATIVE, user_data=(NOTHING, STICKY)),
         ),
@@ -127,6 +129,7 @@ _TABLE: Final = (
         differences=(
             "a static leader that restarts may compute the assignment again, and rejoin (one more rebalance)",
             "its sticky assignors take topics in an order that differs from run to run",
+            "with sticky its members forget what they had, and a rebalance assigns everything again (not in 1.15)",
             "KIP-848: a closed static member frees nothing; its next process tries again until it is let in",
         ),
     ),
@@ -135,7 +138,7 @@ _TABLE: Final = (
         subscriptions=(
             # By the broker's version that it is told (Config.Version): 1 from 2.4 on, 2 from 3.2 on.
             SubscriptionForm(versions=(0, 1, 2), assignors=STATELESS, user_data=(NULL,)),
-            SubscriptionForm(versions=(0, 1, 2), assignors=STICKY_ONLY, user_data=(NULL, STICKY)),
+            SubscriptionForm(versions=(0, 1, 2), assignors=STICKY_ONLY, user_data=(NULL, NOTHING, STICKY)),
             SubscriptionForm(versions=(1, 2), assignors=COOPERATIVE, user_data=(NULL, GENERATION)),
         ),
         assignments=((0, NULL), (0, STICKY)),
@@ -167,8 +170,12 @@ _TABLE: Final = (
     ),
     ClientTraits(
         name=KAFKAJS,
-        subscriptions=(SubscriptionForm(versions=(0,), assignors=("RoundRobinAssigner",), user_data=(EMPTY,)),),
-        assignments=((0, EMPTY),),
+        subscriptions=(
+            SubscriptionForm(versions=(0,), assignors=("RoundRobinAssigner",), user_data=(EMPTY,)),
+            # Before 2.0 it said version 1, and wrote version 0.
+            SubscriptionForm(versions=(1,), assignors=("RoundRobinAssigner",), user_data=(EMPTY,), says_owned=False),
+        ),
+        assignments=((0, EMPTY), (1, EMPTY)),
         session_timeout_ms=30_000,
         rebalance_timeout_ms=60_000,
         client_ids=("kafkajs",),
@@ -194,6 +201,7 @@ _TABLE: Final = (
             "a Java or kafka-python consumer that leads a group with it ends: it cannot read its subscription",
             "a librdkafka consumer that leads a group with it cannot either, and gives it nothing",
             "its roundrobin takes members in the broker's order, and gives the topics of the leader to all of them",
+            "what moves after a restart is random: that order is one of hashes of ids, and a process has a new id",
         ),
     ),
     ClientTraits(
@@ -219,7 +227,7 @@ _TABLE: Final = (
         name=AIOKAFKA,
         subscriptions=(
             SubscriptionForm(versions=(0,), assignors=STATELESS, user_data=(EMPTY,)),
-            SubscriptionForm(versions=(0,), assignors=STICKY_ONLY, user_data=(EMPTY, STICKY)),
+            SubscriptionForm(versions=(0,), assignors=STICKY_ONLY, user_data=(EMPTY, NOTHING, STICKY)),
         ),
         assignments=((0, EMPTY),),
         session_timeout_ms=10_000,

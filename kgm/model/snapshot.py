@@ -56,7 +56,9 @@ class MemberSnapshot:
     last ones. is_readable: whether its assignment could be decoded; if not, `assignment` is empty, and what it owns is
     not known. session_timeout_ms, rebalance_timeout_ms: of a member of a classic group, which no API returns; None
     where they were not read in the coordinator's log. subscription_version: in which version of Kafka's form a classic
-    consumer writes its subscription, which tells old clients from new ones; None if it is not known. work: None unless
+    consumer writes its subscription, which tells old clients from new ones; None if it is not known. names_owned:
+    whether its subscription names partitions that it owned when it joined, as only a consumer does that keeps them in a
+    rebalance; None if it is not known. work: None unless
     the group is one of Kafka Streams or Connect, and says so. user_data: what the assignor wrote into the assignment
     beside the partitions; None if nothing, or unknown. lag, lag_ms: the sum and the largest of those of its partitions;
     None as soon as one of them is unknown."""
@@ -84,6 +86,7 @@ class MemberSnapshot:
     work: MemberWork | None = None
     user_data: UserData | None = None
     subscription_version: int | None = None
+    names_owned: bool | None = None
 
     @property
     def identity(self) -> str:
@@ -123,6 +126,7 @@ class MemberSnapshot:
             **work_json(self.work),
             "assignment_user_data": None if self.user_data is None else self.user_data.to_json(),
             "subscription_version": self.subscription_version,
+            "names_owned": self.names_owned,
         }
 
 

@@ -200,6 +200,7 @@ def _member(data: Any, index: int) -> MemberSnapshot:
         work=_work(reader),
         user_data=_user_data(reader),
         subscription_version=reader.number("subscription_version"),
+        names_owned=reader.get("names_owned", (bool,), optional=True),
     )
 
 

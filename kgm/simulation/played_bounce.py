@@ -168,13 +168,16 @@ def _of_other_versions(versions: Sequence[Simulation], drawn: Sequence[Draw]) ->
 
 
 def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
-    """As many draws with the other libraries that members may run on, where several are left; and with
-    a cooperative assignor in place of one that kgm does not know. No draws if they come to the same as `drawn`."""
+    """As many draws with the other libraries that members may run on, where several are left; with members that do
+    otherwise say what they had, or not; and with a cooperative assignor in place of one that kgm does not
+    know. No draws if they come to the same as `drawn`."""
     group = simulation.group
     others: list[Draw] = []
     libraries = group.other_libraries
     for library in libraries:
         others += _played_with(simulation, group.as_of(library), len(drawn) // len(libraries))
+    if group.say_what_they_had is None:
+        others += _played_with(simulation, replace(group, say_what_they_had=group.members_forget), len(drawn))
     if group.unknown_assignor is not None:
         others += _played_with(simulation, replace(group, assignor=_COOPERATIVE), len(drawn))
     return _other_than(drawn, lambda: others)

@@ -175,7 +175,8 @@ def _may_only_sort(simulation: Simulation) -> bool:
 def _may_be_assigned_alike(simulation: Simulation) -> bool:
     """Whether it is a leader that assigns, and only once, because one member goes."""
     is_classic = simulation.group.protocol is GroupProtocol.CLASSIC
-    return is_classic and _has_shape(simulation) and simulation.only_loses_one
+    is_known = simulation.group.say_what_they_had is not None
+    return is_classic and is_known and _has_shape(simulation) and simulation.only_loses_one
 
 
 def _is_assigned_alike(simulation: Simulation, played: PlayedBounce, names: RealNames) -> bool:

@@ -33,15 +33,19 @@ wrote its assignments.
   (from the group's record, which takes READ on `__consumer_offsets`), a default client id.
 - `unknown`: several are left, or none that kgm knows; `name` is null.
 
-A client id is chosen by whoever configures the client. It never overrides what a member sent.
+A client id is chosen by whoever configures the client. It never overrides what a member sent. With an assignor that none
+of these libraries has nothing is `certain`.
 
 ## Whose assignor runs
 
 The assignor of the leader's library: in predictions, previews of a removal, and in the check whether the present
 assignment is explained. If the evidence leaves several libraries, the ranges have what each of them would do. The
 sticky assignors of franz-go and sarama follow the order of Go maps, which differs from run to run: where it decides, each
-draw takes another order, the answer is never exact, and a caveat says so. Of an assignor that kgm does not have, what moves
-is a range from the partitions that must move to all of them. `kgm assign` takes topics and members in the order of names.
+draw takes another order, the answer is never exact, and a caveat says so. What a restart moves is random with
+platformatic: its roundrobin takes members in the order of a hash map of their ids, and a new process has a random one.
+In 59 scenes of it 27 moved the least of the range, 15 the most, and 17 something between. Of an assignor that kgm does
+not have, what moves is a range from the partitions that must move to all of them. `kgm assign` takes topics and members
+in the order of names.
 
 The assignors are compared with the libraries themselves (`tests/assignors/libraries`): 50 recorded answers of each always,
 500 others with `--long`. `kgm assign --library NAME` runs them.

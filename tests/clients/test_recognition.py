@@ -193,3 +193,17 @@ def test_a_static_member_is_of_no_library_without_static_members():
     (static,) = recognise("g", "range", [replace(either, is_static=True)]).members
     assert static.name == "platformatic"
     assert "it is static, which members of kafka-go cannot be" in static.evidence[0]
+
+
+def test_nothing_is_certain_with_an_assignor_that_no_library_has():
+    """Its members may be of a library that kgm does not know, whatever their bytes look like."""
+    group = next(one for one in RECORDED if (one["library"], one["assignor"]) == ("librdkafka", "range"))
+    rows = [evidence(row, names_client=False) for row in group["members"]]
+    usual, odd = recognise("g", "range", rows), recognise("g", "mine", rows)
+    assert {one.confidence for one in usual.members} == {CERTAIN}
+    assert [(one.name, one.confidence) for one in odd.members] == [("librdkafka", LIKELY)] * 2
+    with_java = [java("a-1", assignment=encode_assignment(MemberAssignment(partitions={"t": (0,)})))]
+    assert recognise("g", "range", with_java).leader.confidence == CERTAIN
+    assert recognise("g", "mine", with_java).leader.confidence == LIKELY
+    strangers = [replace(with_java[0], subscription=replace(with_java[0].subscription, version=0, user_data=b"odd"))]
+    assert recognise("g", "range", strangers).leader.confidence == LIKELY

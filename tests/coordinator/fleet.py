@@ -7,7 +7,8 @@ from kgm.assignors import is_cooperative
 from kgm.model.client_library import JAVA
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.subscription import Subscription, encode_subscription
-from kgm.simulation.play.leader import STICKY, SubscriptionCache, assignments, encode_sticky_data
+from kgm.simulation.plan.client_library import STICKY
+from kgm.simulation.play.leader import SubscriptionCache, assignments, encode_sticky_data
 from tests.coordinator.harness import Harness
 
 HEARTBEAT_MS = 3_000

@@ -19,6 +19,7 @@ from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal.consequences import becomes_classic
 from kgm.operations.removal.leader import LeaderAssignor, possible_leaders
+from kgm.simulation.plan.client_library import STICKY, say_what_they_had
 from kgm.simulation.plan.starting_group import library_of
 from kgm.simulation.report.self_check import unexplained
 
@@ -76,12 +77,20 @@ def _doubts(group: GroupSnapshot) -> list[str]:
     misfit = unexplained(group)
     if misfit is not None:
         return [misfit]
+    keeps = (
+        f"the moves are an estimate if an eager assignor stands beside {group.assignor} in the members' settings: then "
+        "they give up all partitions"
+    )
+    doubts = [keeps] if group.assignor != STICKY and say_what_they_had(group) is None else []
     leader = group.leader_library
     name = None if leader is None else leader.name
     usual = _usual_name(group)
     if name is None or usual is None or name in PLAYED or has_assignor(name, usual):
-        return []
-    return [f"the leader runs {name}, whose {usual} assigns differently than Java's: the moves are an estimate"]
+        return doubts
+    return [
+        *doubts,
+        f"the leader runs {name}, whose {usual} assigns differently than Java's: the moves are an estimate",
+    ]
 
 
 def _usual_name(group: GroupSnapshot) -> str | None:

@@ -148,6 +148,7 @@ def _classic_member(view: GroupView, member: MemberView) -> MemberSnapshot:
         assignment=_assignment(member.assignment) if is_consumer else {},
         protocol="classic",
         subscription_version=None if subscription is None else subscription.version,
+        names_owned=None if subscription is None else bool(subscription.owned_partitions),
     )
 
 

@@ -1,9 +1,13 @@
-"""Which client library's consumer is played for a member, and the heartbeat interval it most likely has."""
+"""Which client library's consumer is played for a member, what it does in a rebalance, and its heartbeat interval."""
 
 import enum
+from typing import Final
 
-from kgm.model.client_library import ClientLibrary
+from kgm.assignors import is_cooperative
+from kgm.model.client_library import FRANZ_GO, ClientLibrary
+from kgm.model.snapshot import GroupSnapshot
 
+STICKY: Final = "sticky"
 #: Kafka's default for `heartbeat.interval.ms`.
 HEARTBEAT_INTERVAL_MS = 3_000
 
@@ -22,6 +26,10 @@ class Library(enum.Enum):
     AIOKAFKA = "aiokafka"
 
 
+#: With a cooperative assignor these keep their partitions in a rebalance, whatever else is in their settings:
+#: librdkafka refuses an eager one beside it (rd_kafka_assignors_init), franz-go goes by the one that is chosen
+#: (handleJoinResp).
+KEEPING: Final = frozenset((Library.LIBRDKAFKA, Library.FRANZ_GO))
 _BY_NAME = {library.value: library for library in Library}
 
 
@@ -29,6 +37,23 @@ def played_as(library: ClientLibrary | None) -> Library | None:
     """The library whose consumers kgm plays for it. None if it is not known, or is none of those that kgm knows: then
     it plays Java's, which most libraries follow."""
     return None if library is None or library.name is None else _BY_NAME.get(library.name)
+
+
+def say_what_they_had(snapshot: GroupSnapshot) -> bool | None:
+    """Whether members say in a rebalance which partitions they had, where the assignor asks for it; None if not known.
+
+    With an eager assignor beside a cooperative one in their settings, as in an upgrade, they give up all partitions,
+    whichever the group has chosen (Java: ConsumerCoordinator), except in `KEEPING`; who names some has kept them. With
+    `sticky` only franz-go forgets (revoke), and its 1.15 does not: which one it is, is not seen. In a cooperative group
+    a snapshot without what subscriptions name tells nothing against it."""
+    if snapshot.type != "classic" or snapshot.assignor is None:
+        return True
+    clients = [(member.client_library, member.names_owned) for member in snapshot.members]
+    if snapshot.assignor == STICKY:
+        may_forget = any(client is not None and FRANZ_GO in client.candidates for client, _ in clients)
+        return None if may_forget else True
+    named = {said for client, said in clients if played_as(client) not in KEEPING}
+    return True if not is_cooperative(snapshot.assignor) or True in named or False not in named else None
 
 
 def usual_heartbeat_interval_ms(session_timeout_ms: int) -> int:

@@ -5,7 +5,6 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, has_assignor, is_known
-from kgm.assignors.contract import refuse_too_many_partitions
 from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.unsupported_groups import refuse_unsupported
 from kgm.clients.recognition import recognise_by_ids
@@ -20,7 +19,8 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.protocol.subscription import NEWEST, SHORT_VERSION
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
-from kgm.simulation.plan.client_library import Library, played_as
+from kgm.simulation.plan.client_library import STICKY, Library, played_as, say_what_they_had
+from kgm.simulation.plan.topics import partition_counts, subscribed_topics
 from kgm.text.wording import many
 
 #: Defaults of Kafka's clients.
@@ -43,10 +43,10 @@ class StartingMember:
     """One consumer, through all its restarts, as it is before the plan. A new member has an empty `member_id`.
 
     identity: what the plan and the report call it before it restarts. listed: in a consumer group, what it owns in the
-    order in which the broker lists it, if that is known. library: whose consumer is played; None for one
-    that kgm does not play, or that is not known. client: the library as far as it is known.
-    leaves_when_static: whether it leaves the group when it is closed although it is static. In a consumer group the
-    broker sets the session timeout."""
+    order in which the broker lists it, if that is known. library: whose consumer is played; None for one that kgm does
+    not play, or that is not known. client: the library as far as it is known. leaves_when_static: whether it leaves the
+    group when it is closed although it is static. writes_version: of its subscription, None if that is not known. In a
+    consumer group the broker sets the session timeout."""
 
     identity: str
     member_id: str
@@ -62,6 +62,7 @@ class StartingMember:
     library: Library | None = None
     client: ClientLibrary = field(default_factory=ClientLibrary)
     leaves_when_static: bool = False
+    writes_version: int | None = None
 
     def assigner(self, assignor: str) -> str:
         """The library whose assignor of this name runs where this member leads: Java, if kgm does not have its own."""
@@ -85,8 +86,9 @@ class StartingMember:
         return not never_says_owned(self.client)
 
     def subscription_version(self, assignor: str) -> int:
-        """The version of its subscriptions as they are played."""
-        return version_sent(self.client.candidates, assignor)
+        """The version of its subscriptions as they are played: what the library writes, unless it has sent version 0.
+        That is a matter of settings with some."""
+        return 0 if self.writes_version == 0 else version_sent(self.client.candidates, assignor)
 
     def behavior(self, assignor: str) -> tuple[object, ...]:
         """What of its library is played."""
@@ -114,9 +116,11 @@ class StartingGroup:
     listing_capacity: the number of buckets of the hash map behind that order, None if it is not known. In a classic
     group it is the map that a leader sees (`play.leader`), in a consumer group the broker's own (`play.seed_records`).
     has_offsets: whether it has committed offsets, None if that is not known; a broker deletes a group without any when
-    it finds it empty. caveats: what had to be assumed. unknown_assignor: the one that it has
-    if kgm does not know it; then `assignor` stands for it, and who gets what is not known. has_user_data: whether
-    assignments carry user data, by which a broker takes the assignor for a custom one."""
+    it finds it empty. caveats: what had to be assumed. unknown_assignor: the one that it has if kgm does not know it;
+    then `assignor` stands for it, and who gets what is not known. has_user_data: whether assignments carry user data,
+    by which a broker takes the assignor for a custom one. say_what_they_had: whether members do so in a
+    rebalance, if they may do otherwise than their assignor would like it; None if that is not known
+    (`plan.client_library`)."""
 
     group_id: str
     assignor: str
@@ -131,6 +135,7 @@ class StartingGroup:
     protocol: GroupProtocol = GroupProtocol.CLASSIC
     unknown_assignor: str | None = None
     has_user_data: bool = False
+    say_what_they_had: bool | None = True
 
     @property
     def assignment(self) -> dict[str, Partitions]:
@@ -194,6 +199,11 @@ class StartingGroup:
         return frozenset(member.identity for member in self.members if member.library not in unable)
 
     @property
+    def members_forget(self) -> bool:
+        """Whether members that may not say what they had are played so: if it is sure, and of franz-go with sticky."""
+        return self.say_what_they_had is False or (self.say_what_they_had is None and self.assignor == STICKY)
+
+    @property
     def all_static(self) -> bool:
         return all(member.group_instance_id is not None for member in self.members)
 
@@ -233,12 +243,13 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
             _member(member, snapshot, what_if, caveats, timeouts_ms)
             for member, timeouts_ms in zip(snapshot.members, zip(sessions_ms, rebalances_ms, strict=True), strict=True)
         ),
-        topics=_topics(snapshot, caveats),
+        topics=partition_counts(snapshot, caveats),
         topic_ids={topic.name: topic.topic_id for topic in snapshot.topics if topic.topic_id is not None},
         listing_capacity=_listing_capacity(snapshot, protocol),
         has_offsets=_has_offsets(snapshot),
         caveats=tuple(caveats),
         has_user_data=any(member.user_data is not None for member in snapshot.members),
+        say_what_they_had=True if what_if.assignor else say_what_they_had(snapshot),
     )
     if any(member.rack for member in group.members):
         group = _with_caveat(
@@ -260,9 +271,7 @@ def _listing_capacity(snapshot: GroupSnapshot, protocol: GroupProtocol) -> int |
     if not snapshot.knows_listed_order or protocol.value != snapshot.type:
         return None
     ids = [member.member_id for member in snapshot.members]
-    if protocol is GroupProtocol.CONSUMER:
-        return timeline_capacity(ids)
-    return map_capacity(ids) or DEFAULT_CAPACITY
+    return timeline_capacity(ids) if protocol is GroupProtocol.CONSUMER else map_capacity(ids) or DEFAULT_CAPACITY
 
 
 def _has_offsets(snapshot: GroupSnapshot) -> bool | None:
@@ -273,8 +282,8 @@ def _has_offsets(snapshot: GroupSnapshot) -> bool | None:
 
 
 def _supposed(what_if: WhatIf) -> str:
-    membership = None if what_if.membership is None else f"{what_if.membership.value} membership"
-    protocol = None if what_if.protocol is None else f"the {what_if.protocol.value} protocol"
+    membership = what_if.membership and f"{what_if.membership.value} membership"
+    protocol = what_if.protocol and f"the {what_if.protocol.value} protocol"
     return " and ".join(part for part in (what_if.assignor, membership, protocol) if part)
 
 
@@ -337,21 +346,6 @@ def _timeouts(
     return [default if ms is None else ms for ms in seen]
 
 
-def _topics(snapshot: GroupSnapshot, caveats: list[str]) -> dict[str, int]:
-    """Partition counts of every topic that matters; as many as are assigned of a topic that the snapshot leaves out."""
-    known = {topic.name: topic.partitions for topic in snapshot.topics}
-    for member in snapshot.members:
-        for name, partitions in member.assignment.items():
-            if name not in known and partitions:
-                known[name] = 1 + max(max(other.assignment.get(name, ()), default=-1) for other in snapshot.members)
-                assumed = f"{known[name]} partitions are assumed, as many as are assigned"
-                caveats.append(f"topic {name} is not in the snapshot: {assumed}")
-    wanted = {name for member in snapshot.members for name in member.known_topics}
-    topics = {name: known[name] for name in sorted(known) if name in wanted or not wanted}
-    refuse_too_many_partitions(TopicSpec(name=name, partitions=partitions) for name, partitions in topics.items())
-    return topics
-
-
 def _assignor(snapshot: GroupSnapshot, what_if: WhatIf, protocol: GroupProtocol) -> str:
     """The assignor of the members, or the broker's. An empty classic group needs none and gets the usual one."""
     if protocol is GroupProtocol.CLASSIC:
@@ -388,7 +382,7 @@ def _member(
         client_id=member.client_id,
         client_host=member.client_host or "/127.0.0.1",
         rack=member.rack,
-        topics=_subscribed(member, snapshot, caveats),
+        topics=subscribed_topics(member, snapshot, caveats),
         session_timeout_ms=timeouts_ms[0],
         rebalance_timeout_ms=timeouts_ms[1],
         owned=member.assignment,
@@ -396,6 +390,7 @@ def _member(
         library=played_as(client),
         client=client,
         leaves_when_static=_leaves_when_static(client),
+        writes_version=member.subscription_version,
     )
 
 
@@ -439,25 +434,6 @@ def _listed(member: MemberSnapshot) -> Partitions | None:
     }:
         return None
     return listed
-
-
-def _subscribed(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: list[str]) -> tuple[str, ...]:
-    """The topics of a member. Of a subscription that cannot be read, those that it owns, or all if it owns none; of a
-    regular expression, those of which members with the same one own partitions."""
-    if member.topics is None and not member.regex:
-        caveats.append(
-            f"the subscription of {member.identity} cannot be read: assumed to be the topics that are assigned now"
-        )
-        every = {topic for other in snapshot.members for topic in (*other.known_topics, *other.assignment)}
-        return tuple(sorted(member.assignment or every))
-    if not member.regex:
-        return member.known_topics or tuple(sorted(member.assignment))
-    caveat = "a subscription by regular expression is assumed to be the topics that are assigned now"
-    if caveat not in caveats:
-        caveats.append(caveat)
-    alike = [other.assignment for other in snapshot.members if other.regex == member.regex]
-    resolved = {topic for assignment in alike for topic, numbers in assignment.items() if numbers}
-    return tuple(sorted({*member.known_topics, *resolved}))
 
 
 def with_assignor_applied(group: StartingGroup) -> StartingGroup:

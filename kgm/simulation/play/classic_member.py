@@ -17,10 +17,10 @@ from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberI
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from kgm.protocol.messages.sync_group_response import SyncGroupResponse
 from kgm.protocol.subscription import NO_GENERATION, PROTOCOL_TYPE
-from kgm.simulation.plan.client_library import Library
+from kgm.simulation.plan.client_library import KEEPING, STICKY, Library
 from kgm.simulation.plan.starting_group import StartingMember
 from kgm.simulation.play.client_profiles import ClientProfile
-from kgm.simulation.play.leader import STICKY, assignments, encode_sticky_data
+from kgm.simulation.play.leader import assignments, encode_sticky_data
 from kgm.simulation.play.scripted_member import LifecyclePhase, ScriptedMember
 from kgm.simulation.play.timing import heartbeat_period_ms
 from kgm.simulation.play.world import World
@@ -46,7 +46,8 @@ class ScriptedClassicMember(ScriptedMember):
 
     def __init__(self, world: World, spec: StartingMember, profile: ClientProfile) -> None:
         self.assignor = world.group.assignor
-        self.keeps_while_joining = is_cooperative(self.assignor)
+        keeps = not world.group.members_forget or profile.library in KEEPING
+        self.keeps_while_joining = is_cooperative(self.assignor) and keeps
         self.subscription_version = spec.subscription_version(self.assignor)
         super().__init__(world, spec, profile)
 
@@ -115,10 +116,11 @@ class ScriptedClassicMember(ScriptedMember):
 
     @property
     def claims(self) -> tuple[Partitions, int] | None:
-        """What it was assigned last, and in which generation, as StickyAssignor says it in the user data. franz-go has
-        forgotten it when it joins."""
+        """What it was assigned last, and in which generation, as StickyAssignor says it in the user data. Newer
+        franz-go has forgotten it when it joins."""
         was_assigned = self.remembered_generation != NO_GENERATION
-        claimed = {} if self.spec.assigner(self.assignor) == FRANZ_GO else self.remembered
+        forgets = self.world.group.members_forget and self.spec.assigner(self.assignor) == FRANZ_GO
+        claimed = {} if forgets else self.remembered
         return (claimed, self.remembered_generation) if was_assigned else None
 
     def _on_join(self, response: JoinGroupResponse) -> None:

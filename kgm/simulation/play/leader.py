@@ -29,11 +29,11 @@ from kgm.protocol.subscription import (
     encode_assignment,
     encode_subscription,
 )
+from kgm.simulation.plan.client_library import STICKY
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-STICKY = "sticky"
 #: How many entries of each kind a `SubscriptionCache` has at most.
 _MAX_ENTRIES = 20_000
 _INT = struct.Struct(">i")

@@ -11,7 +11,7 @@ from kgm.model.assignment import Partitions
 from kgm.model.errors import TimedOutError
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
-from kgm.simulation.plan.client_library import Library
+from kgm.simulation.plan.client_library import STICKY, Library
 from kgm.simulation.plan.new_members import new_members
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.bulk import BULK_FROM, HEARTBEATS_FROM, BulkPlayer, bulk_player_of
@@ -19,7 +19,7 @@ from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.client_profiles import PROFILES
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
 from kgm.simulation.play.draw import SILENT_CLOSE, Draw, stable_with
-from kgm.simulation.play.leader import STICKY, SubscriptionCache
+from kgm.simulation.play.leader import SubscriptionCache
 from kgm.simulation.play.scripted_member import ScriptedMember
 from kgm.simulation.play.seed_records import seed_records
 from kgm.simulation.play.timing import STOP_SPREAD_MS, DrawTiming

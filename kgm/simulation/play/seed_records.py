@@ -42,7 +42,8 @@ def seed_records(
 def _classic_member(
     group: StartingGroup, member: StartingMember, data: bytes | None, cache: SubscriptionCache
 ) -> MemberMetadata:
-    owned = member.owned if is_cooperative(group.assignor) else {}
+    keeps = is_cooperative(group.assignor) and not group.members_forget
+    owned = member.owned if keeps else {}
     assigned = member.owned if member.listed is None else member.listed
     return MemberMetadata(
         member_id=member.member_id,

@@ -12,12 +12,11 @@ from kgm.model.assignment import Partitions, count
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.records.record import Record
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Stop
-from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library, played_as
+from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, STICKY, Library, played_as
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.client_profiles import PROFILES, ClientProfile
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
-from kgm.simulation.play.leader import STICKY
 from kgm.simulation.play.ownership_ledger import OwnershipLedger
 from kgm.simulation.play.scripted_member import ScriptedMember
 from kgm.simulation.play.seed_records import seed_records

@@ -9,6 +9,7 @@ from kgm.clients.table import CLIENTS, LIBRARIES
 from kgm.model.client_library import FRANZ_GO, KAFKA_PYTHON, LIBRDKAFKA, PLAYED, ClientLibrary
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
+from kgm.simulation.plan.client_library import STICKY
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.report.prediction import Ranges
 from kgm.simulation.report.self_check import unexplained
@@ -23,14 +24,14 @@ _REJOINING = (FRANZ_GO, KAFKA_PYTHON)
 class LibraryDoubts:
     """depends: whether the answer depends on a library that kgm does not surely know. misfit: why the assignor is not
     the one that kgm knows; None if it is, or if nothing needs an assignment. more_rounds: how many rounds
-    more than Java's each rebalance may take; may_rejoin: whether there may be one where Java has none. total: how many
+    more than Java's each rebalance may take; rejoins: how many there may be where Java has none. total: how many
     partitions may move; freed: how many must."""
 
     depends: bool = False
     misfit: str | None = None
     moves_are_open: bool = False
     more_rounds: int = 0
-    may_rejoin: bool = False
+    rejoins: int = 0
     total: int = 0
     freed: int = 0
     caveats: tuple[str, ...] = ()
@@ -42,7 +43,7 @@ class LibraryDoubts:
     def widened(self, ranges: Ranges) -> Ranges:
         """The ranges with what is known of the libraries."""
         generations, rebalances = ranges.generations, ranges.rebalances
-        more = max(self.more_rounds * rebalances.max, int(self.may_rejoin))
+        more = max(self.more_rounds * rebalances.max, self.rejoins)
         generations = replace(generations, max=generations.max + more)
         rebalances = replace(rebalances, max=rebalances.max + more)
         moved, handovers = ranges.moved_partitions, ranges.handovers
@@ -70,6 +71,8 @@ def library_doubts(
     may_take_more = is_classic and depends
     more_rounds = _more_rounds(group, unsure) if may_take_more and has_rebalances else 0
     may_rejoin = may_take_more and _may_rejoin(group, named)
+    are_mixed = is_classic and _are_mixed(snapshot, group)
+    claims_are_open = are_mixed and (group.assignor == STICKY or (may_rejoin and group.assignor not in _STATELESS))
     misfit = _misfit(snapshot, group, plan) if has_rebalances or may_rejoin else None
     knows_assignor = (
         group.unknown_assignor is None and misfit is None and not _assigns_otherwise(snapshot, group, unsure)
@@ -80,6 +83,12 @@ def library_doubts(
             f"kgm does not know the assignor {group.unknown_assignor}: the numbers of rebalances hold for it, whether "
             "it is cooperative or not; who gets what, and so what moves, is not known (--assignor)"
         )
+    if group.say_what_they_had is None and group.assignor != STICKY and has_rebalances:
+        texts.append(
+            "no member names partitions that it kept in a rebalance: if an eager assignor stands beside "
+            f"{group.assignor} in their settings, as in an upgrade, each rebalance takes all partitions from all "
+            f"members, and the ranges include it (--assignor {group.assignor} if there is none)"
+        )
     writer = snapshot.leader_library
     disguised = is_classic and has_rebalances and _is_disguised(snapshot)
     if disguised and writer is not None:
@@ -87,14 +96,21 @@ def library_doubts(
             f"no member seems to be of the library that wrote the assignments ({writer.text}): one of "
             "them may be of another library than its subscription looks like"
         )
+    if claims_are_open and (has_rebalances or may_rejoin):
+        texts.append(
+            f"members of several libraries share {group.assignor}: a leader of one may read otherwise what members of "
+            "another claim, so that what they keep is not known"
+        )
     if depends:
         texts += _caveats(unsure, group.assignor if is_classic else None)
     return LibraryDoubts(
         depends=depends or disguised,
         misfit=misfit,
-        moves_are_open=is_classic and (has_rebalances or may_rejoin) and not knows_assignor,
+        moves_are_open=is_classic
+        and (has_rebalances or may_rejoin)
+        and (not knows_assignor or claims_are_open or (may_rejoin and _may_assign_anew(group, named))),
         more_rounds=more_rounds,
-        may_rejoin=may_rejoin,
+        rejoins=0 if not may_rejoin else 2 if claims_are_open else 1,
         total=sum(group.topics.values()),
         freed=_freed(group, plan),
         caveats=tuple(texts),
@@ -133,7 +149,8 @@ def _is_settled(
 ) -> bool:
     """Whether nothing depends on the library: static members restart within their session, say nothing when they are
     closed, and the group assigns nothing, or each that may lead it would assign the same again."""
-    if has_rebalances or (named and group.assignor not in _STATELESS):
+    is_stateless = group.unknown_assignor is None and group.assignor in _STATELESS
+    if has_rebalances or (named and not is_stateless):
         return False
     return all(_restarts_silently(member, group, plan, leader=snapshot.leader) for member in named)
 
@@ -158,6 +175,22 @@ def _may_rejoin(group: StartingGroup, named: Sequence[StartingMember]) -> bool:
     """Whether a static leader that returns may rejoin although it is told to keep the assignment."""
     returning = {name for one in named if one.group_instance_id is not None for name in one.possible_libraries}
     return any(name in returning and group.assignor not in CLIENTS[name].silent_leaders for name in _REJOINING)
+
+
+def _may_assign_anew(group: StartingGroup, named: Sequence[StartingMember]) -> bool:
+    """Whether the rejoin of a leader may move partitions: members of franz-go claim nothing with sticky, and it takes
+    topics in an order that differs from run to run. Seen of two members with 13 and 5 partitions: 10 moved."""
+    is_franz_go = any(FRANZ_GO in one.possible_libraries for one in named if one.group_instance_id is not None)
+    return group.assignor == STICKY and len(group.topics) > 1 and is_franz_go
+
+
+def _are_mixed(snapshot: GroupSnapshot, group: StartingGroup) -> bool:
+    """Whether no library that kgm knows is one of which all members, and the leader, may be."""
+    seen = [{*member.client.candidates} for member in group.members if member.client.candidates]
+    leader = snapshot.leader_library
+    if leader is not None and leader.candidates:
+        seen.append({*leader.candidates})
+    return bool(seen) and not set.intersection(*seen)
 
 
 def _misfit(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan) -> str | None:

@@ -74,3 +74,13 @@ def test_the_round_robin_of_kafkajs_is_that_of_java():
     java = preview_moves(replace(group, assignor="roundrobin"), {group.members[0].member_id})
     assert moves == java.moves
     assert {move.owner_after for move in moves} == {group.members[1].identity}
+
+
+def test_the_moves_are_an_estimate_if_members_may_give_up_all_partitions():
+    """Whose subscriptions name no partitions that they owned, with a cooperative assignor."""
+    group = made_up(3, 12, assignor="cooperative-sticky")
+    unclear = replace(group, members=tuple(replace(one, names_owned=False) for one in group.members))
+    moves, said = notes(unclear)
+    assert len(moves) == 4
+    assert any("an eager assignor stands beside cooperative-sticky" in text for text in said)
+    assert notes(group) == (moves, ())

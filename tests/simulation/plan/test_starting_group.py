@@ -151,3 +151,16 @@ def test_racks_are_ignored_with_a_caveat():
 def test_the_library_is_guessed_from_ids(said, client_id, member_id, expected):
     one = replace(member("a"), client_library=stated_library(said), client_id=client_id, member_id=member_id)
     assert starting_group_of(group(one), WhatIf()).members[0].library is expected
+
+
+def test_kafka_go_may_lead_members_whose_settings_make_them_write_version_0():
+    """Seen of kafka-go 0.4.40 and sarama 1.40.1: a rolling restart of four took four rebalances, because kafka-go could read
+    what sarama had sent."""
+
+    def leading(version):
+        of_sarama = member("b", client_library=stated_library("sarama"), subscription_version=version)
+        seen = group(member("a", client_library=stated_library("kafka-go"), subscription_version=1), of_sarama)
+        return set(starting_group_of(seen, WhatIf()).leaders)
+
+    assert leading(0) == {"a", "b"}
+    assert leading(1) == leading(None) == {"b"}

@@ -55,6 +55,7 @@ MEMBER: Final[dict[str, Any]] = {
     "topology_epoch": "int?",
     "assignment_user_data": ({"length": "int", "sha256": "str"}, None),
     "subscription_version": "int?",
+    "names_owned": "bool?",
 }
 _OFFSET: Final[dict[str, Any]] = {
     "topic": "str",

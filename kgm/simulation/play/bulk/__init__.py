@@ -81,8 +81,8 @@ def bulk_player_of(world: World, members: Sequence[ScriptedMember], settings: Br
     cannot."""
     if world.held_newcomers.plan is not None or not _has_numpy():
         return None
-    if any(member.profile.fetch_ms for member in members):
-        return None  # how long they wait for fetches is not in the arrays
+    if any(member.profile.fetch_ms for member in members) or world.group.members_forget:
+        return None  # how long they wait for fetches is not in the arrays, nor who forgets what it had
     # Only here, because these modules import numpy, which is an extra.
     classic = [member for member in members if isinstance(member, ScriptedClassicMember)]
     if len(classic) == len(members):

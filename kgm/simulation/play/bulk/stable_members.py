@@ -17,10 +17,11 @@ from kgm.coordinator.contract.outcome import Millis, TimerKey, session_key
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.model.assignment import Partitions
 from kgm.protocol.subscription import NO_GENERATION
+from kgm.simulation.plan.client_library import STICKY
 from kgm.simulation.play.bulk.arrays import NOBODY, ArrayLedger, Flags, Floats, Ints, LedgerState, RandomWords
 from kgm.simulation.play.bulk.assignments import LeaderAssignment, SubscribedPartitions, are_alike, is_ordered
 from kgm.simulation.play.classic_member import ScriptedClassicMember
-from kgm.simulation.play.leader import STICKY, assignment_user_data
+from kgm.simulation.play.leader import assignment_user_data
 from kgm.simulation.play.scripted_member import LifecyclePhase
 from kgm.simulation.play.world import World
 

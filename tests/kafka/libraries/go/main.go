@@ -74,7 +74,7 @@ func ofSarama(one options) func() {
 	config.Consumer.Group.Rebalance.Timeout = ms(one.RebalanceMs)
 	config.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{map[string]func() sarama.BalanceStrategy{
 		"range": sarama.NewBalanceStrategyRange, "roundrobin": sarama.NewBalanceStrategyRoundRobin,
-		"sticky": sarama.NewBalanceStrategySticky,
+		"sticky": sarama.NewBalanceStrategySticky, "cooperative-sticky": sarama.NewBalanceStrategyCooperativeSticky,
 	}[one.Assignor]()}
 	group, err := sarama.NewConsumerGroup([]string{one.Bootstrap}, one.Group, config)
 	check(err)

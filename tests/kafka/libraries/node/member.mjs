@@ -18,7 +18,7 @@ async function kafkajs () {
   const consumer = kafka.consumer({ groupId: options.group, ...timeouts })
   await consumer.connect()
   console.log('started')
-  await consumer.subscribe({ topics: options.topics })
+  for (const topic of options.topics) await consumer.subscribe({ topic })
   await consumer.run({ eachMessage: async () => {} })
   return async () => consumer.disconnect()
 }

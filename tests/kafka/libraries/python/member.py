@@ -11,9 +11,11 @@ import threading
 options = json.loads(sys.argv[1])
 closing = threading.Event()
 common = {
-    "bootstrap_servers": options["bootstrap"], "group_id": options["group"], "group_instance_id": options["instance_id"],
-    "session_timeout_ms": options["session_ms"], "heartbeat_interval_ms": options["heartbeat_ms"],
-} | ({"client_id": options["client_id"]} if options["client_id"] else {})  # fmt: skip
+    "bootstrap_servers": options["bootstrap"], "group_id": options["group"], "session_timeout_ms": options["session_ms"],
+    "heartbeat_interval_ms": options["heartbeat_ms"],
+    **({"client_id": options["client_id"]} if options["client_id"] else {}),
+    **({"group_instance_id": options["instance_id"]} if options["instance_id"] else {}),
+}  # fmt: skip
 
 
 def listen():

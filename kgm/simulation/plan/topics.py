@@ -1,0 +1,39 @@
+"""The topics of a group that is played, and what of them had to be assumed."""
+
+from kgm.assignors import TopicSpec
+from kgm.assignors.contract import refuse_too_many_partitions
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+
+
+def partition_counts(snapshot: GroupSnapshot, caveats: list[str]) -> dict[str, int]:
+    """Partition counts of every topic that matters; as many as are assigned of a topic that the snapshot leaves out."""
+    known = {topic.name: topic.partitions for topic in snapshot.topics}
+    for member in snapshot.members:
+        for name, partitions in member.assignment.items():
+            if name not in known and partitions:
+                known[name] = 1 + max(max(other.assignment.get(name, ()), default=-1) for other in snapshot.members)
+                assumed = f"{known[name]} partitions are assumed, as many as are assigned"
+                caveats.append(f"topic {name} is not in the snapshot: {assumed}")
+    wanted = {name for member in snapshot.members for name in member.known_topics}
+    topics = {name: known[name] for name in sorted(known) if name in wanted or not wanted}
+    refuse_too_many_partitions(TopicSpec(name=name, partitions=partitions) for name, partitions in topics.items())
+    return topics
+
+
+def subscribed_topics(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: list[str]) -> tuple[str, ...]:
+    """The topics of a member. Of a subscription that cannot be read, those that it owns, or all if it owns none; of a
+    regular expression, those of which members with the same one own partitions."""
+    if member.topics is None and not member.regex:
+        caveats.append(
+            f"the subscription of {member.identity} cannot be read: assumed to be the topics that are assigned now"
+        )
+        every = {topic for other in snapshot.members for topic in (*other.known_topics, *other.assignment)}
+        return tuple(sorted(member.assignment or every))
+    if not member.regex:
+        return member.known_topics or tuple(sorted(member.assignment))
+    caveat = "a subscription by regular expression is assumed to be the topics that are assigned now"
+    if caveat not in caveats:
+        caveats.append(caveat)
+    alike = [other.assignment for other in snapshot.members if other.regex == member.regex]
+    resolved = {topic for assignment in alike for topic, numbers in assignment.items() if numbers}
+    return tuple(sorted({*member.known_topics, *resolved}))
