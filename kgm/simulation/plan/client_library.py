@@ -56,8 +56,9 @@ def say_what_they_had(snapshot: GroupSnapshot, stated: str | None = None) -> boo
         return None if may_forget else True
     if stated or not is_cooperative(assignor):
         return True
-    named = {said for client, said in clients if played_as(client) not in KEEPING}
-    return True if True in named or False not in named else None
+    said = [names_owned for client, names_owned in clients if played_as(client) not in KEEPING]
+    # Those that came last have nothing to name; in the middle of an upgrade most have not.
+    return True if said.count(True) >= said.count(False) else None
 
 
 def usual_heartbeat_interval_ms(session_timeout_ms: int) -> int:
