@@ -1,8 +1,9 @@
 """What each client library sends and does, as far as kgm tells them apart by it.
 
-Recorded from sarama 1.61.1, franz-go 1.22.3, segmentio kafka-go 0.4.51, kafkajs 2.2.4, @platformatic/kafka 1.35.0,
-kafka-python 3.0.12, aiokafka 0.14.0 and librdkafka 2.0.2, 2.3.0 and 2.16.1 (their bytes: tests/data/client_bytes.json),
-and from Java 4.3.0. Java from 2.4 on, librdkafka from 1.4 on and sarama write other versions, as their sources say."""
+Recorded from sarama 1.61.1, franz-go 1.22.3, segmentio kafka-go 0.4.51, kafkajs 1.16.0 and 2.2.4, @platformatic/kafka
+1.35.0, kafka-python 3.0.12, aiokafka 0.14.0 and librdkafka 2.0.2, 2.3.0 and 2.16.1 (their bytes:
+tests/data/client_bytes.json), and from Java 4.3.0. Java from 2.4 on, librdkafka from 1.4 on and sarama write other
+versions, as their sources say."""
 
 from __future__ import annotations
 
@@ -172,7 +173,7 @@ _TABLE: Final = (
         name=KAFKAJS,
         subscriptions=(
             SubscriptionForm(versions=(0,), assignors=("RoundRobinAssigner",), user_data=(EMPTY,)),
-            # Before 2.0 it said version 1, and wrote version 0.
+            # 1.16 and 2.0 say version 1, and write what version 0 has.
             SubscriptionForm(versions=(1,), assignors=("RoundRobinAssigner",), user_data=(EMPTY,), says_owned=False),
         ),
         assignments=((0, EMPTY), (1, EMPTY)),
@@ -208,7 +209,8 @@ _TABLE: Final = (
         name=KAFKA_PYTHON,
         subscriptions=(
             SubscriptionForm(versions=(0,), assignors=STATELESS, user_data=(EMPTY,)),
-            SubscriptionForm(versions=(0,), assignors=STICKY_ONLY, user_data=(EMPTY, MARKED)),
+            # Before 3.0 its user data did not begin with a version.
+            SubscriptionForm(versions=(0,), assignors=STICKY_ONLY, user_data=(EMPTY, MARKED, NOTHING, STICKY)),
             SubscriptionForm(versions=(1,), assignors=COOPERATIVE, user_data=(EMPTY,)),
         ),
         assignments=((0, EMPTY), (1, EMPTY)),

@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kgm.coordinator.contract.behavior import behavior_of
+from kgm.model.client_library import FRANZ_GO
 from kgm.model.errors import TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
+from kgm.simulation.plan.client_library import STICKY
 from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.play.draw import SILENT_CLOSE, Draw
 from kgm.simulation.report.caveats import Caveats, caveats, session_caveats
@@ -168,16 +170,17 @@ def _of_other_versions(versions: Sequence[Simulation], drawn: Sequence[Draw]) ->
 
 
 def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
-    """As many draws with the other libraries that members may run on, where several are left; with members that do
-    otherwise say what they had, or not; and with a cooperative assignor in place of one that kgm does not
-    know. No draws if they come to the same as `drawn`."""
+    """As many draws with the other libraries that members may run on, where several are left; with members that say
+    what they had, if they are played as if they did not, or the reverse, where that is not known; and with a
+    cooperative assignor in place of one that kgm does not know. No draws if they come to the same as `drawn`."""
     group = simulation.group
     others: list[Draw] = []
     libraries = group.other_libraries
     for library in libraries:
         others += _played_with(simulation, group.as_of(library), len(drawn) // len(libraries))
     if group.say_what_they_had is None:
-        others += _played_with(simulation, replace(group, say_what_they_had=group.members_forget), len(drawn))
+        changed = group.as_of(FRANZ_GO) if group.assignor == STICKY else group
+        others += _played_with(simulation, replace(changed, say_what_they_had=group.members_forget), len(drawn))
     if group.unknown_assignor is not None:
         others += _played_with(simulation, replace(group, assignor=_COOPERATIVE), len(drawn))
     return _other_than(drawn, lambda: others)

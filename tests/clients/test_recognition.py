@@ -207,3 +207,16 @@ def test_nothing_is_certain_with_an_assignor_that_no_library_has():
     assert recognise("g", "mine", with_java).leader.confidence == LIKELY
     strangers = [replace(with_java[0], subscription=replace(with_java[0].subscription, version=0, user_data=b"odd"))]
     assert recognise("g", "range", strangers).leader.confidence == LIKELY
+
+
+def test_kafka_python_before_3_0_has_no_version_in_front_of_what_its_sticky_assignor_says():
+    """As 2.2.21 sent it: 12 partitions of orders and 5 of pay, and generation 1."""
+    sent = bytes.fromhex(
+        "00000000000200066f72646572730003706179000000610000000200066f72646572730000000c0000000000000001000000"
+        "02000000030000000400000005000000060000000700000008000000090000000a0000000b00037061790000000500000000"
+        "0000000100000002000000030000000400000001"
+    )
+    (one,) = recognise("g", "sticky", [java(data=sent)]).members
+    assert set(one.candidates) == {"sarama", "kafka-python", "aiokafka"}
+    (one,) = recognise("g", "sticky", [java(data=sent, client_id="kafka-python-2.2.21")]).members
+    assert (one.name, one.confidence) == ("kafka-python", LIKELY)

@@ -39,21 +39,26 @@ def played_as(library: ClientLibrary | None) -> Library | None:
     return None if library is None or library.name is None else _BY_NAME.get(library.name)
 
 
-def say_what_they_had(snapshot: GroupSnapshot) -> bool | None:
+def say_what_they_had(snapshot: GroupSnapshot, stated: str | None = None) -> bool | None:
     """Whether members say in a rebalance which partitions they had, where the assignor asks for it; None if not known.
 
     With an eager assignor beside a cooperative one in their settings, as in an upgrade, they give up all partitions,
     whichever the group has chosen (Java: ConsumerCoordinator), except in `KEEPING`; who names some has kept them. With
     `sticky` only franz-go forgets (revoke), and its 1.15 does not: which one it is, is not seen. In a cooperative group
-    a snapshot without what subscriptions name tells nothing against it."""
-    if snapshot.type != "classic" or snapshot.assignor is None:
+    a snapshot without what subscriptions name tells nothing against it. stated: the assignor that an operator names,
+    and no other."""
+    assignor = stated or snapshot.assignor
+    if snapshot.type != "classic" or assignor is None:
         return True
     clients = [(member.client_library, member.names_owned) for member in snapshot.members]
-    if snapshot.assignor == STICKY:
+    if assignor == STICKY:
         may_forget = any(client is not None and FRANZ_GO in client.candidates for client, _ in clients)
         return None if may_forget else True
-    named = {said for client, said in clients if played_as(client) not in KEEPING}
-    return True if not is_cooperative(snapshot.assignor) or True in named or False not in named else None
+    if stated or not is_cooperative(assignor):
+        return True
+    said = [names_owned for client, names_owned in clients if played_as(client) not in KEEPING]
+    # Those that came last have nothing to name; in the middle of an upgrade most have not.
+    return True if said.count(True) >= said.count(False) else None
 
 
 def usual_heartbeat_interval_ms(session_timeout_ms: int) -> int:

@@ -118,9 +118,7 @@ class StartingGroup:
     has_offsets: whether it has committed offsets, None if that is not known; a broker deletes a group without any when
     it finds it empty. caveats: what had to be assumed. unknown_assignor: the one that it has if kgm does not know it;
     then `assignor` stands for it, and who gets what is not known. has_user_data: whether assignments carry user data,
-    by which a broker takes the assignor for a custom one. say_what_they_had: whether members do so in a
-    rebalance, if they may do otherwise than their assignor would like it; None if that is not known
-    (`plan.client_library`)."""
+    by which a broker takes the assignor for a custom one. say_what_they_had: see `plan.client_library`."""
 
     group_id: str
     assignor: str
@@ -249,7 +247,7 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
         has_offsets=_has_offsets(snapshot),
         caveats=tuple(caveats),
         has_user_data=any(member.user_data is not None for member in snapshot.members),
-        say_what_they_had=True if what_if.assignor else say_what_they_had(snapshot),
+        say_what_they_had=say_what_they_had(snapshot, what_if.assignor),
     )
     if any(member.rack for member in group.members):
         group = _with_caveat(

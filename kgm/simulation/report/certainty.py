@@ -85,7 +85,7 @@ def library_doubts(
         )
     if group.say_what_they_had is None and group.assignor != STICKY and has_rebalances:
         texts.append(
-            "no member names partitions that it kept in a rebalance: if an eager assignor stands beside "
+            "most members name no partitions that they kept in a rebalance: if an eager assignor stands beside "
             f"{group.assignor} in their settings, as in an upgrade, each rebalance takes all partitions from all "
             f"members, and the ranges include it (--assignor {group.assignor} if there is none)"
         )

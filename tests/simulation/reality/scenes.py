@@ -237,9 +237,12 @@ class _Group:
                 self._starting.append((position, process, self._away_since_s.pop(position)))
 
     def stop(self, positions: Sequence[int], how: Stop) -> None:
+        seen = self._by_position()
+        if not seen.keys() >= {*positions}:
+            raise NotFormedError(f"{self.scene}: the group has lost some of {positions}")
         for position in positions:
             self._seen_at_s.pop(position, None)
-        self._former |= {self._by_position()[position].member_id for position in positions}
+        self._former |= {seen[position].member_id for position in positions}
 
         def stop_one(position: int, process: Any) -> None:
             process.crash() if how is Stop.CRASH else process.close()

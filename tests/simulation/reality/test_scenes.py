@@ -39,6 +39,7 @@ LONG = [
     scene("kafka-go", "range", "one", static=False),
     scene("kafka-go", "roundrobin", "in", members=3, static=False),
     scene("kafkajs", "RoundRobinAssigner", "rolling", static=False),
+    scene("java", "cooperative-sticky,range", "in", members=3),
     scene("platformatic", "roundrobin", "one"),
     scene("platformatic", "roundrobin", "quick crash"),
 ]

@@ -27,7 +27,9 @@ from typing import Final, Protocol
 
 from kgm.coordinator.contract.behavior import REFERENCE_BEHAVIOR
 from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.model.client_library import FRANZ_GO
 from kgm.simulation.plan.bounce_plan import GroupProtocol
+from kgm.simulation.plan.client_library import STICKY
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
 from kgm.simulation.play.scripted_member import ScriptedMember
@@ -81,7 +83,11 @@ def bulk_player_of(world: World, members: Sequence[ScriptedMember], settings: Br
     cannot."""
     if world.held_newcomers.plan is not None or not _has_numpy():
         return None
-    if any(member.profile.fetch_ms for member in members) or world.group.members_forget:
+    group = world.group
+    forget = group.members_forget and (
+        group.assignor != STICKY or any(member.spec.assigner(STICKY) == FRANZ_GO for member in members)
+    )
+    if forget or any(member.profile.fetch_ms for member in members):
         return None  # how long they wait for fetches is not in the arrays, nor who forgets what it had
     # Only here, because these modules import numpy, which is an extra.
     classic = [member for member in members if isinstance(member, ScriptedClassicMember)]
