@@ -246,7 +246,7 @@ def test_a_live_member_stops_the_whole_batch(remove, proxy, group, form):  # noq
         assert code == 6
         assert shown(document) == [("b", "refused", None), ("a", "refused", None)]
         assert [row["liveness"]["verdict"] for row in document["data"]["results"]] == ["unknown", "alive"]
-        assert "of orders-0 while kgm watched" in document["data"]["results"][1]["note"]
+        assert "orders-0 while kgm watched" in document["data"]["results"][1]["note"]
         assert "--allow-live" in err
         dry = remove("--instance-ids", "a", "--dry-run", quick=("--timeout", "10s"))
         assert (dry[0], shown(dry[1])) == (6, [("a", "refused", None)])

@@ -17,6 +17,7 @@ from tests.client.faults import Edit, FaultProxy, denied
 from tests.client.joiners import take_all
 from tests.client.offsets_topic.test_group_tail import broker, member  # noqa: F401  (fixtures)
 from tests.client.offsets_topic.test_last_rebalance import bury
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 PATIENCE_MS = 60_000
@@ -97,7 +98,10 @@ def test_from_when_on_the_records_are_known(activity, member, monkeypatch):  # n
 
 def test_doctor_does_not_take_a_log_that_cannot_be_read_now_for_one_without_findings(proxy, member):  # noqa: F811
     words = ("doctor", member.group, "-b", proxy.bootstrap, "--window", "0s", "-o", "json")
-    assert json.loads(kgm(*words).out)["data"]["skipped"] == []
+    until(
+        lambda: json.loads(kgm(*words).out)["data"]["skipped"], "a topic that was just created cannot be read",
+        accept=lambda skipped: skipped == [],
+    )  # fmt: skip
     proxy.always(ApiKey.METADATA, Edit(leaderless))
     told = json.loads(kgm(*words).out)["data"]["skipped"]
     (of_log,) = [one for one in told if "session-too-short" in one["checks"]]
