@@ -178,9 +178,12 @@ def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence
     libraries = group.other_libraries
     for library in libraries:
         others += _played_with(simulation, group.as_of(library), len(drawn) // len(libraries))
-    if group.say_what_they_had is None:
-        changed = group.as_of(FRANZ_GO) if group.assignor == STICKY else group
-        others += _played_with(simulation, replace(changed, say_what_they_had=group.members_forget), len(drawn))
+    if group.say_what_they_had is None and group.assignor == STICKY:
+        changed = replace(group.as_of(FRANZ_GO), say_what_they_had=group.members_forget)
+        others += _played_with(simulation, changed, len(drawn))
+    elif group.say_what_they_had is None and any(draw.rebalances for draw in drawn):
+        for some in group.may_give_up:
+            others += _played_with(simulation, replace(group, say_what_they_had=False, giving_up=some), len(drawn))
     if group.unknown_assignor is not None:
         others += _played_with(simulation, replace(group, assignor=_COOPERATIVE), len(drawn))
     return _other_than(drawn, lambda: others)

@@ -58,9 +58,10 @@ The assignors are compared with the libraries themselves (`tests/assignors/libra
 3. Never where the assignor that a group names does not explain the assignment that it has, as the leader's library has
    it: then it is another one of that name, and what a rebalance moves is not known. Nor for an assignor that kgm does not
    know: the numbers of rebalances are shown, with ranges for who gets what.
-4. With a cooperative assignor, where at least half of the members name partitions that they have kept (`names_owned` in
-   JSON), or the library keeps them in any case. Otherwise an eager assignor may stand beside it in the members' settings, as in an upgrade
-   to it: then a Java consumer gives up all partitions in each rebalance. The ranges have both.
+4. With a cooperative assignor, where each member that has partitions names some that it has kept (`names_owned` in JSON),
+   or its library keeps them in any case. Otherwise an eager assignor may stand beside it in the member's settings, as in an
+   upgrade to it: then a Java consumer gives up all partitions in each rebalance. Who came last has none to name either: the
+   ranges have both, and `--assignor cooperative-sticky` says that there is no other.
 5. Never in a group whose members of several libraries share a sticky assignor: each reads in its own way what the others
    claim, so that what moves is a range up to all partitions.
 6. In consumer groups (KIP-848) the broker assigns. What depends on the library there is whether a closed static member

@@ -5,7 +5,7 @@ from typing import Final
 
 from kgm.assignors import is_cooperative
 from kgm.model.client_library import FRANZ_GO, ClientLibrary
-from kgm.model.snapshot import GroupSnapshot
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 
 STICKY: Final = "sticky"
 #: Kafka's default for `heartbeat.interval.ms`.
@@ -50,15 +50,17 @@ def say_what_they_had(snapshot: GroupSnapshot, stated: str | None = None) -> boo
     assignor = stated or snapshot.assignor
     if snapshot.type != "classic" or assignor is None:
         return True
-    clients = [(member.client_library, member.names_owned) for member in snapshot.members]
     if assignor == STICKY:
-        may_forget = any(client is not None and FRANZ_GO in client.candidates for client, _ in clients)
+        clients = [member.client_library for member in snapshot.members]
+        may_forget = any(client is not None and FRANZ_GO in client.candidates for client in clients)
         return None if may_forget else True
-    if stated or not is_cooperative(assignor):
-        return True
-    said = [names_owned for client, names_owned in clients if played_as(client) not in KEEPING]
-    # Those that came last have nothing to name; in the middle of an upgrade most have not.
-    return True if said.count(True) >= said.count(False) else None
+    return True if stated or not is_cooperative(assignor) or not any(map(is_nameless, snapshot.members)) else None
+
+
+def is_nameless(member: MemberSnapshot) -> bool:
+    """Whether a member may have given up all partitions when it joined: it has some, and named none that it kept."""
+    keeps = played_as(member.client_library) in KEEPING
+    return member.names_owned is False and bool(member.assignment) and not keeps
 
 
 def usual_heartbeat_interval_ms(session_timeout_ms: int) -> int:

@@ -1,6 +1,7 @@
 """The group with which a simulation starts: a Stable group from a snapshot, with what-ifs applied."""
 
 import functools
+import random
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,10 +20,13 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.protocol.subscription import NEWEST, SHORT_VERSION
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
-from kgm.simulation.plan.client_library import STICKY, Library, played_as, say_what_they_had
+from kgm.simulation.plan.client_library import STICKY, Library, is_nameless, played_as, say_what_they_had
 from kgm.simulation.plan.topics import partition_counts, subscribed_topics
 from kgm.text.wording import many
 
+#: So many times another half of the members is played as not upgraded yet: of a few members all there are, about. Of
+#: more than so many members it is done once, since halves of them come to much the same.
+_HALVES, _FEW = 8, 20
 #: Defaults of Kafka's clients.
 SESSION_TIMEOUT_MS = 45_000
 REBALANCE_TIMEOUT_MS = 300_000
@@ -45,8 +49,8 @@ class StartingMember:
     identity: what the plan and the report call it before it restarts. listed: in a consumer group, what it owns in the
     order in which the broker lists it, if that is known. library: whose consumer is played; None for one that kgm does
     not play, or that is not known. client: the library as far as it is known. leaves_when_static: whether it leaves the
-    group when it is closed although it is static. writes_version: of its subscription, None if that is not known. In a
-    consumer group the broker sets the session timeout."""
+    group when it is closed although it is static. writes_version: of its subscription, None if that is not known.
+    is_nameless: see `plan.client_library`. In a consumer group the broker sets the session timeout."""
 
     identity: str
     member_id: str
@@ -63,6 +67,7 @@ class StartingMember:
     client: ClientLibrary = field(default_factory=ClientLibrary)
     leaves_when_static: bool = False
     writes_version: int | None = None
+    is_nameless: bool = False
 
     def assigner(self, assignor: str) -> str:
         """The library whose assignor of this name runs where this member leads: Java, if kgm does not have its own."""
@@ -118,7 +123,8 @@ class StartingGroup:
     has_offsets: whether it has committed offsets, None if that is not known; a broker deletes a group without any when
     it finds it empty. caveats: what had to be assumed. unknown_assignor: the one that it has if kgm does not know it;
     then `assignor` stands for it, and who gets what is not known. has_user_data: whether assignments carry user data,
-    by which a broker takes the assignor for a custom one. say_what_they_had: see `plan.client_library`."""
+    by which a broker takes the assignor for a custom one. say_what_they_had: see
+    `plan.client_library`. giving_up: who is played as one that does not, if members are; None for all."""
 
     group_id: str
     assignor: str
@@ -134,6 +140,7 @@ class StartingGroup:
     unknown_assignor: str | None = None
     has_user_data: bool = False
     say_what_they_had: bool | None = True
+    giving_up: frozenset[str] | None = None
 
     @property
     def assignment(self) -> dict[str, Partitions]:
@@ -200,6 +207,23 @@ class StartingGroup:
     def members_forget(self) -> bool:
         """Whether members that may not say what they had are played so: if it is sure, and of franz-go with sticky."""
         return self.say_what_they_had is False or (self.say_what_they_had is None and self.assignor == STICKY)
+
+    @property
+    def may_give_up(self) -> tuple[frozenset[str], ...]:
+        """Who may give up all partitions where the assignor is cooperative: whoever names none. Who came last has none
+        to name; where most members name none it may be an upgrade, in which any may be ahead of the others."""
+        nameless = [member.identity for member in self.members if member.is_nameless]
+        halves = (
+            [name for name in nameless if random.Random(f"{number}/{name}").random() < 0.5]  # noqa: S311
+            for number in range(
+                0 if len(nameless) * 2 <= len(self.members) else _HALVES if len(nameless) <= _FEW else 1
+            )
+        )
+        return tuple(dict.fromkeys(frozenset(some) for some in (nameless, *halves) if some))
+
+    def gives_up(self, identity: str) -> bool:
+        """Whether a member gives up all partitions in a rebalance, unless its library keeps them."""
+        return self.members_forget and (self.giving_up is None or identity in self.giving_up)
 
     @property
     def all_static(self) -> bool:
@@ -389,6 +413,7 @@ def _member(
         client=client,
         leaves_when_static=_leaves_when_static(client),
         writes_version=member.subscription_version,
+        is_nameless=is_nameless(member),
     )
 
 

@@ -46,7 +46,7 @@ class ScriptedClassicMember(ScriptedMember):
 
     def __init__(self, world: World, spec: StartingMember, profile: ClientProfile) -> None:
         self.assignor = world.group.assignor
-        keeps = not world.group.members_forget or profile.library in KEEPING
+        keeps = profile.library in KEEPING or not world.group.gives_up(spec.identity)
         self.keeps_while_joining = is_cooperative(self.assignor) and keeps
         self.subscription_version = spec.subscription_version(self.assignor)
         super().__init__(world, spec, profile)

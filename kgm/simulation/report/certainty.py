@@ -13,6 +13,7 @@ from kgm.simulation.plan.client_library import STICKY
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.report.prediction import Ranges
 from kgm.simulation.report.self_check import unexplained
+from kgm.text.names import in_order
 from kgm.text.wording import many, some
 
 _STATELESS = ("range", "roundrobin")
@@ -83,10 +84,12 @@ def library_doubts(
             f"kgm does not know the assignor {group.unknown_assignor}: the numbers of rebalances hold for it, whether "
             "it is cooperative or not; who gets what, and so what moves, is not known (--assignor)"
         )
-    if group.say_what_they_had is None and group.assignor != STICKY and has_rebalances:
+    may_give_up = group.say_what_they_had is None and group.assignor != STICKY and has_rebalances
+    if may_give_up:
+        nameless = in_order(member.identity for member in group.members if member.is_nameless)
         texts.append(
-            "most members name no partitions that they kept in a rebalance: if an eager assignor stands beside "
-            f"{group.assignor} in their settings, as in an upgrade, each rebalance takes all partitions from all "
+            f"{some(nameless)}: no partitions are named that were kept in a rebalance; if an eager assignor stands "
+            f"beside {group.assignor} in the settings, as in an upgrade, each rebalance takes all partitions of these "
             f"members, and the ranges include it (--assignor {group.assignor} if there is none)"
         )
     writer = snapshot.leader_library
@@ -104,7 +107,7 @@ def library_doubts(
     if depends:
         texts += _caveats(unsure, group.assignor if is_classic else None)
     return LibraryDoubts(
-        depends=depends or disguised,
+        depends=depends or disguised or may_give_up,
         misfit=misfit,
         moves_are_open=is_classic
         and (has_rebalances or may_rejoin)
