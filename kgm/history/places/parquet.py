@@ -88,6 +88,8 @@ def _check_column(column: dict[int, Any], leaf: pq.ColumnSchema) -> None:
     if not _ENCRYPTED.isdisjoint(column) or kind != leaf.physical_type:
         raise pa.ArrowInvalid("a column has another type than the file says, or is encrypted")
     sizes = found.get(_SIZES, {})
+    if 1 in sizes and kind != "BYTE_ARRAY":
+        raise pa.ArrowInvalid("a column of numbers has a size of texts")
     for levels, most in ((sizes.get(2), leaf.max_repetition_level), (sizes.get(3), leaf.max_definition_level)):
         if levels and len(levels) != most + 1:
             raise pa.ArrowInvalid("a column has other levels than the file says")
