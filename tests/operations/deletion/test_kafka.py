@@ -7,7 +7,7 @@ import json
 import uuid
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kgm.client import connect
@@ -50,7 +50,17 @@ def consumer(bootstrap, group, protocol="classic"):
 def commit_alone(bootstrap, group, *places):
     """Commit as a consumer that assigns its partitions itself."""
     one = consumer(bootstrap, group)
-    one.commit(offsets=[TopicPartition(topic, number, offset) for topic, number, offset in places], asynchronous=False)
+    offsets = [TopicPartition(topic, number, offset) for topic, number, offset in places]
+
+    def is_taken():
+        try:
+            return one.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+            return None
+
+    until(is_taken, "the coordinator does not know the topics")
     one.close()
 
 
