@@ -58,10 +58,9 @@ class MemberSnapshot:
     where they were not read in the coordinator's log. subscription_version: in which version of Kafka's form a classic
     consumer writes its subscription, which tells old clients from new ones; None if it is not known. names_owned:
     whether its subscription names partitions that it owned when it joined, as only a consumer does that keeps them in a
-    rebalance; None if it is not known. work: None unless
-    the group is one of Kafka Streams or Connect, and says so. user_data: what the assignor wrote into the assignment
-    beside the partitions; None if nothing, or unknown. lag, lag_ms: the sum and the largest of those of its partitions;
-    None as soon as one of them is unknown."""
+    rebalance; None if it is not known. work: None unless the group is one of Kafka Streams or Connect, and says so.
+    user_data: what the assignor wrote into the assignment beside the partitions; None if nothing, or unknown. lag,
+    lag_ms: the sum and the largest of those of its partitions; None as soon as one of them is unknown."""
 
     member_id: str
     group_instance_id: str | None = None

@@ -171,19 +171,18 @@ def _of_other_versions(versions: Sequence[Simulation], drawn: Sequence[Draw]) ->
 
 def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
     """As many draws with the other libraries that members may run on, where several are left; with members that say
-    what they had, if they are played as if they did not, or the reverse, where that is not known; and with a
+    what they had, if they are played as if they did not, or the reverse, where they may forget it; and with a
     cooperative assignor in place of one that kgm does not know. No draws if they come to the same as `drawn`."""
     group = simulation.group
     others: list[Draw] = []
     libraries = group.other_libraries
     for library in libraries:
         others += _played_with(simulation, group.as_of(library), len(drawn) // len(libraries))
-    if group.say_what_they_had is None and group.assignor == STICKY:
-        changed = replace(group.as_of(FRANZ_GO), say_what_they_had=group.members_forget)
-        others += _played_with(simulation, changed, len(drawn))
-    elif group.say_what_they_had is None and any(draw.rebalances for draw in drawn):
+    if group.may_forget and group.assignor == STICKY:
+        others += _played_with(simulation, replace(group.as_of(FRANZ_GO), may_forget=False), len(drawn))
+    elif group.may_forget and any(draw.rebalances for draw in drawn):
         for some in group.may_give_up:
-            others += _played_with(simulation, replace(group, say_what_they_had=False, giving_up=some), len(drawn))
+            others += _played_with(simulation, replace(group, giving_up=some), len(drawn))
     if group.unknown_assignor is not None:
         others += _played_with(simulation, replace(group, assignor=_COOPERATIVE), len(drawn))
     return _other_than(drawn, lambda: others)

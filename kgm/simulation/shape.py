@@ -175,7 +175,7 @@ def _may_only_sort(simulation: Simulation) -> bool:
 def _may_be_assigned_alike(simulation: Simulation) -> bool:
     """Whether it is a leader that assigns, and only once, because one member goes."""
     is_classic = simulation.group.protocol is GroupProtocol.CLASSIC
-    is_known = simulation.group.say_what_they_had is not None
+    is_known = not simulation.group.may_forget
     return is_classic and is_known and _has_shape(simulation) and simulation.only_loses_one
 
 

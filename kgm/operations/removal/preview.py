@@ -19,7 +19,7 @@ from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal.consequences import becomes_classic
 from kgm.operations.removal.leader import LeaderAssignor, possible_leaders
-from kgm.simulation.plan.client_library import STICKY, say_what_they_had
+from kgm.simulation.plan.client_library import STICKY, may_forget
 from kgm.simulation.plan.starting_group import library_of
 from kgm.simulation.report.self_check import unexplained
 
@@ -81,7 +81,7 @@ def _doubts(group: GroupSnapshot) -> list[str]:
         f"the moves are an estimate if an eager assignor stands beside {group.assignor} in the members' settings: then "
         "they give up all partitions"
     )
-    doubts = [keeps] if group.assignor != STICKY and say_what_they_had(group) is None else []
+    doubts = [keeps] if group.assignor != STICKY and may_forget(group) else []
     leader = group.leader_library
     name = None if leader is None else leader.name
     usual = _usual_name(group)

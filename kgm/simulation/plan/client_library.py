@@ -39,8 +39,8 @@ def played_as(library: ClientLibrary | None) -> Library | None:
     return None if library is None or library.name is None else _BY_NAME.get(library.name)
 
 
-def say_what_they_had(snapshot: GroupSnapshot, stated: str | None = None) -> bool | None:
-    """Whether members say in a rebalance which partitions they had, where the assignor asks for it; None if not known.
+def may_forget(snapshot: GroupSnapshot, stated: str | None = None) -> bool:
+    """Whether members may not say in a rebalance which partitions they had, although the assignor asks for it.
 
     With an eager assignor beside a cooperative one in their settings, as in an upgrade, they give up all partitions,
     whichever the group has chosen (Java: ConsumerCoordinator), except in `KEEPING`; who names some has kept them. With
@@ -49,12 +49,11 @@ def say_what_they_had(snapshot: GroupSnapshot, stated: str | None = None) -> boo
     and no other."""
     assignor = stated or snapshot.assignor
     if snapshot.type != "classic" or assignor is None:
-        return True
+        return False
     if assignor == STICKY:
         clients = [member.client_library for member in snapshot.members]
-        may_forget = any(client is not None and FRANZ_GO in client.candidates for client in clients)
-        return None if may_forget else True
-    return True if stated or not is_cooperative(assignor) or not any(map(is_nameless, snapshot.members)) else None
+        return any(client is not None and FRANZ_GO in client.candidates for client in clients)
+    return not stated and is_cooperative(assignor) and any(map(is_nameless, snapshot.members))
 
 
 def is_nameless(member: MemberSnapshot) -> bool:

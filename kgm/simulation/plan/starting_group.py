@@ -20,7 +20,7 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.protocol.subscription import NEWEST, SHORT_VERSION
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
-from kgm.simulation.plan.client_library import STICKY, Library, is_nameless, played_as, say_what_they_had
+from kgm.simulation.plan.client_library import Library, is_nameless, may_forget, played_as
 from kgm.simulation.plan.topics import partition_counts, subscribed_topics
 from kgm.text.wording import many
 
@@ -123,8 +123,8 @@ class StartingGroup:
     has_offsets: whether it has committed offsets, None if that is not known; a broker deletes a group without any when
     it finds it empty. caveats: what had to be assumed. unknown_assignor: the one that it has if kgm does not know it;
     then `assignor` stands for it, and who gets what is not known. has_user_data: whether assignments carry user data,
-    by which a broker takes the assignor for a custom one. say_what_they_had: see
-    `plan.client_library`. giving_up: who is played as one that does not, if members are; None for all."""
+    by which a broker takes the assignor for a custom one. may_forget: see
+    `plan.client_library`. giving_up: who is played as one that gives up all partitions in a rebalance."""
 
     group_id: str
     assignor: str
@@ -139,8 +139,8 @@ class StartingGroup:
     protocol: GroupProtocol = GroupProtocol.CLASSIC
     unknown_assignor: str | None = None
     has_user_data: bool = False
-    say_what_they_had: bool | None = True
-    giving_up: frozenset[str] | None = None
+    may_forget: bool = False
+    giving_up: frozenset[str] = frozenset()
 
     @property
     def assignment(self) -> dict[str, Partitions]:
@@ -204,26 +204,16 @@ class StartingGroup:
         return frozenset(member.identity for member in self.members if member.library not in unable)
 
     @property
-    def members_forget(self) -> bool:
-        """Whether members that may not say what they had are played so: if it is sure, and of franz-go with sticky."""
-        return self.say_what_they_had is False or (self.say_what_they_had is None and self.assignor == STICKY)
-
-    @property
     def may_give_up(self) -> tuple[frozenset[str], ...]:
         """Who may give up all partitions where the assignor is cooperative: whoever names none. Who came last has none
         to name; where most members name none it may be an upgrade, in which any may be ahead of the others."""
         nameless = [member.identity for member in self.members if member.is_nameless]
+        is_upgrade, many_halves = len(nameless) * 2 > len(self.members), _HALVES if len(nameless) <= _FEW else 1
         halves = (
             [name for name in nameless if random.Random(f"{number}/{name}").random() < 0.5]  # noqa: S311
-            for number in range(
-                0 if len(nameless) * 2 <= len(self.members) else _HALVES if len(nameless) <= _FEW else 1
-            )
+            for number in range(many_halves if is_upgrade else 0)
         )
         return tuple(dict.fromkeys(frozenset(some) for some in (nameless, *halves) if some))
-
-    def gives_up(self, identity: str) -> bool:
-        """Whether a member gives up all partitions in a rebalance, unless its library keeps them."""
-        return self.members_forget and (self.giving_up is None or identity in self.giving_up)
 
     @property
     def all_static(self) -> bool:
@@ -271,7 +261,7 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
         has_offsets=_has_offsets(snapshot),
         caveats=tuple(caveats),
         has_user_data=any(member.user_data is not None for member in snapshot.members),
-        say_what_they_had=say_what_they_had(snapshot, what_if.assignor),
+        may_forget=may_forget(snapshot, what_if.assignor),
     )
     if any(member.rack for member in group.members):
         group = _with_caveat(

@@ -46,7 +46,7 @@ class ScriptedClassicMember(ScriptedMember):
 
     def __init__(self, world: World, spec: StartingMember, profile: ClientProfile) -> None:
         self.assignor = world.group.assignor
-        keeps = profile.library in KEEPING or not world.group.gives_up(spec.identity)
+        keeps = profile.library in KEEPING or spec.identity not in world.group.giving_up
         self.keeps_while_joining = is_cooperative(self.assignor) and keeps
         self.subscription_version = spec.subscription_version(self.assignor)
         super().__init__(world, spec, profile)
@@ -119,7 +119,8 @@ class ScriptedClassicMember(ScriptedMember):
         """What it was assigned last, and in which generation, as StickyAssignor says it in the user data. Newer
         franz-go has forgotten it when it joins."""
         was_assigned = self.remembered_generation != NO_GENERATION
-        forgets = self.world.group.members_forget and self.spec.assigner(self.assignor) == FRANZ_GO
+        may_forget = self.world.group.may_forget and self.assignor == STICKY
+        forgets = may_forget and self.spec.assigner(self.assignor) == FRANZ_GO
         claimed = {} if forgets else self.remembered
         return (claimed, self.remembered_generation) if was_assigned else None
 

@@ -42,7 +42,7 @@ def seed_records(
 def _classic_member(
     group: StartingGroup, member: StartingMember, data: bytes | None, cache: SubscriptionCache
 ) -> MemberMetadata:
-    keeps = is_cooperative(group.assignor) and not group.gives_up(member.identity)
+    keeps = is_cooperative(group.assignor) and member.identity not in group.giving_up
     owned = member.owned if keeps else {}
     assigned = member.owned if member.listed is None else member.listed
     return MemberMetadata(

@@ -84,7 +84,7 @@ def library_doubts(
             f"kgm does not know the assignor {group.unknown_assignor}: the numbers of rebalances hold for it, whether "
             "it is cooperative or not; who gets what, and so what moves, is not known (--assignor)"
         )
-    may_give_up = group.say_what_they_had is None and group.assignor != STICKY and has_rebalances
+    may_give_up = group.may_forget and group.assignor != STICKY and has_rebalances
     if may_give_up:
         nameless = in_order(member.identity for member in group.members if member.is_nameless)
         texts.append(

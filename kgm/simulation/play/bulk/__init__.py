@@ -84,8 +84,8 @@ def bulk_player_of(world: World, members: Sequence[ScriptedMember], settings: Br
     if world.held_newcomers.plan is not None or not _has_numpy():
         return None
     group = world.group
-    forget = group.members_forget and (
-        group.assignor != STICKY or any(member.spec.assigner(STICKY) == FRANZ_GO for member in members)
+    forget = group.giving_up or (
+        group.may_forget and group.assignor == STICKY and any(one.spec.assigner(STICKY) == FRANZ_GO for one in members)
     )
     if forget or any(member.profile.fetch_ms for member in members):
         return None  # how long they wait for fetches is not in the arrays, nor who forgets what it had
