@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import tempfile
 import time
@@ -12,6 +13,9 @@ from dataclasses import dataclass
 from tests import KGM
 from tests.cli.environment import bare
 from tests.cli.forked import can_fork, run_forked
+
+
+_SHOWN = 20_000  # characters of each stream that are shown when a test fails
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,9 @@ def kgm(
     """Run kgm in a process of its own, with nothing of the caller's settings.
 
     is_fork: whether the process may be a fork of one that has imported kgm, which is much quicker; it has the same hashes of
-    strings as the others."""
+    strings as the others.
+
+    What it says is printed as well, so that pytest shows it whole with a test that fails."""
     clean = bare()
     clean["XDG_CACHE_HOME"] = f"{tempfile.gettempdir()}/kgm-tests-{os.getuid()}"  # names for completion
     environment = {**clean, **(env or {})}
@@ -43,7 +49,11 @@ def kgm(
             [*KGM, *arguments], input=stdin if stdin is not None else "",
             capture_output=True, text=True, check=False, env=environment, timeout=timeout_s,
         )  # fmt: skip
-    return Run(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+    seconds = time.monotonic() - start
+    print(f"$ kgm {shlex.join(arguments)}  # {done.returncode} after {seconds:.1f} s")
+    for said in (done.stdout, done.stderr):
+        print(said if len(said) <= _SHOWN else f"{said[:_SHOWN]} … {len(said) - _SHOWN} characters more")
+    return Run(done.returncode, done.stdout, done.stderr, seconds)
 
 
 def kgm_in_time(accept: Callable[[Run], object], *arguments: str) -> Run:
