@@ -14,7 +14,6 @@ from tests import KGM
 from tests.cli.environment import bare
 from tests.cli.forked import can_fork, run_forked
 
-
 _SHOWN = 20_000  # characters of each stream that are shown when a test fails
 
 

@@ -3,9 +3,10 @@
 import json
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from tests.cli.runner import kgm, kgm_in_time
+from tests.kafka.records import commit
 
 pytestmark = pytest.mark.kafka
 WHY = "497 records were lost to retention before they were read: "
@@ -18,9 +19,7 @@ def overtaken(kafka):
     kafka.create_topics({topic: 2})
     kafka.produce(topic, [b"x"] * 500, partition=0)
     kafka.produce(topic, [b"x"] * 2, partition=1)
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
-    consumer.commit(offsets=[TopicPartition(topic, 0, 3), TopicPartition(topic, 1, 1)], asynchronous=False)
-    consumer.close()
+    commit(kafka.bootstrap, group, (topic, 0, 3), (topic, 1, 1))
     admin = kafka.admin()  # a client that is dropped before its future resolves never answers
     for future in admin.delete_records([TopicPartition(topic, 0, 500)]).values():
         future.result(30)

@@ -8,9 +8,9 @@ import itertools
 import json
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from kgm.cli.main import run
+from tests.kafka.records import commit
 from tests.kafka.secured import CANARY, TOPIC, jaas
 
 pytestmark = [pytest.mark.shows("ACLs"), pytest.mark.kafka, pytest.mark.slow]
@@ -235,10 +235,7 @@ def test_offsets_that_brokers_may_leave_out_are_no_lag_of_zero(as_user, kafka, c
     group, hidden = "rights-hidden", "rights-hidden-topic"
     kafka.create_topics({hidden: 1})
     kafka.produce(hidden, [b"x"] * 5)
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
-    committed = [TopicPartition(TOPIC, 0, 0), TopicPartition(hidden, 0, 0)]
-    assert [one.error for one in consumer.commit(offsets=committed, asynchronous=False)] == [None, None]
-    consumer.close()
+    commit(kafka.bootstrap, group, (TOPIC, 0, 0), (hidden, 0, 0))
     kafka.allow("operator", "READ", group=group)
     gate = ["wait", group, "--for", "lag<=0", "--timeout", "1s", "--interval", "200ms"]
     code, document, err = as_user("operator", *gate)

@@ -1,4 +1,4 @@
-"""Producing records with librdkafka."""
+"""Producing records, and committing offsets, with librdkafka."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from tests.waiting import until
 
 
 def produce(
@@ -24,6 +26,28 @@ def produce(
     if producer.flush(timeout_s):
         raise TimeoutError(f"records for {topic} were not acknowledged within {timeout_s:g} s")
     assert failures == [], failures
+
+
+def commit(bootstrap: str, group: str, *places: tuple[str, int, int]) -> None:
+    """Commit offsets (topic, partition, offset) as a consumer that assigns its partitions itself.
+
+    The coordinator of a group learns of a new topic after clients do, so it is asked again until it takes all of them."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
+    offsets = [TopicPartition(topic, number, offset) for topic, number, offset in places]
+
+    def is_taken() -> bool:
+        try:
+            errors = [one.error for one in consumer.commit(offsets=offsets, asynchronous=False) if one.error]
+        except KafkaException as error:
+            errors = [error.args[0]]
+        unexpected = [one for one in errors if one.code() != KafkaError.UNKNOWN_TOPIC_OR_PART]
+        assert unexpected == [], unexpected
+        return not errors
+
+    try:
+        until(is_taken, f"the coordinator of {group} does not know the topics")
+    finally:
+        consumer.close()
 
 
 class Feed:

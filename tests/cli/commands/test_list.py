@@ -5,13 +5,14 @@ import io
 import json
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from kgm.protocol.apis import ApiKey
 from kgm.server import serve_in_thread
 from tests.cli.runner import kgm
 from tests.client.faults import Edit, FaultProxy
 from tests.client.joiners import form_group
+from tests.kafka.records import commit
 
 pytestmark = pytest.mark.slow
 #: Records in each of the two partitions of `orders`, and what each group has committed of them.
@@ -30,10 +31,7 @@ def server():
             producer.produce("orders", b"x", partition=number % 2)
         assert producer.flush(30) == 0
         for group, offsets in COMMITTED.items():
-            consumer = Consumer({"bootstrap.servers": running.bootstrap, "group.id": group})
-            rows = [TopicPartition("orders", partition, offset) for partition, offset in offsets.items()]
-            consumer.commit(offsets=rows, asynchronous=False)
-            consumer.close()
+            commit(running.bootstrap, group, *(("orders", partition, offset) for partition, offset in offsets.items()))
         joiners = form_group(running, "payers", ["a", "b"], "payments")
         yield running
         for joiner in joiners:

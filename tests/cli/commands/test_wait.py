@@ -7,13 +7,13 @@ import subprocess
 import uuid
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
 from tests.cli.forked import forked_command
 from tests.cli.runner import kgm, kgm_in_time
 from tests.kafka.members import RdMembers, wait_settled
+from tests.kafka.records import commit
 
 pytestmark = pytest.mark.slow
 PATIENCE = ["--timeout", "60s", "--interval", "100ms"]
@@ -120,10 +120,7 @@ def test_lag_is_waited_for(kafka):
 def test_a_committed_offset_past_the_end_is_no_lag_of_zero():
     """As after a topic was deleted and created again."""
     with serve_in_thread(topics={"t": 2}) as server:
-        consumer = Consumer({"bootstrap.servers": server.bootstrap, "group.id": "g"})
-        committed = consumer.commit(offsets=[TopicPartition("t", 0, 0), TopicPartition("t", 1, 5)], asynchronous=False)
-        consumer.close()
-        assert [one.error for one in committed] == [None, None]
+        commit(server.bootstrap, "g", ("t", 0, 0), ("t", 1, 5))
         where = ("g", "-b", server.bootstrap)
         why = "1 committed offset is past the end: topic recreated or records lost"
         late = kgm_in_time(lambda run: why in run.err, "wait", *where, "--for", "lag=0", "--interval", "200ms")

@@ -7,7 +7,7 @@ import json
 import uuid
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kgm.client import connect
@@ -18,6 +18,7 @@ from kgm.java.partitions import partition_for
 from kgm.records.record import decode_record
 from kgm.server import serve_in_thread
 from tests.cli.runner import kgm
+from tests.kafka.records import commit
 from tests.waiting import until
 
 pytestmark = [pytest.mark.shows("delete-groups"), pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -47,23 +48,6 @@ def consumer(bootstrap, group, protocol="classic"):
     return Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, **more})
 
 
-def commit_alone(bootstrap, group, *places):
-    """Commit as a consumer that assigns its partitions itself."""
-    one = consumer(bootstrap, group)
-    offsets = [TopicPartition(topic, number, offset) for topic, number, offset in places]
-
-    def is_taken():
-        try:
-            return one.commit(offsets=offsets, asynchronous=False)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise
-            return None
-
-    until(is_taken, "the coordinator does not know the topics")
-    one.close()
-
-
 def delete(bootstrap, *words):
     """(exit code, {id: (result, error)}, stderr)"""
     run = kgm("delete-groups", *words, "--yes", "--timeout", "60s", "-b", bootstrap, "-o", "json")
@@ -91,7 +75,7 @@ def tombstones(bootstrap, group):
 
 def test_a_group_of_consumers_that_were_no_members(bootstrap, names):
     group, kept, left = names
-    commit_alone(bootstrap, group, (kept, 0, 3), (left, 1, 4))
+    commit(bootstrap, group, (kept, 0, 3), (left, 1, 4))
     code, found, err = delete(bootstrap, group)
     assert (code, found) == (6, {group: ("refused", None)})
     assert "active: its last commit was" in err
@@ -106,7 +90,7 @@ def test_a_group_of_consumers_that_were_no_members(bootstrap, names):
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_with_a_member_and_one_whose_member_has_left(bootstrap, names, protocol):
     group, kept, left = names
-    commit_alone(bootstrap, group, (left, 0, 4), (left, 1, 5))
+    commit(bootstrap, group, (left, 0, 4), (left, 1, 5))
     member = consumer(bootstrap, group, protocol)
     try:
         member.subscribe([kept])
@@ -138,7 +122,7 @@ def test_a_group_with_a_member_and_one_whose_member_has_left(bootstrap, names, p
 
 def test_offsets_of_a_group_without_members(bootstrap, names):
     group, kept, left = names
-    commit_alone(bootstrap, group, (kept, 0, 3), (left, 1, 4))
+    commit(bootstrap, group, (kept, 0, 3), (left, 1, 4))
     code, found, err = delete(bootstrap, group, "--stale-topics", "--idle-for", "0s")
     assert (code, "name one with --topic" in err) == (6, True)
     asked = delete(bootstrap, group, "--topic", f"{left},none", "--idle-for", "0s", "--ignore-missing")
