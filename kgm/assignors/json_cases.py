@@ -73,7 +73,7 @@ def _case(data: Mapping[str, Any], assignor: str | None) -> AssignmentCase:
     except msgspec.ValidationError as error:
         raise UsageError(str(error)) from None
     except UnicodeEncodeError:  # msgspec encodes a string found where a list should be
-        raise UsageError("a text has half of a surrogate pair, which is no character") from None
+        raise UsageError("a string has half of a surrogate pair, which is not a character") from None
     name = assignor or read.assignor
     if name is None:
         raise UsageError("assignor is missing")

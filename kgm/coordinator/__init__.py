@@ -36,8 +36,8 @@ The two protocols share one cycle: rules work on a draft of the event, and `repl
 what they draft: for a consumer group, only its records; for a classic group, the group itself, because most of what
 happens to it is never written.
 
-A consumer group may have members of either protocol, and a group changes its type while it has members. Consumer groups
-assign partitions by topic id. Topics come as an image (`topics`); call `topics_changed` when topics are created,
+A consumer group can have members of either protocol, and a group can change its type while it has members. Consumer
+groups assign partitions by topic id. Topics come as an image (`topics`); call `topics_changed` when topics are created,
 changed or deleted. Groups that subscribe to them then recompute their metadata hash on the next heartbeat, regular
 expressions are resolved again, and offsets of deleted topics are deleted. Configs of one group (Kafka's config resource
 GROUP) are set with `configure`. A streams group asks for the internal topics that it needs (`Outcome.new_topics`).
@@ -81,8 +81,8 @@ In replies:
 - Regular expressions are Google's RE2; Kafka's are RE2/J, which accepts a few forms that RE2 does not, and the other
   way round. The messages that explain an error are worded differently.
 - Members of share groups are not tracked: such a group is Empty without member records, and Stable with them.
-- The texts that say what is wrong with the topics of a streams group are worded differently. If its record is missing,
-  the topology is described as none; Kafka fails with an exception. The caller checks topic names. (As in Kafka.)
+- Messages about problems with the topics of a streams group are worded differently. If its record is missing, the
+  topology is described as none; Kafka fails with an exception. The caller checks topic names. (As in Kafka.)
 - Every operation on a group is authorized. (There is no authorizer.)
 
 In memory, visible only through the clock or the log:

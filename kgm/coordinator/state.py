@@ -126,8 +126,8 @@ class CoordinatorState:
         return group
 
     def configured(self, topologies: Mapping[str, ConfiguredTopology], *, is_written: bool) -> None:
-        """Store how the topics fit the topologies of streams groups. is_written: the event wrote records, so others can
-        now see this, for these groups and for those that stored it earlier."""
+        """Store how the topics fit the topologies of streams groups. is_written: something was written to the log, so
+        others can now see this, both for these groups and for groups where it was stored earlier."""
         for group_id, topology in topologies.items():
             group = self.groups.get(group_id)
             if isinstance(group, StreamsGroup):

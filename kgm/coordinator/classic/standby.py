@@ -23,8 +23,8 @@ Rules
 - A held newcomer that restarts is fenced by its successor, which keeps the deadline. One that leaves or disconnects is
   dropped, and the group is not affected: a held newcomer has no session that could expire.
 - Held newcomers are soft state: when the coordinator moves, they are sent to the next one.
-- Nothing here removes a member. A member that has to go is removed immediately, as usual, and its partitions have no
-  consumer until the rebalance."""
+- Nothing here removes a member. Members are removed immediately, as usual, and their partitions then have no consumer
+  until the rebalance."""
 
 from collections.abc import Sequence
 

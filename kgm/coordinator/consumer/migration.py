@@ -44,7 +44,8 @@ _SERVER_ERROR = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def upgrade(group: ClassicGroup, event: EventDraft) -> ConsumerGroup | Refusal:
-    """Write the records of the consumer group that a classic group with members becomes, and return that group.
+    """Write the records of the consumer group that a classic group with members becomes. Returns that group, or why
+    not.
 
     Kafka fails if the group has no protocol, because it has never completed a join phase, or if a member that has
     joined since the last one does not offer that protocol."""

@@ -9,7 +9,8 @@
         +-------- all is released --------------------+
 
 A member that has partitions to revoke stays in its epoch until it reports that it no longer owns them. Only then does
-it advance to the target epoch, and get the partitions that are free: no member has them, or must still revoke them."""
+it advance to the target epoch, and get the partitions that are free, that is, the ones that no member has or must still
+revoke."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Timers for the members of a consumer group.
 
 Every member has a session. A member must revoke partitions within its rebalance timeout; with the classic protocol, it
-must rejoin, and then send SyncGroup, within that time."""
+must rejoin within that time, and then has the same time to send SyncGroup."""
 
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind, session_key
 from kgm.coordinator.contract.settings import session_timeout_ms

@@ -42,8 +42,7 @@ class TimerKind(enum.StrEnum):
     SYNC = "sync"
     """The sync phase of a classic group: members that have sent no SyncGroup."""
     HOLD = "hold"
-    """Newcomers that are held back for a planned scale-out: the longest allowed wait of the first one to be
-    released."""
+    """Newcomers that are held back for a planned scale-out: the earliest of their deadlines."""
     REBALANCE = "rebalance"
     """A member of a consumer or streams group that must revoke something: its rebalance timeout."""
     MEMBER_JOIN = "member-join"

@@ -276,7 +276,7 @@ class ClassicGroup(ClassicHardState):
             votes[choice] = votes.get(choice, 0) + count
         if len(votes) == 1 or max(votes.values()) * 2 > everyone:
             return max(votes, key=votes.__getitem__)
-        # Without a majority the order of the votes counts.
+        # Without a majority, the order of the votes matters.
         ballots = Counter(member.vote(candidates) for member in self.members.values())
         return most_voted(ballots, has_scala_maps=has_scala_maps)
 

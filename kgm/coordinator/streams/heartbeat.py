@@ -332,7 +332,7 @@ class _Heartbeat:
         self.status.append(TopologyProblem(topology.ASSIGNMENT_DELAYED, why))
 
     def _reconcile(self, member: StreamsMember, target_epoch: int, wanted: TargetTasks) -> StreamsMember:
-        """Take the next step of the member's reconciliation. If it must revoke tasks, it has to do so within its
+        """Take the next step of the member's reconciliation. If it must revoke tasks, it must do so within its
         rebalance timeout."""
         if member.is_reconciled_to(target_epoch):
             return member

@@ -2,9 +2,9 @@
 NewTopicManager, RepartitionTopics, CopartitionedTopicsEnforcer, ChangelogTopics).
 
 The number of tasks in a subtopology is the partition count of the largest topic that it reads. A repartition topic
-without a partition count of its own gets that of the largest topic read by the subtopology that writes it, and a
-changelog gets the task count of its subtopology. Topics that are joined (copartitioned) must have the same partition
-count."""
+without a partition count of its own has as many partitions as the largest topic read by the subtopology that writes it,
+and a changelog has as many as its subtopology has tasks. Topics that are joined (copartitioned) must have the same
+partition count."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -182,8 +182,8 @@ class _Partitions:
 
 
 def _repartition_counts(rows: Iterable[Subtopology], image: TopicImage) -> dict[str, int]:
-    """The partition counts of repartition topics: as given in the topology, or else that of the largest topic read by
-    the subtopology that writes the repartition topic."""
+    """The partition counts of repartition topics: as given in the topology, or else the count of the largest topic read
+    by the subtopology that writes the repartition topic."""
     listed = list(rows)
     counts = {t.name: t.partitions for row in listed for t in row.repartition_source_topics if t.partitions != 0}
     is_known = False
