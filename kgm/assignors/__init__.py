@@ -1,23 +1,24 @@
-"""Kafka's six assignors, and those of client libraries, as pure functions: a `GroupSpec` in, partitions by member and
-topic out.
+"""Kafka's six assignors, and the assignors of client libraries, as pure functions: a `GroupSpec` in, partitions by
+member and topic out.
 
 `range`, `roundrobin`, `sticky` and `cooperative-sticky` run in the client that leads a classic group; `consumer-range`
-and `consumer-uniform` run in the coordinator of a consumer group (KIP-848). They give the answers of Kafka 4.3.0
-exactly, because what moves in a bounce depends on details: the order of static and dynamic members, ties between
-equally loaded members, and for the sticky assignors the order of a Java hash map, which `kgm.java` computes from the
-member ids.
+and `consumer-uniform` run in the coordinator of a consumer group (KIP-848). They give exactly the same results as Kafka
+4.3.0, because what moves in a bounce depends on details: the order of static and dynamic members, ties between equally
+loaded members, and, for the sticky assignors, the order of a Java hash map, which `kgm.java` computes from the member
+ids.
 
-Other client libraries have assignors of their own with the same names. Which of them counts depends on the leader.
+Other client libraries have their own assignors with the same names. Which one runs depends on the leader.
 
-An assignor numbers the partitions of its topics (`partition_numbers`), works on integers, and puts the names back at
-the end (`result`). Client-side assignors leave out topics that no member subscribes to.
+An assignor numbers the partitions of its topics (`partition_numbers`), works on integers, and converts them back to
+names at the end (`result`). Client-side assignors leave out topics that no member subscribes to.
 
 - `contract`: what goes in and what comes out
-- `client/`: `range`, `round_robin`, `sticky` and its parts, and `librdkafka`: the assignors of the leader
-- `libraries/`: those of other client libraries
-- `server/`: `range`, `uniform` (`uniform_heterogeneous` for different subscriptions): the assignors of the coordinator;
-  `broker_view`: in which order it gives them members and topics; `streams_tasks`: that of streams groups (KIP-1071)
-- `custom`: assignors that are installed beside kgm, by entry points
+- `client/`: `range`, `round_robin`, `sticky` and its parts, and `librdkafka`: assignors that run in the leader
+- `libraries/`: the assignors of other client libraries
+- `server/`: `range`, `uniform` (`uniform_heterogeneous` for different subscriptions): assignors that run in the
+  coordinator; `broker_view`: the order in which it passes members and topics to them; `streams_tasks`: the assignor of
+  streams groups (KIP-1071)
+- `custom`: assignors that are installed alongside kgm, found through entry points
 - `json_cases`: groups as JSON, for `kgm assign`; `unsupported_groups`: Kafka Streams, Connect, share groups
 """
 
@@ -53,15 +54,15 @@ _ASSIGNORS: Final[dict[str, Callable[[GroupSpec], Assigned]]] = {
 NAMES: Final = tuple(_ASSIGNORS)
 
 
-#: The client libraries whose assignors are known; `consumer-*` run in the coordinator and do not depend on the library.
+#: The client libraries whose assignors kgm has; `consumer-*` run in the coordinator and do not depend on the library.
 LIBRARIES: Final = (JAVA, *_OF_LIBRARIES)
 
 
 def assign(name: str, group: GroupSpec, library: str = JAVA) -> Assigned:
     """Partitions by member id and topic: every member, no empty topic, partitions sorted.
 
-    name: a built-in assignor, or one that is installed beside kgm (`custom`), for which the library does not matter.
-    Raises UsageError for an unknown assignor or library, for an assignor that kgm does not have of the library, and
+    name: a built-in assignor, or one that is installed alongside kgm (`custom`), for which the library does not matter.
+    Raises UsageError for an unknown assignor or library, for an assignor that kgm does not have for the library, and
     from `consumer-*` for a topic that does not exist; RefusedError for the assignor of Kafka Streams; AssignorError for
     an installed assignor that is broken."""
     if library not in LIBRARIES:
@@ -72,13 +73,13 @@ def assign(name: str, group: GroupSpec, library: str = JAVA) -> Assigned:
     if library != JAVA and not name.startswith("consumer-"):
         theirs = _OF_LIBRARIES[library]
         if name not in theirs:
-            raise UsageError(f"kgm knows no assignor {name!r} of {library}", hint=f"it knows {', '.join(theirs)}")
+            raise UsageError(f"kgm has no assignor {name!r} for {library}", hint=f"known: {', '.join(theirs)}")
         assignor = theirs[name]
     return assignor(group)
 
 
 def has_assignor(library: str | None, name: str) -> bool:
-    """Whether kgm has what this library runs under this name. None: a library that is not known."""
+    """Whether kgm has the assignor that this library runs under this name. library: None if it is not known."""
     if library == JAVA:
         return name in _ASSIGNORS
     return library in _OF_LIBRARIES and name in _OF_LIBRARIES[library]

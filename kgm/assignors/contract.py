@@ -8,23 +8,23 @@ from kgm.assignors.map_order import MapOrder
 from kgm.java.strings import string_order
 from kgm.model.errors import UsageError
 
-#: How many partitions the topics of a group may have together: as many as Kafka's brokers manage in a whole cluster
-#: without being tuned for it.
+#: The maximum number of partitions in all topics of a group: what Kafka's brokers can manage in a whole cluster without
+#: special tuning.
 MOST_PARTITIONS = 200_000
-#: The answer of an assignor: partitions by member id and topic, sorted; every member, no empty topic. Parts of it may
-#: be shared between members and with what the members own, so it must not be changed.
+#: The result of an assignor: partitions by member id and topic, sorted; with every member, and no empty topics. Members
+#: may share parts of it with each other, and with what they own, so it must not be changed.
 Assigned = dict[str, Mapping[str, tuple[int, ...]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSpec:
-    """A member as the leader sees it, or the coordinator for `consumer-*`.
+    """A member as seen by the leader, or, for `consumer-*`, by the coordinator.
 
-    topics: the topics that it subscribes to, a regular expression already resolved. owned: the partitions that it
-    claims to own; for `consumer-*` its target assignment. generation: the generation in which it got them, None if it
-    has not been in one. names_generation: whether its subscription has the generation (version 2 and later, KIP-792),
-    and not only its user data, as with Java clients before 3.5 or just after a member was fenced. says_owned: False for
-    a subscription of version 1 that ends before the owned partitions, which some libraries cannot read.
+    topics: the topics that it subscribes to, with a regular expression already resolved. owned: the partitions that it
+    claims to own; for `consumer-*`, its target assignment. generation: the generation in which it got them; None if it
+    has not been in one. names_generation: whether the generation is in its subscription (version 2 and later, KIP-792),
+    and not only in its user data, as with Java clients before 3.5 or just after a member was fenced. says_owned: False
+    for a version 1 subscription that ends before the owned partitions, which some libraries cannot read.
     """
 
     member_id: str
@@ -39,7 +39,7 @@ class MemberSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
-    """A topic. racks: for each partition the racks of its replicas; None if they are not known."""
+    """A topic. racks: for each partition, the racks of its replicas; None if they are not known."""
 
     name: str
     partitions: int
@@ -49,16 +49,16 @@ class TopicSpec:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
     """A group to assign. The order of members and topics matters for `consumer-*` and, among members whose ids share a
-    bucket of a Java hash map, for the sticky assignors. Raises UsageError for a group that is not possible.
+    bucket of a Java hash map, for the sticky assignors. Raises UsageError for an impossible group.
 
     is_listed: owned topics and partitions are in the order in which the coordinator iterates over them, which matters
-    for `consumer-uniform`: a member that has to revoke partitions revokes the last ones. The order does not follow from
-    the partitions where two of them share a bucket of a hash map (`kgm.coordinator.consumer.target_order`).
+    for `consumer-uniform`: a member that must revoke partitions revokes the last ones. Where two partitions share a
+    bucket of a hash map, the order does not follow from the partitions (`kgm.coordinator.consumer.target_order`).
 
-    leader: the member id of the one that assigns, which matters to libraries that assign its topics only; None: the
-    first member. withheld: partitions that `consumer-uniform` gives to nobody, although no member owns them, where all
-    members subscribe to the same topics. map_order: matters to libraries that follow the order of Go maps; None: that
-    of topics by name, and of members as they are given."""
+    leader: the id of the member that assigns, which matters for libraries that assign only its topics; None: the first
+    member. withheld: if all members subscribe to the same topics, partitions that `consumer-uniform` gives to no member
+    although no member owns them. map_order: matters for libraries that follow the order of Go maps; None: topics by
+    name, and members in the order given."""
 
     members: tuple[MemberSpec, ...]
     topics: tuple[TopicSpec, ...]
@@ -98,7 +98,7 @@ def by_identity(members: Sequence[MemberSpec]) -> list[MemberSpec]:
 
 
 def identity_order(members: Sequence[tuple[str | None, str]]) -> list[int]:
-    """The same for members of whom only the instance id and the member id are given, as positions."""
+    """The order of `by_identity` as positions, for members given as (instance id, member id)."""
     static = [at for at, (instance_id, _) in enumerate(members) if instance_id is not None]
     if not static:
         return string_order([member_id for _, member_id in members])
@@ -109,7 +109,7 @@ def identity_order(members: Sequence[tuple[str | None, str]]) -> list[int]:
 
 
 def by_member_id(members: Sequence[MemberSpec]) -> list[MemberSpec]:
-    """By member id, whether static or not."""
+    """Members by member id, whether static or not."""
     return [members[position] for position in string_order([member.member_id for member in members])]
 
 

@@ -1,12 +1,12 @@
-"""Custom assignors, found by the entry points of packages that are installed beside kgm.
+"""Custom assignors, found through the entry points of packages that are installed alongside kgm.
 
-A package declares an assignor in its `pyproject.toml`; the name is the one that its consumers send in JoinGroup:
+A package declares an assignor in its `pyproject.toml`, under the name that its consumers send in JoinGroup:
 
     [project.entry-points."kgm.assignors"]
     our-assignor = "our_package.assignor:OurAssignor"
 
 Then `kgm assign`, `kgm simulate-bounce --assignor our-assignor` and predictions for live groups that use it run
-`OurAssignor`. Entry points are looked up only for names that are not built in, and every answer is checked.
+`OurAssignor`. Entry points are looked up only for names that are not built in, and every result is checked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,12 @@ ENTRY_POINTS: Final = "kgm.assignors"
 
 @runtime_checkable
 class Assignor(Protocol):
-    """What an entry point of the group `kgm.assignors` refers to: a class like this one, or a function that returns an
+    """What an entry point in the group `kgm.assignors` refers to: a class like this one, or a function that returns an
     instance. It is called without arguments, once per process.
 
-    The answer must depend on the group only, not on time, chance or the outside world. The user data of members is not
-    available: an assignor whose members report there what they own gets what their subscriptions have.
+    The result must depend only on the group, not on time, chance or the outside world. Members' user data is not
+    available: if members report what they own in their user data, the assignor sees only what is in their
+    subscriptions.
 
         class OneTakesAll:
             is_cooperative = False
@@ -38,17 +39,17 @@ class Assignor(Protocol):
     @property
     def is_cooperative(self) -> bool:
         """Whether members keep what they own while the group rebalances (KIP-429). Such an assignor leaves out, for one
-        rebalance, the partitions that another member has to revoke first."""
+        rebalance, the partitions that another member must revoke first."""
 
     def assign(self, group: GroupSpec) -> Mapping[str, Mapping[str, Sequence[int]]]:
         """Partitions by member id and topic, in any order. Members that get nothing may be left out.
 
         Every partition of every topic that a member subscribes to must be assigned to one of its subscribers. Only a
-        cooperative assignor may hold back partitions, if a member claims to own them."""
+        cooperative assignor may hold back partitions, and only those that a member claims to own."""
 
 
 class AssignorError(KgmError):
-    """An installed assignor cannot be loaded, fails, or gives an invalid answer."""
+    """An installed assignor cannot be loaded, fails, or returns an invalid result."""
 
     code = "ASSIGNOR"
 
@@ -78,14 +79,14 @@ def find(name: str) -> Assignor | None:
 
 
 def installed() -> tuple[str, ...]:
-    """The names of all assignors that are installed beside kgm, whether loaded or not."""
+    """The names of all assignors that are installed alongside kgm, whether loaded or not."""
     from importlib.metadata import entry_points
 
     return tuple(sorted({entry.name for entry in entry_points(group=ENTRY_POINTS)}))
 
 
 def run(name: str, assignor: Assignor, group: GroupSpec) -> Assigned:
-    """The assignor's answer, checked, in the form of the built-in assignors. Raises AssignorError."""
+    """The assignor's result, checked, in the same form as from built-in assignors. Raises AssignorError."""
     try:
         given = assignor.assign(group)
         is_cooperative = bool(assignor.is_cooperative)
@@ -135,7 +136,7 @@ def _checked(given: object, group: GroupSpec, *, may_hold_back: bool) -> Assigne
 
 
 def _rows(given: object, member_ids: set[str]) -> dict[str, dict[str, list[int]]]:
-    """The answer as dictionaries and lists, of whatever mappings and sequences it consists."""
+    """The result as dictionaries and lists, whatever mappings and sequences it consists of."""
     try:
         rows = {m: {t: list(ps) for t, ps in row.items()} for m, row in given.items()}  # type: ignore[attr-defined]
     except (AttributeError, TypeError, ValueError) as error:

@@ -1,4 +1,5 @@
-"""Groups to assign, as JSON: a case as `kgm assign` reads it, or a group as `kgm describe` prints it."""
+"""Groups to assign, as JSON: either a case in the input format of `kgm assign`, or a group as printed by `kgm
+describe`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from kgm.model.snapshot_json import snapshot_from_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentCase:
-    """A group and the assignor to run on it. case: the value that names it, which is echoed."""
+    """A group and the assignor to run on it. case: a value that identifies the case, and is echoed."""
 
     case: Any
     assignor: str
@@ -26,9 +27,9 @@ class AssignmentCase:
 
 
 def cases_from_json(data: Any, assignor: str | None = None) -> list[AssignmentCase]:
-    """Read a JSON value: a case, a group of a snapshot, or the whole output of `kgm describe -o json`.
+    """Read a JSON value: a case, a group from a snapshot, or the whole output of `kgm describe -o json`.
 
-    assignor: overrides the assignor in the JSON. Raises UsageError, which names the wrong key, and RefusedError for a
+    assignor: overrides the assignor in the JSON. Raises UsageError, which names the invalid key, and RefusedError for a
     group whose assignment cannot be predicted."""
     if not isinstance(data, Mapping):
         raise UsageError("not a JSON object")
@@ -71,8 +72,8 @@ def _case(data: Mapping[str, Any], assignor: str | None) -> AssignmentCase:
         read = msgspec.convert(data, _Case)
     except msgspec.ValidationError as error:
         raise UsageError(str(error)) from None
-    except UnicodeEncodeError:  # msgspec makes bytes of a text that is where a list should be
-        raise UsageError("a text has half of a surrogate pair, which is no character") from None
+    except UnicodeEncodeError:  # msgspec encodes a string found where a list should be
+        raise UsageError("a string has half of a surrogate pair, which is not a character") from None
     name = assignor or read.assignor
     if name is None:
         raise UsageError("assignor is missing")
@@ -114,7 +115,8 @@ def _snapshot_case(snapshot: GroupSnapshot, assignor: str | None) -> AssignmentC
 
 
 def group_of(snapshot: GroupSnapshot) -> GroupSpec:
-    """A described group as its assignor sees it: every member claims its assignment, at the current generation."""
+    """A described group as its assignor sees it: every member claims its current assignment, at the current
+    generation."""
     topics = tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in snapshot.topics)
     refuse_too_many_partitions(topics)
     names = [topic.name for topic in topics]
@@ -144,7 +146,7 @@ def _owned(member: MemberSnapshot) -> Partitions:
 
 
 def subscribed_topics(member: MemberSnapshot, names: Sequence[str]) -> tuple[str, ...]:
-    """The known topics that a member subscribes to, by name or by its regular expression.
+    """The known topics that a member subscribes to, by name or through its regular expression.
 
     Raises UsageError for an expression that brokers do not accept."""
     wanted = dict.fromkeys(name for name in member.known_topics if name in names)
@@ -153,7 +155,7 @@ def subscribed_topics(member: MemberSnapshot, names: Sequence[str]) -> tuple[str
         if pattern is None:
             raise UsageError(
                 f"member {member.member_id} subscribes to {member.regex!r}, which is not a valid regular expression",
-                facts=("Kafka's brokers take the syntax of RE2/J: no look-around and no back references",),
+                facts=("Kafka's brokers use RE2/J syntax: no look-around and no back references",),
             )
         wanted.update(dict.fromkeys(name for name in names if pattern.fullmatch(name)))
     return tuple(wanted)

@@ -1,4 +1,4 @@
-"""The order in which a Go program goes through a map: another one in each run."""
+"""The order in which a Go program iterates over a map: a different one in each run."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -7,10 +7,10 @@ T = TypeVar("T")
 
 
 class MapOrder:
-    """One choice of these orders.
+    """One choice of such an order.
 
-    shuffle: puts a list into another order; None: everything stays in the order in which it is named. decides: set by
-    assignors where another order may have led to another answer."""
+    shuffle: shuffles a list in place; None: everything stays in its given order. decides: set by assignors if a
+    different order might have led to a different result."""
 
     def __init__(self, shuffle: Callable[[list[Any]], object] | None = None) -> None:
         self._shuffle = shuffle

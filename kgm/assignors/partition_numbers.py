@@ -1,7 +1,7 @@
-"""Partitions as numbers: topic after topic, so that the order of numbers is the order of (topic, partition).
+"""Partitions as numbers, counted topic by topic, so that the order of numbers is the order of (topic, partition).
 
 So an assignor works on lists of small integers and never creates an object for a partition. Most of these lists have
-one entry for each partition: the position of its owner."""
+one entry per partition: the position of its owner."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain, repeat
@@ -9,12 +9,12 @@ from itertools import accumulate, chain, repeat
 from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec
 from kgm.java.strings import utf16_key
 
-#: The owner of a partition that has none.
+#: Stands for the owner of a partition without an owner.
 NO_OWNER = -1
 
 
 class Layout:
-    """The topics that are assigned, in the order that the assignor chooses.
+    """The topics to assign, in the order chosen by the assignor.
 
     starts[t] is the number of partition 0 of topic t; starts[-1] is the number of partitions of all topics."""
 
@@ -35,13 +35,13 @@ class Layout:
         return range(self.starts[topic], self.starts[topic + 1])
 
     def topic_of(self) -> list[int]:
-        """For each number the position of its topic."""
+        """For each number, the position of its topic."""
         return list(chain.from_iterable(repeat(t, topic.partitions) for t, topic in enumerate(self.topics)))
 
     def owned(self, member: MemberSpec) -> Iterable[int]:
-        """The numbers that a member claims, without repeats, unknown topics and partitions that do not exist.
+        """The numbers that a member claims, without repeats, unknown topics, or nonexistent partitions.
 
-        (Java keeps a partition beyond the end of a topic that was created again with fewer partitions; such an answer
+        (If a topic was created again with fewer partitions, Java keeps partitions beyond its end; such an assignment
         cannot work.)"""
         for name, partitions in member.owned.items():
             topic = self.index.get(name)
@@ -52,7 +52,7 @@ class Layout:
                         yield start + partition
 
     def subscribed(self, members: Sequence[MemberSpec]) -> list[list[int]]:
-        """For each member the positions of the topics that it subscribes to, ascending, without unknown topics.
+        """For each member, the positions of the topics that it subscribes to, ascending, without unknown topics.
 
         Members with equal subscriptions share one list."""
         by_value: dict[tuple[str, ...], list[int]] = {}
@@ -66,11 +66,11 @@ class Layout:
         return [known[id(member.topics)] for member in members]
 
     def subscribers(self, members: Sequence[MemberSpec]) -> list[list[int]]:
-        """For each topic the positions of the members that subscribe to it, ascending.
+        """For each topic, the positions of the members that subscribe to it, ascending.
 
         Topics that all members subscribe to share one list."""
         kinds: dict[tuple[str, ...], list[int]] = {}
-        same: dict[int, list[int]] = {}  # subscriptions that are the same object need not be compared
+        same: dict[int, list[int]] = {}  # no need to compare subscriptions that are the same object
         for position, member in enumerate(members):
             known = same.get(id(member.topics))
             if known is None:
@@ -87,13 +87,13 @@ class Layout:
 
 
 def distinct_subscriptions(members: Sequence[MemberSpec]) -> Iterable[tuple[str, ...]]:
-    """The different subscriptions, each object once (comparing objects is faster than hashing their names)."""
+    """The distinct subscription objects, each once (comparing objects is faster than hashing their names)."""
     return {id(member.topics): member.topics for member in members}.values()
 
 
 def client_layout(group: GroupSpec, order: Callable[[str], bytes] = utf16_key) -> Layout:
-    """The topics that a leader assigns, by name: those that a member subscribes to and that have partitions
-    (`AbstractPartitionAssignor` leaves out topics that its metadata does not have)."""
+    """The topics that a leader assigns, by name: topics that have partitions and at least one subscriber
+    (`AbstractPartitionAssignor` leaves out topics that are not in its metadata)."""
     wanted: set[str] = set().union(*distinct_subscriptions(group.members))
     topics = [topic for topic in group.topics if topic.partitions and topic.name in wanted]
     return Layout(sorted(topics, key=lambda topic: order(topic.name)))

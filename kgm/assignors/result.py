@@ -1,9 +1,9 @@
-"""From the owners of numbers to the answer: partitions by member and topic.
+"""Turns the owners of numbers into a result: partitions by member and topic.
 
-A large answer has a million entries, and most are alike: partition 7 of this topic and of all the others. So tuples are
-cut once from one run of integers and shared. And where most members have something of most topics the answer is stored
-as columns, one list for each topic with an entry for each member, whose `AnswerRow`s read like dictionaries: topics
-that are assigned alike share one column."""
+A large result has a million entries, and most are alike: partition 7 of this topic and of all the others. So tuples are
+cut once from one run of integers, and shared. Where most members have some partitions of most topics, the result is
+stored as columns: one list per topic, with an entry for each member. Its `AnswerRow`s read like dictionaries, and
+topics that are assigned in the same way share one column."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
@@ -16,17 +16,17 @@ from kgm.assignors.partition_numbers import NO_OWNER, Layout
 
 _Pieces = list[tuple[int, ...]]
 
-# An answer of fewer entries is made of dictionaries: they are quicker to read.
+# A result with fewer entries is made of dictionaries, which are faster to read.
 _LARGE: Final = 20_000
 _SMALLEST_RUN: Final = 256
 _LARGEST_KEPT_RUN: Final = 1 << 16
-# So many partitions of one topic are few.
+# Up to this many partitions of one topic per member count as few.
 _FEW: Final = 8
 _NOTHING: Final[tuple[int, ...]] = ()
 
 
 class AnswerRow(Mapping[str, tuple[int, ...]]):
-    """What one member gets: its row in the columns, without the topics of which it gets nothing."""
+    """What one member gets: its row in the columns, without topics of which it gets no partitions."""
 
     __slots__ = ("columns", "position")
 
@@ -54,17 +54,17 @@ class AnswerRow(Mapping[str, tuple[int, ...]]):
         return _Values(self)
 
     def _entries(self) -> list[tuple[int, ...]]:
-        """What the member gets of every topic, which may be nothing."""
+        """What the member gets from every topic, which may be nothing."""
         position = self.position
         return [column[position] for column in self.columns.values()]
 
     def pairs(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Topics and partitions."""
+        """(topic, partitions) for each topic of which the member gets any."""
         entries = self._entries()
         return zip(compress(self.columns, entries), filter(None, entries), strict=True)
 
     def parts(self) -> Iterator[tuple[int, ...]]:
-        """Partitions of each topic of which the member gets any."""
+        """The partitions of each topic of which the member gets any."""
         return filter(None, self._entries())
 
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ class AnswerRow(Mapping[str, tuple[int, ...]]):
 
 
 class _Items(ItemsView[str, tuple[int, ...]]):
-    """The items of a row, without a lookup of each topic."""
+    """The items of a row, without looking up each topic."""
 
     _mapping: AnswerRow
 
@@ -81,7 +81,7 @@ class _Items(ItemsView[str, tuple[int, ...]]):
 
 
 class _Values(ValuesView[tuple[int, ...]]):
-    """The values of a row, without a lookup of each topic."""
+    """The values of a row, without looking up each topic."""
 
     _mapping: AnswerRow
 
@@ -104,7 +104,7 @@ def _run(size: int) -> tuple[int, ...]:
 
 
 class _Answer:
-    """An answer that is being built. entries: approximately how many it will have."""
+    """A result that is being built. entries: approximately how many entries it will have."""
 
     def __init__(self, layout: Layout, members: Sequence[MemberSpec], entries: int) -> None:
         self._members = members
@@ -115,10 +115,10 @@ class _Answer:
         self._filled: dict[int, _Pieces] = {}
 
     def deal(self, topic: str, subscribers: Sequence[int], first: int, pieces: _Pieces) -> None:
-        """Assign one topic: the first piece to the first subscriber, and so on in a circle until there are no more
-        pieces.
+        """Assign one topic: the first piece to the subscriber at position `first`, and so on, wrapping around, until
+        there are no more pieces.
 
-        To deal the same pieces again, pass the same list object, which must stay alive."""
+        To deal the same pieces again, pass the same list object, which must be kept alive."""
         if not self.is_dense:
             rows = self.rows
             for position, piece in zip(chain(subscribers[first:], subscribers[:first]), pieces, strict=False):
@@ -142,8 +142,8 @@ class _Answer:
 
 
 def in_blocks(layout: Layout, members: Sequence[MemberSpec]) -> Assigned:
-    """Each topic in contiguous blocks over its subscribers, in the order of the members; the first ones get one
-    more."""
+    """Assign each topic in contiguous blocks to its subscribers, in the order of the members; the first ones get one
+    partition more."""
     numbers = _numbers(layout)
     subscribers_of = layout.subscribers(members)
     answer = _Answer(layout, members, _entries(layout, subscribers_of))
@@ -158,9 +158,9 @@ def in_blocks(layout: Layout, members: Sequence[MemberSpec]) -> Assigned:
 
 
 def in_turn(layout: Layout, members: Sequence[MemberSpec], subscribers_of: Sequence[Sequence[int]]) -> Assigned:
-    """All partitions round robin over the members, each to the next member that subscribes to the topic.
+    """Assign all partitions round robin, each to the next member that subscribes to the topic.
 
-    subscribers_of: for each topic their positions, ascending."""
+    subscribers_of: for each topic, the positions of its subscribers, ascending."""
     numbers = _numbers(layout)
     answer = _Answer(layout, members, _entries(layout, subscribers_of))
     dealt: dict[tuple[int, int], _Pieces] = {}
@@ -179,7 +179,7 @@ def in_turn(layout: Layout, members: Sequence[MemberSpec], subscribers_of: Seque
 
 
 def by_owner(layout: Layout, members: Sequence[MemberSpec], owner: Sequence[int]) -> Assigned:
-    """owner: for each number the position of the member that gets it, or NO_OWNER."""
+    """owner: for each number, the position of the member that gets it, or NO_OWNER."""
     answer = _Answer(layout, members, min(layout.total, len(members) * len(layout.topics)))
     singles = [(number,) for number in _numbers(layout)[: max((t.partitions for t in layout.topics), default=0)]]
     rows = [*answer.rows, {}]
@@ -191,7 +191,7 @@ def by_owner(layout: Layout, members: Sequence[MemberSpec], owner: Sequence[int]
             if different == len(owners):
                 for position, single in zip(owners, singles, strict=False):
                     column[position] = single
-            elif different * _FEW > len(owners):  # adding one by one is quicker than gathering
+            elif different * _FEW > len(owners):  # adding one by one is faster than gathering
                 for position, single in zip(owners, singles, strict=False):
                     column[position] += single
             else:
@@ -206,8 +206,8 @@ def by_owner(layout: Layout, members: Sequence[MemberSpec], owner: Sequence[int]
 
 
 def lines_of(members: Sequence[MemberSpec]) -> tuple[Mapping[str, Sequence[tuple[int, ...]]], list[int]] | None:
-    """If all that these members own are rows of one earlier answer in columns: its columns, and for each row the
-    position of the member that owns it (NO_OWNER: none). None otherwise."""
+    """If everything that these members own comes from rows of one earlier result in columns: its columns, and for each
+    row, the position of the member that owns it (NO_OWNER: none). None otherwise."""
     columns: Mapping[str, Sequence[tuple[int, ...]]] | None = None
     lines: list[int] = []
     for position, member in enumerate(members):
@@ -227,9 +227,10 @@ def lines_of(members: Sequence[MemberSpec]) -> tuple[Mapping[str, Sequence[tuple
 def with_changes(
     layout: Layout, members: Sequence[MemberSpec], owner: Sequence[int], changed: Mapping[int, int]
 ) -> Assigned:
-    """As `by_owner`, if the members have what they own, which came from an answer, except for some changed partitions.
+    """The result of `by_owner` if the members keep what they own, which came from an earlier result, except for some
+    changed partitions.
 
-    changed: for each changed number its owner before (a position or NO_OWNER)."""
+    changed: for each changed number, its previous owner (a position or NO_OWNER)."""
     gained: dict[tuple[int, int], set[int]] = {}
     lost: dict[tuple[int, int], set[int]] = {}
     for number, before in changed.items():
@@ -253,7 +254,7 @@ def with_changes(
 
 
 def by_member(layout: Layout, members: Sequence[MemberSpec], numbers: Sequence[Sequence[int]]) -> Assigned:
-    """numbers: for each member those that it gets, in any order; two may get the same one."""
+    """numbers: for each member, the numbers that it gets, in any order; two members may get the same number."""
     rows: list[dict[str, tuple[int, ...]]] = [{} for _ in members]
     for row, mine in zip(rows, numbers, strict=True):
         ordered, done, topic = sorted(mine), 0, 0
@@ -267,12 +268,13 @@ def by_member(layout: Layout, members: Sequence[MemberSpec], numbers: Sequence[S
 
 
 def _numbers(layout: Layout) -> tuple[int, ...]:
-    """The partitions of the largest topic, which include those of every other topic."""
+    """The partition numbers of the largest topic, which include those of every other topic."""
     return numbers_below(max((topic.partitions for topic in layout.topics), default=0))
 
 
 def _entries(layout: Layout, subscribers_of: Sequence[Sequence[int]]) -> int:
-    """The largest number of entries: members with partitions of a topic, over all topics."""
+    """The largest possible number of entries: for each topic, the members with some of its partitions, summed over all
+    topics."""
     return sum(
         min(topic.partitions, len(subscribers))
         for topic, subscribers in zip(layout.topics, subscribers_of, strict=True)
@@ -280,7 +282,8 @@ def _entries(layout: Layout, subscribers_of: Sequence[Sequence[int]]) -> int:
 
 
 def blocks(partitions: int, subscribers: int) -> Sequence[tuple[int, ...]]:
-    """One topic in contiguous blocks, the first of them larger by one: one for each of the first subscribers."""
+    """One topic in contiguous blocks, of which the first ones have one partition more: one block for each of the first
+    subscribers."""
     return _blocks(numbers_below(partitions), partitions, subscribers)
 
 

@@ -2,8 +2,8 @@
 assignor.
 
 No assignor of consumers is run for them. A Kafka Streams application is such a group, although its protocol type is
-`consumer`: its assignor, `stream`, places tasks with their state and standbys by what each member writes into its user
-data (`SubscriptionInfo`: the process, the tasks of which it has state, how far behind each one is)."""
+`consumer`: its assignor, `stream`, places tasks with their state and standbys based on what each member writes into its
+user data (`SubscriptionInfo`: the process, the tasks that it has state for, how far behind each one is)."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ _BY_TYPE: Final = {
 
 
 def why_unsupported(group: GroupSnapshot) -> str | None:
-    """Why the assignment of a group cannot be predicted; None for a group of consumers."""
+    """Why the assignment of a group cannot be predicted; None if it can, for a group of consumers."""
     if group.type in _BY_TYPE:
         return _BY_TYPE[group.type]
     if group.type == "classic" and group.protocol_type not in _CONSUMER:
@@ -46,7 +46,7 @@ def refuse_unsupported(group: GroupSnapshot) -> None:
 
 
 def refuse_streams(assignor: str) -> None:
-    """Raises RefusedError for the name of the assignor of Kafka Streams."""
+    """Raises RefusedError if this is the name of Kafka Streams' assignor."""
     if assignor == STREAMS_ASSIGNOR:
         raise RefusedError(
             f"{STREAMS_ASSIGNOR!r} is the assignor of Kafka Streams: it places tasks by what members write into their "
@@ -60,6 +60,6 @@ def refuse_to_migrate(group: GroupSnapshot) -> None:
     if group.assignor == STREAMS_ASSIGNOR:
         raise RefusedError(
             f"group {group.group_id} cannot migrate to the consumer protocol: it is a Kafka Streams application",
-            facts=("Kafka Streams has group.protocol=classic and, from Kafka 4.2 on, streams (KIP-1071)",),
+            facts=("Kafka Streams supports group.protocol=classic and, from Kafka 4.2 on, streams (KIP-1071)",),
             group_id=group.group_id,
         )

@@ -1,7 +1,7 @@
-"""What takes the place of an event whose records could not be appended (Kafka: the appendFuture callbacks, and
-timelines that are reverted).
+"""What replaces an event whose records could not be appended (Kafka: the appendFuture callbacks, and timelines that are
+reverted).
 
-failed: the draft of that event, which has not taken effect. event: the draft that takes its place."""
+failed: the draft of that event, which has not taken effect. event: the draft that replaces it."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,7 @@ from kgm.protocol.messages.offset_commit_request import OffsetCommitRequest
 from kgm.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest
 
-#: After how long an alarm whose records could not be appended fires again; fixed in Kafka.
+#: How long until an alarm whose records could not be appended fires again; fixed in Kafka.
 _RETRY_MS = 500
 
 
@@ -48,14 +48,14 @@ def revert(groups: Mapping[str, Group], failed: EventDraft, event: EventDraft, e
 
 
 def _try_again(failed: EventDraft, event: EventDraft) -> None:
-    """An alarm of a member of a consumer group fires again soon. Expressions are resolved after the next heartbeat."""
+    """An alarm for a member of a consumer group fires again soon. Expressions are resolved after the next heartbeat."""
     if failed.alarm is None or failed.alarm.kind not in (*MEMBER_TIMERS, TimerKind.REGEX):
         event.timers = _set_timers(failed)
     elif failed.alarm.kind is TimerKind.REGEX:
         event.cancel_timer(failed.alarm)
     else:
         if not failed.groups:
-            # The member waits for nothing else.
+            # The member has no other deadline.
             event.timers = {key: None for key, deadline in failed.timers.items() if deadline is None}
         event.set_timer(failed.alarm, _RETRY_MS)
 
@@ -84,7 +84,7 @@ def _keep_timers(
 
 
 def _keep_static(group: ClassicGroup, event: EventDraft, error: ErrorCode) -> None:
-    """A static member was to be replaced: the old id stays, and its session starts again."""
+    """A static member could not be replaced: the old id stays, and its session starts again."""
     assert event.request is not None
     message = event.request.message
     assert isinstance(message, JoinGroupRequest)
@@ -96,7 +96,8 @@ def _keep_static(group: ClassicGroup, event: EventDraft, error: ErrorCode) -> No
 
 
 def end_delays(failed: EventDraft, event: EventDraft) -> None:
-    """The initial delay of a streams group, once it has ended or the group was to be deleted, does not begin again."""
+    """The initial delay of a streams group does not start again once it has ended, or once the event tried to delete
+    the group."""
     for key, deadline in failed.timers.items():
         if key.kind is TimerKind.INITIAL_DELAY and deadline is None:
             event.cancel_timer(key)

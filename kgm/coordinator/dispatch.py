@@ -1,4 +1,4 @@
-"""Which rule handles which request and which alarm, by the type of the group."""
+"""Which rule handles which request and which alarm, by group type."""
 
 from collections.abc import Callable, Mapping
 
@@ -39,7 +39,7 @@ from kgm.protocol.messages.txn_offset_commit_request import TxnOffsetCommitReque
 
 
 class Dispatcher:
-    """Hands requests and alarms to the rules, with what they need of the coordinator. Parameters as of
+    """Passes requests and alarms to the rules, with what they need from the coordinator. Parameters are the same as for
     `Coordinator`."""
 
     __slots__ = ("new_consumer_id", "new_member_id", "state", "topics")
@@ -58,7 +58,7 @@ class Dispatcher:
         self.topics = topics
 
     def with_state(self, state: CoordinatorState) -> "Dispatcher":
-        """The same for another state."""
+        """A dispatcher with the same parameters for another state."""
         return Dispatcher(
             state, new_member_id=self.new_member_id, new_consumer_id=self.new_consumer_id, topics=self.topics
         )
@@ -112,8 +112,8 @@ class Dispatcher:
             case other:
                 raise TypeError(f"{type(other).__name__} is not a request to a group coordinator")
 
-    # To requests of the classic protocol, groups that are neither classic nor consumer groups do not exist, but their
-    # ids are taken.
+    # For classic protocol requests, groups that are neither classic nor consumer groups do not exist, but their ids are
+    # taken.
 
     def _heartbeat(self, message: HeartbeatRequest, event: EventDraft) -> None:
         group = self.state.groups.get(message.group_id)
@@ -155,7 +155,7 @@ class Dispatcher:
     # -- alarms
 
     def expire(self, key: TimerKey, event: EventDraft) -> None:
-        """An alarm of a timer that was set."""
+        """A timer that was set has fired."""
         if key.kind is TimerKind.OFFSET_EXPIRATION:
             self._expire_offsets(event)
             return

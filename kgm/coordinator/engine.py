@@ -1,4 +1,4 @@
-"""The coordinator of one shard: events in, outcomes out, and when an outcome takes effect. `dispatch` leads to the
+"""The coordinator of one shard: events in, outcomes out, and when an outcome takes effect. `dispatch` selects the
 rules."""
 
 from collections.abc import Callable, Iterable, Mapping
@@ -39,11 +39,11 @@ from kgm.records.record import Record
 class Coordinator:
     """A group coordinator. Not thread-safe: one event at a time.
 
-    new_member_id: returns a new, unique member id for a prefix (the group instance id, or else the client id). Kafka's
-    is the prefix, a dash and a random UUID. new_consumer_id: the same for members of consumer groups, always with
-    prefix "" (Kafka: a Uuid of its own); None: new_member_id. topics: partition counts of the topics that exist, read
-    at each request; None: every topic exists, and consumer groups have nothing to assign. image: the topics with their
-    ids, for consumer groups; None: made from `topics`. Call `topics_changed` whenever topics change."""
+    new_member_id: returns a new, unique member id for a prefix (the group instance id, or else the client id). In Kafka
+    an id is the prefix, a dash and a random UUID. new_consumer_id: the same for members of consumer groups, always with
+    prefix "" (Kafka: a Uuid of its own type); None: new_member_id is used. topics: partition counts of the topics that
+    exist, read at each request; None: every topic exists, and consumer groups have nothing to assign. image: the topics
+    with their ids, for consumer groups; None: built from `topics`. Call `topics_changed` whenever topics change."""
 
     def __init__(
         self,
@@ -91,8 +91,8 @@ class Coordinator:
         return self._finish(event)
 
     def disconnected(self, ticket: Ticket, *, now: Millis) -> Outcome:
-        """The connection of a request that waits for its reply was closed. That matters only to newcomers that are held
-        back: a member that waits in a rebalance has a session. The ticket is still answered."""
+        """The connection of a request that waits for its reply was closed. That matters only for newcomers that are
+        held back: a member waiting in a rebalance has a session. The ticket is still answered."""
         event = self._event(now)
         for installed in self._state.groups.values() if self.settings.plans else ():
             if isinstance(installed, ClassicGroup) and any(
@@ -103,10 +103,10 @@ class Coordinator:
         return self._finish(event)
 
     def replay(self, record: Record, producer: Producer | tuple[int, int] | None = None) -> None:
-        """A record is in the log: one of the last outcome, in order, or, on loading, any record of the log.
+        """A record is in the log: one from the last outcome, in order, or, on loading, any record in the log.
 
-        producer: the producer of the transactional batch that has the record; None if the batch is not transactional.
-        Records that are of no concern to this coordinator are skipped."""
+        producer: the producer of the transactional batch that contains the record; None if the batch is not
+        transactional. Records that do not concern this coordinator are skipped."""
         in_flight = self._in_flight
         self._state.replay(record, producer, is_own=in_flight is not None)
         if in_flight is not None:
@@ -126,7 +126,7 @@ class Coordinator:
 
     def abort(self, error: ErrorCode, *, now: Millis) -> Outcome:
         """The records of the last outcome could not be appended, because of this error. The outcome is void, and the
-        one returned here takes its place. That one has records only if a rebalance ends in it."""
+        one returned here replaces it. The new one has records only if it ends a rebalance."""
         failed = self._in_flight
         assert failed is not None, "nothing is in flight"
         assert self._replayed == 0, "some of it is in the log"
@@ -149,8 +149,8 @@ class Coordinator:
         """The log has been replayed: start the sessions of all members, rebalance groups that are over the size limit,
         and start the timer for expired offsets.
 
-        group_ids: only these groups. A large log can be finished in several calls, which together name all groups;
-        nothing else may happen before the last of them."""
+        group_ids: only these groups. A large log can be finished in several calls that together name all groups; no
+        other event may be handled before the last of them."""
         event = self._event(now)
         groups = self._state.groups
         for group_id in list(groups if group_ids is None else group_ids):
@@ -172,8 +172,8 @@ class Coordinator:
         return self._finish(event)
 
     def unloaded(self, *, now: Millis) -> Outcome:
-        """The shard moves to another broker: parked requests are answered with NOT_COORDINATOR, and classic groups are
-        Dead."""
+        """The shard moves to another broker: parked requests are answered with NOT_COORDINATOR, and classic groups
+        become Dead."""
         event = self._event(now)
         for installed in self._state.groups.values():
             if not isinstance(installed, ClassicGroup):
@@ -195,8 +195,8 @@ class Coordinator:
 
     def topics_changed(self, image: TopicImage | None = None, *, now: Millis) -> Outcome:
         """Topics were created, changed or deleted: use this image, or one made from `topics`. Consumer groups that
-        subscribe to a changed topic compute their metadata hash again with the next heartbeat; offsets of deleted
-        topics are deleted."""
+        subscribe to a changed topic recompute their metadata hash on the next heartbeat; offsets of deleted topics are
+        deleted."""
         before = self._image
         if image is None:
             image = TopicImage.counted(self._dispatcher.topics or {}, version=before.version + 1)
@@ -216,7 +216,7 @@ class Coordinator:
         return self._finish(event)
 
     def configure(self, group_id: str, values: Mapping[str, str | int]) -> None:
-        """Set the group configs of one group (Kafka's config resource GROUP), which replace the former ones. Raises
+        """Set the group configs of one group (Kafka's config resource GROUP), replacing the previous ones. Raises
         UsageError for an unknown name, or for a value that is not a number."""
         if values or group_id in self._configs:
             self._configs[group_id] = GroupConfig.of(values, self.settings)
@@ -242,17 +242,17 @@ class Coordinator:
         return None if group is None else view_of(group, self._deadlines, self._image)
 
     def classic_group(self, group_id: str) -> ClassicGroup | None:
-        """A classic group itself, for `classic.regular_round`; None if there is none of this id."""
+        """A classic group itself, for `classic.regular_round`; None if there is none with this id."""
         group = self._state.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """A consumer group itself, which is to be read only; None if there is none of this id."""
+        """A consumer group itself, which must only be read; None if there is none with this id."""
         group = self._state.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
     def streams_group(self, group_id: str) -> StreamsGroup | None:
-        """A streams group itself, which is to be read only; None if there is none of this id."""
+        """A streams group itself, which must only be read; None if there is none with this id."""
         group = self._state.groups.get(group_id)
         return group if isinstance(group, StreamsGroup) else None
 
@@ -266,11 +266,11 @@ class Coordinator:
         self._deadlines[key] = deadline
 
     def held_bytes(self) -> int:
-        """What all groups keep for their members, in bytes as clients send it."""
+        """How much all groups keep for their members, in bytes as sent by clients."""
         return sum(map(held_bytes, self._state.groups.values()))
 
     def offset_bytes(self) -> int:
-        """What all offsets take, about."""
+        """Approximate size of all offsets, in bytes."""
         return self._state.offsets.held_bytes()
 
     def deadline(self, key: TimerKey) -> Millis | None:
@@ -288,7 +288,7 @@ class Coordinator:
         return self._state.offsets
 
     def fork(self) -> "Coordinator":
-        """An independent copy, with all timers and parked requests, that calls the same functions for member ids."""
+        """An independent copy, with all timers and parked requests. It uses the same functions to make member ids."""
         assert self._in_flight is None, "an outcome is neither replayed nor aborted"
         twin = object.__new__(Coordinator)
         twin.settings, twin._behavior = self.settings, self._behavior
@@ -303,8 +303,8 @@ class Coordinator:
     # -- inside
 
     def _has_ended(self, group: ClassicGroup) -> bool:
-        """Whether a group that has been loaded had offsets only, which are deleted, and its coordinator does not write
-        that such a group ends."""
+        """Whether a loaded group had only offsets, which have since been deleted, and the coordinator writes no record
+        when such a group ends."""
         return (
             not self._behavior.writes_new_groups
             and not (group.generation or group.members)
@@ -359,7 +359,7 @@ class Coordinator:
                 deadlines[key] = deadline
 
     def _replayed_own(self, record: Record, producer: Producer | tuple[int, int] | None, in_flight: EventDraft) -> None:
-        """A record of the outcome in flight was replayed; with the last one the rest of the outcome takes effect."""
+        """A record of the outcome in flight was replayed. With the last one, the rest of the outcome takes effect."""
         assert record == in_flight.records[self._replayed], "not the record that was to be appended"
         assert producer == in_flight.producer, "not in the transaction that it was to be part of"
         self._replayed += 1
@@ -368,7 +368,7 @@ class Coordinator:
             self._take_effect(in_flight)
 
     def _retry_without_plans(self, failed: EventDraft, event: EventDraft) -> None:
-        """A spare could not take the place of a member that is removed: remove it with a rebalance."""
+        """A spare could not take the place of a removed member: remove the member with a rebalance."""
         event.settings = replace(event.settings, plans=NO_PLANS)
         if failed.alarm is not None:
             event.cancel_timer(failed.alarm)

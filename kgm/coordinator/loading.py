@@ -1,12 +1,11 @@
 """Rebuilds a coordinator from the batches of its log (Kafka: CoordinatorLoaderImpl).
 
-Records of a transaction are pending until its marker, which commits or aborts them. Records of unknown types and
-versions, and records that cannot be read, are counted and skipped. (Kafka's loader skips unknown types too, and fails
-on the rest.)
+Records of a transaction are pending until its marker commits or aborts them. Records of unknown types and versions, and
+records that cannot be read, are counted and skipped. (Kafka's loader skips unknown types too, and fails on the rest.)
 
-Nearly every record of a log is superseded by a later one: a classic group is written as a whole each time, and an
-offset is committed again and again. Such records are deferred until there is another record of their group, or until
-the end, and only the last one of each key is decoded. The result is the same as replaying every record, if all can be
+Nearly every record of a log is superseded by a later one: a classic group is written in full each time, and an offset
+is committed again and again. Such records are deferred until another record of their group arrives, or until the end,
+and only the last one for each key is decoded. The result is the same as replaying every record, if all of them can be
 read."""
 
 from collections import Counter
@@ -24,16 +23,16 @@ from kgm.records.record_types import RecordType
 
 
 def _versions(value: type[Message]) -> frozenset[bytes]:
-    """The first two bytes that the values of a record type may have."""
+    """The first two bytes (the version) that values of a record type can have."""
     return frozenset(version.to_bytes(2, "big") for version in range(value.MIN_VERSION, value.MAX_VERSION + 1))
 
 
 _OFFSET_COMMIT = RecordType.OFFSET_COMMIT.to_bytes(2, "big")
 _GROUP_METADATA = RecordType.GROUP_METADATA.to_bytes(2, "big")
-#: The records that may be deferred. A value of an unknown version may not: it is skipped, and supersedes nothing.
+#: The records that can be deferred. A value of an unknown version cannot: it is skipped, and supersedes nothing.
 _DEFERRABLE = {_OFFSET_COMMIT: _versions(OffsetCommitValue), _GROUP_METADATA: _versions(GroupMetadataValue)}
 _NOTHING: frozenset[bytes] = frozenset()
-#: In every key the record type is followed by the group id, whose length has two bytes.
+#: In every key the record type is followed by the group id, prefixed with its two-byte length.
 _GROUP_ID_AT = 4
 
 
@@ -47,7 +46,7 @@ class ReplayTarget(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadReport:
-    """What was in a log. types: how many records there are of each type, with tombstones. unreadable: (offset, reason)
+    """What was in a log. types: the number of records of each type, including tombstones. unreadable: (offset, reason)
     of each record that was skipped. next_offset: the one after the last; 0 for an empty log."""
 
     batches: int
@@ -60,7 +59,7 @@ class LoadReport:
 
 class Loader:
     """Loads a log in pieces: `replay` each batch, in order, and then iterate over `finish`. After that the caller calls
-    `loaded` of the engine. The groups of the engine are incomplete until then."""
+    the engine's `loaded`. Until then the engine's groups are incomplete."""
 
     def __init__(self, engine: ReplayTarget) -> None:
         self._engine = engine
@@ -72,8 +71,8 @@ class Loader:
         self._batches = self._markers = self._next_offset = 0
 
     def replay(self, batch: Batch) -> None:
-        """Raises DecodeError for a batch whose records cannot be separated. The checksum of such a batch is right only
-        if its writer was wrong."""
+        """Raises DecodeError for a batch whose records cannot be separated. Such a batch has a correct checksum only if
+        its writer was faulty."""
         self._batches += 1
         self._next_offset = batch.last_offset + 1
         if batch.attributes & CONTROL:
@@ -114,7 +113,7 @@ class Loader:
 
     def _catch_up(self, key: bytes) -> None:
         """Replay the deferred records of a group before another record of it. The deferred record of the group itself
-        waits for another record of the group itself, since nothing else changes it."""
+        waits for the next record of the group itself, since nothing else changes it."""
         for row in self._commits.pop(_group_of(key), {}).values():
             self._apply(row, None)
         if key[:2] == _GROUP_METADATA:
@@ -146,7 +145,7 @@ class Loader:
 
 
 def replay_into(engine: ReplayTarget, batches: Iterable[Batch]) -> LoadReport:
-    """Load a whole log at once. Raises DecodeError as `Loader.replay` does."""
+    """Load a whole log in one call. Raises DecodeError as `Loader.replay` does."""
     loader = Loader(engine)
     for batch in batches:
         loader.replay(batch)

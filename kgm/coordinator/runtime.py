@@ -1,7 +1,6 @@
-"""Executes outcomes: appends records and replays them, changes timers, returns replies; and fires the timers that are
-due.
+"""Executes outcomes: appends records and replays them, changes timers, returns replies; and fires timers that are due.
 
-The server drives it with the real clock, the simulation with a virtual one. Time goes forward only."""
+The server drives it with the real clock, the simulation with a virtual one. Time only moves forward."""
 
 import heapq
 import math
@@ -30,8 +29,8 @@ _SMALL = 64
 
 
 class Append(Protocol):
-    """Appends records to a log, all of them or none; in a transactional batch if there is a producer, which is the case
-    for TxnOffsetCommit only."""
+    """Appends records to a log, all of them or none; in a transactional batch if there is a producer, which is only the
+    case for TxnOffsetCommit."""
 
     def __call__(self, records: Sequence[Record], producer: Producer | None = None, /) -> None: ...
 
@@ -49,10 +48,10 @@ class AppendError(KgmError):
 class Runtime:
     """Drives a `Coordinator`.
 
-    append: appends records to a log, all of them or none. It raises AppendError, or OSError, which counts as
-    KAFKA_STORAGE_ERROR, if that fails; clients then get the error that a broker returns. has_real_clock: a timer that
-    fires late fires at that time, as on a broker, and not at its deadline: after a minute without the CPU there is
-    nothing to catch up on. create_topics: is told of the topics that a streams group needs; it must not call back."""
+    append: appends records to a log, all of them or none. If that fails, it raises AppendError, or OSError, which
+    counts as KAFKA_STORAGE_ERROR; clients then get the error that a broker returns. has_real_clock: a timer that fires
+    late fires at the current time, as on a broker, and not at its deadline: after a minute without CPU there is nothing
+    to catch up on. create_topics: called with the topics that a streams group needs; it must not call back."""
 
     def __init__(
         self,
@@ -67,11 +66,11 @@ class Runtime:
         self._create_topics = create_topics
         self._has_real_clock = has_real_clock
         self._sequence = 0
-        # An index of engine.deadlines: for every timer an entry at its deadline or before. Heartbeats move timers much
-        # more often than timers fire, so an entry is moved only when it gets to the top.
+        # An index of engine.deadlines: every timer has an entry at or before its deadline. Heartbeats move timers much
+        # more often than timers fire, so an entry is moved only when it reaches the top.
         self._heap: list[tuple[Millis, int, TimerKey]] = []
         self._entries: dict[TimerKey, Millis] = {}
-        # When each timer was set last: of equal deadlines, the one that was set first fires first.
+        # When each timer was last set: if deadlines are equal, the timer that was set first fires first.
         self._turns: dict[TimerKey, int] = {}
         for key, deadline in engine.deadlines.items():
             self._index(key, deadline)
@@ -84,16 +83,16 @@ class Runtime:
         return before + self._execute(self.engine.handle(request, ticket=ticket, now=now), now)
 
     def advance(self, now: Millis) -> tuple[Reply, ...]:
-        """Fire every timer due at `now` or before, each at its own deadline (with a real clock: at `now`), in the order
-        of deadlines; of equal deadlines in the order in which they were set. Timers that are set meanwhile fire too if
-        they are due."""
+        """Fire every timer due at `now` or before, each at its own deadline (with a real clock: at `now`), ordered by
+        deadline, then by when they were set. Timers that are set meanwhile also fire if they are due."""
         replies: tuple[Reply, ...] = ()
         while (timer := self.next_timer()) is not None and timer.deadline_ms <= now:
             replies += self._expire(timer.key, now) if self._has_real_clock else self.fire(timer)
         return replies
 
     def fire(self, timer: SetTimer) -> tuple[Reply, ...]:
-        """Fire one timer at its deadline, whatever else is due. Nothing happens if it was moved or cancelled."""
+        """Fire one timer at its deadline, regardless of what else is due. Nothing happens if it was moved or
+        cancelled."""
         return self._expire(timer.key, timer.deadline_ms)
 
     def _expire(self, key: TimerKey, now: Millis) -> tuple[Reply, ...]:
@@ -153,19 +152,20 @@ class Runtime:
         return Runtime(self.engine.fork())
 
     def suspend_timers(self, keys: Sequence[TimerKey]) -> None:
-        """Take timers away without cancelling what they are for. The caller sets them again (`resume_timers`)."""
+        """Remove timers without cancelling what they are for. The caller sets them again (`resume_timers`)."""
         self.engine.suspend_timers(keys)
         for key in keys:
             self._turns.pop(key, None)
 
     def resume_timers(self, timers: Iterable[tuple[TimerKey, Millis, int]]) -> None:
-        """Set timers with the turns that they got (`reserve_turns`)."""
+        """Set timers with the turns reserved for them (`reserve_turns`)."""
         for key, deadline, turn in timers:
             self.engine.resume_timer(key, deadline)
             self._index(key, deadline, turn)
 
     def reserve_turns(self, count: int) -> int:
-        """The first of so many turns in which timers count as set: of equal deadlines the earlier turn fires first."""
+        """Reserve `count` turns and return the first. A turn says when a timer counts as set: if deadlines are equal,
+        the timer with the earlier turn fires first."""
         first = self._sequence + 1
         self._sequence += count
         return first
@@ -189,8 +189,7 @@ class Runtime:
         return outcome.replies
 
     def _log(self, outcome: Outcome, now: Millis) -> Outcome:
-        """The outcome, after its records were appended and replayed; or the one that takes its place if they were
-        not."""
+        """The outcome, after its records were appended and replayed; or the one that replaces it if they were not."""
         try:
             if self._append is not None:
                 if outcome.producer is None:

@@ -1,4 +1,4 @@
-"""What a log says: the groups and the offsets of one shard, and the replay of records that writes them."""
+"""The state that a log describes: the groups and offsets of one shard, and how replayed records change them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,8 +31,8 @@ _Owned = TypeVar("_Owned", ConsumerGroup, StreamsGroup)
 
 @dataclass(slots=True)
 class CoordinatorState:
-    """Groups by group id, and offsets. Offsets and groups that are not classic are written here only. Classic groups
-    also take effect from drafts (`Coordinator`)."""
+    """Groups by group id, and offsets. Offsets and non-classic groups are written only here. Classic groups are also
+    replaced by drafts that take effect (`Coordinator`)."""
 
     groups: dict[str, Group] = field(default_factory=dict)
     offsets: Offsets = field(default_factory=Offsets)
@@ -40,9 +40,9 @@ class CoordinatorState:
     _undescribed: set[str] = field(default_factory=set)
 
     def replay(self, record: Record, producer: Producer | tuple[int, int] | None, *, is_own: bool) -> None:
-        """A record is in the log. is_own: it is a record of the outcome in flight, whose draft has its classic
+        """A record is in the log. is_own: it belongs to the outcome in flight, whose draft already has the classic
         group."""
-        if type(record.key) in _CONSUMER_KEYS:  # most records of a rebalance are of these
+        if type(record.key) in _CONSUMER_KEYS:  # most records of a rebalance have these keys
             self._replay_consumer_group(record)
             return
         if type(record.key) in _STREAMS_KEYS:
@@ -64,11 +64,11 @@ class CoordinatorState:
                 self._replay_foreign_group(record)
 
     def _recorded_group(self, record: Record) -> tuple[str, Group | None]:
-        """The id of the group that a record is of, and the group that the records before it have made."""
+        """The id of the group that a record belongs to, and the group as built from the records before it."""
         group_id: str = record.key.group_id  # type: ignore[attr-defined]  # all of these keys have one
         group = self.groups.get(group_id)
         if isinstance(group, ClassicGroup) and group.protocol_type is None and group.is_empty:
-            # A simple group has no record of its own: there were offsets of this group before its records.
+            # A simple group has no record of its own: the log had offsets for this group id before any group record.
             group = None
             if record.value is None:
                 self.groups.pop(group_id)
@@ -119,15 +119,15 @@ class CoordinatorState:
             self.groups[group_id] = group
 
     def own(self, group: _Owned) -> _Owned:
-        """The group, copied if a fork has the same object, so that it may be changed."""
+        """The group, copied if a fork shares the object, so that it can be changed."""
         if group.is_shared:
             group = group.copy()
             self.groups[group.group_id] = group
         return group
 
     def configured(self, topologies: Mapping[str, ConfiguredTopology], *, is_written: bool) -> None:
-        """Streams groups know how the topics fit their topologies. is_written: something is written
-        with it, with which others get to know, of these groups and of those that knew it before."""
+        """Store how the topics fit the topologies of streams groups. is_written: something was written to the log, so
+        others can now see this, both for these groups and for groups where it was stored earlier."""
         for group_id, topology in topologies.items():
             group = self.groups.get(group_id)
             if isinstance(group, StreamsGroup):
@@ -138,12 +138,13 @@ class CoordinatorState:
                 group.described = group.configured
 
     def forget_topologies(self) -> None:
-        """An append has failed: streams groups know again what they knew at the last record of the shard."""
+        """An append has failed: restore what streams groups knew at the last record of the shard."""
         for group in self._all_undescribed():
             group.configured = group.described
 
     def _all_undescribed(self) -> list[StreamsGroup]:
-        """The groups that know something else than what others see, none of which will any more."""
+        """The groups whose `configured` differs from what others see (`described`). The set is cleared: the caller must
+        make the two equal."""
         group_ids, self._undescribed = self._undescribed, set()
         found = [self.groups.get(group_id) for group_id in group_ids]
         return [self.own(group) for group in found if isinstance(group, StreamsGroup)]

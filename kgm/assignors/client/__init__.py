@@ -1,4 +1,4 @@
-"""Assignors that run in the client that leads a classic group: Java's, and librdkafka's where they differ.
+"""Assignors that run in the client that leads a classic group: Java's, and librdkafka's where it differs.
 
 - `range`, `round_robin`, `sticky` (eager and cooperative): the entry points, as in Kafka
 - `sticky_claims`: which member owned which partition; `sticky_constrained`, `sticky_general`: the two algorithms, for

@@ -2,15 +2,16 @@
 leads a group: `range`, `roundrobin` and `cooperative-sticky` of 2.x.
 
 They are ports of Java's assignors with visible differences. Members are compared by instance id only if both are
-static, and by member id otherwise, so that static members do not come first in a mixed group. (This comparison may be
-cyclic; then the order is what a merge sort makes of it, because glibc's `qsort` is one.) `range` always matches racks
-for co-partitioned topics, but never for a member without a rack. `cooperative-sticky` is Java's before Kafka 2.4: one
-algorithm for equal and different subscriptions, which assigns free partitions from the last one of the last topic down.
-It holds back partitions by comparing with what members claim, including stale claims.
+static, and by member id otherwise, so static members do not come first in a mixed group. (This comparison can be
+cyclic; then the order is whatever a merge sort makes of it, because glibc's `qsort` is one.) `range` always matches
+racks for co-partitioned topics, but never for a member without a rack. `cooperative-sticky` is Java's from before Kafka
+2.4: one algorithm for both equal and different subscriptions, which assigns free partitions in descending order, from
+the last partition of the last topic. It holds back partitions by comparing with what members claim, including stale
+claims.
 
-The order of members is that of the JoinGroup response, the order of topics that of the leader's metadata (see
-`as_the_leader_sees`).
-(rdkafka_range_assignor.c, rdkafka_roundrobin_assignor.c, rdkafka_sticky_assignor.c, rdkafka_cgrp.c, rdmap.c.)
+Members are in the order of the JoinGroup response, and topics in the order of the leader's metadata (see
+`as_the_leader_sees`). (rdkafka_range_assignor.c, rdkafka_roundrobin_assignor.c, rdkafka_sticky_assignor.c,
+rdkafka_cgrp.c, rdmap.c.)
 """
 
 import dataclasses
@@ -43,7 +44,7 @@ def assign_round_robin(group: GroupSpec) -> Assigned:
 def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
     """Partitions that another member claims are left out for this rebalance."""
     layout = client_layout(group, order=_utf8)
-    # A member without a subscription counts as one whose subscription cannot be read, and is left out.
+    # A member without a subscription is treated like one whose subscription cannot be read, and is left out.
     members = [member for member in group.members if member.topics]
     answer: Assigned = {member.member_id: {} for member in group.members}
     if not layout.total:
@@ -78,8 +79,8 @@ def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
 
 
 def as_the_leader_sees(group: GroupSpec) -> GroupSpec:
-    """The group with its topics in the order in which a Kafka broker returns them to the leader, and without the
-    subscriptions that it cannot read: version 1 that ends before the owned partitions.
+    """The group with its topics in the order in which a Kafka broker returns them to the leader, and without
+    subscriptions that the leader cannot read: version 1 subscriptions that end before the owned partitions.
 
     The leader requests topics in the order in which members name them, and the broker puts them into a Scala set."""
     members = tuple([one if one.says_owned else dataclasses.replace(one, topics=()) for one in group.members])
@@ -90,7 +91,7 @@ def as_the_leader_sees(group: GroupSpec) -> GroupSpec:
 
 
 def compare(one: MemberSpec, other: MemberSpec) -> int:
-    """Negative, 0 or positive, as `rd_kafka_group_member_cmp` orders two members."""
+    """The order of two members in `rd_kafka_group_member_cmp`: negative, 0 or positive."""
     left, right = one.member_id, other.member_id
     if one.group_instance_id is not None and other.group_instance_id is not None:
         left, right = one.group_instance_id, other.group_instance_id
@@ -99,7 +100,7 @@ def compare(one: MemberSpec, other: MemberSpec) -> int:
 
 
 def _utf8(text: str) -> bytes:
-    """Sort key of `strcmp`."""
+    """Sort key for the order of `strcmp`."""
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -110,7 +111,7 @@ def _sorted(members: Sequence[MemberSpec]) -> list[MemberSpec]:
 
 
 def merge_sort(items: list[MemberSpec], order: Callable[[MemberSpec, MemberSpec], int]) -> list[MemberSpec]:
-    """The result of glibc's `qsort`, also for a comparison that is not an order: a merge sort by halves."""
+    """The result of glibc's `qsort`, even for a comparison that is not a consistent order: a merge sort by halves."""
     if len(items) < 2:
         return items
     half = len(items) // 2
@@ -127,16 +128,17 @@ def merge_sort(items: list[MemberSpec], order: Callable[[MemberSpec, MemberSpec]
 
 
 class _Claims:
-    """Who owned what. A partition that two members claim at the same generation has no owner; otherwise the newest
-    claim counts, and the one before it is kept. A partition that is to be moved is looked up at the member that claims
-    it last in the order of members (`misfiled`), whatever the generation."""
+    """Which member owned which partition. A partition that two members claim at the same generation has no owner;
+    otherwise the newest claim counts, and the second newest is kept in `older`. When librdkafka moves a partition that
+    several members claim, it looks it up under the last claimant in the order of members (`misfiled`), whatever the
+    generation."""
 
     def __init__(self, members: Sequence[MemberSpec], layout: Layout) -> None:
         self.owned: list[list[int]] = [[] for _ in members]
         self.older: dict[int, int] = {}
         self.misfiled: dict[int, int] = {}
         first = [NO_OWNER] * layout.total
-        others: dict[int, list[int]] = {}  # claims that were not the first on their partition
+        others: dict[int, list[int]] = {}  # claims after the first one on the same partition
         for position, member in enumerate(members):
             for number in layout.owned(member):
                 if first[number] == NO_OWNER:
@@ -162,8 +164,8 @@ def _order(group: GroupSpec, layout: Layout, subscribed: Sequence[Sequence[int]]
         return fewest_subscribers_first(layout, subscribed)
     if not any(claims.owned):
         return list(range(layout.total))
-    # Owned partitions, one at a time from the member that has most left, first those that another member claimed before
-    # ...
+    # Owned partitions, one at a time from the member that has the most left, first those that another member claimed
+    # earlier ...
     queues = [
         sorted(numbers, key=lambda number: (number not in claims.older, number), reverse=True)
         for numbers in claims.owned
@@ -184,9 +186,9 @@ def _in_metadata(group: GroupSpec, layout: Layout) -> list[int]:
 
 def _adjusted(members: Sequence[MemberSpec], given: Assigned) -> Assigned:
     """What is assigned in this rebalance (`rd_kafka_cooperative_protocol_adjust_assignment`): partitions that no member
-    claims, and those that their new owner claims. A partition that is claimed and not assigned, because its topic was
-    deleted or has lost its last subscriber, goes back to the claimant. If several members claim a partition or get it,
-    the last one counts."""
+    claims, and those that their new owner claims. A partition that is claimed but not assigned, because its topic was
+    deleted or has lost its last subscriber, goes back to the claimant. If several members claim or get a partition, the
+    last one counts."""
     owner: dict[str, dict[int, MemberSpec]] = {}
     claimant: dict[str, dict[int, MemberSpec]] = {}
     for member in members:

@@ -1,10 +1,11 @@
 """librdkafka's `cooperative-sticky` for the usual group: all members subscribe to the same topics, racks do not matter,
 and no partition is claimed twice.
 
-Its search for a better balance (`sticky_general`) comes to this then: what is free goes to whoever has least; then
-whoever has most gives to whoever has least, until no member leads another by more than one. One that has given never
-has least again, and one that was given never has most: so partitions do not trade places, and no second look moves any.
-What is given is claimed by the giver, so it is left out in this rebalance: how much each gives is all that matters."""
+In this case, its search for a better balance (`sticky_general`) comes down to this: free partitions go to the member
+with the fewest; then the member with the most gives to the member with the fewest, until no member has more than one
+partition more than another. A member that has given never has the fewest again, and one that has received never has the
+most: so partitions do not trade places, and a second pass moves nothing. What a member gives is still claimed by it, so
+it is left out in this rebalance: only how much each member gives matters."""
 
 import heapq
 from collections import Counter
@@ -16,8 +17,8 @@ from kgm.assignors.contract import Assigned, MemberSpec
 from kgm.assignors.partition_numbers import NO_OWNER, Layout
 from kgm.assignors.result import by_owner, in_turn
 
-#: How uneven a group is, librdkafka adds up in 32 bits, and undoes moves by which that did not shrink. It shrinks with
-#: each move unless the sum overflows, which it cannot with fewer members times partitions.
+#: librdkafka adds up how uneven a group is in 32 bits, and undoes moves that did not lower this sum. Each move lowers
+#: it unless the sum overflows, which it cannot if members times partitions is below this number.
 _OVERFLOW: Final = 2**31
 
 
@@ -29,9 +30,9 @@ def sums_fit(members: int, partitions: int) -> bool:
 def assign_alike(
     members: Sequence[MemberSpec], layout: Layout, ids: Sequence[bytes], named: Sequence[int]
 ) -> Assigned | None:
-    """What these members, which subscribe to all topics, are assigned. None if the group is not the usual one.
+    """The assignment of these members, which all subscribe to all topics. None if this is not the usual kind of group.
 
-    ids: break ties between members. named: the topics in the order of the leader's metadata."""
+    ids: the members' ids, which break ties. named: the topics in the order of the leader's metadata."""
     claimed = _undisputed(members, layout)
     instances = [member.group_instance_id for member in members if member.group_instance_id is not None]
     if claimed is None or len(set(instances)) < len(instances) or not sums_fit(len(members), layout.total):
@@ -54,7 +55,8 @@ def assign_alike(
 
 
 def _undisputed(members: Sequence[MemberSpec], layout: Layout) -> list[int] | None:
-    """For each partition the member that claims it, or NO_OWNER. None if two do, or if a partition does not exist."""
+    """For each partition, the member that claims it, or NO_OWNER. None if two members claim a partition, or if a
+    claimed one does not exist."""
     owner = [NO_OWNER] * layout.total
     for position, member in enumerate(members):
         for name, partitions in member.owned.items():
@@ -76,8 +78,8 @@ def _with_free_ones(
     by_id: Sequence[int],
     named: Sequence[int],
 ) -> list[int]:
-    """The owners when unclaimed partitions have been assigned, last first. lightest: a heap of loads and ranks of
-    members; it is modified."""
+    """The owners after unclaimed partitions have been assigned, last partition first. lightest: a heap of the members'
+    (load, rank); it is modified."""
     owner = list(claimed)
     for number in chain.from_iterable(reversed(layout.range(topic)) for topic in reversed(named)):
         if claimed[number] == NO_OWNER:
@@ -88,7 +90,8 @@ def _with_free_ones(
 
 
 def _given(lightest: list[tuple[int, int]]) -> Counter[int]:
-    """How much members give, by rank. Of those that have most, the one with the last id gives next."""
+    """How many partitions members give, by rank. Of the members that have the most, the one with the last id gives
+    next."""
     heaviest = [(-load, -rank) for load, rank in lightest]
     heapq.heapify(heaviest)
     gives: Counter[int] = Counter()

@@ -1,4 +1,4 @@
-"""`range`: for each topic, contiguous blocks of partitions over its sorted subscribers (`RangeAssignor`, KIP-881).
+"""`range`: each topic in contiguous blocks of partitions over its sorted subscribers (`RangeAssignor`, KIP-881).
 
 With racks there are no blocks: a first pass assigns only partitions with a replica in the consumer's rack, and topics
 with the same subscribers and the same number of partitions are assigned together, so that co-partitioned topics stay
@@ -16,7 +16,7 @@ from kgm.assignors.result import by_member, in_blocks
 
 
 def assign_range(group: GroupSpec) -> Assigned:
-    """Static members come first, by instance id, so that they keep their blocks across restarts (KIP-345)."""
+    """Assign blocks. Static members come first, by instance id, so they keep their blocks across restarts (KIP-345)."""
     return assign_blocks(client_layout(group), by_identity(in_map_order(group.members)))
 
 
@@ -40,7 +40,8 @@ def assign_blocks(layout: Layout, members: Sequence[MemberSpec], *, strict_racks
 
 
 class _Share:
-    """One topic while it is assigned: its subscribers, what is left, and how many partitions each may still get."""
+    """One topic while it is being assigned: its subscribers, the partitions that are left, and how many each subscriber
+    may still get."""
 
     __slots__ = ("_given", "_got", "_left", "_over", "_quota", "consumers", "needs_racks", "racks", "racks_of", "start")
 
@@ -67,7 +68,7 @@ class _Share:
         return rack is None or rack in self.racks_of[partition]
 
     def room(self, consumer: int) -> int:
-        """How many more partitions a consumer may get."""
+        """How many more partitions a consumer can get."""
         return max(0, self._quota + (self._over > 0) - self._got[consumer])
 
     def give(self, consumer: int, partitions: Sequence[int]) -> None:
@@ -79,7 +80,8 @@ class _Share:
             del self._left[partition]
 
     def give_blocks(self, may: Callable[[int, int], bool] | None = None) -> None:
-        """Each consumer in turn takes the first partitions that are left, as many as it may get."""
+        """Each consumer in turn takes the first remaining partitions, as many as it can get. may: whether a consumer
+        can take a partition; None: always."""
         for consumer in self.consumers:
             if not self._left:
                 break

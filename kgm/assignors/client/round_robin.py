@@ -7,6 +7,6 @@ from kgm.assignors.result import in_turn
 
 
 def assign_round_robin(group: GroupSpec) -> Assigned:
-    """Round robin over the members (static ones first), through the topics by name."""
+    """Round robin over the members (static members first), with topics by name."""
     layout, members = client_layout(group), by_identity(in_map_order(group.members))
     return in_turn(layout, members, layout.subscribers(members))

@@ -1,9 +1,9 @@
-"""`sticky` and `cooperative-sticky`: balance first, then as few moves as possible (KIP-54, KIP-429, KIP-792).
+"""`sticky` and `cooperative-sticky`: balance comes first, then as few moves as possible (KIP-54, KIP-429, KIP-792).
 
 Both run one of two algorithms: `sticky_constrained` if all members subscribe to the same topics, and `sticky_general`
-otherwise. They differ in that the cooperative one holds back, for one rebalance, each partition that its previous owner
-has to revoke first. (And in where a member reports what it owned, which does not matter here: in the user data for
-`sticky`, in the subscription for `cooperative-sticky`.) (`AbstractStickyAssignor`, `StickyAssignor`,
+otherwise. The difference is that the cooperative one holds back, for one rebalance, each partition that its previous
+owner must revoke first. (They also differ in where a member reports what it owned, which does not matter here: in the
+user data for `sticky`, in the subscription for `cooperative-sticky`.) (`AbstractStickyAssignor`, `StickyAssignor`,
 `CooperativeStickyAssignor`.)
 """
 
@@ -21,12 +21,13 @@ from kgm.java.strings import utf16_key
 
 
 def assign_sticky(group: GroupSpec) -> Assigned:
-    """The eager one: all members have revoked all partitions, so partitions move at once."""
+    """The eager one: all members have revoked all partitions, so partitions move immediately."""
     return _assign(group, is_cooperative=False)
 
 
 def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
-    """Partitions that another member still owns are left out. Members revoke them, join again, and get them then."""
+    """Partitions that another member still owns are left out. Those members revoke them and rejoin; then the new owners
+    get them."""
     return _assign(group, is_cooperative=True)
 
 
@@ -66,7 +67,7 @@ def _assign_general(members: Sequence[MemberSpec], layout: Layout, claims: Claim
 
 
 def _transferring(members: Sequence[MemberSpec], layout: Layout, owner: Sequence[int]) -> set[int]:
-    """Partitions that are new to their owner and that another member claims, at any generation."""
+    """Partitions that their owner does not claim but another member does, at any generation."""
     kept: set[int] = set()
     revoked: set[int] = set()
     for position, member in enumerate(members):

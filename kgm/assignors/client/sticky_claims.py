@@ -1,10 +1,10 @@
-"""Which member owned which partition before, in the view of a sticky leader
+"""Which member previously owned which partition, from the point of view of a sticky leader
 (`AbstractStickyAssignor.allSubscriptionsEqual`).
 
-Members claim partitions at a generation. If two members claim the same partition, the newer generation wins, and at the
-same generation neither has it. A new claim counts with the generation of its member, an earlier one only with the
-generation in that member's subscription: among members whose subscription has no generation, the one that is later in
-the hash map wins.
+Members claim partitions at a generation. If two members claim the same partition, the newer generation wins; if the
+generations are equal, neither gets it. When a new claim is compared with an earlier one, the new one counts with its
+member's generation, but the earlier one only with the generation in that member's subscription. So among members whose
+subscription has no generation, the one that comes later in the hash map wins.
 """
 
 from collections import Counter
@@ -21,9 +21,9 @@ NO_GENERATION = -1
 
 @dataclass(slots=True)
 class Claims:
-    """owner: for each partition the position of the member whose claim counts, or NO_OWNER. loads: how many partitions
-    each member has by that. disputed: partitions that several members claim at one generation. max_generation: the
-    newest generation of a claim."""
+    """owner: for each partition, the position of the member whose claim counts, or NO_OWNER. loads: how many partitions
+    each member therefore has. disputed: partitions that several members claim at the same generation. max_generation:
+    the newest generation of any member."""
 
     owner: list[int]
     loads: list[int]
@@ -62,7 +62,7 @@ def resolve_claims(members: Sequence[MemberSpec], layout: Layout) -> Claims:
 def _resolve(
     contested: Sequence[tuple[int, int]], members: Sequence[MemberSpec], generations: Sequence[int], claims: Claims
 ) -> None:
-    """contested: (member, partition) of each claim that was not the first on its partition, in order."""
+    """contested: (member, partition) for each claim after the first one on its partition, in order."""
     owner = claims.owner
     earlier: dict[int, int] = {}
     for position, number in contested:
@@ -94,7 +94,7 @@ def named_generation_of(member: MemberSpec) -> int:
 
 
 def older_claims(members: Sequence[MemberSpec], layout: Layout, newest: int) -> dict[int, int]:
-    """For each partition the member that claimed it last before the newest generation."""
+    """For each partition, the member with the latest claim before the newest generation."""
     latest: dict[int, tuple[int, int]] = {}
     for position, member in enumerate(members):
         generation = generation_of(member)
@@ -106,10 +106,10 @@ def older_claims(members: Sequence[MemberSpec], layout: Layout, newest: int) -> 
 
 
 def subscribe_alike(members: Sequence[MemberSpec]) -> bool:
-    """Whether all subscriptions are equal in the view of a sticky leader.
+    """Whether all subscriptions are equal from a sticky leader's point of view.
 
-    As in Kafka, members without a topic are skipped until the first one with topics. Such a leader assigns partitions
-    to members that do not subscribe to them, and these have to join again."""
+    As in Kafka, members without topics are skipped until the first one with topics. The leader then assigns partitions
+    to members that do not subscribe to them, and these must rejoin."""
     first: tuple[str, ...] = ()
     for member in members:
         if not first:
@@ -129,7 +129,7 @@ class Racks:
         self.in_use = False
         self.consumers: list[str | None] = [None] * len(members)
         self.partitions: list[frozenset[str]] = []
-        # For each partition how many consumers are in the racks of its replicas.
+        # For each partition, how many consumers are in the racks of its replicas.
         self.rivals: list[int] = []
         if not any(racks):
             return
@@ -145,6 +145,6 @@ class Racks:
             self.consumers, self.partitions = racks, partitions
 
     def mismatch(self, consumer: int, number: int) -> bool:
-        """Whether a consumer has a rack, and the partition has no replica in it."""
+        """Whether a consumer has a rack and the partition has no replica in it."""
         rack = self.consumers[consumer]
         return rack is not None and rack not in self.partitions[number]

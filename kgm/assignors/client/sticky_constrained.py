@@ -1,10 +1,11 @@
-"""The sticky assignment of a group whose members all subscribe to the same topics (`ConstrainedAssignmentBuilder`).
+"""The sticky assignment for a group whose members all subscribe to the same topics (`ConstrainedAssignmentBuilder`).
 
-With P partitions and M members each member gets floor(P/M) partitions, and P mod M members, the big ones, get one more.
- 1. In the order of the hash map each member keeps what it owned: all of it up to the floor; one more if it has that
-   many and another big member is allowed; else the floor.
+With P partitions and M members, each member gets floor(P/M) partitions, and P mod M "big" members get one more.
+ 1. In the order of the hash map, each member keeps what it owned: everything up to the floor; one more if it owned that
+   many and another big member is allowed; otherwise only the floor.
  2. If racks matter, free partitions are assigned round robin to members in a rack with a replica, within these sizes.
- 3. The rest is assigned round robin to members below the floor, by member id, then one each to members at the floor.
+ 3. The rest are assigned round robin to members below the floor, by member id, and then one each to members at the
+   floor.
 """
 
 from bisect import bisect_right
@@ -36,7 +37,7 @@ class ConstrainedBuilder:
         self._loads = claims.loads
 
     def build(self) -> list[int]:
-        """For each partition its owner."""
+        """For each partition, its owner."""
         for number in self._claims.disputed:
             if self._owner[number] != NO_OWNER:
                 self._loads[self._owner[number]] -= 1
@@ -84,7 +85,7 @@ class ConstrainedBuilder:
                 self._take(number, position)
 
     def _cut(self, position: int, keep: int) -> None:
-        """Revoke the surplus: by partition, then topic, so that all topics lose evenly."""
+        """Revoke the surplus, highest partition numbers first, then last topics, so that all topics lose evenly."""
         starts = self._layout.starts
         mine = [
             (number - starts[bisect_right(starts, number) - 1], number)
@@ -100,13 +101,13 @@ class ConstrainedBuilder:
         self._revoked_from[number] = position
 
     def _give(self, number: int, consumer: int) -> int:
-        """Assign a partition. Returns how many its new owner has."""
+        """Assign a partition. Returns how many partitions its new owner has."""
         self._owner[number] = consumer
         self._loads[consumer] += 1
         return self._loads[consumer]
 
     def _deal_within_racks(self, free: list[int]) -> list[int]:
-        """Assign partitions to members in one of their racks. Returns the partitions that are left."""
+        """Assign partitions to members in one of the partition's racks. Returns the partitions that are left."""
         left, turn = [], 0
         waiting = Counter(self._racks.consumers[consumer] for consumer in self._below)
         for number in free:
@@ -134,7 +135,7 @@ class ConstrainedBuilder:
         return left
 
     def _next_below(self, racks: frozenset[str], turn: int) -> int:
-        """The position of the next member in one of the racks in the list of members below the floor."""
+        """The position, in the list of members below the floor, of the next member in one of these racks."""
         count = len(self._below)
         while self._racks.consumers[self._below[turn]] not in racks:
             turn = (turn + 1) % count

@@ -1,11 +1,12 @@
-"""The sticky assignment of a group whose members subscribe to different topics (`GeneralAssignmentBuilder`).
+"""The sticky assignment for a group whose members subscribe to different topics (`GeneralAssignmentBuilder`).
 
  1. Members keep what they owned, except for topics that they no longer subscribe to and, if racks matter, partitions
     without a replica in their rack.
- 2. Free partitions, those of topics with the fewest subscribers first, are assigned to the least loaded subscriber (by
-   load, then member id); if racks matter, first to one in a rack with a replica.
- 3. Partitions move from subscribers with more to subscribers with fewer, until no move helps. First only those of step
-   2 move, unless step 1 revoked a partition. The member that claimed a partition at an older generation is preferred.
+ 2. Free partitions, starting with topics that have the fewest subscribers, are assigned to the least loaded subscriber
+   (by load, then member id); if racks matter, first to one in a rack with a replica.
+ 3. Partitions move from subscribers with more to subscribers with fewer, until no move helps. At first, only partitions
+   from step 2 move, unless step 1 revoked a partition. The member that claimed a partition at an older generation is
+   preferred.
  4. If the group is not better balanced than before step 3, and was not new, step 3 is undone.
 
 Java scans the group before every partition that it considers; here the result of that scan is kept per topic.
@@ -23,7 +24,7 @@ from kgm.assignors.partition_numbers import NO_OWNER, Layout
 
 
 def subscribers_of(layout: Layout, subscribed: Sequence[Sequence[int]]) -> list[list[int]]:
-    """For each topic the positions of the members that subscribe to it, ascending."""
+    """For each topic, the positions of the members that subscribe to it, ascending."""
     result: list[list[int]] = [[] for _ in layout.topics]
     for position, topics in enumerate(subscribed):
         for topic in topics:
@@ -55,15 +56,15 @@ def largest_first(queues: Sequence[list[int]], rank: Mapping[int, int]) -> list[
 
 
 class GeneralBuilder:
-    """One computation. Members are positions in an order that does not matter, partitions are numbers.
+    """One computation. Members are positions (their order does not matter), partitions are numbers.
 
-    subscribed: for each member the positions of its topics in the layout. owner: for each partition its owner before,
-    or NO_OWNER; it is modified. older_claims: for each partition the member that claimed it last before the newest
-    generation. ids: break ties between members. order: all partitions, in the order in which they are assigned and
-    considered. misfiled (librdkafka): owned partitions that are looked up at another member when they are to be moved;
-    they then go to their new owner, and stay with the old one too. slack: by how many partitions an owner may be ahead
-    of a subscriber before the group counts as unbalanced. gives_back (kafka-python): where another partition moves than
-    the one that should, and from another owner, that owner gets the one that should have moved."""
+    subscribed: for each member, the positions of its topics in the layout. owner: for each partition, its previous
+    owner, or NO_OWNER; it is modified. older_claims: for each partition, the member with the latest claim before the
+    newest generation. ids: the members' ids, which break ties. order: all partitions, in the order in which they are
+    assigned and considered. misfiled (librdkafka): owned partitions that are looked up under another member before they
+    move; they then go to their new owner, but also stay with the old one. slack: by how many partitions an owner may be
+    ahead of a subscriber before the group counts as unbalanced. gives_back (kafka-python): if a different partition
+    moves than the one that should, and it has a different owner, that owner gets the one that should have moved."""
 
     def __init__(
         self,
@@ -97,12 +98,12 @@ class GeneralBuilder:
             self._rank[position] = rank
         self._owner = owner
         self._loads = [0] * len(ids)
-        # The members that really have misfiled partitions, and partitions that they keep although they were moved.
+        # The members that actually have misfiled partitions, and partitions that they keep even though they were moved.
         self._holder: dict[int, int] = {}
         self._kept_too: list[tuple[int, int]] = []
 
     def build(self) -> list[int]:
-        """For each partition its owner."""
+        """For each partition, its owner."""
         was_revoked = self._keep_owned()
         free = [number for number in self._order if self._owner[number] == NO_OWNER]
         is_new = not any(self._loads)
@@ -112,7 +113,7 @@ class GeneralBuilder:
         return self._owner
 
     def held(self) -> list[list[int]]:
-        """After `build`: for each member the partitions that it gets, misfiled ones included."""
+        """After `build`: for each member, the partitions that it gets, including misfiled ones."""
         given: list[list[int]] = [[] for _ in self._loads]
         for number, owner in enumerate(self._owner):
             given[self._holder.get(number, owner)].append(number)
@@ -141,7 +142,8 @@ class GeneralBuilder:
         return was_revoked
 
     def _assign_free(self, numbers: Sequence[int], *, within_racks: bool) -> list[int]:
-        """Assign partitions to the least loaded subscribers. Returns those for which there is none (in the racks)."""
+        """Assign partitions to the least loaded subscribers. Returns the partitions without a subscriber (in their
+        racks)."""
         loads, left, topic = self._loads, [], NO_OWNER
         heaps: dict[frozenset[str], list[tuple[int, int, int]]] = {}
         no_racks: frozenset[str] = frozenset()
@@ -157,7 +159,7 @@ class GeneralBuilder:
             if not heap:
                 left.append(number)
                 continue
-            # Loads only grow here: an outdated entry is put back with its current load.
+            # Loads only increase here: an outdated entry is put back with its current load.
             load, rank, consumer = heap[0]
             while load != loads[consumer]:
                 heapq.heapreplace(heap, (loads[consumer], rank, consumer))
@@ -171,7 +173,7 @@ class GeneralBuilder:
         movable = [len(subscribers) >= 2 for subscribers in self._subscribers]
         fixed = self._fixed(movable)
         owner_before, loads_before, holder_before = list(self._owner), list(self._loads), dict(self._holder)
-        # A claimant that can take nothing is skipped, where a Java leader fails with a NullPointerException.
+        # A claimant that can take nothing is skipped; a Java leader fails with a NullPointerException.
         older_claims = {number: position for number, position in self._claims.items() if position not in fixed}
         balancing = self.balancing(movable, older_claims)
         balancing.move([number for number in free if movable[self._topic_of[number]]])
@@ -181,13 +183,14 @@ class GeneralBuilder:
             self._kept_too.clear()
 
     def _is_better_than(self, loads_before: Sequence[int], fixed: Container[int]) -> bool:
-        """Whether the group is better balanced now, without members that nothing can change for."""
+        """Whether the group is better balanced now, not counting members whose partitions cannot change."""
         loose = [position for position in range(len(self._loads)) if position not in fixed]
         after = _unevenness(self._loads[position] for position in loose)
         return after < _unevenness(loads_before[position] for position in loose)
 
     def _fixed(self, movable: Sequence[bool]) -> set[int]:
-        """Members that can neither give nor take: they have all that they can have, and no other member can have it."""
+        """Members that can neither give nor take: they have everything they can have, and no other member can have
+        it."""
         held_movable = [False] * len(self._loads)
         for number, owner in enumerate(self._owner):
             if movable[self._topic_of[number]]:
@@ -222,9 +225,9 @@ class _Balancing:
     """Step 3. A topic is uneven while one of its owners is ahead of one of its subscribers by more than the slack; the
     group is balanced when no topic is uneven.
 
-    most: how many partitions each member can have. A former owner that has left a topic may get a partition of it back
-    (`_strays`); once it has as many as it can have of its own topics, it is not checked whether it lacks any of
-    them."""
+    most: how many partitions each member can have. A former owner that no longer subscribes to a topic may get one of
+    its partitions back (`_strays`); once a member has as many partitions as its own topics have, it no longer counts as
+    lacking any."""
 
     topic_of: list[int]
     subscribers: list[list[int]]
@@ -252,7 +255,8 @@ class _Balancing:
             self._held[self.topic_of[number]][self.holder.get(number, owner)] += 1
 
     def move(self, numbers: Sequence[int]) -> bool:
-        """Look at partitions in turn, again and again, and move what helps; returns whether anything moved."""
+        """Go through the partitions repeatedly, and move those that improve the balance. Returns whether anything
+        moved."""
         owners, loads, older, topic_of = self.owner, self.loads, self.older_claims, self.topic_of
         moved_any = moved = False
         while True:
@@ -324,7 +328,7 @@ class _Balancing:
 
 
 def _unevenness(loads: Iterable[int]) -> int:
-    """The sum over all pairs of members of the difference of their loads, in Java's 32 bits."""
+    """The sum of the load differences over all pairs of members, in Java's 32 bits."""
     ordered = sorted(loads)
     count = len(ordered)
     total = sum(load * (2 * position - count + 1) for position, load in enumerate(ordered))

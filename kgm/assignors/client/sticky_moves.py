@@ -1,7 +1,7 @@
-"""Which partitions have moved from whom to whom during one sticky assignment.
+"""Which partitions have moved between which members during one sticky assignment.
 
-When a partition should go from A to B and another of the same topic has gone from B to A, it is that one that goes
-back: the topic's partitions never trade places. (`PartitionMovements` of `AbstractStickyAssignor`.)"""
+When a partition should go from A to B, and another one of the same topic has already gone from B to A, the latter goes
+back instead: partitions of a topic never trade places. (`PartitionMovements` of `AbstractStickyAssignor`.)"""
 
 from kgm.assignors.partition_numbers import Layout
 from kgm.java.hash_set import PartitionHashSet
@@ -12,8 +12,8 @@ _Pair = tuple[int, int]
 
 
 class Movements:
-    """Members and partitions are numbers. oldest_first: of several that could go back, the one that moved first does
-    (librdkafka); else the one that comes first in a Java hash set."""
+    """Members and partitions are numbers. oldest_first: of several partitions that could go back, the one that moved
+    first does (librdkafka); otherwise the one that comes first in a Java hash set."""
 
     def __init__(self, layout: Layout, *, oldest_first: bool = False) -> None:
         self._layout = layout
@@ -24,7 +24,7 @@ class Movements:
         self._oldest_first = oldest_first
 
     def instead_of(self, number: int, owner: int, taker: int) -> int:
-        """The partition to move when this one should go from its owner to a taker."""
+        """The partition that actually moves when this one should go from its owner to a taker."""
         pairs = self._by_topic.get(self._topic_of[number])
         if pairs is None:
             return number
@@ -37,7 +37,7 @@ class Movements:
         return moved.first()
 
     def record(self, number: int, owner: int, taker: int) -> None:
-        """A partition moves; several moves of one partition count as one from its first owner."""
+        """Record that a partition moves. Several moves of one partition count as one move from its first owner."""
         pair = self._pair_of.pop(number, None)
         topic = self._topic_of[number]
         if pair is None:

@@ -1,12 +1,13 @@
-"""The assignors of client libraries other than Java's, by library and by the name that groups have for them.
+"""The assignors of client libraries other than Java's, by library and by the assignor name in groups.
 
-One file for each library, which names the version and the type that it follows. Where a library follows the order of
-Go maps, `GroupSpec.map_order` is one choice of it, and learns whether it decides. `tests/assignors/libraries` holds
-each against the library itself.
+Each library has its own file, which names the version and the type that it follows. Where a library follows the order
+of Go maps, `GroupSpec.map_order` is one choice of that order, and records whether the choice matters.
+`tests/assignors/libraries` compares each one with the library itself.
 
-- `order`: how Go and Python sort; `leader_topics`: what both JavaScript libraries do alike; `python_sticky`: the
-  algorithm of both Python libraries
-- `franz_go_sticky`, `franz_go_repair`, `sarama_sticky`; `cooperative`: what they do alike"""
+- `order`: how Go and Python sort; `leader_topics`: what both JavaScript libraries share; `python_sticky`: the algorithm
+  of both Python libraries
+- `franz_go_sticky`, `franz_go_repair`, `sarama_sticky`: the sticky assignors of the Go libraries; `cooperative`: what
+  these share"""
 
 from collections.abc import Callable
 from typing import Final

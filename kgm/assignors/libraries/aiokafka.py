@@ -8,7 +8,7 @@ from kgm.assignors.result import by_owner, in_blocks, in_turn
 
 
 def assign_range(group: GroupSpec) -> Assigned:
-    """`RangePartitionAssignor`: blocks for each topic, the first ones larger by one."""
+    """`RangePartitionAssignor`: blocks for each topic; the first ones have one partition more."""
     return in_blocks(client_layout(group), by_id(group.members))
 
 
@@ -19,6 +19,6 @@ def assign_round_robin(group: GroupSpec) -> Assigned:
 
 
 def assign_sticky(group: GroupSpec) -> Assigned:
-    """`StickyPartitionAssignor`. Its members name generation -1 whatever it is."""
+    """`StickyPartitionAssignor`. Its members always report generation -1, whatever the actual one is."""
     layout, owner = sticky_owners(group, no_generation)
     return by_owner(layout, group.members, owner)

@@ -10,8 +10,9 @@ from kgm.assignors.partition_numbers import NO_OWNER, Layout
 def without_transfers(
     layout: Layout, members: Sequence[MemberSpec], owner: Sequence[int], *, heeds_generations: bool = False
 ) -> list[int]:  # fmt: skip
-    """The owners, but nobody for partitions that another member claims and the new owner does not: the next rebalance
-    assigns them. heeds_generations: a claim at an older generation than another one's is none of the new owner."""
+    """The owners, but with no owner for partitions that another member claims and the new owner does not: the next
+    rebalance assigns them. heeds_generations: a claim by the new owner does not count if another claim has a newer
+    generation."""
     newest = [NO_GENERATION] * layout.total
     claimed: set[int] = set()
     kept: set[tuple[int, int]] = set()

@@ -1,5 +1,5 @@
-"""The eager assignors of twmb/franz-go 1.22.3 (`group_balancer.go`) that do not heed what members own. They are Java's,
-but for the order of strings; racks only matter with its option BalanceRacks, which is off by default."""
+"""The eager assignors of twmb/franz-go 1.22.3 (`group_balancer.go`) that ignore what members own. They are the same as
+Java's except for the order of strings; racks only matter with its option BalanceRacks, which is off by default."""
 
 from kgm.assignors.contract import Assigned, GroupSpec
 from kgm.assignors.libraries.order import static_first, utf8_key

@@ -1,10 +1,11 @@
-"""The last step of franz-go's sticky assignors where subscriptions differ (`internal/sticky/repair.go`): with as many
-partitions for everybody, or one more for one and one less for another, as many as possible stay where they were.
+"""The last step of franz-go's sticky assignors if subscriptions differ (`internal/sticky/repair.go`): as many
+partitions as possible stay where they were, while every member gets the same number of partitions as without this step,
+or one member gets one more and another one less.
 
-Partitions of topics with the same subscribers are alike: a row. A cell is what one member has of a row, and beyond what
-it had before each partition costs one. The assignment is as cheap as it can be if there is no circle of members, rows
-and loads, in which each passes one partition on, that lowers the cost. Such circles are found with the algorithm of
-Bellman and Ford, and followed until there is none."""
+Partitions of topics with the same subscribers are interchangeable: they form a row. A cell is what one member has of a
+row; each partition beyond what it had before costs one. The cost is minimal if there is no cycle of members, rows and
+loads, in which each passes on one partition, that lowers the cost. Such cycles are found with the Bellman-Ford
+algorithm, and followed until none is left."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,14 +14,14 @@ from typing import Final
 from kgm.assignors.partition_numbers import NO_OWNER
 
 _NONE: Final = -1
-#: More than any circle costs: the price of giving what a cell does not have.
+#: More than any cycle costs: the price of giving what a cell does not have.
 _IMPOSSIBLE: Final = 1 << 62
 _UNLIMITED: Final = 1 << 31
 
 
 @dataclass(slots=True)
 class _Cell:
-    """count: the partitions of the row that the member has; had: those that it had before."""
+    """count: how many of the row's partitions the member has; had: how many of them it had before."""
 
     row: int
     member: int
@@ -38,7 +39,7 @@ class _Cell:
         return -int(self.count > self.had)
 
     def room(self, step: int) -> int:
-        """How many partitions can come (step 1) or go (-1) before that costs something else."""
+        """How many partitions can come (step 1) or go (step -1) before the cost per partition changes."""
         if step > 0:
             return self.had - self.count if self.count < self.had else _UNLIMITED
         return self.count - self.had if self.count > self.had else self.count
@@ -46,8 +47,8 @@ class _Cell:
 
 @dataclass(frozen=True, slots=True)
 class _Circle:
-    """steps: cells, and whether they get one (1) or give one (-1). shifts_load: whether a member has more afterwards,
-    and another one less."""
+    """A cycle. steps: cells, and whether each gets a partition (1) or gives one (-1). shifts_load: whether one member
+    has more afterwards, and another one less."""
 
     steps: list[tuple[_Cell, int]]
     shifts_load: bool
@@ -56,10 +57,10 @@ class _Circle:
 def repaired(
     topic_of: Sequence[int], subscribers: Sequence[Sequence[int]], held: Sequence[Sequence[int]], before: Sequence[int]
 ) -> list[int] | None:
-    """The owners; None if nothing changes.
+    """The new owners; None if nothing changes.
 
-    subscribers: of each topic. held: the partitions of each member. before: the owner of each partition before
-    anything was assigned, or NO_OWNER."""
+    subscribers: the positions of each topic's subscribers. held: the partitions of each member. before: the owner of
+    each partition before anything was assigned, or NO_OWNER."""
     rows: dict[tuple[int, ...], int] = {}
     row_of_topic = [rows.setdefault(tuple(those), len(rows)) for those in subscribers]
     row_of = [row_of_topic[topic] for topic in topic_of]
@@ -92,7 +93,7 @@ def _follow(circle: _Circle, loads: list[int]) -> None:
 
 
 def _circles(cells: Sequence[_Cell], loads: Sequence[int], rows: int) -> list[_Circle]:
-    """Circles that lower the cost and have nothing in common. Nodes are rows, members, and loads that members have."""
+    """Disjoint cycles that lower the cost. Nodes are rows, members, and loads that members have."""
     levels: dict[int, int] = {}
     for load in loads:
         if load:
@@ -127,7 +128,7 @@ def _circles(cells: Sequence[_Cell], loads: Sequence[int], rows: int) -> list[_C
 
 
 def _starts_of_circles(reached_from: Sequence[int]) -> list[int]:
-    """A node of each circle."""
+    """One node from each cycle."""
     starts, seen = [], [_NONE] * len(reached_from)
     for start in range(len(reached_from)):
         node = start
@@ -157,7 +158,8 @@ def _circle_from(
 def _dealt(
     cells: dict[tuple[int, int], _Cell], row_of: Sequence[int], held: Sequence[Sequence[int]], before: Sequence[int]
 ) -> list[int]:
-    """Everybody takes back what it had, as far as it gets so many of the row, and then of what is left."""
+    """The owners: each member first takes back what it had, up to its count for the row, and then takes from what is
+    left."""
     owner = [NO_OWNER] * len(row_of)
     missing = {key: cell.count for key, cell in cells.items()}
     left: dict[int, list[int]] = {}

@@ -1,14 +1,15 @@
-"""The sticky assignors of twmb/franz-go 1.22.3 (`internal/sticky`), which are not Java's.
+"""The sticky assignors of twmb/franz-go 1.22.3 (`internal/sticky`), which differ from Java's.
 
- 1. Members keep what they claim. Of two claims the newer generation counts; a partition goes back to the older one if
-    that member has two fewer, or if nobody has it now.
- 2. Free partitions go to the least loaded subscriber, topic after topic.
- 3. Where all members subscribe to the same topics, those with most give to those with least. Otherwise whoever has
-    least looks for the shortest way to a member that has two more: each on this way takes a partition of the next one.
- 4. Where subscriptions differ, as many partitions as possible go back to who had them (`franz_go_repair`).
+ 1. Members keep what they claim. Of two claims, the one with the newer generation counts; a partition goes back to the
+    older claimant if that member has at least two partitions fewer, or if no member has the partition now.
+ 2. Free partitions go to the least loaded subscriber, topic by topic.
+ 3. If all members subscribe to the same topics, members with the most partitions give to members with the fewest.
+    Otherwise the member with the fewest looks for the shortest path to a member that has at least two more: each member
+    on this path takes a partition from the next one.
+ 4. If subscriptions differ, as many partitions as possible go back to the members that had them (`franz_go_repair`).
 
-The topics, and partitions that are claimed twice, are taken in the order of a Go map. It decides which of the free
-partitions go where if they are of several topics, and what moves in step 3 or 4 where subscriptions differ."""
+Topics, and partitions that are claimed twice, are taken in the order of a Go map. This order decides which of the free
+partitions go where if they are from several topics, and what moves in step 3 or 4 if subscriptions differ."""
 
 import heapq
 from collections.abc import Sequence
@@ -23,26 +24,26 @@ from kgm.assignors.map_order import MapOrder
 from kgm.assignors.partition_numbers import NO_OWNER, Layout, client_layout
 from kgm.assignors.result import by_owner
 
-#: A generation that nobody names: -1 counts as 0.
+#: A generation that no member reports: -1 counts as 0.
 _NEVER = -1
 
 
 def assign_sticky(group: GroupSpec) -> Assigned:
-    """`StickyBalancer`. It reads what members claim, although its own members claim nothing: they give up their
+    """`StickyBalancer`. It reads what members claim, although franz-go's own members claim nothing: they give up their
     partitions before they join."""
     layout, members, owner = _owners(group, names_generation=False)
     return by_owner(layout, members, owner)
 
 
 def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
-    """`CooperativeStickyBalancer`: without the partitions that another member has to give up first. Members whose
-    subscription names no generation keep nothing."""
+    """`CooperativeStickyBalancer`: leaves out partitions that another member must give up first. Members whose
+    subscription has no generation keep nothing."""
     layout, members, owner = _owners(group, names_generation=True)
     return by_owner(layout, members, without_transfers(layout, members, owner, heeds_generations=True))
 
 
 def _owners(group: GroupSpec, *, names_generation: bool) -> tuple[Layout, list[MemberSpec], list[int]]:
-    """names_generation: whether only claims of subscriptions that name their generation count."""
+    """names_generation: whether only claims in subscriptions that have a generation count."""
     members, order = static_first(group.members), group.map_order or MapOrder()
     layout = Layout(order.of(client_layout(group).topics))
     counts = [not names_generation or (one.names_generation and generation_of(one) > NO_GENERATION) for one in members]
@@ -53,9 +54,10 @@ def _owners(group: GroupSpec, *, names_generation: bool) -> tuple[Layout, list[M
 
 
 class _Balance:
-    """Members are positions in their order, partitions are numbers in the layout.
+    """Members are positions in the order given, partitions are numbers in the layout.
 
-    held: the partitions of each member in the order in which it got them: one that goes is replaced by the last one."""
+    held: the partitions of each member in the order in which it got them; when one is removed, the last one takes its
+    place."""
 
     def __init__(self, layout: Layout, members: Sequence[MemberSpec], order: MapOrder) -> None:
         self.layout = layout
@@ -69,7 +71,7 @@ class _Balance:
         self.before: list[int] = []
 
     def keep_claims(self, members: Sequence[MemberSpec], counts: Sequence[bool]) -> None:
-        """Step 1. counts: whose claims count."""
+        """Step 1. counts: for each member, whether its claims count."""
         newer, older = [(_NEVER, NO_OWNER)] * self.layout.total, [(_NEVER, NO_OWNER)] * self.layout.total
         for position, member in enumerate(members):
             generation = max(generation_of(member), 0)
@@ -105,7 +107,7 @@ class _Balance:
             self.owner[number] = NO_OWNER
 
     def assign_free(self) -> None:
-        """Step 2."""
+        """Step 2: assign free partitions."""
         heap, topic = _MemberHeap(self.held, self.subscribers[0] if self.subscribers else []), 0
         free = [number for number, position in enumerate(self.owner) if position == NO_OWNER]
         self.order.decides |= len({self.topic_of[number] for number in free}) > 1
@@ -117,7 +119,7 @@ class _Balance:
             heap.first_has_grown()
 
     def evened(self) -> list[int]:
-        """Steps 3 and 4: the owners."""
+        """Steps 3 and 4. Returns the owners."""
         levels = _Levels(self.held)
         if not self.is_mixed:
             self._even_out(levels)
@@ -128,7 +130,8 @@ class _Balance:
         return self.owner if owner is None else owner
 
     def _even_out(self, levels: "_Levels") -> None:
-        """The fullest members give their last partitions by number, then topic, one each, to the emptiest."""
+        """The members with the most partitions each give one to the members with the fewest: their last one by
+        partition number, then topic."""
         least, most = levels.least, levels.most
         topics = [utf8_key(topic.name) for topic in self.layout.topics]
 
@@ -152,7 +155,7 @@ class _Balance:
 
 
 class _MemberHeap:
-    """Members by how many partitions they have. Among equals their place in this heap decides."""
+    """Members by how many partitions they have. Ties are broken by their place in this heap."""
 
     def __init__(self, held: Sequence[Sequence[int]], members: Sequence[int]) -> None:
         self._held = held
@@ -179,7 +182,7 @@ class _MemberHeap:
 
 
 class _Levels:
-    """Members by how many partitions they have, in the order in which they came to have so many."""
+    """Members by how many partitions they have, in the order in which they reached that number."""
 
     def __init__(self, held: Sequence[Sequence[int]]) -> None:
         self.at: dict[int, list[int]] = {}
@@ -206,9 +209,10 @@ class _Levels:
 
 
 class _Exchange:
-    """Step 3 where subscriptions differ: whoever has least takes, as long as there is a way to somebody with more.
+    """Step 3 if subscriptions differ: the member with the fewest partitions takes one, as long as there is a path to a
+    member with more.
 
-    parts: of each topic, who has had which of its partitions, in the order in which they came to have any."""
+    parts: for each topic, its partitions by member, in the order in which members first got any."""
 
     def __init__(self, balance: _Balance, levels: _Levels) -> None:
         self.balance = balance
@@ -228,7 +232,8 @@ class _Exchange:
             self._raise(least, most)
 
     def _raise(self, least: list[int], most: Sequence[int]) -> None:
-        """Until nobody is left of those that have least, or of those that have most. Who cannot take is done."""
+        """Move partitions until no member with the fewest, or none with the most, is left. A member that cannot take
+        any is dropped."""
         while least and most:
             way = self._way_from(least[0])
             self.has_moved |= bool(way)
@@ -240,7 +245,7 @@ class _Exchange:
                 self.levels.forget_empty(load)
 
     def _way_from(self, start: int) -> list[tuple[int, int, int]]:
-        """(giver, taker, partition) from the far end of the way; nothing if there is no way."""
+        """(giver, taker, partition) from the far end of the path; empty if there is no path."""
         held = self.balance.held
         reached: dict[int, tuple[int, int]] = {}
         seen, limit = {start}, len(held[start]) + 1
@@ -275,7 +280,7 @@ class _Exchange:
 
 
 def _take_out(numbers: list[int], number: int) -> None:
-    """Remove one; the last one comes into its place."""
+    """Remove a number; the last one takes its place."""
     place = numbers.index(number)
     numbers[place] = numbers[-1]
     numbers.pop()

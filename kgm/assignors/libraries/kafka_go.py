@@ -1,6 +1,6 @@
-"""The assignors of segmentio/kafka-go 0.4.51 (`groupbalancer.go`): each topic by itself, its subscribers by member id.
+"""The assignors of segmentio/kafka-go 0.4.51 (`groupbalancer.go`): each topic separately, its subscribers by member id.
 
-Its rack-affinity assignor is none of these: it depends on the order of a Go map, which differs from run to run."""
+Its rack-affinity assignor is not included: it depends on the order of a Go map, which differs from run to run."""
 
 from kgm.assignors.contract import Assigned, GroupSpec
 from kgm.assignors.libraries.order import by_id
@@ -9,7 +9,8 @@ from kgm.assignors.result import by_owner
 
 
 def assign_range(group: GroupSpec) -> Assigned:
-    """`RangeGroupBalancer`: of P partitions, subscriber i of M gets those from i*P/M up to (i+1)*P/M."""
+    """`RangeGroupBalancer`: of P partitions, subscriber i of M gets those from i*P/M up to, but not including,
+    (i+1)*P/M."""
     layout, members = client_layout(group), by_id(group.members)
     owner = [NO_OWNER] * layout.total
     for topic, subscribers in enumerate(layout.subscribers(members)):
@@ -21,7 +22,7 @@ def assign_range(group: GroupSpec) -> Assigned:
 
 
 def assign_round_robin(group: GroupSpec) -> Assigned:
-    """`RoundRobinGroupBalancer`: begins with the first subscriber again for each topic."""
+    """`RoundRobinGroupBalancer`: starts over with the first subscriber for each topic."""
     layout, members = client_layout(group), by_id(group.members)
     owner = [NO_OWNER] * layout.total
     for topic, subscribers in enumerate(layout.subscribers(members)):

@@ -1,8 +1,8 @@
 """The assignors of kafka-python 3.0.12 (`coordinator/assignors`).
 
-They put static members before dynamic ones by grouping neighbours in the order in which the broker lists the members,
-and keep one group of either kind: the last. So of a group in which static and dynamic members are listed in turn, some
-get nothing."""
+They put static members before dynamic ones by grouping neighbors in the order in which the broker lists the members,
+but keep only the last group of each kind. So if the broker lists static and dynamic members in alternation, some
+members get nothing."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -16,7 +16,7 @@ from kgm.assignors.result import by_owner
 
 
 def assign_range(group: GroupSpec) -> Assigned:
-    """`RangePartitionAssignor`: blocks for each topic, the first ones larger by one."""
+    """`RangePartitionAssignor`: blocks for each topic; the first ones have one partition more."""
     layout = client_layout(group)
     owner = [NO_OWNER] * layout.total
     place_of = {member.member_id: place for place, member in enumerate(group.members)}
@@ -32,15 +32,15 @@ def assign_range(group: GroupSpec) -> Assigned:
 
 
 def assign_round_robin(group: GroupSpec) -> Assigned:
-    """`RoundRobinPartitionAssignor`: all partitions in turn, each to the next member that subscribes. (Where it has to
-    skip a member, 3.0.12 fails with a KeyError, so that nothing is assigned; this is what it would do otherwise.)"""
+    """`RoundRobinPartitionAssignor`: all partitions in turn, each to the next member that subscribes. (If it has to
+    skip a member, 3.0.12 fails with a KeyError, so nothing is assigned; this is what it would do otherwise.)"""
     layout, kept = client_layout(group, utf8_key), _kept(group.members)
     ids = {member.member_id for member in kept}
     members = [*kept, *(member for member in group.members if member.member_id not in ids)]
     owner, turn = [NO_OWNER] * layout.total, 0
     for topic, subscribers in enumerate(layout.subscribers(members)):
         takers = {position for position in subscribers if position < len(kept)}
-        for number in layout.range(topic) if takers else ():  # none may be left that subscribes
+        for number in layout.range(topic) if takers else ():  # possibly no subscriber was kept
             while turn not in takers:
                 turn = (turn + 1) % len(kept)
             owner[number] = turn
@@ -55,8 +55,8 @@ def assign_sticky(group: GroupSpec) -> Assigned:
 
 
 def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
-    """`CooperativeStickyAssignor`: what another member claims is left out for this rebalance. Its subscriptions (of
-    version 1) name no generation."""
+    """`CooperativeStickyAssignor`: partitions that another member claims are left out for this rebalance. Its
+    subscriptions (version 1) have no generation."""
     layout, owner = sticky_owners(group, no_generation, gives_back=True)
     claimed = {number: position for position, member in enumerate(group.members) for number in layout.owned(member)}
     for number, position in claimed.items():
@@ -66,6 +66,6 @@ def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
 
 
 def _kept(members: Sequence[MemberSpec]) -> list[MemberSpec]:
-    """The last run of static members, and the last run of dynamic ones, in order."""
+    """The last run of static members and the last run of dynamic ones, sorted."""
     runs = {is_static: [*run] for is_static, run in groupby(members, lambda one: one.group_instance_id is not None)}
     return static_first([*runs.get(True, []), *runs.get(False, [])])

@@ -1,7 +1,7 @@
 """The `RoundRobinAssigner` of kafkajs 2.2.4 (`consumer/assigners/roundRobinAssigner`).
 
-It knows of no subscription but the leader's: the leader's topics, in the order in which it names them, are dealt to all
-members, also to those that have not subscribed to them."""
+It knows only the leader's subscription: the leader's topics, in the order in which it names them, are dealt to all
+members, even to those that have not subscribed to them."""
 
 from kgm.assignors.contract import Assigned, GroupSpec, by_member_id
 from kgm.assignors.libraries.leader_topics import deal_topics_of_leader

@@ -1,4 +1,4 @@
-"""What the assignors of both JavaScript libraries have in common: they deal the topics of the leader, to everybody."""
+"""What the assignors of both JavaScript libraries have in common: they deal the leader's topics to all members."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The orders of Go's and Python's strings, which compare UTF-8 or code points; Java and JavaScript compare UTF-16."""
+"""How Go and Python order strings: they compare UTF-8 or code points; Java and JavaScript compare UTF-16."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ def utf8_key(text: str) -> bytes:
 
 
 def by_id(members: Sequence[MemberSpec]) -> list[MemberSpec]:
-    """By member id, whether static or not."""
+    """Members by member id, whether static or not."""
     return sorted(members, key=lambda member: utf8_key(member.member_id))
 
 

@@ -1,7 +1,7 @@
-"""The assignor of @platformatic/kafka 1.35.0 (`clients/consumer/partitions-assigners`), a round robin under whatever
+"""The assignor of @platformatic/kafka 1.35.0 (`clients/consumer/partitions-assigners`), a round robin with whatever
 name the user gives it.
 
-It knows of no subscription but the leader's, as kafkajs' does, and takes members in the order in which the broker lists
+Like that of kafkajs, it knows only the leader's subscription; it takes members in the order in which the broker lists
 them."""
 
 from kgm.assignors.contract import Assigned, GroupSpec

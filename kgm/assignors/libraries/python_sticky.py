@@ -1,11 +1,11 @@
-"""The sticky assignors of both Python libraries (`StickyAssignmentExecutor`): KIP-54's algorithm, as Java had it before
+"""The sticky assignors of both Python libraries (`StickyAssignmentExecutor`): KIP-54's algorithm, as in Java before
 Kafka 2.4.
 
-Members keep what they claim; what is left goes to whoever has least; then partitions move until the group is even.
-Those that may move are looked at one at a time from the member that has most, if all members subscribe to the same
-topics and name them in the same order; otherwise by topic, those with the fewest subscribers first. (Where a partition
-could go back instead of another one that has moved, they take any that the hashes of this process put first; here it is
-the one that moved first.)"""
+Members keep what they claim; what is left goes to the member with the fewest partitions; then partitions move until the
+group is even. Partitions are considered for moving one at a time from the member that has the most, if all members
+subscribe to the same topics and name them in the same order; otherwise topic by topic, with the fewest subscribers
+first. (If any of several moved partitions could go back in place of another one, the libraries take whichever comes
+first in their process's hash order; here it is the one that moved first.)"""
 
 from collections.abc import Callable, Container, Sequence
 
@@ -20,8 +20,8 @@ from kgm.assignors.partition_numbers import NO_OWNER, Layout, client_layout
 def sticky_owners(
     group: GroupSpec, generation_of: Callable[[MemberSpec], int], *, gives_back: bool = False
 ) -> tuple[Layout, list[int]]:
-    """The topics, and for each partition the position of the member that gets it. generation_of: in which a member says
-    that it got its partitions. gives_back: see `GeneralBuilder`."""
+    """The layout, and for each partition, the position of the member that gets it. generation_of: returns the
+    generation in which a member says it got its partitions. gives_back: see `GeneralBuilder`."""
     layout, members = client_layout(group, utf8_key), group.members
     claimed = claimants(members, layout, generation_of)
     owner = [NO_OWNER if not those else those[0][1] for those in claimed]
@@ -45,7 +45,8 @@ def sticky_owners(
 def claimants(
     members: Sequence[MemberSpec], layout: Layout, generation_of: Callable[[MemberSpec], int]
 ) -> list[list[tuple[int, int]]]:
-    """For each partition who claims it, the newest first: (generation, position). The first of a generation counts."""
+    """For each partition, its claims, newest first: (generation, position). Of several claims in the same generation,
+    the first one counts."""
     claims: list[dict[int, int]] = [{} for _ in range(layout.total)]
     for position, member in enumerate(members):
         for number in layout.owned(member):
@@ -57,7 +58,7 @@ def _order(
     members: Sequence[MemberSpec], layout: Layout, subscribed: Sequence[Sequence[int]], owner: Sequence[int],
     older: dict[int, int],
 ) -> list[int]:  # fmt: skip
-    """The order in which partitions are assigned and looked at."""
+    """The order in which partitions are assigned and considered for moving."""
     by_topic = fewest_subscribers_first(layout, subscribed)
     known = [tuple(name for name in member.topics if name in layout.index) for member in members]
     is_new = not any(member.owned for member in members)
@@ -71,8 +72,8 @@ def _order(
 def from_fullest(
     members: Sequence[MemberSpec], owner: Sequence[int], older: Container[int], places: Sequence[int]
 ) -> list[int]:
-    """The partitions that have an owner, one at a time from the member that has most: those with an older claim first,
-    then the last by their places."""
+    """The partitions that have an owner, one at a time from the member that has the most: each member gives partitions
+    with an older claim first, and otherwise those with the highest places first."""
     queues: list[list[int]] = [[] for _ in members]
     for number, position in enumerate(owner):
         if position != NO_OWNER:
@@ -84,6 +85,6 @@ def from_fullest(
 
 
 def no_generation(member: MemberSpec) -> int:
-    """Of members that name none."""
+    """NO_GENERATION, for libraries whose members do not report a generation."""
     del member
     return NO_GENERATION

@@ -1,5 +1,5 @@
-"""The assignors of IBM/sarama 1.61.1 (`balance_strategy.go`) that give the same in each run. They sort members by
-member id, whether static or not."""
+"""The assignors of IBM/sarama 1.61.1 (`balance_strategy.go`) that give the same result in each run. They sort members
+by member id, whether static or not."""
 
 from kgm.assignors.contract import Assigned, GroupSpec
 from kgm.assignors.libraries.order import by_id, utf8_key
@@ -8,13 +8,13 @@ from kgm.assignors.result import by_owner, in_blocks
 
 
 def assign_range(group: GroupSpec) -> Assigned:
-    """`NewBalanceStrategyRange`: blocks for each topic, the first ones larger by one."""
+    """`NewBalanceStrategyRange`: blocks for each topic; the first ones have one partition more."""
     return in_blocks(client_layout(group), by_id(group.members))
 
 
 def assign_round_robin(group: GroupSpec) -> Assigned:
-    """`NewBalanceStrategyRoundRobin`: all partitions in the order of the text TOPIC-PARTITION, in which orders-10 comes
-    before orders-2."""
+    """`NewBalanceStrategyRoundRobin`: all partitions in the order of the string TOPIC-PARTITION, in which orders-10
+    comes before orders-2."""
     layout, members = client_layout(group), by_id(group.members)
     subscribers = [frozenset(positions) for positions in layout.subscribers(members)]
     texts = [

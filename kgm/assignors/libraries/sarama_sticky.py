@@ -1,10 +1,11 @@
 """The sticky assignors of IBM/sarama 1.61.1 (`balance_strategy.go`, `balance_strategy_cooperative_sticky.go`): KIP-54's
-algorithm, as Java had it before Kafka 2.4, in the order of Go maps.
+algorithm, as in Java before Kafka 2.4, in the order of Go maps.
 
-Members keep what they claim, of claims at the same generation anybody's. Free partitions go in any order to whoever has
-least. Then partitions move until the group is even: in any order from the member that has most, if all members
-subscribe to the same topics and claim anything; otherwise by topic, those with the fewest subscribers first. So how
-many each member gets is known, and which of the partitions that are free, or move, is not."""
+Members keep what they claim; of several claims at the same generation, any may win. Free partitions go, in any order,
+to the member with the fewest partitions. Then partitions move until the group is even: in any order from the member
+that has the most, if all members subscribe to the same topics and any member claims something; otherwise topic by
+topic, with the fewest subscribers first. So it is known how many partitions each member gets, but not which of the free
+or moving ones."""
 
 from collections.abc import Sequence
 
@@ -28,7 +29,7 @@ def assign_sticky(group: GroupSpec) -> Assigned:
 
 
 def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
-    """`NewBalanceStrategyCooperativeSticky`: without the partitions that another member has to give up first."""
+    """`NewBalanceStrategyCooperativeSticky`: leaves out partitions that another member must give up first."""
     layout, members, owner = _owners(group)
     return by_owner(layout, members, without_transfers(layout, members, owner))
 
@@ -48,7 +49,7 @@ def _has_rivals(members: Sequence[MemberSpec], layout: Layout) -> bool:
 
 
 class _Movements(Movements):
-    """Of several partitions that could go back, any goes."""
+    """Movements in which any of several partitions that could go back does."""
 
     def __init__(self, layout: Layout, map_order: MapOrder) -> None:
         super().__init__(layout)
@@ -59,7 +60,7 @@ class _Movements(Movements):
 
 
 class _Builder(GeneralBuilder):
-    """What sarama does otherwise than Java."""
+    """What sarama does differently from Java."""
 
     def __init__(self, members: Sequence[MemberSpec], layout: Layout, map_order: MapOrder) -> None:
         claimed = claimants(members, layout, generation_of)
@@ -79,7 +80,7 @@ class _Builder(GeneralBuilder):
         )
 
     def build(self) -> list[int]:
-        """For each partition its owner."""
+        """For each partition, its owner."""
         self._keep_owned()
         is_new, before = 0 in self._loads, [*self._owner]
         free = [number for number, position in enumerate(before) if position == NO_OWNER]
@@ -94,12 +95,13 @@ class _Builder(GeneralBuilder):
         )
         self._map_order.decides |= moved or (len(free) > 1 and rivals > 1)
         if moved and not is_new and not self._is_better_than(loads_before, fixed):
-            # It means to undo this, but only undoes it in a copy, and forgets members that nothing can change for.
+            # sarama tries to undo this, but only undoes it in a copy, and loses members that nothing can change for.
             self._owner = [NO_OWNER if position in fixed else position for position in self._owner]
         return self._owner
 
     def _in_order(self, before: Sequence[int]) -> list[int]:
-        """The order in which partitions are looked at. before: the owners before free ones were assigned."""
+        """The order in which partitions are considered for moving. before: the owners before free ones were
+        assigned."""
         is_new = not any(numbers for member in self._members for numbers in member.owned.values())
         if is_new or any(len(topics) < len(self._layout.topics) for topics in self._subscribed):
             return fewest_subscribers_first(self._layout, self._subscribed)

@@ -1,4 +1,4 @@
-"""Members and topics in the order in which the coordinator gives them to its assignors, and the layout of both."""
+"""Members and topics in the order in which the coordinator passes them to its assignors, and the resulting layout."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -16,10 +16,11 @@ T = TypeVar("T")
 def in_broker_order(
     topics: Sequence[T], id_of: Callable[[T], bytes], *, is_homogeneous: bool, named: int | None = None
 ) -> list[T]:
-    """Topics that members subscribe to, each once, in the order in which the coordinator's assignors iterate over them.
+    """The topics that members subscribe to, each once, in the order in which the coordinator's assignors iterate over
+    them.
 
     If all members subscribe to the same topics (UniformHomogeneousAssignmentBuilder), that is the order of a hash set
-    of their ids, which is filled in the order given; that has to be the order of the names in a subscription
+    of their ids, filled in the order given, which must be the order of the names in a subscription
     (`copied_name_order`). Otherwise it is the order of the ids. named: how many topics a subscription names, if some of
     them do not exist."""
     if is_homogeneous:
@@ -48,11 +49,11 @@ def as_the_broker_sees(
 
 
 def server_layout(group: GroupSpec) -> Layout:
-    """All topics in the order given, which stands for the order of their ids.
+    """The layout of all topics in the order given, which stands for the order of their ids.
 
     Raises UsageError if a member subscribes to a topic that does not exist, where Kafka's classes throw
-    PartitionAssignorException. In a broker this does not happen: it drops such names before (`TopicIds`), as other
-    callers have to."""
+    PartitionAssignorException. This does not happen in a broker: it drops such names first (`TopicIds`), and other
+    callers must do the same."""
     layout = Layout(group.topics)
     if not all(layout.index.keys() >= set(topics) for topics in set(distinct_subscriptions(group.members))):
         member, missing = next((m, name) for m in group.members for name in m.topics if name not in layout.index)

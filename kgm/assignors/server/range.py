@@ -1,6 +1,6 @@
-"""`range` of the coordinator (KIP-848): contiguous blocks per topic, static members first; no racks, not sticky.
+"""The coordinator's `range` (KIP-848): contiguous blocks per topic, static members first; no racks, not sticky.
 
-Kafka's class has one path for equal and one for different subscriptions; their answers follow one rule."""
+Kafka's class has one path for equal and one for different subscriptions, but both produce results by the same rule."""
 
 from kgm.assignors.contract import Assigned, GroupSpec, by_identity
 from kgm.assignors.result import in_blocks

@@ -1,9 +1,9 @@
-"""Which member of a streams group (KIP-1071) gets which tasks: the sticky assignor of the coordinator.
+"""Which member of a streams group (KIP-1071) gets which tasks: the coordinator's sticky assignor.
 
-Active tasks first: where a task ran, else where it was a standby task, as long as that member has less than its share;
-the rest in the order of subtopologies, each to the least loaded member of the least loaded process. Then the standby
-tasks of stateful subtopologies, as many as `num.standby.replicas`, never two copies of a task in one process. Warm-up
-tasks are not assigned in Kafka 4.3.
+Active tasks come first: a task stays where it ran, or else goes where it was a standby task, as long as that member has
+less than its share. The rest are assigned in the order of subtopologies, each to the least loaded member of the least
+loaded process. Next come the standby tasks of stateful subtopologies, as many as `num.standby.replicas`, but never two
+copies of a task in one process. Kafka 4.3 does not assign warm-up tasks.
 
 Ties are broken by the order of Java's hash maps and of its priority queue. Source: StickyTaskAssignor and ProcessState
 (org.apache.kafka.coordinator.group.streams.assignor)."""
@@ -15,7 +15,7 @@ from kgm.java.hash_map import map_order, sized_map_order
 from kgm.java.priority_queue import PriorityQueue
 from kgm.java.strings import utf16_key
 
-#: Partitions by subtopology: its tasks.
+#: Tasks: partitions by subtopology.
 Tasks = Mapping[str, Collection[int]]
 #: A subtopology and a partition.
 _Task = tuple[str, int]
@@ -78,7 +78,7 @@ def _by_partition(task: _Task) -> tuple[int, bytes]:
 
 
 class _Thread:
-    """A member at work."""
+    """A member during the assignment."""
 
     __slots__ = ("active", "member_id", "process", "standby")
 
@@ -93,7 +93,7 @@ class _Thread:
 
 
 class _Process:
-    """A process at work; load: tasks per member."""
+    """A process during the assignment. load: tasks per member."""
 
     __slots__ = ("_by_load", "_count", "tasks", "threads")
 
@@ -108,7 +108,7 @@ class _Process:
         return self._count / len(self.threads)
 
     def give(self, thread: _Thread, task: _Task, *, is_active: bool) -> int:
-        """Give a task to a member; returns how many tasks it then has."""
+        """Give a task to a member. Returns how many tasks the member then has."""
         self._by_load = None
         return self._add(thread, task, is_active=is_active)
 
@@ -130,8 +130,8 @@ class _Process:
 
 
 class _Share:
-    """How many tasks a member may have: the mean, rounded up, of the tasks and members that are left. A member that has
-    its share is left out, with its tasks."""
+    """How many tasks a member may have: the remaining tasks divided by the remaining members, rounded up. Members that
+    have their share no longer count, and neither do their tasks."""
 
     __slots__ = ("each", "members", "tasks")
 
@@ -143,7 +143,7 @@ class _Share:
         self.each = -(-self.tasks // self.members) if self.members else 0
 
     def count(self, tasks: int) -> None:
-        """A member has so many tasks now."""
+        """A member now has this many tasks."""
         if tasks == self.each:
             self.members -= 1
             self.tasks -= tasks
@@ -190,7 +190,7 @@ class _Assignment:
         return PriorityQueue(lambda process: process.load, self.processes)
 
     def _continue(self, task: _Task, thread: _Thread | None) -> bool:
-        """Give an active task to a member that had a copy of it, if it has less than its share."""
+        """Give an active task to a member that had a copy of it, if the member has less than its share."""
         if thread is None or thread.count >= self.active_share.each:
             return False
         self._count_active(thread.process.give(thread, task, is_active=True))
@@ -201,8 +201,9 @@ class _Assignment:
         self.share.count(tasks)
 
     def _least_loaded(self, threads: Sequence[_Thread], task: _Task | None = None) -> _Thread | None:
-        """One of the members that had a standby task: the first one, or one that has less in a process with less.
-        task: not in a process that has it already; Kafka looks only at the process of the first one for this."""
+        """One of the members that had a standby task: the first one, or a less loaded one in a less loaded process.
+        task: skip processes that already have this task; if the first member's process has it, the result is None, as
+        in Kafka."""
         if not threads or (task is not None and task in threads[0].process.tasks):
             return None
         best = threads[0]

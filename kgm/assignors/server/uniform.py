@@ -1,8 +1,8 @@
-"""`uniform` of the coordinator (KIP-848), for groups in which every member subscribes to the same topics.
+"""The coordinator's `uniform` (KIP-848), for groups in which all members subscribe to the same topics.
 
-There are two passes over the members in the order given: first each keeps what it owns up to its quota, then those
-below their quota are filled. Some members may have one partition more than the others. A member that owns that many
-already keeps them, first come first served; a member that does not gets one more only if too few members follow.
+There are two passes over the members in the order given: first each keeps what it owns up to its quota, then members
+below their quota are filled. Some members may have one partition more than the others. A member that already owns that
+many keeps them, first come, first served; any other member gets the extra partition only if too few members follow.
 (`UniformHomogeneousAssignmentBuilder`; for different subscriptions see `uniform_heterogeneous`.)
 """
 
@@ -18,15 +18,16 @@ from kgm.assignors.server.uniform_heterogeneous import Gain, HeterogeneousBuilde
 from kgm.java.hash_set import copied_run_order, copied_set_order
 
 _Row = Mapping[str, tuple[int, ...]]
-#: Partitions of a topic without an owner: its name, the first and the first one after.
+#: A range of partitions without an owner: topic name, first partition, and end (exclusive).
 _Run = tuple[str, int, int]
 
 
 def assign_uniform(group: GroupSpec, *, is_homogeneous: bool = True, gains: list[Gain] | None = None) -> Assigned:
-    """Racks are ignored (KAFKA-19909). Raises UsageError if a member subscribes to a topic that does not exist.
+    """The assignment. Racks are ignored (KAFKA-19909). Raises UsageError if a member subscribes to a topic that does
+    not exist.
 
     is_homogeneous: False if the coordinator treats equal subscriptions as different, which it does if they name topics
-    that do not exist, or come from different regular expressions. gains: is filled with the partitions that move, in
+    that do not exist, or come from different regular expressions. gains: filled with the partitions that move, in
     order; a partition may occur more than once."""
     layout, members = server_layout(group), group.members
     subscribed = layout.subscribed(members)
@@ -60,12 +61,12 @@ def reassign_uniform(
     *,
     always: int,
 ) -> dict[int, _Row]:
-    """What members get that get something else than they own, by position, where members own at least one partition,
-    each partition that they own exists, and only one of them owns it. The same as `assign_uniform` for a listed group,
-    without a look at the others. always: a position that is in the answer in any case.
+    """The new partitions of members whose partitions change, by position; for groups where members own at least one
+    partition, and each owned partition exists and has only one owner. Gives the same as `assign_uniform` for a listed
+    group, without looking at the other members. always: a position that is always in the result.
 
-    loads: how much each member owns. row_of: what the member at a position owns, asked only where that changes. sizes:
-    the partitions of each topic. free: partitions without an owner, in the order of `sizes`."""
+    loads: how many partitions each member owns. row_of: what the member at a position owns, called only if that
+    changes. sizes: the partition count of each topic. free: partitions without an owner, in the order of `sizes`."""
     rows = _Rows(row_of)
     walk = _Walk(sizes, rows, loads, free, set_order=copied_set_order, is_listed=True, gains=gains)
     walk.build()
@@ -73,7 +74,7 @@ def reassign_uniform(
 
 
 class _Rows(dict[int, _Row]):
-    """What members own, as far as that was asked for."""
+    """What members own, fetched on demand."""
 
     def __init__(self, row_of: Callable[[int], _Row]) -> None:
         super().__init__()
@@ -85,7 +86,7 @@ class _Rows(dict[int, _Row]):
 
 
 def _new(sizes: Mapping[str, int], members: int) -> list[_Row]:
-    """No member owns anything: one partition after the other, and the last members get one more."""
+    """The assignment if no member owns anything: partitions in order, and the last members get one more."""
     least, extras = divmod(sum(sizes.values()), members)
     numbers = numbers_below(max(sizes.values()))
     rows: list[_Row] = []
@@ -109,8 +110,8 @@ def _new(sizes: Mapping[str, int], members: int) -> list[_Row]:
 def _plain(
     owned: Sequence[Mapping[str, Sequence[int]]], sizes: Mapping[str, int]
 ) -> tuple[list[_Row], list[int], list[_Run]] | None:
-    """What members own, how much that is, and what is free, if an assignor could have left it like that: ascending runs
-    without gaps, of topics that they subscribe to, and no partition twice. None otherwise."""
+    """What members own, how many partitions that is for each, and what is free, if an assignor could have produced
+    this: ascending runs without gaps, only of subscribed topics, and no partition twice. None otherwise."""
     pieces: dict[str, list[Sequence[int]]] = {name: [] for name in sizes}
     loads = []
     try:
@@ -121,7 +122,7 @@ def _plain(
                 load += len(partitions)
             loads.append(load)
         for those in pieces.values():
-            those.sort()  # type: ignore[call-arg]  # tuples; if not, this is not plain
+            those.sort()  # type: ignore[call-arg]  # tuples; otherwise this is not plain
     except (KeyError, TypeError):
         return None
     numbers = numbers_below(max(sizes.values()))
@@ -144,14 +145,14 @@ def _plain(
             return None
         if done < size:
             free.append((name, done, size))
-    return list(owned), loads, free  # type: ignore[arg-type]  # tuples, as has been seen
+    return list(owned), loads, free  # type: ignore[arg-type]  # tuples, as checked above
 
 
 def _cleaned(
     owned: Sequence[Mapping[str, Sequence[int]]], sizes: Mapping[str, int], withheld: Mapping[str, Sequence[int]]
 ) -> tuple[list[_Row], list[int], list[_Run]]:
-    """Likewise for what members claim, except for partitions that do not exist, are not subscribed to, or were claimed
-    before. withheld: not free either."""
+    """The same as `_plain` returns, for any claims, leaving out partitions that do not exist, are not subscribed to, or
+    are already claimed by an earlier member. withheld: partitions that are not free either."""
     taken = {name: bytearray(size) for name, size in sizes.items()}
     rows: list[_Row] = []
     for mine in owned:
@@ -173,9 +174,10 @@ def _cleaned(
 
 
 class _Walk:
-    """One computation. sizes: the partitions of each topic. rows, loads: what each member owns, and how much that is.
-    free: partitions without an owner. set_order: the partitions of one topic in the order of the Java set that they
-    come in. is_listed: rows have their topics in the coordinator's order. gains: gets what changes hands."""
+    """One computation. sizes: the partition count of each topic. rows, loads: what each member owns, and how many
+    partitions that is. free: partitions without an owner. set_order: puts the partitions of one topic in the order of
+    the Java set that holds them. is_listed: rows have their topics in the coordinator's order. gains: filled with the
+    partitions that move."""
 
     def __init__(
         self,
@@ -197,11 +199,11 @@ class _Walk:
         self._free = free
 
     def build(self) -> None:
-        """Leave in the rows what each member gets."""
+        """Update the rows to what each member gets."""
         members = len(self._loads)
         least, extras = divmod(sum(self._sizes.values()), members)
         unfilled: list[tuple[int, int]] = []
-        # In a group that was balanced before, nearly all have what they get.
+        # In a group that was balanced before, nearly all members already have what they should get.
         unusual = {position for position, load in enumerate(self._loads) if load != least}
         for position in sorted(unusual.union(range(members - extras, members))):
             load = self._loads[position]
@@ -213,7 +215,7 @@ class _Walk:
                 self._trim(position, quota)
             elif load < quota:
                 if has_extra and position < members - extras:
-                    # A member further down may own the extra partition already.
+                    # A later member may already own the extra partition.
                     quota -= 1
                     has_extra = False
                 if load < quota:
@@ -222,7 +224,7 @@ class _Walk:
         self._fill(unfilled)
 
     def _trim(self, position: int, quota: int) -> None:
-        """Topic by topic, a member keeps the first partitions in the order of the Java set that they come in."""
+        """Topic by topic, a member keeps the first partitions in the order of the Java set that holds them."""
         row, trimmed = self._rows[position], {}
         is_listed = self._is_listed or len(row) < 2
         for name in row if is_listed else [name for name in self._sizes if name in row]:

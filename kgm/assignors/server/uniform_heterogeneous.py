@@ -1,9 +1,9 @@
-"""`uniform` of the coordinator (KIP-848), for groups whose members subscribe to different topics.
+"""The coordinator's `uniform` (KIP-848), for groups whose members subscribe to different topics.
 
-Three steps (`UniformHeterogeneousAssignmentBuilder`): members keep what they own of topics that they still subscribe
-to; partitions without an owner are assigned, topic by topic, to the least loaded subscribers; then, topic by topic and
-at most 16 times around, partitions move from the most to the least loaded subscribers, until these differ by one or
-nothing can be moved.
+There are three steps (`UniformHeterogeneousAssignmentBuilder`): members keep what they own in topics that they still
+subscribe to; partitions without an owner are assigned, topic by topic, to the least loaded subscribers; then, topic by
+topic and in at most 16 rounds, partitions move from the most to the least loaded subscribers, until their loads differ
+by at most one or nothing can be moved.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from kgm.assignors.partition_numbers import NO_OWNER, Layout
 from kgm.assignors.result import by_owner, lines_of, with_changes
 
 _MOST_ROUNDS: Final = 16
-#: Partitions that move: the topic, the first one and the first one after, the owner before and after (positions in the
+#: Partitions that move: topic, first partition, end (exclusive), and the owners before and after (positions in the
 #: group, or NO_OWNER).
 Gain = tuple[str, int, int, int, int]
 
@@ -35,7 +35,7 @@ class HeterogeneousBuilder:
         self._gains = gains
         self._members = members
         self._subscribers = layout.subscribers(members)
-        # Partitions that move, with their owner before; None: not tracked.
+        # Partitions that move, with their previous owners; None: not tracked.
         self._changed: dict[int, int] | None = {}
         columns = self._columns_of_lines()
         if columns is None:
@@ -46,7 +46,7 @@ class HeterogeneousBuilder:
         self._loads = [loads[position] for position in range(len(members))]
 
     def _columns_of_members(self, subscribed: Sequence[Sequence[int]]) -> list[list[int]]:
-        """For each topic the owners of its partitions."""
+        """For each topic, the owners of its partitions."""
         topics = self._layout.topics
         columns = [[NO_OWNER] * topic.partitions for topic in topics]
         mine: dict[str, list[int]] = {}
@@ -57,7 +57,7 @@ class HeterogeneousBuilder:
         return columns
 
     def _columns_of_lines(self) -> list[list[int]] | None:
-        """The same, and faster, if what members own comes from one earlier answer, in which no partition has two
+        """The same, but faster, if what members own comes from one earlier result, in which no partition has two
         owners."""
         reused = lines_of(self._members)
         if reused is None:
@@ -73,9 +73,9 @@ class HeterogeneousBuilder:
                     if partitions and position in may_have:
                         for partition in partitions:
                             column[partition] = position
-                    elif partitions and position != NO_OWNER:  # a topic that it has left
+                    elif partitions and position != NO_OWNER:  # a topic that it no longer subscribes to
                         changed.update((start + p, position) for p in partitions if column[p] == NO_OWNER)
-            except IndexError:  # the topic was larger once
+            except IndexError:  # the topic used to have more partitions
                 return None
             columns.append(column)
         if not before.keys() <= self._layout.index.keys():
@@ -93,7 +93,7 @@ class HeterogeneousBuilder:
         return with_changes(self._layout, self._members, self._owner, self._changed)
 
     def _topic_key(self, topic: int) -> tuple[float, int, int]:
-        """Topics with most partitions per subscriber first, then those with fewest subscribers."""
+        """Sort key: topics with the most partitions per subscriber first, then topics with the fewest subscribers."""
         count = len(self._subscribers[topic])
         return -self._layout.topics[topic].partitions / count, count, topic
 
@@ -136,11 +136,11 @@ class HeterogeneousBuilder:
     def _balance(self, topics: Sequence[int]) -> None:
         last_changed = None
         if max(self._loads) - min(self._loads) <= 1:
-            return  # and so it is topic by topic
+            return  # and so is every topic
         for _ in range(_MOST_ROUNDS):
             for topic in topics:
                 if topic == last_changed:
-                    return  # all around without a change
+                    return  # a full round without a change
                 if self._balance_topic(topic) or last_changed is None:
                     last_changed = topic
 
@@ -170,9 +170,9 @@ class HeterogeneousBuilder:
 
 
 def _keep_owned(position: int, member: MemberSpec, columns: Mapping[str, list[int]]) -> None:
-    """Enter what a member owns into the columns of the topics that it subscribes to.
+    """Record what a member owns in the columns of the topics that it subscribes to.
 
-    A partition that two members claim stays with the first (this does not happen in a broker)."""
+    A partition that two members claim stays with the first one (this does not happen in a broker)."""
     for name, partitions in member.owned.items():
         column = columns.get(name)
         if column is not None:
@@ -182,8 +182,8 @@ def _keep_owned(position: int, member: MemberSpec, columns: Mapping[str, list[in
 
 
 def _least_loaded(members: Sequence[int], loads: Sequence[int], count: int) -> list[int]:
-    """The members that get a partition, one after the other: all with the lowest load, then again with those that have
-    the next load, and so on."""
+    """The members that get a partition, in order: all members with the lowest load, then these and all members with the
+    next higher load, and so on."""
     if count < len(members):
         level = min(map(loads.__getitem__, members))
         lowest = list(islice((member for member in members if loads[member] == level), count))
@@ -202,8 +202,8 @@ def _least_loaded(members: Sequence[int], loads: Sequence[int], count: int) -> l
 
 class _Scales:
     """The subscribers of one topic by load, with a light range that grows from the left and a heavy range that grows
-    from the right. Each range moves level by level: all members in it get (or give) one partition before one of them
-    gets (or gives) a second one, then the neighbours on the new level join it."""
+    from the right. Each range moves level by level: all members in it get (or give) one partition before any of them
+    gets (or gives) a second one; then the neighbors at the new level join it."""
 
     __slots__ = (
         "_heavy_end", "_heavy_level", "_heavy_next", "_heavy_start", "_light_end", "_light_level", "_light_next",
@@ -211,7 +211,7 @@ class _Scales:
     )  # fmt: skip
 
     def __init__(self, members: Sequence[int], loads: list[int]) -> None:
-        self._loads = loads  # live: the builder changes it while partitions move
+        self._loads = loads  # live: the builder updates it while partitions move
         self._order = sorted(members, key=loads.__getitem__)
         self._light_end = 0  # exclusive
         self._light_level = loads[self._order[0]] - 1
@@ -224,7 +224,7 @@ class _Scales:
         return self._heavy_level - self._light_level <= 1
 
     def lightest(self) -> int:
-        """The member to get the next partition, which counts as assigned."""
+        """The member that should get the next partition, which then counts as assigned."""
         if self._light_next >= self._light_end:
             self._light_level += 1
             order, loads = self._order, self._loads
@@ -236,7 +236,7 @@ class _Scales:
         return member
 
     def heaviest(self) -> int:
-        """The member to give a partition, or NO_OWNER; the partition counts as taken."""
+        """The member that should give a partition, or NO_OWNER; the partition then counts as taken."""
         if self._heavy_next < self._heavy_start:
             order, loads = self._order, self._loads
             if self._heavy_end <= self._heavy_start and self._heavy_start > 0:

@@ -1,4 +1,4 @@
-"""Requests of administrators, and read-only views of groups.
+"""Admin requests, and read-only views of groups.
 
 - `describe_list_delete`: DescribeGroups, ListGroups and DeleteGroups; `consumer_describe`: ConsumerGroupDescribe;
   `streams_describe`: StreamsGroupDescribe

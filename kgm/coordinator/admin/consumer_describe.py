@@ -1,6 +1,6 @@
-"""ConsumerGroupDescribe (v0-1): consumer groups with their epochs, and members with current and target assignment.
+"""ConsumerGroupDescribe (v0-1): consumer groups with their epochs, and members with current and target assignments.
 
-A classic group is GROUP_ID_NOT_FOUND. Admin clients then send DescribeGroups."""
+For a classic group the error is GROUP_ID_NOT_FOUND. Admin clients then send DescribeGroups."""
 
 from collections.abc import Iterable, Mapping
 
@@ -83,7 +83,7 @@ def _describe_member(group: ConsumerGroup, member: ConsumerMember, image: TopicI
 
 
 def _assignment(partitions: Mapping[bytes, Iterable[int]], image: TopicImage) -> Assignment:
-    """Without the topics that were deleted."""
+    """The assignment, without deleted topics."""
     return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic_id, topic_name=image.by_id[topic_id].name, partitions=[*those])

@@ -28,11 +28,11 @@ from kgm.protocol.messages.list_groups_request import ListGroupsRequest
 from kgm.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
 
 #: All operations on a group, as a bit field: READ 3, DELETE 6, DESCRIBE 8, DESCRIBE_CONFIGS 10, ALTER_CONFIGS 11. A
-#: coordinator without an authorizer grants them all wherever it answers without an error: in DescribeGroups before v6
-#: also for groups that do not exist.
+#: coordinator without an authorizer grants them all wherever it answers without an error: before DescribeGroups v6,
+#: that includes groups that do not exist.
 ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 _NOT_SENT = -(2**31)
-#: Those of a coordinator without group configs.
+#: All operations on a group, for a coordinator without group configs.
 _OPERATIONS_WITHOUT_CONFIGS = 1 << 3 | 1 << 6 | 1 << 8
 
 
@@ -43,7 +43,7 @@ def authorized_operations(requested: bool, behavior: CoordinatorBehavior) -> int
 
 
 def handle_describe(message: DescribeGroupsRequest, groups: Mapping[str, Group], event: EventDraft) -> None:
-    """A DescribeGroups. A group that does not exist, or is not a classic group, is described as Dead; from v6 on with
+    """A DescribeGroups. A group that does not exist, or is not a classic group, is described as Dead, from v6 on with
     GROUP_ID_NOT_FOUND."""
     operations = _NOT_SENT
     if event.version >= DESCRIBE_HAS_OPERATIONS:
@@ -70,7 +70,8 @@ def handle_describe(message: DescribeGroupsRequest, groups: Mapping[str, Group],
 
 
 def _describe(group: ClassicGroup, operations: int, behavior: CoordinatorBehavior) -> DescribedGroup:
-    """Protocol and metadata are shown only when the group is Stable; assignments always, or then only as well."""
+    """Protocol and metadata are shown only when the group is Stable. Assignments are shown always, or also only then,
+    depending on the version (`describes_unstable_members`)."""
     stable = group.state is ClassicState.STABLE
     protocol = group.protocol if stable else None
     has_assignments = stable or behavior.describes_unstable_members
@@ -99,7 +100,8 @@ def _describe_member(member: ClassicMember, protocol: str | None, *, has_assignm
 
 
 def handle_list(message: ListGroupsRequest, groups: Mapping[str, Group], event: EventDraft) -> None:
-    """A ListGroups. Both filters ignore case. An empty filter matches all; an unknown type matches nothing."""
+    """A ListGroups. The type filter ignores case; the state filter does in some versions (`state_filters_ignore_case`).
+    An empty filter matches everything; an unknown type matches nothing."""
     behavior = event.behavior
     states = {(state.strip() if behavior.strips_state_filters else state) for state in message.states_filter}
     if behavior.state_filters_ignore_case:
@@ -120,8 +122,8 @@ def handle_list(message: ListGroupsRequest, groups: Mapping[str, Group], event: 
 
 
 def _filtered_state(group: Group, *, ignores_case: bool) -> str:
-    """The name of a group's state for a filter. As in Kafka, one of them is another word than the state that is
-    listed."""
+    """The name of a group's state in a filter. As in Kafka, one state (NotReady) is spelled differently in a filter
+    than in the list."""
     if isinstance(group, StreamsGroup) and group.state == NOT_READY:
         return "not_ready"
     return group.state.lower() if ignores_case else group.state
@@ -146,7 +148,7 @@ def handle_delete(
 
 
 def write_deletion(group: Group, offsets: Offsets, event: EventDraft) -> None:
-    """Write tombstones for an Empty group and its offsets, also the pending ones."""
+    """Write tombstones for an Empty group and its offsets, including pending offsets."""
     for at in offsets.partitions_of(group.group_id):
         event.write(offset_tombstone(group.group_id, at))
     write_group_deletion(group, event)

@@ -1,4 +1,4 @@
-"""How much of what clients have sent a group keeps for its members, also for those whose connection is gone."""
+"""How much data from clients a group keeps for its members, including members whose connection is gone."""
 
 from collections.abc import Iterable
 
@@ -10,13 +10,12 @@ from kgm.coordinator.groups.streams_group import StreamsGroup
 from kgm.coordinator.groups.streams_member import StreamsMember
 from kgm.records.messages.streams_group_topology_value import Subtopology
 
-#: A partition of an assignment.
+#: Bytes per partition of an assignment.
 _PARTITION = 8
 
 
 def held_bytes(group: Group) -> int:
-    """Ids, subscriptions and assignments of a group's members, and ids that were given out, in bytes as they are
-    sent."""
+    """The size of the ids, subscriptions and assignments of a group's members, and of pending ids, in bytes as sent."""
     match group:
         case ClassicGroup():
             held = (newcomer.member for newcomer in group.soft.held.values())

@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe (v0): streams groups with their topology, and members with current and target assignment."""
+"""StreamsGroupDescribe (v0): streams groups with their topology, and members with current and target assignments."""
 
 from collections.abc import Iterable, Mapping
 
@@ -64,7 +64,8 @@ def _describe(group: StreamsGroup, operations: int) -> DescribedGroup:
 
 
 def _topology(group: StreamsGroup) -> Topology | None:
-    """With the numbers of partitions if the topics fit, and as the members have sent it otherwise."""
+    """The topology: with partition counts if the topics fit it, otherwise as the members sent it. None if there is
+    none."""
     described, sent = group.described, group.topology
     if described is not None and described.problem is None and described.subtopologies is not None:
         return Topology(

@@ -19,7 +19,7 @@ from kgm.coordinator.streams.records import listed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMemberView:
-    """What only a member of a consumer group (KIP-848) has. Partitions are given by topic name, without deleted topics.
+    """What only members of consumer groups (KIP-848) have. Partitions are given by topic name, without deleted topics.
 
     state: STABLE, UNREVOKED_PARTITIONS, … uses_classic: whether it uses the classic protocol."""
 
@@ -38,8 +38,8 @@ class ConsumerMemberView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsMemberView:
-    """What only a member of a streams group (KIP-1071) has. endpoint: host and port. Tasks are given as
-    `SUBTOPOLOGY_PARTITION`: active, standby and warm-up tasks. topics: all that the group reads. partitions,
+    """What only members of streams groups (KIP-1071) have. endpoint: `HOST:PORT`. assigned, target: active, standby and
+    warm-up tasks, each as `SUBTOPOLOGY_PARTITION`. topics: all topics that the group reads. partitions,
     target_partitions: what the active tasks read, by topic."""
 
     member_epoch: int
@@ -59,9 +59,9 @@ class StreamsMemberView:
 class MemberView:
     """One member.
 
-    subscription: its metadata for the group's protocol (for its first one while no protocol is selected). joined: it
-    waits for the end of the join phase. synced: it has sent SyncGroup in this generation. session_deadline_ms: when its
-    session expires; None if the session has expired while a request of the member is parked."""
+    subscription: its metadata for the group's protocol (or for its own first protocol while none is selected). joined:
+    it is waiting for the end of the join phase. synced: it has sent SyncGroup in this generation. session_deadline_ms:
+    when its session expires; None if the session has expired while a request of the member is parked."""
 
     member_id: str
     group_instance_id: str | None
@@ -81,13 +81,13 @@ class MemberView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """One group; members in the order of joining. deadline_ms: when the current phase of a rebalance ends at the
-    latest; None if there is no rebalance. held: newcomers that are held back (`classic.standby`), by instance id or
-    else member id.
+    """One group; members in the order of joining. deadline_ms: the latest time at which the current phase of a
+    rebalance ends; None if there is no rebalance. held: newcomers that are held back (`classic.standby`): their
+    instance ids, or member ids if they have none.
 
-    The generation of a consumer or streams group is its group epoch. Of a consumer group the protocol is the assignor
-    that most members prefer. Its members have `consumer`, those of a streams group `streams`. assignment_epoch and
-    metadata_hash are None for other groups. topology_epoch: of a streams group."""
+    The generation of a consumer or streams group is its group epoch. The protocol of a consumer group is the assignor
+    that most members prefer. Members of a consumer group have `consumer`, and members of a streams group have
+    `streams`. assignment_epoch and metadata_hash are None for other groups. topology_epoch: only for streams groups."""
 
     group_id: str
     group_type: str

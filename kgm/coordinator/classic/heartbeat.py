@@ -14,7 +14,7 @@ _EXTENDS = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 def handle_heartbeat(message: HeartbeatRequest, installed: ClassicGroup | None, event: EventDraft) -> None:
-    """A Heartbeat. It extends the session, also of a member that is told to join again."""
+    """A Heartbeat. It extends the session, even if the member is asked to rejoin."""
     behavior = event.behavior
     error = ErrorCode.INVALID_GROUP_ID if not message.group_id else _heartbeat_error(message, installed, behavior)
     if error in _EXTENDS:
@@ -27,7 +27,7 @@ def handle_heartbeat(message: HeartbeatRequest, installed: ClassicGroup | None, 
 
 
 def _is_early(group: ClassicGroup, behavior: CoordinatorBehavior) -> bool:
-    """Whether heartbeats do not count yet, because the members have not been assigned anything."""
+    """Whether heartbeats do not count yet because the members have no assignment."""
     return group.state is ClassicState.COMPLETING_REBALANCE and not behavior.heartbeats_count_in_sync_phase
 
 

@@ -1,9 +1,9 @@
 """JoinGroup (v0-9) for classic groups, with static membership (KIP-345) and KIP-814's skipAssignment
 (Kafka: GroupMetadataManager.classicGroupJoinToClassicGroup).
 
-In v0 the session timeout is the rebalance timeout too. From v4 on a dynamic newcomer is given an id with
-MEMBER_ID_REQUIRED, and has to join again with it (KIP-394). v5 brought group instance ids. From v9 on a restarted
-static leader may skip the assignment."""
+In v0 the session timeout is also the rebalance timeout. From v4 on a dynamic newcomer is given an id with
+MEMBER_ID_REQUIRED, and must join again with it (KIP-394). v5 added group instance ids. From v9 on a restarted static
+leader may skip the assignment."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ from kgm.protocol.messages.join_group_request import JoinGroupRequest
 
 
 class Joining:
-    """One JoinGroup request at work on a draft of its group."""
+    """One JoinGroup request as it changes a draft of its group."""
 
     __slots__ = ("client_host", "client_id", "event", "group", "message", "protocols", "version")
 
@@ -53,7 +53,7 @@ class Joining:
 
 
 def join_error(message: JoinGroupRequest, settings: BrokerSettings) -> ErrorCode:
-    """What is wrong with a request, whatever the state of its group."""
+    """What is wrong with a request, regardless of the state of its group."""
     if not message.group_id:
         return ErrorCode.INVALID_GROUP_ID
     lowest, highest = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
@@ -61,7 +61,7 @@ def join_error(message: JoinGroupRequest, settings: BrokerSettings) -> ErrorCode
 
 
 def creates_group(message: JoinGroupRequest, settings: BrokerSettings) -> bool:
-    """Whether a request creates a group where there is none."""
+    """Whether a request creates its group if it does not exist."""
     return message.member_id == UNKNOWN_MEMBER_ID and join_error(message, settings) is ErrorCode.NONE
 
 
@@ -101,8 +101,8 @@ def handle_join(
 
 
 def _only_joins(message: JoinGroupRequest, group: ClassicGroup, event: EventDraft) -> bool:
-    """Whether the request is that of a member in a join phase, which at most ends it: nothing is written then, because
-    the group has at least this member."""
+    """Whether the request is from a member in a join phase, so that it can at most end the phase: nothing is written
+    then, because the group has at least this member."""
     return (
         group.state is ClassicState.PREPARING_REBALANCE
         and message.member_id in group.members
@@ -112,8 +112,8 @@ def _only_joins(message: JoinGroupRequest, group: ClassicGroup, event: EventDraf
 
 
 def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
-    """Whether the group may have this member. In a join phase the members that have joined are counted, so that the
-    last ones to join are dropped after the limit was lowered. Pending ids are never counted."""
+    """Whether the group has room for this member. In a join phase, only members that have joined are counted, so if the
+    limit was lowered, the last ones to join are dropped. Pending ids are never counted."""
     parked_joins = group.soft.parked_joins
     if group.state is ClassicState.PREPARING_REBALANCE:
         return len(parked_joins) < max_size or member_id in parked_joins
@@ -123,7 +123,7 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
 
 
 def _join_without_id(joining: Joining, new_member_id: Callable[[str], str]) -> None:
-    """A newcomer, or a static member that has started again."""
+    """A newcomer, or a static member that has restarted."""
     group, event, message = joining.group, joining.event, joining.message
     instance_id = message.group_instance_id
     if group.state is ClassicState.DEAD:
@@ -144,7 +144,7 @@ def _join_without_id(joining: Joining, new_member_id: Callable[[str], str]) -> N
 
 
 def _join_with_id(joining: Joining) -> None:
-    """A member, or a newcomer that joins with the id that it was given."""
+    """A member, or a newcomer that joins with the id it was given."""
     group, message = joining.group, joining.message
     member_id = message.member_id
     if group.state is ClassicState.DEAD:
@@ -171,7 +171,7 @@ def _rejoin(joining: Joining, member: ClassicMember) -> None:
     leads = group.leader == member.member_id
     match group.state:
         case ClassicState.COMPLETING_REBALANCE if unchanged:
-            # It may have missed the reply.
+            # The member may have missed the reply.
             reply = rebalance.joined_reply(
                 group, member.member_id, joining.version, for_leader=leads, has_scala_maps=has_scala_maps
             )
@@ -211,7 +211,7 @@ def _add(joining: Joining, member_id: str) -> None:
 
 
 def _update(joining: Joining, member: ClassicMember) -> None:
-    """Replace the timeouts and protocols of a member with those of the request."""
+    """Replace the timeouts and protocols of a member with those in the request."""
     message = joining.message
     timeout_ms, session_ms = rebalance_timeout_ms(message, joining.version), message.session_timeout_ms
     if not joining.event.behavior.updates_timeouts:
@@ -228,7 +228,7 @@ def _replace_static(joining: Joining, old_id: str, new_id: str) -> None:
     """A static member joins without its member id: the new id takes the place of the old one, which is fenced
     (KIP-345).
 
-    The first session of the new id has the length of the old one's, as in Kafka."""
+    The first session of the new id uses the old id's session timeout, as in Kafka."""
     group, event = joining.group, joining.event
     leader_before, rows_before = group.leader, group.logged_members
     assert group.state not in (ClassicState.EMPTY, ClassicState.DEAD), f"group {group.group_id} has members"

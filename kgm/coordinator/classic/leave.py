@@ -1,7 +1,7 @@
 """LeaveGroup (v0-5) for classic groups (Kafka: GroupMetadataManager.classicGroupLeaveToClassicGroup).
 
 A member leaves, or an operator removes members, by group instance id or by member id. v0-2 name one member by its
-member id; from v3 on there is a list, and each member has its own error (KIP-345)."""
+member id; from v3 on there is a list, and each member gets its own error (KIP-345)."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from kgm.protocol.messages.leave_group_response import LeaveGroupResponse, Membe
 
 
 def handle_leave(message: LeaveGroupRequest, installed: ClassicGroup | None, event: EventDraft) -> None:
-    """A LeaveGroup. All members of one request cost one rebalance."""
+    """A LeaveGroup. However many members it names, it costs one rebalance."""
     if not message.group_id:
         event.answer(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         return
@@ -28,7 +28,7 @@ def handle_leave(message: LeaveGroupRequest, installed: ClassicGroup | None, eve
     group = None if installed is None else event.draft(installed)
     together = event.behavior.removes_members_together
     remove = _remove if together else _remove_alone
-    # None: the group does not notice.
+    # None: the group is not affected.
     errors = [ErrorCode.UNKNOWN_MEMBER_ID if group is None else remove(group, member, event) for member in leaving]
     if together and group is not None and ErrorCode.NONE in errors:
         _rebalance(group, event)
@@ -36,12 +36,12 @@ def handle_leave(message: LeaveGroupRequest, installed: ClassicGroup | None, eve
 
 
 def leaving_members(message: LeaveGroupRequest, version: int) -> Sequence[MemberIdentity]:
-    """The members that a request names."""
+    """The members named in a request."""
     return message.members if version >= LEAVE_HAS_MEMBERS else [MemberIdentity(member_id=message.member_id)]
 
 
 def leave_response(leaving: Sequence[MemberIdentity], errors: Sequence[ErrorCode], version: int) -> LeaveGroupResponse:
-    """The errors of the members, in the order of the request, with the ids as they were sent."""
+    """The response with each member's error, in the order of the request, with the ids as sent."""
     if version < LEAVE_HAS_MEMBERS:
         return LeaveGroupResponse(error_code=errors[0])
     rows = [
@@ -60,7 +60,7 @@ def _rebalance(group: ClassicGroup, event: EventDraft) -> None:
 
 
 def _remove_alone(group: ClassicGroup, leaving: MemberIdentity, event: EventDraft) -> ErrorCode | None:
-    """Remove one member and rebalance, before the next one is removed (`removes_members_together`)."""
+    """Remove one member and rebalance, before the next one is removed (when `removes_members_together` is false)."""
     before = len(group.members)
     error = _remove(group, leaving, event)
     if error is ErrorCode.NONE:
@@ -72,13 +72,13 @@ def _remove_alone(group: ClassicGroup, leaving: MemberIdentity, event: EventDraf
 
 
 def _remove(group: ClassicGroup, leaving: MemberIdentity, event: EventDraft) -> ErrorCode | None:
-    """Remove one member or pending id. The caller then starts a rebalance, unless the answer is None: a newcomer that
-    was held back leaves, or a spare has taken the member's place."""
+    """Remove one member or pending id. The caller then starts a rebalance, unless the result is None: a held newcomer
+    left, or a spare took the member's place."""
     member_id = leaving.member_id
     if group.soft.held and standby.withdraw(group, leaving, event):
         return None
     if member_id == UNKNOWN_MEMBER_ID:
-        # Removed by an operator, who names the instance id only.
+        # Removed by an operator, who gives only the instance id.
         instance_id = leaving.group_instance_id
         if instance_id is None or instance_id not in group.static_ids:
             return ErrorCode.UNKNOWN_MEMBER_ID

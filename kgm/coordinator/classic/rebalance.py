@@ -1,8 +1,7 @@
-"""A rebalance of a classic group: the join phase, the sync phase, the alarms that end them, and members that are
-removed.
+"""A rebalance of a classic group: the join and sync phases, the alarms that end them, and removed members.
 
-Each function changes a draft of a group, and records in the event what is to be written, timed and answered
-(Kafka: GroupMetadataManager.prepareRebalance, completeClassicGroupJoin, tryCompleteInitialRebalanceElseSchedule,
+Each function changes a draft of a group, and adds the resulting records, timers and replies to the event (Kafka:
+GroupMetadataManager.prepareRebalance, completeClassicGroupJoin, tryCompleteInitialRebalanceElseSchedule,
 expirePendingSync, expireClassicGroupMemberHeartbeat)."""
 
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from kgm.protocol.messages.sync_group_response import SyncGroupResponse
 
-#: The least for which a phase that nobody joined goes on. Of Kafka's timers, see SystemTimer.
+#: The minimum extension of a join phase that no member has joined: one tick of Kafka's timer (SystemTimer).
 _TICK_MS = 1
 
 
@@ -41,7 +40,7 @@ def extend_session(group: ClassicGroup, member: ClassicMember, event: EventDraft
 
 
 def park_join(group: ClassicGroup, member_id: str, parked: ParkedRequest, event: EventDraft) -> None:
-    """Park a JoinGroup until the end of the join phase. An earlier one of the same member, which Kafka never answers,
+    """Park a JoinGroup until the end of the join phase. An earlier one from the same member, which Kafka never answers,
     is answered with REBALANCE_IN_PROGRESS."""
     answer_join(group, member_id, ErrorCode.REBALANCE_IN_PROGRESS, event, echo=member_id)
     group.soft.parked_joins[member_id] = parked
@@ -64,7 +63,7 @@ def answer_sync(group: ClassicGroup, member_id: str, error: ErrorCode, event: Ev
 def joined_reply(
     group: ClassicGroup, member_id: str, version: int, *, for_leader: bool, has_scala_maps: bool = False
 ) -> JoinGroupResponse:
-    """A successful JoinGroup reply of the current generation. Only the leader gets the list of members."""
+    """A successful JoinGroup reply for the current generation. Only the leader gets the list of members."""
     members = [
         JoinGroupResponseMember(
             member_id=member.member_id,
@@ -88,8 +87,8 @@ def replaced_reply(
 ) -> JoinGroupResponse:
     """The JoinGroup reply to a member that has taken the place of another without a rebalance.
 
-    From v9 on a leader gets the list of members, and is told to skip the assignment (KIP-814). In earlier versions the
-    reply names the leader before, so that a restarted leader acts as a follower."""
+    From v9 on a leader gets the list of members, and skip_assignment is set (KIP-814). In earlier versions the reply
+    names the previous leader, so that a restarted leader acts as a follower."""
     may_skip = version >= JOIN_MAY_SKIP_ASSIGNMENT
     leads = may_skip and group.leader == member_id
     reply = joined_reply(group, member_id, version, for_leader=leads, has_scala_maps=has_scala_maps)
@@ -119,7 +118,7 @@ def rebalance_or_complete(group: ClassicGroup, event: EventDraft) -> None:
 
 
 def prepare_rebalance(group: ClassicGroup, event: EventDraft) -> None:
-    """Start a join phase. The first one of an Empty group lasts for the initial delay, even if every member has
+    """Start a join phase. The first one of an Empty group lasts until the initial delay ends, even if every member has
     joined."""
     if group.state is ClassicState.COMPLETING_REBALANCE:
         _fail_sync_phase(group, ErrorCode.REBALANCE_IN_PROGRESS, event)
@@ -137,8 +136,8 @@ def prepare_rebalance(group: ClassicGroup, event: EventDraft) -> None:
 
 
 def maybe_complete_join(group: ClassicGroup, event: EventDraft) -> None:
-    """End the join phase early if every member has joined. The first one of a group that was Empty ends early only if a
-    scale-out is planned, and its members have joined."""
+    """End the join phase early if every member has joined. The first join phase of a group that was Empty ends early
+    only if a scale-out is planned and all planned members have joined."""
     if (
         group.state is ClassicState.PREPARING_REBALANCE
         and group.all_joined
@@ -174,7 +173,7 @@ def complete_join(group: ClassicGroup, event: EventDraft) -> None:
             remove_member(group, member.member_id, event)
     standby.let_in_all(group, event)
     if group.members and not group.elect_joined_leader(has_scala_maps=behavior.has_scala_maps):
-        # A member may ask for no rebalance timeout at all: Kafka's timer takes that for a moment, and so time goes on.
+        # A member's rebalance timeout can be 0. Kafka's timer then waits one tick, so time still advances.
         event.set_timer(join_key(group), max(group.rebalance_timeout_ms, _TICK_MS))
         return
     group.start_generation(event.now, has_scala_maps=behavior.has_scala_maps)
@@ -245,7 +244,7 @@ def sync_phase_expired(group: ClassicGroup, event: EventDraft) -> None:
 
 
 def fail_sync(group: ClassicGroup, error: ErrorCode, event: EventDraft) -> None:
-    """The assignment could not be written: answer every parked SyncGroup with the error, and start a rebalance."""
+    """The assignment could not be written: answer all parked SyncGroups with the error, and start a rebalance."""
     _fail_sync_phase(group, error, event)
     rebalance_or_complete(group, event)
 
@@ -265,7 +264,7 @@ def _end_sync_phase(group: ClassicGroup, event: EventDraft) -> None:
     event.cancel_timer(sync_key(group))
 
 
-# -- members that are removed
+# -- removed members
 
 
 def remove_member(group: ClassicGroup, member_id: str, event: EventDraft) -> None:
@@ -278,7 +277,7 @@ def remove_member(group: ClassicGroup, member_id: str, event: EventDraft) -> Non
 
 
 def session_expired(group: ClassicGroup, member_id: str, event: EventDraft) -> None:
-    """A session expired: of a pending id, or of a member, static or dynamic. A member whose request is parked stays,
+    """The session of a pending id or of a member, static or dynamic, expired. A member whose request is parked stays,
     unless it is new."""
     member = group.members.get(member_id)
     if member is not None and not member.is_new and _waits(group, member_id):
@@ -295,7 +294,7 @@ def session_expired(group: ClassicGroup, member_id: str, event: EventDraft) -> N
 
 
 def replaced_by_spare(group: ClassicGroup, gone: ClassicMember, event: EventDraft) -> bool:
-    """Whether a spare has taken the place of a member that is to be removed (`standby`)."""
+    """Whether a spare has taken the place of a member that is about to be removed (`standby`)."""
     leader = group.leader
     spare = standby.take_over(group, gone, event)
     if spare is not None:
@@ -309,7 +308,7 @@ def _waits(group: ClassicGroup, member_id: str) -> bool:
 
 
 def delete_group(group: ClassicGroup, event: EventDraft) -> None:
-    """Delete an Empty group. The ids that were given out are void."""
+    """Delete an Empty group. Its pending ids become void."""
     for member_id in group.soft.pending_joins:
         event.cancel_timer(session_key(group.group_id, member_id))
     if group.generation or event.behavior.writes_new_groups:

@@ -1,4 +1,4 @@
-"""A classic group as the log has it: one GroupMetadata record (Kafka: GroupCoordinatorRecordHelpers).
+"""A classic group in the log: one GroupMetadata record (Kafka: GroupCoordinatorRecordHelpers).
 
 Kafka writes a classic group at four points: when it is created (with the Java coordinator), when it becomes Empty, when
 a static member is replaced, and when the leader has assigned."""
@@ -25,14 +25,14 @@ _UNKNOWN = -1
 
 
 def group_record(group: ClassicHardState, assignments: Mapping[str, bytes]) -> Record:
-    """The group with its members and these assignments by member id, one for each member."""
+    """The record of the group, with its members and these assignments by member id, one for each member."""
     return _record(group, [_row(group, member, assignments[member.member_id]) for member in group.members.values()])
 
 
 def stable_record(
     group: ClassicHardState, members: Collection[ClassicMember], assignments: Mapping[str, bytes]
 ) -> tuple[Record, LoggedMembers]:
-    """The record of a group that becomes Stable, and its rows for `replaced_record`. members: all of them, in the order
+    """The record of a group that becomes Stable, and its rows for `replaced_record`. members: all members, in the order
     in which they are written."""
     rows = [_row(group, member, assignments[member.member_id]) for member in members]
     return _record(group, rows), LoggedMembers([row.member_id for row in rows], rows)
@@ -41,11 +41,12 @@ def stable_record(
 def replaced_record(
     group: ClassicHardState, before: LoggedMembers | None, old_id: str, member: ClassicMember
 ) -> tuple[Record, LoggedMembers]:
-    """The record of a Stable group in which a member has just replaced another, and its rows. before: the rows until
-    now, None if they are not known."""
+    """The record of a Stable group in which a member has just replaced another, and its rows. before: the previous
+    rows; None if they are not known."""
     if before is None:
         return current_record(group, group.members.values())
-    # These copies of pointers are the only part of a static restart that grows with the group, as the record does.
+    # Copying these pointers is the only cost of a static restart that grows with the group; the record grows the same
+    # way.
     member_ids, rows = before.member_ids.copy(), before.rows.copy()
     place = member_ids.index(old_id)
     del member_ids[place], rows[place]
@@ -62,7 +63,7 @@ def current_record(
 
 
 def new_group_record(group: ClassicHardState) -> Record:
-    """A group that was created just now: generation 0, whatever has become of the group in memory since."""
+    """The record of a group that was just created: generation 0, even if the group in memory has changed since."""
     return group_record(ClassicHardState(group_id=group.group_id, state_timestamp_ms=group.state_timestamp_ms), {})
 
 
@@ -99,10 +100,10 @@ def _row(group: ClassicHardState, member: ClassicMember, assignment: bytes) -> M
 
 
 def group_from_record(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """The group as a coordinator that loads the log knows it: Stable with members, Empty without, and no soft state.
+    """The group as a coordinator knows it after loading the log: Stable with members, Empty without, and no soft state.
 
-    The log has only the selected one of a member's protocols. A member from before KIP-62 has no rebalance timeout, and
-    gets its session timeout instead."""
+    Of a member's protocols, the log has only the selected one. A member from before KIP-62 has no rebalance timeout, so
+    its session timeout is used."""
     timestamp = value.current_state_timestamp
     group = ClassicGroup(
         group_id=group_id,

@@ -1,7 +1,7 @@
-"""A rebalance of a classic group in which every member has joined and synced, as one step: what becomes of the group
-without a request for each (`kgm.simulation.play.bulk`).
+"""A rebalance of a classic group in which every member has joined and synced, as one step: changes the group without
+handling each request (`kgm.simulation.play.bulk`).
 
-The rules are those of `rebalance`. Requests, replies and timers are the caller's."""
+The rules are the same as in `rebalance`. The caller takes care of requests, replies and timers."""
 
 from collections.abc import Iterable, Mapping
 
@@ -11,7 +11,7 @@ from kgm.coordinator.groups.classic_state import ClassicState
 
 
 def may_be_regular(group: ClassicGroup) -> bool:
-    """Whether the join phase of the group ends as soon as its members have joined, with the same protocol."""
+    """Whether the join phase ends as soon as all members have joined, and the same protocol is selected again."""
     soft = group.soft
     return (
         group.state is ClassicState.PREPARING_REBALANCE
@@ -26,14 +26,14 @@ def may_be_regular(group: ClassicGroup) -> bool:
 
 
 def begin_round(group: ClassicGroup, *, began_ms: Millis) -> None:
-    """A member of a Stable group has joined with another subscription."""
+    """A member of a Stable group has joined with a changed subscription."""
     group.soft.pending_syncs.clear()
     group.move_to(ClassicState.PREPARING_REBALANCE, began_ms)
 
 
 def end_round(group: ClassicGroup, newcomers: Iterable[str], *, joined_ms: Millis, assigned_ms: Millis) -> None:
-    """End the join phase and the sync phase. newcomers: the members that were new. Protocols and assignments of the
-    members stay what they were (`update_members`)."""
+    """End the join phase and the sync phase. newcomers: the members that were new. The members' protocols and
+    assignments do not change here (see `update_members`)."""
     group.generation += 1
     group.soft.parked_joins = {}
     group.move_to(ClassicState.COMPLETING_REBALANCE, joined_ms)
@@ -43,7 +43,8 @@ def end_round(group: ClassicGroup, newcomers: Iterable[str], *, joined_ms: Milli
 
 
 def update_members(group: ClassicGroup, subscriptions: Mapping[str, bytes], assignments: Mapping[str, bytes]) -> None:
-    """What the members have sent, and what the leader has assigned, in rounds that have ended."""
+    """Store the subscriptions that members have sent, and the assignments from the leader, by member id, after rounds
+    have ended."""
     for member_id, subscription in subscriptions.items():
         member = group.members[member_id]
         protocols = (member.protocols[0]._replace(metadata=subscription),)

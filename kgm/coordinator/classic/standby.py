@@ -1,31 +1,30 @@
 """Newcomers that are held back until a planned scale-out is complete, and spares (KIP-345, "future works").
 
-Apache Kafka has no such thing. It is off unless a scale-out of the group is planned (`contract.scale_out_plan`), needs
-nothing of the clients, and puts nothing on the wire or into the log that Kafka would not. A newcomer that is *held*
-waits for the reply to its JoinGroup, as it would in a long join phase, while the members of the group continue to
-consume.
+Apache Kafka does not have this. It is off unless a scale-out of the group is planned (`contract.scale_out_plan`),
+requires nothing from clients, and puts nothing on the wire or in the log that Kafka would not. A *held* newcomer waits
+for the reply to its JoinGroup, as it would in a long join phase, while the members of the group keep consuming.
 
 Rules
 -----
 - A group without members starts as usual; its first join phase ends early once the plan is fulfilled and every member
-  has joined. Members of the group are never held, whatever they request, nor is a static member that starts again.
-- Pre-registered ids without a target size: a newcomer with one of them is held until all of them are there. Other
+  has joined. Members of the group are never held, whatever they request; neither is a restarting static member.
+- Pre-registered ids without a target size: a newcomer with one of them is held until all of them have arrived. Other
   newcomers join as usual.
-- A target size: every newcomer is held until the group has that size. Places are reserved for pre-registered ids. A
+- A target size: every newcomer is held until the group reaches that size. Places are reserved for pre-registered ids. A
   newcomer without a free place is a *spare*: it is held until a member is removed.
 - When a member of a Stable group is removed (its session expires, or it leaves), a spare with the same subscription
-  takes its place, as a restarted static member does: same assignment, same generation, no rebalance.
+  takes its place, just like a restarted static member: same assignment, same generation, no rebalance.
 - When the plan is fulfilled, all held newcomers that have a place are let in, in one rebalance. They are also let in
-  with any rebalance that happens for another reason, since that costs nothing more.
+  with any rebalance that happens for another reason, since that costs nothing extra.
 - No newcomer is held longer than its own rebalance timeout, counted from its first JoinGroup, or than
-  `kgm.group.newcomer.max.wait.ms` if that is shorter. After that all newcomers that have a place are let in, although
-  the plan is not fulfilled. A spare is answered with REBALANCE_IN_PROGRESS, on which every client joins again, and is a
-  spare again.
-- A held newcomer that starts again is fenced by its successor, which keeps the deadline. One that leaves, or that
-  disconnects, is dropped, and the group does not notice: a held newcomer has no session that could expire.
-- Held newcomers are soft state: a coordinator that moves sends them to the next one.
-- Nothing here removes a member. A member that is removed is removed at once, as usual, and its partitions have no
-  consumer until the rebalance."""
+  `kgm.group.newcomer.max.wait.ms` if that is shorter. After that, all newcomers that have a place are let in, even
+  though the plan is not fulfilled. A spare is answered with REBALANCE_IN_PROGRESS; every client then rejoins, and
+  becomes a spare again.
+- A held newcomer that restarts is fenced by its successor, which keeps the deadline. One that leaves or disconnects is
+  dropped, and the group is not affected: a held newcomer has no session that could expire.
+- Held newcomers are soft state: when the coordinator moves, they are sent to the next one.
+- Nothing here removes a member. Members are removed immediately, as usual, and their partitions then have no consumer
+  until the rebalance."""
 
 from collections.abc import Sequence
 
@@ -49,7 +48,7 @@ def hold_key(group: ClassicGroup) -> TimerKey:
 
 
 def is_plan_fulfilled(group: ClassicGroup, settings: BrokerSettings) -> bool:
-    """Whether the group has a plan, and all members that it names or counts are there."""
+    """Whether the group has a plan, and all members that the plan names or counts have joined."""
     plan = settings.plans.of(group.group_id)
     return plan is not None and _has_all(group, plan, ())
 
@@ -77,7 +76,7 @@ def _with_a_place(group: ClassicGroup, plan: GroupPlan | None) -> list[HeldNewco
     for held in waiting:
         if free - len(admitted) > (0 if _is_registered(plan, held.member) else reserved):
             admitted.append(held)
-    # A group without members lets newcomers in at once.
+    # A group without members lets newcomers in immediately.
     return admitted or ([] if group.members else waiting[: plan.target_size])
 
 
@@ -98,13 +97,13 @@ def admit(
 
 
 def is_held(group: ClassicGroup, member_id: str, group_instance_id: str | None) -> bool:
-    """Whether this newcomer is held already."""
+    """Whether this newcomer is already held."""
     held = group.soft.held.get(member_id)
     return held is not None and held.member.group_instance_id == group_instance_id
 
 
 def hold_back(group: ClassicGroup, newcomer: HeldNewcomer, event: EventDraft) -> bool:
-    """Hold a newcomer back if the plan requires it. True if it is held, or refused; False if the caller is to add
+    """Hold a newcomer back if the plan requires it. True if it is held or refused; False if the caller should add
     it."""
     until_ms = _dismiss_former(group, newcomer, event)
     plan = event.settings.plans.of(group.group_id)
@@ -120,26 +119,27 @@ def hold_back(group: ClassicGroup, newcomer: HeldNewcomer, event: EventDraft) ->
 
 
 def wait_deadline_ms(member: ClassicMember, event: EventDraft) -> Millis:
-    """Until when a newcomer may be held that joins now."""
+    """The time until which a newcomer that joins now may be held."""
     wait_ms = min(max(member.rebalance_timeout_ms, 0), event.settings.kgm_group_newcomer_max_wait_ms)
     return Millis(event.now + wait_ms)
 
 
 def _must_wait(plan: GroupPlan, group: ClassicGroup, member: ClassicMember) -> bool:
-    """Whether a newcomer is to be held, at least until the plan is checked."""
+    """Whether a newcomer must be held, at least until the plan is checked."""
     if not group.members:
         return False
     return plan.target_size is not None or _is_registered(plan, member)
 
 
 def _size(group: ClassicGroup) -> int:
-    """The size that counts for `group.max.size`: in a join phase, as in Kafka, the members that have joined."""
+    """The size that is compared with `group.max.size`: in a join phase, as in Kafka, the number of members that have
+    joined."""
     return len(group.soft.parked_joins if group.state is ClassicState.PREPARING_REBALANCE else group.members)
 
 
 def _dismiss_former(group: ClassicGroup, newcomer: HeldNewcomer, event: EventDraft) -> Millis:
-    """Answer an earlier request of the same newcomer as in a join phase. Returns until when the later one may wait: no
-    longer than the earlier one."""
+    """Answer an earlier request of the same newcomer as in a join phase. Returns the time until which the new request
+    may wait: no longer than the earlier one."""
     member, until_ms = newcomer.member, newcomer.until_ms
     for held in list(group.soft.held.values()):
         same_id = held.member.member_id == member.member_id
@@ -153,12 +153,12 @@ def _dismiss_former(group: ClassicGroup, newcomer: HeldNewcomer, event: EventDra
     return until_ms
 
 
-# -- held newcomers that are let in, or dismissed
+# -- letting in or dismissing held newcomers
 
 
 def let_in_if_due(group: ClassicGroup, event: EventDraft) -> bool:
-    """Let in the newcomers that have a place, if the plan is fulfilled with them, or if a join phase is in flight.
-    Returns whether a member was added."""
+    """Let in the newcomers that have a place, if they fulfill the plan or if a join phase is in flight. Returns whether
+    a member was added."""
     plan = event.settings.plans.of(group.group_id)
     admitted = _with_a_place(group, plan)
     due = plan is None or _has_all(group, plan, admitted) or group.state is ClassicState.PREPARING_REBALANCE
@@ -209,8 +209,8 @@ def dismiss_all(group: ClassicGroup, error: ErrorCode, event: EventDraft) -> Non
 
 
 def take_over(group: ClassicGroup, gone: ClassicMember, event: EventDraft) -> HeldNewcomer | None:
-    """A member of a Stable group is to be removed: a spare takes its place and its partitions. Returns the spare; None
-    if no spare fits, and then nothing has changed."""
+    """A member of a Stable group is about to be removed: a spare takes its place and its partitions. Returns the spare;
+    None if no spare fits, in which case nothing has changed."""
     plan = event.settings.plans.of(group.group_id) if group.soft.held and group.state is ClassicState.STABLE else None
     if plan is None or plan.target_size is None or len(group.members) > plan.target_size:
         return None
@@ -230,7 +230,8 @@ def take_over(group: ClassicGroup, gone: ClassicMember, event: EventDraft) -> He
 
 
 def _can_replace(group: ClassicGroup, spare: HeldNewcomer, gone: ClassicMember) -> bool:
-    """Whether the spare is a consumer of the same topics, for which the leader would have assigned the same."""
+    """Whether the spare is a consumer with the same topics, so that the leader would have given it the same
+    assignment."""
     if not group.uses_consumer_protocol or all(offered.name != group.protocol for offered in spare.member.protocols):
         return False
     topics = topics_in([spare.member.metadata(group.protocol)])
@@ -238,7 +239,7 @@ def _can_replace(group: ClassicGroup, spare: HeldNewcomer, gone: ClassicMember) 
 
 
 def _put_in_place_of(group: ClassicGroup, gone: ClassicMember, member: ClassicMember, protocol_type: str) -> None:
-    """The member leads if the one that is gone did."""
+    """Replace `gone` with this member, which becomes the leader if `gone` was."""
     led = group.leader == gone.member_id
     group.remove(gone.member_id)
     group.add(member, protocol_type)
@@ -272,7 +273,7 @@ def _refuse(held: HeldNewcomer, error: ErrorCode, event: EventDraft) -> None:
 
 
 def _hold(group: ClassicGroup, held: dict[str, HeldNewcomer], event: EventDraft) -> None:
-    """Hold these newcomers, and set the timer to the first deadline of theirs."""
+    """Hold these newcomers, and set the timer to the earliest of their deadlines."""
     group.soft.held = held
     if held:
         event.set_timer(hold_key(group), min(each.until_ms for each in held.values()) - event.now)

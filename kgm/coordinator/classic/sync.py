@@ -32,7 +32,7 @@ def handle_sync(message: SyncGroupRequest, installed: ClassicGroup | None, event
         if event.behavior.late_sync_extends_session:
             rebalance.extend_session(group, member, event)
         return
-    # Kafka never answers an earlier one of the same member.
+    # Kafka never answers an earlier SyncGroup from the same member.
     rebalance.answer_sync(group, message.member_id, ErrorCode.REBALANCE_IN_PROGRESS, event)
     group.soft.parked_syncs[message.member_id] = ParkedRequest(event.ticket, version)
     rebalance.member_synced(group, message.member_id, event)

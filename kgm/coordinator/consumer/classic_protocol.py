@@ -1,7 +1,7 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup on a consumer group, for its members that use the classic protocol.
 
-For them the member epoch is the generation, there is no leader, and no request is parked: JoinGroup takes the next step
-of the reconciliation, SyncGroup returns the assignment after it, and Heartbeat tells the member to join again when
+For them, the member epoch is the generation, there is no leader, and no request is parked: JoinGroup takes the next
+step of the reconciliation, SyncGroup returns the resulting assignment, and Heartbeat asks the member to rejoin when
 there is a next step. Kafka: classicGroupJoinToConsumerGroup, classicGroupSyncToConsumerGroup,
 classicGroupHeartbeatToConsumerGroup, classicGroupLeaveToConsumerGroup."""
 
@@ -122,8 +122,7 @@ def _join_and_downgrade(
     *,
     bumps: bool,
 ) -> ConsumerMember | ErrorCode:
-    """A static member joins with the classic protocol, in the place of the last member that uses the consumer
-    protocol."""
+    """A static member joins with the classic protocol, replacing the last member that uses the consumer protocol."""
     rebalances = group.assignment_epoch < group_epoch if group.behavior.has_assignment_interval else bumps
     joined: ConsumerMember | ErrorCode = after
     if not rebalances:
@@ -137,7 +136,7 @@ def _join_and_downgrade(
 def _updated(
     message: JoinGroupRequest, subscription: Subscription, member: ConsumerMember, event: EventDraft
 ) -> ConsumerMember:
-    """The member with the metadata of the request."""
+    """The member with the metadata from the request."""
     assert event.request is not None
     timeout_ms = rebalance_timeout_ms(message, event.version)
     return member._replace(
@@ -169,7 +168,7 @@ def _joined_reply(member: ConsumerMember, event: EventDraft) -> JoinGroupRespons
 
 
 def handle_sync(message: SyncGroupRequest, group: ConsumerGroup, event: EventDraft) -> None:
-    """A SyncGroup, which returns the current assignment of the member."""
+    """A SyncGroup, which returns the member's current assignment."""
     names = message.protocol_type, message.protocol_name
     if event.version >= SYNC_REQUIRES_PROTOCOL and None in names:
         event.answer(sync_refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
@@ -201,7 +200,7 @@ def handle_sync(message: SyncGroupRequest, group: ConsumerGroup, event: EventDra
 
 
 def _epoch_to_join(group: ConsumerGroup) -> int:
-    """The epoch for which a member of the classic protocol has to join again."""
+    """The epoch for which a member that uses the classic protocol must rejoin."""
     return group.assignment_epoch if group.behavior.has_assignment_interval else group.group_epoch
 
 
@@ -220,7 +219,7 @@ def _classic_member(
 
 
 def handle_heartbeat(message: HeartbeatRequest, group: ConsumerGroup, event: EventDraft) -> None:
-    """A Heartbeat, which tells the member to join again if there is a next step of its reconciliation."""
+    """A Heartbeat, which asks the member to rejoin if there is a next step in its reconciliation."""
     member = _classic_member(group, message.member_id, message.group_instance_id, message.generation_id)
     if isinstance(member, ErrorCode):
         event.answer(HeartbeatResponse(error_code=member))
@@ -241,8 +240,8 @@ def handle_heartbeat(message: HeartbeatRequest, group: ConsumerGroup, event: Eve
 
 
 def handle_leave(message: LeaveGroupRequest, group: ConsumerGroup, event: EventDraft) -> None:
-    """A LeaveGroup for members of either protocol, from the members or from an operator. An identity that occurs twice
-    is answered with success twice."""
+    """A LeaveGroup for members of either protocol, from the members or from an operator. If an identity occurs twice,
+    both get a success response."""
     leaving = leaving_members(message, event.version)
     members = [_member_of(group, identity) for identity in leaving]
     errors = [member if isinstance(member, ErrorCode) else ErrorCode.NONE for member in members]

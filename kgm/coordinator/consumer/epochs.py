@@ -1,4 +1,4 @@
-"""The group epoch, and what the log has with it of the topics that a group subscribes to.
+"""The group epoch, and what the log stores with it about the topics that a group subscribes to.
 
 That is a hash (KIP-1101), or in Kafka 4.0 the topics themselves. If they change, the group gets the next epoch."""
 

@@ -1,7 +1,8 @@
-"""Members that are removed from a consumer group: they leave, are removed by an operator, or expire.
+"""Removes members from a consumer group: they leave, are removed by an operator, or expire.
 
-All that are removed at once cost one epoch. When the last member that uses the consumer protocol is removed, and others
-remain, the group becomes a classic group, if the migration policy allows it (Kafka: consumerGroupFenceMembers)."""
+All members that are removed together cost one epoch. When the last member that uses the consumer protocol is removed,
+and others remain, the group becomes a classic group if the migration policy allows it (Kafka:
+consumerGroupFenceMembers)."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -15,8 +16,8 @@ from kgm.model.errors import ErrorCode
 
 
 def fence(group: ConsumerGroup, members: Iterable[ConsumerMember], event: EventDraft) -> ErrorCode:
-    """Remove members from the group. Without members nothing happens. Returns an error, and changes nothing, if the
-    group is to become a classic group and cannot."""
+    """Remove members from the group; with no members, nothing happens. Returns an error, and changes nothing, if the
+    group should become a classic group but cannot."""
     gone = list({member.member_id: member for member in members}.values())
     if not gone:
         return ErrorCode.NONE
@@ -42,5 +43,5 @@ def fence(group: ConsumerGroup, members: Iterable[ConsumerMember], event: EventD
 
 
 def expired(group: ConsumerGroup, key: TimerKey, event: EventDraft) -> None:
-    """A timer of a member has fired: for its session, its revocation, its JoinGroup or its SyncGroup."""
+    """A member's timer has fired: for its session, its revocation, its JoinGroup or its SyncGroup."""
     fence(group, [group.members[key.member_id]], event)

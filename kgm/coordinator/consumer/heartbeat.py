@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat (v0-1): a member joins, stays in or leaves a consumer group (KIP-848).
 
-v1 brought regular expressions, and member ids that the client makes (KIP-1082); with v0 a member may join without an
-id. Kafka: GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid,
+v1 added regular expressions, and member ids made by the client (KIP-1082); with v0 a member can join without an id.
+Kafka: GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid,
 GroupMetadataManager.consumerGroupHeartbeat and consumerGroupLeave."""
 
 from collections.abc import Callable
@@ -30,21 +30,21 @@ from kgm.protocol.messages.consumer_group_heartbeat_response import (
 )
 
 _JOINING = 0
-#: Of a new group, up to Kafka 4.2; of a classic group without a generation that a first member turns into a consumer
-#: group, always.
+#: The epoch of a new group up to Kafka 4.2, and in all versions of a classic group without a generation whose first
+#: member turns it into a consumer group.
 _NO_EPOCH = 0
 _NO_TIMEOUT = -1
 
-#: The message of an error, where the refusal has none.
+#: Default error messages, for refusals without their own.
 _MESSAGES: Final = {
     ErrorCode.UNSUPPORTED_VERSION: "The consumer protocol is not enabled.",
-    ErrorCode.GROUP_ID_NOT_FOUND: "The group does not become a classic group: a member's subscription is unreadable.",
-    ErrorCode.GROUP_MAX_SIZE_REACHED: "The group has the largest number of members that is allowed.",
+    ErrorCode.GROUP_ID_NOT_FOUND: "The group cannot become a classic group: a member's subscription is unreadable.",
+    ErrorCode.GROUP_MAX_SIZE_REACHED: "The group already has the maximum number of members.",
     ErrorCode.UNKNOWN_MEMBER_ID: "The member is not in the group.",
     ErrorCode.FENCED_INSTANCE_ID: "The group instance id belongs to another member.",
     ErrorCode.UNRELEASED_INSTANCE_ID: "The group instance id is in use by a member that has not left.",
     ErrorCode.FENCED_MEMBER_EPOCH: "The member epoch is fenced: the member must give up its partitions and join again.",
-    ErrorCode.INVALID_REGULAR_EXPRESSION: "SubscribedTopicRegex is not a regular expression in the syntax of RE2.",
+    ErrorCode.INVALID_REGULAR_EXPRESSION: "SubscribedTopicRegex is not a valid RE2 regular expression.",
 }
 
 
@@ -54,7 +54,7 @@ def handle_heartbeat(
     event: EventDraft,
     new_member_id: Callable[[str], str],
 ) -> None:
-    """A ConsumerGroupHeartbeat, of any member epoch."""
+    """A ConsumerGroupHeartbeat with any member epoch."""
     if not event.settings.has_consumer_protocol:
         _refuse(Refusal(ErrorCode.UNSUPPORTED_VERSION), event)
         return
@@ -80,7 +80,7 @@ def _acknowledge(group_id: str, member: ConsumerMember, event: EventDraft) -> Co
 
 
 def request_error(message: ConsumerGroupHeartbeatRequest, version: int, settings: BrokerSettings) -> Refusal:
-    """What is wrong with a request, whatever the state of its group; the error is NONE if it is valid."""
+    """What is wrong with a request, regardless of the state of its group; the error is NONE if it is valid."""
     reason = _invalid(message, version)
     if reason:
         return Refusal(ErrorCode.INVALID_REQUEST, reason)
@@ -141,7 +141,7 @@ def _join_or_stay(
     if isinstance(after, ErrorCode):
         _refuse(Refusal(after), event)
         return
-    event.groups.pop(group.group_id, None)  # the draft of the classic group that this one was before
+    event.groups.pop(group.group_id, None)  # the draft of the classic group that this group used to be
     response = _acknowledge(group.group_id, after, event)
     if creates or _is_full_request(message) or before.assigned != after.assigned:
         response.assignment = _assignment(after)
@@ -157,13 +157,13 @@ def _assignment(member: ConsumerMember) -> Assignment:
 
 
 def _owned(message: ConsumerGroupHeartbeatRequest) -> Owned:
-    """The partitions that a heartbeat reports as owned; None if it does not say."""
+    """The partitions that a heartbeat reports as owned; None if it does not report any."""
     rows = message.topic_partitions
     return None if rows is None else member_update.owned_from([(row.topic_id, row.partitions) for row in rows])
 
 
 def _group_for(group_id: str, installed: Group | None, event: EventDraft, *, creates: bool) -> ConsumerGroup | Refusal:
-    """The group of the member: the installed one, or a new one, which may take the place of a classic group."""
+    """The member's group: the installed one, or a new one, which may replace a classic group."""
     match installed:
         case ConsumerGroup():
             return installed
@@ -199,7 +199,7 @@ def _find(
 def _change(
     message: ConsumerGroupHeartbeatRequest, group: ConsumerGroup, before: ConsumerMember, event: EventDraft
 ) -> ConsumerMember | ErrorCode:
-    """The member with what the request changes, after the next step of its reconciliation."""
+    """The member with the changes from the request, after the next step of its reconciliation."""
     after = _updated(message, before, event)
     names_changed = member_update.write_member(group, before, after, event)
     regex = regexes.update(group, before, after, event)
@@ -228,7 +228,7 @@ def _changes_assignor(group: ConsumerGroup, before: ConsumerMember, after: Consu
 
 
 def _updated(message: ConsumerGroupHeartbeatRequest, member: ConsumerMember, event: EventDraft) -> ConsumerMember:
-    """The member with the metadata of the request; what the request leaves out stays as it is."""
+    """The member with the metadata from the request; whatever the request omits stays unchanged."""
     assert event.request is not None
     changed: dict[str, object] = {}
     if message.instance_id is not None:
@@ -252,7 +252,7 @@ def _updated(message: ConsumerGroupHeartbeatRequest, member: ConsumerMember, eve
 
 
 def _is_full_request(message: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether a request has all fields of a member; the response to it has the member's assignment."""
+    """Whether a request has all member fields; if so, the response includes the member's assignment."""
     return (
         message.rebalance_timeout_ms != _NO_TIMEOUT
         and (message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None)

@@ -1,4 +1,4 @@
-"""The steps that ConsumerGroupHeartbeat and JoinGroup have in common in a consumer group.
+"""The steps that ConsumerGroupHeartbeat and JoinGroup share in a consumer group.
 
 In order: find or create the member, write its metadata, increment the group epoch if necessary, compute a new target
 assignment if one is due (`target`), and reconcile the member with its target (Kafka:
@@ -18,7 +18,7 @@ from kgm.model.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochUpdate:
-    """The group epoch after a change of a member, and whether all members then subscribe to the same topics."""
+    """The group epoch after a member has changed, and whether all members then subscribe to the same topics."""
 
     group_epoch: int
     is_homogeneous: bool
@@ -28,15 +28,15 @@ class EpochUpdate:
 
 
 def is_full(group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int) -> bool:
-    """Whether the group cannot have another member. Its own members stay."""
+    """Whether the group is full for this member. Existing members always have room."""
     if group.behavior.counts_static_members_once and instance_id in group.static_ids:
         return False
     return len(group.members) >= max_size and member_id not in group.members
 
 
 def check_epoch(group: ConsumerGroup, member: ConsumerMember, epoch: int, owned: Owned) -> ErrorCode:
-    """Whether a member may continue from an epoch: its own; the one before, if it owns no more than it was assigned (it
-    has missed a response); and 0, because a member may always join again."""
+    """Whether a member may continue from an epoch (FENCED_MEMBER_EPOCH if not): its own; its previous one, if it owns
+    no more than it was assigned (it missed a response); or 0, if members can always rejoin (`accepts_every_rejoin`)."""
     if epoch == member.member_epoch or (epoch == 0 and group.behavior.accepts_every_rejoin):
         return ErrorCode.NONE
     if epoch == member.previous_member_epoch and epoch < member.member_epoch and _has_all(member.assigned, owned):
@@ -72,8 +72,8 @@ def find_static(
     *,
     creates: bool,
 ) -> ConsumerMember | ErrorCode:
-    """A static member; a new one if `creates`. A new one takes the place of the member that has its instance id, if
-    that member is away, or if one of the two uses the classic protocol."""
+    """A static member; a new one if `creates`. A new one takes the place of the member with its instance id if that
+    member is away, or if one of the two uses the classic protocol."""
     member = group.static_member(instance_id)
     if not creates:
         if member is None:
@@ -86,7 +86,7 @@ def find_static(
             return ErrorCode.UNKNOWN_MEMBER_ID
         return group.members.get(member_id) or ConsumerMember(member_id)
     if epoch is not None and member.classic is None and member.member_epoch != AWAY:
-        # Also when the same member joins again because it has missed the response (apache/kafka#23542).
+        # This also hits a member that rejoins because it missed the response (apache/kafka#23542).
         return ErrorCode.UNRELEASED_INSTANCE_ID
     new = member._replace(member_id=member_id, member_epoch=0, previous_member_epoch=0)
     for tombstone in records.member_tombstones(group.group_id, member.member_id):
@@ -103,7 +103,7 @@ def find_static(
 
 
 def write_member(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, event: EventDraft) -> bool:
-    """Write the metadata of a member if it has changed. Returns whether the topics that it names have changed."""
+    """Write a member's metadata if it has changed. Returns whether the topics that it names have changed."""
     if after is before or after == before:
         return False
     event.write(records.member_record(group.group_id, after))
@@ -137,8 +137,8 @@ def reconcile(
     *,
     subscription_changed: bool,
 ) -> ConsumerMember | ErrorCode:
-    """Take the next step of a member's reconciliation. A member of the consumer protocol that has partitions to revoke
-    has its rebalance timeout to do so. aim: the target epoch and the target assignment."""
+    """Take the next step of a member's reconciliation. A member that uses the consumer protocol must revoke partitions
+    within its rebalance timeout. aim: the target epoch and the target assignment."""
     target_epoch, wanted = aim
     behavior = group.behavior
     subscription_changed &= behavior.reconciles_with_subscription

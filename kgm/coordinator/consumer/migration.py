@@ -1,10 +1,10 @@
-"""A classic group with members becomes a consumer group, and back (KIP-848).
+"""Turns a classic group with members into a consumer group, and back (KIP-848).
 
-Upgrade: with the first ConsumerGroupHeartbeat that joins. The generation becomes all epochs, the leader's assignment
-becomes target and current assignment, and the members continue to use the classic protocol (`classic_protocol`).
+Upgrade: on the first ConsumerGroupHeartbeat that joins. The generation becomes every epoch, the leader's assignment
+becomes the target and current assignments, and the members continue to use the classic protocol (`classic_protocol`).
 
-Downgrade: when the last member of the consumer protocol is removed, or is replaced by a static member of the classic
-protocol. The target assignment becomes the leader's assignment, and the members have to join again.
+Downgrade: when the last member that uses the consumer protocol is removed, or is replaced by a static member that uses
+the classic protocol. The target assignment becomes the leader's assignment, and the members must rejoin.
 
 Kafka: convertToConsumerGroup, ConsumerGroup.fromClassicGroup, convertToClassicGroup, ClassicGroup.fromConsumerGroup."""
 
@@ -36,7 +36,7 @@ from kgm.protocol.subscription import (
 from kgm.records.record import Record
 
 _VERSION_SIZE = 2
-# In these states of a group Kafka fails with an exception.
+# For groups in these states, Kafka fails with an exception.
 _SERVER_ERROR = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
@@ -44,7 +44,8 @@ _SERVER_ERROR = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def upgrade(group: ClassicGroup, event: EventDraft) -> ConsumerGroup | Refusal:
-    """The consumer group that a classic group with members becomes; its records are written.
+    """Write the records of the consumer group that a classic group with members becomes. Returns that group, or why
+    not.
 
     Kafka fails if the group has no protocol, because it has never completed a join phase, or if a member that has
     joined since the last one does not offer that protocol."""
@@ -99,7 +100,7 @@ def _upgrade_refusal(group: ClassicGroup, settings: BrokerSettings) -> str:
 
 def _upgraded_group(group: ClassicGroup, image: TopicImage, behavior: CoordinatorBehavior) -> ConsumerGroup | Refusal:
     """The group with its members, added in Kafka's order. (The log has them in the order in which this group iterates
-    over them; the group that is replayed from it may iterate in another order.)"""
+    over them; a group replayed from the log may iterate in another order.)"""
     upgraded_group = ConsumerGroup.new(group.group_id, behavior)
     for member_id in members_in_kafkas_order(group):
         member = group.members[member_id]
@@ -147,12 +148,12 @@ def _upgraded(
 
 
 def _listed(assigned: Assigned) -> ListedTarget:
-    """In the order in which the leader has written it, in which Kafka fills maps and sets of it."""
+    """The assignment in the order written by the leader, which is the order in which Kafka fills its maps and sets."""
     return {topic_id: tuple(partitions) for topic_id, partitions in assigned.items()}
 
 
 def answer_parked(draft: ClassicGroup, event: EventDraft) -> None:
-    """Answer all parked requests with REBALANCE_IN_PROGRESS. As in Kafka, also if the upgrade fails after that."""
+    """Answer all parked requests with REBALANCE_IN_PROGRESS, even if the upgrade fails after that, as in Kafka."""
     for member_id in [*draft.soft.parked_joins]:
         rebalance.answer_join(draft, member_id, ErrorCode.REBALANCE_IN_PROGRESS, event, echo=member_id)
     for member_id in [*draft.soft.parked_syncs]:
@@ -160,7 +161,7 @@ def answer_parked(draft: ClassicGroup, event: EventDraft) -> None:
 
 
 def _end(draft: ClassicGroup, event: EventDraft) -> None:
-    """The classic group is gone: newcomers that are held back are refused, and ids that were given out are void."""
+    """The classic group is gone: refuse newcomers that are held back, and make pending ids void."""
     standby.dismiss_all(draft, ErrorCode.REBALANCE_IN_PROGRESS, event)
     event.cancel_timer(rebalance.join_key(draft))
     event.cancel_timer(rebalance.sync_key(draft))
@@ -178,7 +179,7 @@ def may_downgrade(group: ConsumerGroup, gone: Sequence[ConsumerMember], settings
 
 
 def may_downgrade_for(group: ConsumerGroup, replaced: ConsumerMember, settings: BrokerSettings) -> bool:
-    """Whether the group becomes a classic group when this static member joins again with the classic protocol."""
+    """Whether the group becomes a classic group when this static member rejoins with the classic protocol."""
     return (
         replaced.classic is None
         and group.only_classic_without([replaced])
@@ -188,8 +189,8 @@ def may_downgrade_for(group: ConsumerGroup, replaced: ConsumerMember, settings: 
 
 
 def downgrade(group: ConsumerGroup, gone: Sequence[ConsumerMember], event: EventDraft) -> ErrorCode:
-    """The group becomes a classic group without these members, and the others have to join again. Returns an error, and
-    changes nothing, if that is not possible."""
+    """Turn the group into a classic group without these members; the others must rejoin. Returns an error, and changes
+    nothing, if that is not possible."""
     ids = {member.member_id for member in gone}
     rest = [member for member in group.in_order() if member.member_id not in ids]
     classic = _downgraded_group(group, rest, {}, event)
@@ -203,9 +204,9 @@ def downgrade(group: ConsumerGroup, gone: Sequence[ConsumerMember], event: Event
 def downgrade_with(
     group: ConsumerGroup, joining: ConsumerMember, replaced_id: str, event: EventDraft, *, rebalances: bool
 ) -> ErrorCode:
-    """The group becomes a classic group with a static member that has just taken the place of the last one that used
-    the consumer protocol. Kafka looks that one up by instance id, and fails if it has joined with another instance id
-    since."""
+    """Turn the group into a classic group with a static member that has just replaced the last member that used the
+    consumer protocol. Kafka looks the replaced member up by instance id, and fails if that member has joined with
+    another instance id since."""
     if group.members[replaced_id].group_instance_id != joining.group_instance_id:
         return ErrorCode.UNKNOWN_SERVER_ERROR
     members = [member for member in group.in_order() if member.member_id != replaced_id]
@@ -221,11 +222,11 @@ def downgrade_with(
 def _downgraded_group(
     group: ConsumerGroup, members: Collection[ConsumerMember], replaced_ids: Mapping[str, str], event: EventDraft
 ) -> ClassicGroup | ErrorCode:
-    """The classic group with these members. replaced_ids: of members that get the target assignment of another member,
-    its id.
+    """The classic group with these members. replaced_ids: for members that get the target assignment of another member,
+    the id of that other member.
 
-    As in Kafka, GROUP_ID_NOT_FOUND if the subscription of a member is too short to have a version, and
-    UNKNOWN_SERVER_ERROR if one has no target where all are taken to have one."""
+    As in Kafka, GROUP_ID_NOT_FOUND if a member's subscription is too short to have a version, and UNKNOWN_SERVER_ERROR
+    if a member has no target in versions that assume every member has one."""
     classic = ClassicGroup(
         group_id=group.group_id,
         state=ClassicState.STABLE,
@@ -251,7 +252,7 @@ def _downgraded_group(
 
 
 def _replace(group: ConsumerGroup, classic: ClassicGroup, tombstones: Sequence[Record], event: EventDraft) -> None:
-    """Write the classic group in the place of the consumer group, and start the sessions of its members."""
+    """Write the classic group in place of the consumer group, and start the sessions of its members."""
     for tombstone in tombstones:
         event.write(tombstone)
     event.write(group_record(classic, {member_id: row.assignment for member_id, row in classic.members.items()}))
@@ -276,7 +277,8 @@ def _downgraded(member: ConsumerMember) -> ClassicMember:
 
 
 def as_blob(target: Mapping[bytes, Collection[int]], subscription: bytes, image: TopicImage) -> bytes:
-    """A target assignment as the leader of a classic group writes it, in the version of the member's subscription."""
+    """A target assignment, encoded like the assignments from the leader of a classic group, in the version of the
+    member's subscription."""
     partitions = {
         image.by_id[topic_id].name: list(those) for topic_id, those in target.items() if topic_id in image.by_id
     }

@@ -1,4 +1,4 @@
-"""How a member gets from its current assignment to its target assignment (Kafka: CurrentAssignmentBuilder).
+"""How a member moves from its current assignment to its target assignment (Kafka: CurrentAssignmentBuilder).
 
                      something to revoke
       STABLE  ------------------------------->  UNREVOKED_PARTITIONS
@@ -8,9 +8,9 @@
         |  +------------------------> UNRELEASED_PARTITIONS <--+
         +-------- all is released --------------------+
 
-A member that has partitions to revoke stays in its epoch until it reports that it no longer owns them. Only then it
-advances to the epoch of the target, and gets those partitions that are free: no member has them, or has to revoke
-them."""
+A member that has partitions to revoke stays in its epoch until it reports that it no longer owns them. Only then does
+it advance to the target epoch, and get the partitions that are free, that is, the ones that no member has or must still
+revoke."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,18 +23,18 @@ Owned = Mapping[bytes, Sequence[int]] | None
 
 
 class UnknownStateError(Exception):
-    """The member is in a state of a later Kafka and owns partitions: it has to join again (FENCED_MEMBER_EPOCH)."""
+    """The member is in a state from a later Kafka version and owns partitions: it must rejoin (FENCED_MEMBER_EPOCH)."""
 
 
-# Not frozen: one is made for every heartbeat of a member that has not reached its target, and frozen it takes twice as
-# long.
+# Not frozen: one is created for every heartbeat of a member that has not reached its target, and creating a frozen one
+# takes twice as long.
 @dataclass(slots=True, kw_only=True)
 class Reconciliation:
-    """One member that is reconciled.
+    """The reconciliation of one member.
 
-    is_subscribed: whether the member still subscribes to a topic (by id); other topics do not count in the target.
-    subscribes_to_nothing: it subscribes to no topic, existing or not. owner_epoch: the epoch of the member that has a
-    partition, or None if no member has it. subscription_changed: the subscription changes with this request."""
+    is_subscribed: whether the member still subscribes to a topic (by id); other topics in the target are ignored.
+    subscribes_to_nothing: the member subscribes to no topic, existing or not. owner_epoch: the epoch of the member that
+    has a partition, or None if no member has it. subscription_changed: this request changes the subscription."""
 
     member: ConsumerMember
     target_epoch: int
@@ -66,7 +66,7 @@ class Reconciliation:
                 return self._advance()
 
     def _owns_any(self, assigned: Assigned) -> bool:
-        """Whether the member may still own any of these: it reports it, or reports nothing."""
+        """Whether the member may still own any of these: it reports so, or reports nothing."""
         if self.owned is None:
             return True
         return any(
@@ -80,8 +80,8 @@ class Reconciliation:
         """Remove the topics that the member no longer subscribes to, and nothing else."""
         member = self.member
         left = [topic_id for topic_id in member.assigned if not self.is_subscribed(topic_id)]
-        # Kafka compares by identity: without a subscription it takes an empty map for a change, unless the member is
-        # new.
+        # Kafka compares by identity: if there is no subscription, it treats an empty map as a change, unless the member
+        # is new.
         is_new = member.previous_member_epoch < 0
         if not left and (is_new or not self.subscribes_to_nothing or member.pending_revocation):
             return member
@@ -91,20 +91,20 @@ class Reconciliation:
             pending[topic_id] = {**pending.get(topic_id, {}), **member.assigned[topic_id]}
         if pending and self._owns_any(pending):
             return self._trimmed(MemberState.UNREVOKED_PARTITIONS, assigned, pending)
-        # The member has revoked them already, and stays in its state.
+        # The member has already revoked them, and stays in its state.
         return self._trimmed(member.state, assigned, member.pending_revocation)
 
     def _trimmed(self, state: MemberState, assigned: Assigned, pending: Assigned) -> ConsumerMember:
-        """In its epoch, which Kafka 4.3 then also takes for the one before."""
+        """The trimmed member, still in its epoch, which from Kafka 4.3 on also becomes its previous epoch."""
         member = _moved(self.member, state, self.member.member_epoch, assigned, pending)
         if self.behavior.has_assignment_epochs:
             return member
         return member._replace(previous_member_epoch=self.member.previous_member_epoch)
 
     def _advance(self, *, epochs_ahead: int = 0) -> ConsumerMember:
-        """Revoke what is not in the target; if there is nothing to revoke, advance to the epoch of the target.
+        """Revoke what is not in the target; if there is nothing to revoke, advance to the target epoch.
 
-        epochs_ahead: of the member's epoch, while it revokes."""
+        epochs_ahead: how far the member's epoch advances if it has to revoke."""
         member = self.member
         kept: dict[bytes, Mapping[int, int]] = {}
         revoked: dict[bytes, Mapping[int, int]] = {}
@@ -138,8 +138,8 @@ class Reconciliation:
         return _moved(member, state, self.target_epoch, kept, NOTHING)
 
     def _free(self, topic_id: bytes, partitions: Sequence[int]) -> list[int]:
-        """The partitions that no member has. Those that the member itself has to revoke are free for it
-        (KAFKA-19449)."""
+        """The partitions that no member has. Those that the member itself must revoke are free for it, depending on the
+        version (KAFKA-19449)."""
         mine = self.member.pending_revocation.get(topic_id, {}) if self.behavior.frees_own_revocations else {}
         owner_epoch = self.owner_epoch
         return [p for p in partitions if owner_epoch(topic_id, p) is None or p in mine]

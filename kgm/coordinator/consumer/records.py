@@ -1,8 +1,8 @@
-"""A consumer group as the log has it: records of the CONSUMER_GROUP types (Kafka: GroupCoordinatorRecordHelpers, and
-the replay methods of GroupMetadataManager).
+"""A consumer group in the log: records of the CONSUMER_GROUP types (Kafka: GroupCoordinatorRecordHelpers, and the
+replay methods of GroupMetadataManager).
 
-Only `replay` writes to a group. It accepts records in any order, as a log that was cleaned in part has them, where
-Kafka throws an exception."""
+Only `replay` writes to a group. It accepts records in any order, as found in a partly cleaned log, where Kafka throws
+an exception."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -51,7 +51,7 @@ from kgm.records.messages.consumer_group_target_assignment_metadata_value import
 )
 from kgm.records.record import Record
 
-#: The types of the keys of a consumer group.
+#: The key types of a consumer group's records.
 KEYS: Final = (
     ConsumerGroupMetadataKey,
     ConsumerGroupPartitionMetadataKey,
@@ -74,7 +74,7 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
 
 
 def member_record(group_id: str, member: ConsumerMember) -> Record:
-    """The metadata of a member, the names of its topics sorted."""
+    """A member's metadata, with its topic names sorted."""
     classic = member.classic
     value = ConsumerGroupMemberMetadataValue(
         instance_id=member.group_instance_id,
@@ -96,7 +96,7 @@ def member_record(group_id: str, member: ConsumerMember) -> Record:
 
 
 def target_record(group_id: str, member_id: str, target: ListedTarget) -> Record:
-    """target: in Kafka's order (`target_order`), which nothing else records."""
+    """target: in Kafka's order (`target_order`), which is recorded nowhere else."""
     rows = [TargetRow(topic_id=topic_id, partitions=list(partitions)) for topic_id, partitions in target.items()]
     return Record(
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
@@ -112,7 +112,7 @@ def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Record:
 
 
 def current_record(group: ConsumerGroup, member: ConsumerMember) -> Record:
-    """The current assignment of a member: what it has, and what it has to revoke."""
+    """The current assignment of a member: the partitions that it has, and those that it must revoke."""
     has_epochs = group.behavior.has_assignment_epochs
     return Record(
         ConsumerGroupCurrentMemberAssignmentKey(group_id=group.group_id, member_id=member.member_id),
@@ -160,12 +160,12 @@ def partition_metadata_record(group_id: str, topics: Iterable[tuple[str, bytes, 
 
 
 def partition_metadata_tombstone(group_id: str) -> Record:
-    """For the topics of a group that Kafka 4.0 kept in the log, where later versions keep a hash."""
+    """Removes the topics of a group that Kafka 4.0 kept in the log; later versions keep a hash instead."""
     return Record(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    """A member is removed. In the order that Kafka requires when it replays them."""
+    """The tombstones of a removed member, in the order that Kafka requires on replay."""
     return [
         Record(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
         Record(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),
@@ -174,7 +174,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[Record]:
 
 
 def group_tombstones(group: ConsumerGroup, renamed: Mapping[str, str] | None = None) -> list[Record]:
-    """The group is removed. renamed: new ids of members whose id has just changed, by the old id."""
+    """The tombstones of a removed group. renamed: new ids of members whose id has just changed, by old id."""
     group_id, other = group.group_id, renamed or {}
     members = [other.get(member.member_id, member.member_id) for member in group.in_order()]
     rows = [member_tombstones(group_id, member_id) for member_id in members]
@@ -198,9 +198,9 @@ def ends_group(record: Record) -> bool:
 
 
 def replay(group: ConsumerGroup, key: Message, value: Message | None) -> None:
-    """A record of this group is in the log, and is not one that `ends_group`."""
+    """A record of this group is in the log, and it is not one that `ends_group`."""
     match key, value:
-        case ConsumerGroupTargetAssignmentMemberKey(member_id=member_id), _:  # most records of an epoch are these
+        case ConsumerGroupTargetAssignmentMemberKey(member_id=member_id), _:  # most records of an epoch
             if isinstance(value, ConsumerGroupTargetAssignmentMemberValue):
                 rows = {row.topic_id: row.partitions for row in value.topic_partitions}
                 group.put_target(member_id, *target_order.replayed(rows))
@@ -256,7 +256,7 @@ def _with_metadata(before: ConsumerMember, value: ConsumerGroupMemberMetadataVal
 
 
 def _frozen(names: Sequence[str], before: frozenset[str]) -> frozenset[str]:
-    """The names as a set; the same object as before if they are the same names."""
+    """The names as a set; the same object as before if the names are the same."""
     now = frozenset(names)
     return before if now == before else now
 
@@ -284,8 +284,8 @@ def _replay_current(
 
 
 def _assigned(rows: Sequence[AssignedRow], member_epoch: int) -> Assigned:
-    """Partitions with the epochs in which they were assigned. Kafka before 4.3 does not write these; then they are the
-    member's epoch."""
+    """Partitions with the epochs in which they were assigned. Kafka before 4.3 does not write these epochs; then the
+    member's epoch is used."""
     assigned: dict[bytes, dict[int, int]] = {}
     for row in rows:
         epochs = row.assignment_epochs

@@ -1,7 +1,7 @@
 """Subscriptions by regular expression (KIP-848), in the syntax of RE2/J.
 
-A heartbeat with a new expression is answered at once. An alarm that is due immediately then resolves the expressions of
-the group, where Kafka does this in another thread (GroupMetadataManager.maybeUpdateRegularExpressions,
+A heartbeat with a new expression is answered without waiting. A timer that is due immediately then resolves the group's
+expressions; Kafka does this in another thread (GroupMetadataManager.maybeUpdateRegularExpressions,
 TopicRegexResolver)."""
 
 import enum
@@ -14,14 +14,14 @@ from kgm.coordinator.groups.consumer_member import ConsumerMember
 from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.java.re2j import compiled
 
-#: The least time between two resolutions (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS).
+#: The minimum time between two resolutions (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS).
 _MIN_INTERVAL_MS = 10_000
-#: In effect never: `topics_changed` reports each change of the topics.
+#: In effect never: `topics_changed` reports every topic change.
 METADATA_REFRESH_MS = 2**31 - 1
 
 
 class RegexChange(enum.Enum):
-    """What a request does to the regular expression of its member."""
+    """What a request does to its member's regular expression."""
 
     NONE = enum.auto()
     UPDATED = enum.auto()
@@ -30,7 +30,7 @@ class RegexChange(enum.Enum):
 
 
 def update(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, event: EventDraft) -> RegexChange:
-    """A member changes from `before` to `after`: write what that changes in the expressions of the group, and resolve
+    """A member changes from `before` to `after`: write the resulting changes to the group's expressions, and resolve
     them if necessary."""
     old, new = before.subscribed_topic_regex, after.subscribed_topic_regex
     change, must_resolve = RegexChange.NONE, False
@@ -73,7 +73,7 @@ def _maybe_resolve(
 
 
 def matching(regex: str, image: TopicImage) -> frozenset[str]:
-    """The topics that an expression matches with their whole name."""
+    """The topics whose full name an expression matches."""
     pattern = compiled(regex)
     return frozenset() if pattern is None else frozenset(name for name in image if pattern.fullmatch(name))
 

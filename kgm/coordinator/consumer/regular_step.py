@@ -1,9 +1,9 @@
-"""The next step of a member that does what is expected of it, without a request: what `reconciliation` and the replay
-of its record come to, for those who play many members of one group.
+"""The next step of a member that behaves as expected, without a request: the combined result of `reconciliation` and
+the replay of the member's record, for callers that simulate many members of one group.
 
-Expected is that a member answers each new assignment with a heartbeat in which it owns just that, and sends no other
-heartbeat before; that its target has only topics that exist and that it subscribes to; and that no partition has two
-members."""
+The expected behavior: a member answers each new assignment with a heartbeat in which it owns exactly that assignment,
+and sends no other heartbeat before; its target has only topics that exist and that it subscribes to; and no two members
+have the same partition."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -54,7 +54,7 @@ def next_step(group: ConsumerGroup, member: ConsumerMember, target: Target) -> C
 
 
 def _free(group: ConsumerGroup, member: ConsumerMember, topic_id: bytes, partitions: Sequence[int]) -> Sequence[int]:
-    """Those of these partitions that no member has, or that this one has to give up itself."""
+    """The subset of these partitions that no member has, or that this member must itself give up."""
     held = group.partition_epochs.get(topic_id, _NO_EPOCHS)
     if held.keys().isdisjoint(partitions):
         return partitions
@@ -79,7 +79,8 @@ def _moved(
 
 
 def take_step(group: ConsumerGroup, after: ConsumerMember) -> ConsumerMember:
-    """The group has a member as it is after its next step. Returns it as a replay of its record would leave it."""
+    """Replace a member in the group with the member after its next step. Returns it as a replay of its record would
+    leave it."""
     if not group.behavior.has_assignment_epochs:
         epoch = max(after.member_epoch, 0)
         after = after._replace(

@@ -2,7 +2,7 @@
 
 It is computed when the group epoch is ahead of the assignment epoch and the last target is old enough. The targets of
 members that have changed are written, and then the epoch. Members and topics are in the order of Kafka's hash maps,
-because the answers of the assignors depend on it."""
+because the assignors' results depend on that order."""
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import repeat
@@ -26,12 +26,12 @@ from kgm.model.errors import ErrorCode
 
 #: The assignor that is not `uniform`.
 RANGE = "range"
-#: In groups of so many members it pays to keep a tally of the targets.
+#: The group size from which keeping a tally of the targets pays off.
 TALLIED_FROM = 16
 
 
 class AssignorFailedError(Exception):
-    """A broker's assignor fails on the group."""
+    """A broker's assignor would fail on this group."""
 
 
 def is_due(group: ConsumerGroup, event: EventDraft) -> bool:
@@ -40,7 +40,7 @@ def is_due(group: ConsumerGroup, event: EventDraft) -> bool:
 
 
 def due_from_ms(group: ConsumerGroup, settings: BrokerSettings, config: GroupConfig | None) -> int:
-    """From when on the next target assignment may be computed."""
+    """The earliest time at which the next target assignment may be computed; 0 for any time."""
     interval_ms, last_ms = assignment_interval_ms(settings, config), group.assignment_timestamp_ms
     return last_ms + interval_ms if last_ms and interval_ms else 0
 
@@ -55,8 +55,8 @@ def update(
     is_homogeneous: bool,
     listed: Sequence[str] | None = None,
 ) -> tuple[int, Target] | ErrorCode:
-    """The assignment epoch and the target of a member that changes from `before` to `after`; new ones if they are due.
-    UNKNOWN_SERVER_ERROR if they are due, and the assignor fails.
+    """The assignment epoch and the target of a member that changes from `before` to `after`, newly computed if due.
+    UNKNOWN_SERVER_ERROR if a new target is due and the assignor fails.
 
     listed: the topics that the request names, in its order (the log has them sorted)."""
     if group.assignment_epoch >= group_epoch or not is_due(group, event):
@@ -91,7 +91,7 @@ def compute(
     is_homogeneous: bool,
     listed: Sequence[str] | None = None,
 ) -> dict[str, tuple[Target, ListedTarget]]:
-    """The targets of all members, of which one is updated or new, in the order of Kafka's hash map. Raises
+    """The targets of all members, one of which is updated or new, in the order of Kafka's hash map. Raises
     AssignorFailedError."""
     replaced = None if updated.group_instance_id is None else group.static_ids.get(updated.group_instance_id)
     order = _in_map_order(group, updated.member_id, replaced)
@@ -126,9 +126,9 @@ def compute(
 
 
 def _check_owned(specs: Sequence[MemberSpec], image: TopicImage) -> None:
-    """Raises AssignorFailedError if a target has a partition that does not exist, of a topic that does and that the
-    member subscribes to: then Kafka's `uniform` fails, each time. The group was a classic one once, in which the names
-    of topics count, and the topic was deleted and created again with fewer partitions."""
+    """Raises AssignorFailedError if a target has a nonexistent partition of an existing topic that the member
+    subscribes to: then Kafka's `uniform` fails every time. This happens if the group used to be a classic group, which
+    goes by topic names, and the topic was deleted and created again with fewer partitions."""
     for spec in specs:
         for name, partitions in spec.owned.items():
             if max(partitions, default=-1) >= image.by_name[name].partitions and name in spec.topics:
@@ -136,9 +136,9 @@ def _check_owned(specs: Sequence[MemberSpec], image: TopicImage) -> None:
 
 
 def _in_map_order(group: ConsumerGroup, updated: str, replaced: str | None) -> list[str]:
-    """The members in the order of the map in which Kafka puts them all, and then the updated one. The one that it
-    replaces leaves that map before or after this, in the order of another map with the two of them: if before, the map
-    may stay smaller."""
+    """The members in the order of the map into which Kafka puts all of them, and then the updated one. The member that
+    the updated one replaces leaves that map before or after the updated one is added; which comes first depends on the
+    order of another map that holds the two. If it leaves before, the map may stay smaller."""
     if replaced is None or replaced == updated:
         newcomer = None if updated in group.members else updated
         return group.assignors_order.of(group.members.keys(), newcomer, group.order.capacity)
@@ -154,8 +154,8 @@ def _range_of_same(
     members: Mapping[str, ConsumerMember], order: Sequence[str], names_of: "_Subscriptions", image: TopicImage,
     updated: ConsumerMember, listed: Sequence[str] | None,
 ) -> dict[str, tuple[Target, ListedTarget]]:  # fmt: skip
-    """The answer of `range` if all members subscribe to the same topics, which are then those of the first one: so it
-    does not have to be asked with all that it could be told of each member."""
+    """The result of `range` if all members subscribe to the same topics: the topics of the first member then count for
+    all, so this does not have to build the assignor's input for each member."""
     by_identity = identity_order([(members[each].group_instance_id, each) for each in order])
     first = members[order[by_identity[0]]]
     names = names_of(first, listed if first is updated else None)
@@ -177,9 +177,9 @@ def _range_of_same(
 def compute_changed(
     group: ConsumerGroup, updated: ConsumerMember, image: TopicImage, *, listed: Sequence[str] | None = None
 ) -> dict[str, tuple[Target, ListedTarget]] | None:
-    """What `compute` has for the member that is updated or new, and for those whose targets change, in the same order;
-    without a look at the others. The assignor is `uniform`, and all members subscribe to the same topics. None if that
-    does not do: because a partition is in two targets, say, which no broker writes."""
+    """What `compute` returns for the updated or new member, and for members whose targets change, in the same order,
+    without looking at the others. The assignor is `uniform`, and all members subscribe to the same topics. None if this
+    shortcut cannot be used, for example because a partition is in two targets, which no broker writes."""
     names = updated.subscribed_topic_names
     replaced = None if updated.group_instance_id is None else group.static_ids.get(updated.group_instance_id)
     if replaced not in (None, updated.member_id) or group.regexes or updated.subscribed_topic_regex:
@@ -236,11 +236,12 @@ def _assign(
     is_homogeneous: bool,
     withheld: Mapping[str, Sequence[int]],
 ) -> dict[str, tuple[Target, ListedTarget]]:
-    """The answer of an assignor, by topic id; of `range` only for subscriptions that differ (`_range_of_same`). named:
-    how many topics each member subscribes to, with those that do not exist. withheld: what the updated member drops
-    because it takes over what another one has: to Kafka it is still assigned (GroupSpec.isPartitionAssigned)."""
+    """The result of an assignor, by topic id; `range` is used here only if subscriptions differ (`_range_of_same`).
+    named: how many topics each member subscribes to, including nonexistent ones. withheld: the partitions that the
+    updated member drops because it takes over another member's: to Kafka they are still assigned
+    (GroupSpec.isPartitionAssigned)."""
     if is_homogeneous:
-        first = specs[0]  # Kafka takes the subscription of one member for all
+        first = specs[0]  # Kafka uses one member's subscription for all
         if any(spec.topics != first.topics for spec in specs):
             specs = [_subscribed_to(spec, first.topics) for spec in specs]
         names: Collection[str] = first.topics
@@ -305,7 +306,7 @@ class _Subscriptions:
         return self._known[key]
 
     def count(self, member: ConsumerMember) -> int:
-        """How many topics a member subscribes to, with those that do not exist."""
+        """How many topics a member subscribes to, including nonexistent ones."""
         key = member.subscribed_topic_names, member.subscribed_topic_regex
         if key not in self._counts:
             self._counts[key] = len(subscription(self._group, member))
@@ -317,13 +318,13 @@ class _Subscriptions:
 
 
 def _union(names: list[str], others: list[str]) -> list[str]:
-    """Two sets one after the other, the larger one first, as Kafka's UnionSet has them."""
+    """The union of two sets, the larger one first, in the order of Kafka's UnionSet."""
     large, small = (names, others) if len(names) > len(others) else (others, names)
     return [*large, *(name for name in small if name not in large)]
 
 
 def subscription(group: ConsumerGroup, member: ConsumerMember) -> frozenset[str]:
-    """The topics that a member subscribes to, by name or by a resolved expression."""
+    """The topics that a member subscribes to, by name or through a resolved expression."""
     topics = matched(group, member)
     return member.subscribed_topic_names | topics if topics else member.subscribed_topic_names
 

@@ -1,11 +1,11 @@
 """The order in which Kafka's coordinator iterates over the topics and partitions of a member's target.
 
 It is the order of hash maps and sets (`Assignment.fromRecord`), so it depends on topic ids and partition numbers. Where
-two of them share a bucket, it depends on their order in the record, and that on how the assignor has built the map: a
-copy of the old one, without what the member has lost, every topic that is new to the member first in its bucket, every
-new partition last in its bucket. A member that has to revoke partitions revokes the last ones, so the history of the
-member decides what moves. (This concerns one pair of topics in 16, and partitions whose numbers are 16 apart, or as
-many as a member's set has buckets.)
+two of them share a bucket, it depends on their order in the record, which in turn depends on how the assignor built the
+map: as a copy of the old one, without what the member has lost, with every topic that is new to the member first in its
+bucket, and every new partition last in its bucket. A member that must revoke partitions revokes the last ones, so the
+member's history decides what moves. (This affects one pair of topics in 16, and partitions whose numbers differ by 16,
+or by the number of buckets in a member's set.)
 
 A `Target` has its topics in this order and its partitions ascending; a `ListedTarget` has both in this order."""
 
@@ -20,7 +20,7 @@ from kgm.java.hash_set import NumberSetOrder, copied_set_order
 
 
 def replayed(rows: Mapping[bytes, Sequence[int]]) -> tuple[Target, Mapping[bytes, tuple[int, ...]]]:
-    """A target from a record, and the listed partitions of those topics for which the order does not follow from the
+    """A target from a record, and the partitions in Kafka's order for those topics whose order does not follow from the
     partition numbers."""
     if len(rows) > 1:
         rows = {topic_id: rows[topic_id] for topic_id in uuid_map_order([*rows])}
@@ -35,13 +35,13 @@ def replayed(rows: Mapping[bytes, Sequence[int]]) -> tuple[Target, Mapping[bytes
 
 
 def may_share(partitions: Sequence[int]) -> bool:
-    """Whether two of these partitions, given ascending, may share a bucket of a set of them."""
+    """Whether two of these partitions, given in ascending order, can share a bucket in a set of them."""
     return len(partitions) > 1 and partitions[-1] - partitions[0] >= DEFAULT_CAPACITY
 
 
 def of_range(after: Target, subscribed: Iterable[bytes], room: int) -> ListedTarget:
-    """A target of the `range` assignor, as its record has it. subscribed: the topics of the member, in the order of a
-    hash set of their names. room: the number of topics for which the map is made."""
+    """A target from the `range` assignor, in the order of its record. subscribed: the member's topics, in the order of
+    a hash set of their names. room: the number of topics that the map is sized for."""
     order = UuidMapOrder(int(room / 0.75 + 1))
     for topic_id in subscribed:
         if topic_id in after:
@@ -50,7 +50,7 @@ def of_range(after: Target, subscribed: Iterable[bytes], room: int) -> ListedTar
 
 
 def rooms(topics: Iterable[Topic], subscribed: Iterable[Iterable[bytes]]) -> dict[bytes, int]:
-    """For how many partitions of each topic `uniform` makes a set, if members have different subscriptions."""
+    """How many partitions `uniform` sizes a set for, by topic, if members have different subscriptions."""
     counts = Counter(topic_id for each in subscribed for topic_id in each)
     return {t.topic_id: int(-(-t.partitions // counts[t.topic_id]) / 0.75 + 1) for t in topics}
 
@@ -63,9 +63,9 @@ def of_uniform(
     ids: Mapping[str, bytes],
     room_of: Mapping[bytes, int],
 ) -> list[ListedTarget]:
-    """Targets of the `uniform` assignor, as their records have them. subscribed: the topics of each member. gains: the
-    partitions that moved, in order. ids: topic ids by name. room_of: for how many partitions of a topic a new set is
-    made, if not for the usual number."""
+    """Targets from the `uniform` assignor, in the order of their records. subscribed: the topics of each member. gains:
+    the partitions that moved, in order. ids: topic ids by name. room_of: how many partitions of a topic a new set is
+    sized for, if not the default number."""
     buckets = {topic_id: uuid_bucket(topic_id) for topic_id in ids.values()}
     gains_of: dict[int, list[Gain]] = {
         at: []
@@ -83,7 +83,7 @@ def of_uniform(
         order = before[at]
         if mine or order.keys() - subscribed[at]:
             order = _replayed_gains(at, order, subscribed[at], mine, ids, room_of)
-        # They differ only if two members owned a partition, or one owned a partition that does not exist, which no
+        # These differ only if two members owned the same partition, or one owned a nonexistent partition, which no
         # broker writes.
         if {topic_id: tuple(sorted(partitions)) for topic_id, partitions in order.items()} == after[at]:
             listed[at] = order
@@ -103,7 +103,7 @@ def _replayed_gains(
     ids: Mapping[str, bytes],
     room_of: Mapping[bytes, int],
 ) -> ListedTarget:
-    """`AssignorHelpers.deepCopyAssignment`, and how the assignor then changes the copy."""
+    """What `AssignorHelpers.deepCopyAssignment` copies, and how the assignor then changes the copy."""
     order = UuidMapOrder(len(before))
     for topic_id in before:
         order.put(topic_id)

@@ -1,7 +1,7 @@
-"""The timers of the members of a consumer group.
+"""Timers for the members of a consumer group.
 
-Every member has a session. A member has its rebalance timeout to revoke partitions; with the classic protocol, to join
-again, and to send SyncGroup."""
+Every member has a session. A member must revoke partitions within its rebalance timeout; with the classic protocol, it
+must rejoin within that time, and then has the same time to send SyncGroup."""
 
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind, session_key
 from kgm.coordinator.contract.settings import session_timeout_ms
@@ -15,8 +15,8 @@ MEMBER_TIMERS = (TimerKind.SESSION, TimerKind.REBALANCE, TimerKind.MEMBER_JOIN, 
 
 
 def extend_session(group_id: str, member: ConsumerMember, event: EventDraft) -> None:
-    """Start the member's session again, with the broker's session timeout, or with the member's own if it uses the
-    classic protocol."""
+    """Restart the member's session, with the broker's session timeout, or with the member's own if it uses the classic
+    protocol."""
     timeout_ms = (
         session_timeout_ms(event.settings, event.configs.get(group_id))
         if member.classic is None
@@ -34,14 +34,15 @@ def cancel_rebalance(group_id: str, member_id: str, event: EventDraft) -> None:
 
 
 def await_join(group_id: str, member: ConsumerMember, event: EventDraft) -> None:
-    """A member of the classic protocol was told to join again. The time counts from the first time it was told."""
+    """A member that uses the classic protocol was asked to rejoin. Its timeout counts from the first time it was
+    asked."""
     key = TimerKey(TimerKind.MEMBER_JOIN, group_id, member.member_id)
     if key not in event.live_timers:
         event.set_timer(key, member.rebalance_timeout_ms)
 
 
 def joined(group_id: str, member_id: str, rebalance_timeout_ms: int, event: EventDraft) -> None:
-    """A member of the classic protocol has joined, and is to send SyncGroup."""
+    """A member that uses the classic protocol has joined, and should send SyncGroup next."""
     event.cancel_timer(TimerKey(TimerKind.MEMBER_JOIN, group_id, member_id))
     event.set_timer(TimerKey(TimerKind.MEMBER_SYNC, group_id, member_id), rebalance_timeout_ms)
 
@@ -51,14 +52,14 @@ def synced(group_id: str, member_id: str, event: EventDraft) -> None:
 
 
 def cancel_all(group_id: str, member_id: str, event: EventDraft) -> None:
-    """The member is removed."""
+    """Cancel all timers of a removed member."""
     for kind in MEMBER_TIMERS:
         event.cancel_timer(TimerKey(kind, group_id, member_id))
 
 
 def arm(group: ConsumerGroup, event: EventDraft) -> None:
     """After loading: start the session of every member, with the broker's session timeout, and the rebalance timeout of
-    the members that have partitions to revoke."""
+    members that have partitions to revoke."""
     timeout_ms = session_timeout_ms(event.settings, event.configs.get(group.group_id))
     for member in group.members.values():
         event.set_timer(session_key(group.group_id, member.member_id), timeout_ms)

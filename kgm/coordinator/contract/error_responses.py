@@ -1,4 +1,4 @@
-"""The error form of each response, and how errors of the log become errors of a response."""
+"""The error form of each response, and how log errors map to response errors."""
 
 from typing import NamedTuple
 
@@ -68,31 +68,31 @@ _APPEND_ERRORS = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    # From the transaction coordinator, which has to be asked before a transactional batch is appended.
+    # From the transaction coordinator, which must be asked before a transactional batch is appended.
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
 
 
 class Refusal(NamedTuple):
-    """Why a request is refused: the error, and a message where the response has one (None: the usual one)."""
+    """Why a request is refused: the error, and a message if the response has one (None: the default message)."""
 
     error: ErrorCode
     message: str | None = None
 
 
 def append_error(error: ErrorCode) -> ErrorCode:
-    """The error that a client gets when records could not be appended because of this error
-    (Kafka: appendGroupMetadataErrorToResponseError)."""
+    """The error that a client gets when this error kept records from being appended (Kafka:
+    appendGroupMetadataErrorToResponseError)."""
     return _APPEND_ERRORS.get(error, error)
 
 
 def protocol_name(name: str | None, version: int) -> str | None:
-    """The protocol name of a JoinGroup reply: no name is "" in versions before 7, and null from then on."""
+    """The protocol name of a JoinGroup reply: no name is "" before version 7, and null from then on."""
     return (name or "") if version < JOIN_PROTOCOL_NAME_IS_NULLABLE else (name or None)
 
 
 def join_refusal(error: ErrorCode, version: int, member_id: str = UNKNOWN_MEMBER_ID) -> JoinGroupResponse:
-    """A JoinGroup reply with an error; member_id: as Kafka echoes it with that error."""
+    """A JoinGroup reply with an error. member_id: the id that Kafka echoes with that error."""
     return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=protocol_name(None, version))
 
 
@@ -120,8 +120,8 @@ def commit_refusal(request: OffsetCommitRequest, error: ErrorCode) -> OffsetComm
 def txn_commit_refusal(request: TxnOffsetCommitRequest, error: ErrorCode, version: int) -> TxnOffsetCommitResponse:
     """The error for every partition of the request: TxnOffsetCommit has no error of its own.
 
-    Producers before 2.0 break on the error of a coordinator that is loading, so they get the error that makes them look
-    for the coordinator (KAFKA-7296)."""
+    Producers before 2.0 break on the error that a loading coordinator returns, so they get the error that makes them
+    look up the coordinator again (KAFKA-7296)."""
     if version < TXN_COMMIT_KNOWS_LOADING and error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return TxnOffsetCommitResponse(
@@ -139,8 +139,8 @@ def txn_commit_refusal(request: TxnOffsetCommitRequest, error: ErrorCode, versio
 
 
 def fetch_refusal(request: OffsetFetchRequest, error: ErrorCode, version: int) -> OffsetFetchResponse:
-    """The error where the version has a field for it: in each group from v8 on, in the response from v2 on, and in each
-    partition in v1 (Kafka: OffsetFetchResponse.groupError)."""
+    """The error, in the field that this version has for it: in each group from v8 on, in the response from v2 on, and
+    in each partition in v1 (Kafka: OffsetFetchResponse.groupError)."""
     if version >= FETCH_HAS_GROUPS:
         groups = [OffsetFetchResponseGroup(group_id=group.group_id, error_code=error) for group in request.groups]
         return OffsetFetchResponse(groups=groups)

@@ -1,7 +1,6 @@
-"""The engine's contract: requests in, outcomes out. The fields of `Outcome` are in the order in which they are to be
-executed.
+"""The engine's contract: requests in, outcomes out. The caller must execute the fields of `Outcome` in order.
 
-These are named tuples because they are made for every event, and timer keys are hashed several times for each."""
+These are named tuples because they are created for every event, and timer keys are hashed several times per event."""
 
 import enum
 from collections.abc import Mapping
@@ -22,9 +21,9 @@ Ticket = NewType("Ticket", int)
 
 
 class Request(NamedTuple):
-    """A request as it came from a client.
+    """A request as received from a client.
 
-    client_id: of the request header; None counts as "". client_host: as Kafka shows it, with a leading slash
+    client_id: from the request header; None counts as "". client_host: as Kafka shows it, with a leading slash
     ("/127.0.0.1")."""
 
     message: Message
@@ -34,7 +33,7 @@ class Request(NamedTuple):
 
 
 class TimerKind(enum.StrEnum):
-    """What an alarm is for. The value is a part of the text of a timer key."""
+    """What a timer is for. The value is part of the text of a timer key."""
 
     SESSION = "session"
     """A classic member's heartbeat, a new member's join (300 s), or a pending id's second JoinGroup."""
@@ -43,17 +42,17 @@ class TimerKind(enum.StrEnum):
     SYNC = "sync"
     """The sync phase of a classic group: members that have sent no SyncGroup."""
     HOLD = "hold"
-    """Newcomers that are held back for a planned scale-out: one of them has waited as long as it may."""
+    """Newcomers that are held back for a planned scale-out: the earliest of their deadlines."""
     REBALANCE = "rebalance"
-    """A member of a consumer or streams group that has to revoke something: its rebalance timeout."""
+    """A member of a consumer or streams group that must revoke something: its rebalance timeout."""
     MEMBER_JOIN = "member-join"
-    """A classic member of a consumer group that was told to join again: its JoinGroup."""
+    """A classic member of a consumer group that was asked to rejoin: its JoinGroup."""
     INITIAL_DELAY = "initial-rebalance-timeout"
     """A streams group that was Empty: its first target assignment."""
     MEMBER_SYNC = "member-sync"
     """A classic member of a consumer group that has joined: its SyncGroup."""
     REGEX = "regex"
-    """The regular expressions of a consumer group are to be resolved; due at once."""
+    """The regular expressions of a consumer group must be resolved; due immediately."""
     OFFSET_EXPIRATION = "offset-expiration"
     """The periodic deletion of offsets and groups past their retention; first set by `Coordinator.loaded`."""
 
@@ -69,12 +68,12 @@ class TimerKey(NamedTuple):
         return ":".join(part for part in (self.kind.value, self.group_id, self.member_id) if part)
 
 
-#: The timer by which a broker looks for offsets and groups past their retention.
+#: The timer for the broker's periodic check for offsets and groups past their retention.
 EXPIRATION_KEY = TimerKey(TimerKind.OFFSET_EXPIRATION)
 
 
 def session_key(group_id: str, member_id: str) -> TimerKey:
-    """The session timer of a member, or of an id that was given out."""
+    """The session timer of a member, or of a pending member id."""
     return TimerKey(TimerKind.SESSION, group_id, member_id)
 
 
@@ -86,13 +85,13 @@ class SetTimer(NamedTuple):
 
 
 class CancelTimer(NamedTuple):
-    """Do not fire `key`. Cancelling a timer that is not set is allowed."""
+    """Do not fire `key`. The timer need not be set."""
 
     key: TimerKey
 
 
 class Reply(NamedTuple):
-    """The reply to the request of a ticket: the response of the request's API, to be encoded at the request's
+    """The reply to the request with this ticket: a response of the request's API, to be encoded in the request's
     version."""
 
     ticket: Ticket
@@ -100,7 +99,7 @@ class Reply(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """The producer of a transaction (KIP-98). A plain pair is accepted wherever one is a parameter."""
+    """The producer of a transaction (KIP-98). Parameters of this type also accept a plain pair."""
 
     producer_id: int
     producer_epoch: int
@@ -116,12 +115,13 @@ class NewTopic(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What is to be done for an event: append and replay all records (or abort), then change timers, then send replies.
+    """What the caller must do for an event: append and replay all records (or abort), then change timers, then send
+    replies.
 
     new_topics: to be created if they do not exist (Kafka: AutoTopicCreationManager); nothing waits for them.
 
-    producer: None unless the records belong to this producer's open transaction. They are then appended in one
-    transactional batch, are replayed with the producer, and count once a marker commits the transaction
+    producer: None unless the records belong to this producer's open transaction. Then they are appended in one
+    transactional batch, replayed with the producer, and take effect once a marker commits the transaction
     (`replay_end_transaction`)."""
 
     records: tuple[Record, ...] = ()

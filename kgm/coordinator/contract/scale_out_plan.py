@@ -1,4 +1,4 @@
-"""The planned size and the planned instance ids of a group.
+"""The planned size and instance ids of a group.
 
 Apache Kafka does not have this: KIP-345 lists it as future work (pre-registration, `target.group.size`). The names are
 kgm's own, and nothing is planned unless set. Settings are per group:
@@ -6,8 +6,8 @@ kgm's own, and nothing is planned unless set. Settings are per group:
     kgm.group.target.size.GROUP = 7
     kgm.group.pre.registered.instance.ids.GROUP = app-1,app-2,app-3
 
-GROUP is a group id or a glob; without GROUP and its dot, a setting is for all groups. A group id takes precedence over
-a glob, and an earlier glob over a later one. The rules for a planned group are in `classic.standby`."""
+GROUP is a group id or a glob; without GROUP and its dot, a setting applies to all groups. A group id takes precedence
+over a glob, and an earlier glob over a later one. The rules for a planned group are in `classic.standby`."""
 
 import re
 from collections.abc import Iterable
@@ -22,14 +22,14 @@ T = TypeVar("T")
 TARGET_SIZE = "kgm.group.target.size"
 INSTANCE_IDS = "kgm.group.pre.registered.instance.ids"
 _EVERY_GROUP = "*"
-#: What clients allow (Kafka: JoinGroupRequest.validateGroupInstanceId). Brokers do not check it.
+#: The instance ids that clients allow (Kafka: JoinGroupRequest.validateGroupInstanceId). Brokers do not check them.
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _INT32 = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan:
-    """The plan for one group. target_size: the number of members that it is to have; None: not planned.
+    """The plan for one group. target_size: the number of members that it should have; None: not planned.
 
     instance_ids: group instance ids for which places are reserved."""
 
@@ -48,7 +48,7 @@ class GroupPlans:
         return bool(self.target_sizes or self.instance_ids)
 
     def of(self, group_id: str) -> GroupPlan | None:
-        """The plan for a group; None if there is none: then the group is as in Apache Kafka."""
+        """The plan for a group; None if there is none. Then the group behaves as in Apache Kafka."""
         if not self:
             return None
         target_size = _find(self.target_sizes, group_id)
@@ -62,7 +62,7 @@ NO_PLANS = GroupPlans()
 
 
 def is_plan(name: str) -> bool:
-    """Whether a setting is one of a plan, by its name."""
+    """Whether a setting belongs to a plan, by its name."""
     return any(name == kind or name.startswith(f"{kind}.") for kind in (TARGET_SIZE, INSTANCE_IDS))
 
 

@@ -24,13 +24,13 @@ class BrokerSettings:
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = _INT32
     offset_metadata_max_bytes: int = 4_096
-    """Compared with the number of UTF-16 code units, not of bytes, as in Kafka."""
+    """Compared with the number of UTF-16 code units, not bytes, as in Kafka."""
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
     offsets_topic_num_partitions: int = 50
     group_coordinator_rebalance_protocols: str = "classic,consumer,streams"
-    """Without `consumer` no consumer group can be created or joined (UNSUPPORTED_VERSION); without `streams` no streams
-    group."""
+    """Without `consumer`, consumer groups cannot be created or joined (UNSUPPORTED_VERSION); the same goes for
+    `streams` and streams groups."""
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_min_session_timeout_ms: int = 45_000
     group_consumer_max_session_timeout_ms: int = 60_000
@@ -39,11 +39,11 @@ class BrokerSettings:
     group_consumer_max_heartbeat_interval_ms: int = 15_000
     group_consumer_max_size: int = _INT32
     group_consumer_assignors: str = "uniform,range"
-    """The first one is the default, where members prefer none."""
+    """The first one is the default if members have no preference."""
     group_consumer_migration_policy: str = "bidirectional"
-    """How groups with members may change their type: bidirectional, upgrade, downgrade or disabled."""
+    """How groups with members can change their type: bidirectional, upgrade, downgrade or disabled."""
     group_consumer_assignment_interval_ms: int = 1_000
-    """The least time between two target assignments of a group."""
+    """The minimum time between two target assignments of a group."""
     group_consumer_min_assignment_interval_ms: int = 0
     group_consumer_max_assignment_interval_ms: int = 15_000
     group_consumer_regex_refresh_interval_ms: int = 600_000
@@ -57,21 +57,21 @@ class BrokerSettings:
     group_streams_num_standby_replicas: int = 0
     group_streams_max_standby_replicas: int = 2
     group_streams_initial_rebalance_delay_ms: int = 3_000
-    """For how long the first target assignment of a group that was Empty waits for more members."""
+    """How long the first target assignment of a group that was Empty waits for more members."""
     group_streams_assignment_interval_ms: int = 1_000
     group_streams_min_assignment_interval_ms: int = 0
     group_streams_max_assignment_interval_ms: int = 15_000
     kgm_group_newcomer_max_wait_ms: int = _INT32
-    """The longest time for which a newcomer is held back for a planned scale-out; its rebalance timeout counts if that
-    is shorter."""
+    """The longest time that a newcomer is held back for a planned scale-out; its rebalance timeout applies instead if
+    that is shorter."""
     plans: GroupPlans = NO_PLANS
     kafka_version: BrokerVersion = REFERENCE
-    """The version whose coordinator is played. Not a setting of Kafka."""
+    """The Kafka version whose coordinator is simulated. Not a Kafka setting."""
 
     @classmethod
     def from_overrides(cls, overrides: Mapping[str, str | int]) -> "BrokerSettings":
         """Settings by Kafka's dotted names. Raises UsageError for an unknown name, and for a value that is not a number
-        or out of range."""
+        or is out of range."""
         known = cls.names()
         values: dict[str, int | str] = {}
         for name, text in overrides.items():
@@ -95,7 +95,7 @@ class BrokerSettings:
 
     @classmethod
     def names(cls) -> dict[str, str]:
-        """The names of the fields by Kafka's name."""
+        """Field names by Kafka's names."""
         return {field.name.replace("_", "."): field.name for field in fields(cls) if field.name not in _NOT_KAFKAS}
 
     @property
@@ -121,16 +121,16 @@ class BrokerSettings:
 
     @property
     def may_downgrade(self) -> bool:
-        """Whether a consumer group may become a classic group when its last member of the consumer protocol is
+        """Whether a consumer group may become a classic group when its last member that uses the consumer protocol is
         removed."""
         return self.group_consumer_migration_policy in ("bidirectional", "downgrade")
 
 
-#: Settings whose name ends with a group.
+#: Settings whose name ends with a group id or glob.
 PER_GROUP = (f"{TARGET_SIZE}.GROUP", f"{INSTANCE_IDS}.GROUP")
 
 
-#: The lowest value of settings for which it is not 1 (GroupCoordinatorConfig).
+#: The lowest allowed value, for settings where it is not 1 (GroupCoordinatorConfig).
 _LOWEST = {
     "group_initial_rebalance_delay_ms": 0,
     "offset_metadata_max_bytes": 0,
@@ -147,7 +147,7 @@ _LOWEST = {
     "group_streams_max_assignment_interval_ms": 0,
 }
 
-#: Settings whose value is a word, with the words that are allowed; True: a list of words with commas.
+#: Settings whose value is a word, with the allowed words; True: a comma-separated list of words.
 _CHOICES = {
     "group_coordinator_rebalance_protocols": (("classic", "consumer", "share", "streams"), True),
     "group_consumer_assignors": (("uniform", "range"), True),
@@ -211,7 +211,7 @@ class GroupConfig:
 
 
 def _bounds(name: str, settings: BrokerSettings) -> tuple[int, int]:
-    """Between what values a group config has to be."""
+    """The lowest and highest value that a group config can have."""
     kind, _, what = name.partition("_")
     low = getattr(settings, f"group_{kind}_min_{what}", 0)
     return low, getattr(settings, f"group_{kind}_max_{what.removeprefix('num_')}", _INT32)
@@ -247,5 +247,5 @@ def streams_setting(name: str, settings: BrokerSettings, config: GroupConfig | N
 
 
 _DEFAULTS = BrokerSettings()
-#: The session timeout of a new member in a join phase, which does not know its member id yet; fixed in Kafka.
+#: The session timeout of a new member in a join phase, which does not yet know its member id; fixed in Kafka.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000

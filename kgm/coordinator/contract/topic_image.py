@@ -1,8 +1,8 @@
 """The topics that exist: names, ids, partition counts, racks (Kafka: CoordinatorMetadataImage).
 
 An image is immutable. When topics are created, changed or deleted, the coordinator gets a new one with a higher version
-(`Coordinator.topics_changed`). A consumer group notices by a hash that the topics that it subscribes to have changed
-(Kafka: Utils.computeTopicHash, Utils.computeGroupHash)."""
+(`Coordinator.topics_changed`). A consumer group uses a hash to notice that its subscribed topics have changed (Kafka:
+Utils.computeTopicHash, Utils.computeGroupHash)."""
 
 import hashlib
 import struct
@@ -24,7 +24,7 @@ _SIGN = 1 << 63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic. racks: for each partition the racks of its replicas; empty if they are not known."""
+    """A topic. racks: for each partition, the racks of its replicas; empty if they are not known."""
 
     name: str
     topic_id: bytes
@@ -32,7 +32,7 @@ class Topic:
     racks: tuple[tuple[str, ...], ...] = ()
 
     def hash(self) -> int:
-        """The hash by which Kafka notices changes of a topic: a signed 64-bit number."""
+        """The hash that Kafka uses to notice changes to a topic: a signed 64-bit number."""
         high, low = _JAVAS_LONGS.unpack(self.topic_id)
         parts = [_MAGIC, _LONGS.pack(high, low), _text(self.name), _INT.pack(self.partitions)]
         for partition in range(self.partitions):
@@ -51,8 +51,8 @@ def topic_id(name: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TopicImage:
-    """All topics at one time. version: grows with each image. new_topics_version: the version of the last image with a
-    new topic."""
+    """All topics at one point in time. version: increases with each image. new_topics_version: the version of the last
+    image with a new topic."""
 
     version: int = 0
     new_topics_version: int = 0
@@ -68,7 +68,7 @@ class TopicImage:
 
     @classmethod
     def counted(cls, partitions: Mapping[str, int], *, version: int = 0) -> "TopicImage":
-        """Topics of which only the partition counts are known; their ids are made from the names."""
+        """Topics for which only partition counts are known; their ids are made from the names."""
         return cls.of(
             (Topic(name=name, topic_id=topic_id(name), partitions=count) for name, count in partitions.items()),
             version=version,
@@ -92,7 +92,7 @@ class TopicImage:
         return _hash(b"".join([hashes[name].to_bytes(8, "little", signed=True) for name in known]))
 
     def described(self, names: Iterable[str]) -> frozenset[tuple[str, bytes, int]]:
-        """Name, id and partition count of those of these topics that exist."""
+        """Name, id and partition count of each of these topics that exists."""
         existing = (self.by_name[name] for name in names if name in self.by_name)
         return frozenset((topic.name, topic.topic_id, topic.partitions) for topic in existing)
 
@@ -108,7 +108,7 @@ class TopicImage:
 
 
 def _text(text: str) -> bytes:
-    """A string as hash4j puts it into a stream: UTF-16 code units, and how many there are."""
+    """A string as hash4j writes it to a stream: its UTF-16 code units, and then their number."""
     return text.encode("utf-16-le", "surrogatepass") + _INT.pack(string_length(text))
 
 

@@ -1,16 +1,16 @@
-"""A classic group as data, with the questions and changes that need nothing but the group (Kafka: ClassicGroup).
+"""A classic group as data, with the queries and changes that need only the group (Kafka: ClassicGroup).
 
-A group has *hard* and *soft* state. Hard state is what a GroupMetadata record holds, so that `group_from_record`
-rebuilds it from the log. Soft state is what dies with the process: parked requests, ids that were given out, the
-rebalance in flight. (Timers are soft state too; the coordinator keeps them.)
+A group has *hard* and *soft* state. Hard state is what a GroupMetadata record holds, so `group_from_record` can rebuild
+it from the log. Soft state is lost with the process: parked requests, pending ids, the rebalance in flight. (Timers are
+soft state too; the coordinator keeps them.)
 
-A group that is Stable or Empty has the members, leader, protocol and generation of its last record, so these change in
-`replay` only. (Of the protocols that a member offers, the record has the selected one. A group that became Empty, and
-whose record could not be appended, stays Empty: the one exception.) While a rebalance is in flight (PreparingRebalance,
-CompletingRebalance) they are ahead of the log, as in Kafka: if the process dies then, the group is as it was before the
-rebalance. A group that has offsets, and never had members, has no record.
+A Stable or Empty group has the members, leader, protocol and generation of its last record, so these change only in
+`replay`. (Of the protocols that a member offers, the record has only the selected one. The one exception: a group that
+became Empty stays Empty even if its record could not be appended.) While a rebalance is in flight (PreparingRebalance,
+CompletingRebalance) they are ahead of the log, as in Kafka: if the process dies then, the group goes back to what it
+was before the rebalance. A group that has offsets but never had members has no record.
 
-An event that has records may fail, and so never changes a group in place. It works on a `draft`, whose cost depends on
+An event that has records can fail, so it never changes a group in place. It works on a `draft`, whose cost depends on
 what the event changes, not on the size of the group; the draft takes the group's place when it takes effect
 (`event_draft`). Members are immutable and are replaced."""
 
@@ -44,7 +44,7 @@ class OfferedProtocol(NamedTuple):
 
 
 class ClassicMember(NamedTuple):
-    """A member. is_new: it waits for its first JoinGroup reply, so its session has the new-member timeout."""
+    """A member. is_new: it is waiting for its first JoinGroup reply, so its session has the new-member timeout."""
 
     member_id: str
     group_instance_id: str | None
@@ -58,13 +58,13 @@ class ClassicMember(NamedTuple):
 
     def metadata(self, protocol: str | None) -> bytes:
         """The member's metadata for the group's protocol. Every member offers it: that is how it was selected."""
-        first = self.protocols[0]  # nearly always the one
+        first = self.protocols[0]  # nearly always the right one
         if first.name == protocol:
             return first.metadata
         return next(offered.metadata for offered in self.protocols if offered.name == protocol)
 
     def vote(self, candidates: frozenset[str]) -> str:
-        """The first protocol of the member that all members support."""
+        """The member's first protocol that all members support."""
         first = self.protocols[0].name
         return first if first in candidates else next(p.name for p in self.protocols if p.name in candidates)
 
@@ -80,8 +80,8 @@ class ParkedRequest(NamedTuple):
 
 
 class HeldNewcomer(NamedTuple):
-    """A newcomer that is held back for a planned scale-out (`classic.standby`): the member that it is to become, the
-    JoinGroup that waits, and until when it may wait."""
+    """A newcomer that is held back for a planned scale-out (`classic.standby`): the member that it will become, the
+    parked JoinGroup, and the time until which it may wait."""
 
     member: ClassicMember
     protocol_type: str
@@ -90,14 +90,14 @@ class HeldNewcomer(NamedTuple):
 
 
 class InitialDelay(NamedTuple):
-    """The wait in the first join phase of a group: how long this wait is, and how much may still be added."""
+    """The wait in the first join phase of a group: the length of this wait, and how much can still be added."""
 
     delay_ms: int
     remaining_ms: int
 
 
 class LoggedMembers(NamedTuple):
-    """The members as the group's last record has them: ids and rows, in the same order. Never changed in place."""
+    """The members in the group's last record: ids and rows, in the same order. Never changed in place."""
 
     member_ids: list[str]
     rows: list[MemberMetadata]
@@ -105,10 +105,10 @@ class LoggedMembers(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ClassicHardState:
-    """What the log holds of a classic group, and what follows from it. Members are in the order of joining."""
+    """What the log holds for a classic group, and what follows from it. Members are in the order of joining."""
 
     group_id: str
-    #: A record is of a Stable or an Empty group; the states of a rebalance are never in the log.
+    #: In a record, a group is Stable or Empty; rebalance states are never in the log.
     state: ClassicState = ClassicState.EMPTY
     state_timestamp_ms: Millis | None = None
     protocol_type: str | None = None
@@ -127,7 +127,7 @@ class ClassicHardState:
 
 @dataclass(slots=True, kw_only=True)
 class ClassicSoftState:
-    """What only the memory of this coordinator knows of a classic group. Tables are in the order of insertion."""
+    """What only this coordinator's memory knows about a classic group. Tables are in insertion order."""
 
     #: Ids that were given out with MEMBER_ID_REQUIRED and have not joined yet.
     pending_joins: Table[str, None] = field(default_factory=dict)
@@ -136,13 +136,13 @@ class ClassicSoftState:
     parked_syncs: Table[str, ParkedRequest] = field(default_factory=dict)
     #: Newcomers that are not members yet, by member id. Never changed in place.
     held: dict[str, HeldNewcomer] = field(default_factory=dict)
-    #: The rebalance in flight: members that got a JoinGroup reply of this generation and have sent no SyncGroup since.
+    #: The rebalance in flight: members that got a JoinGroup reply in this generation but have not sent SyncGroup since.
     pending_syncs: Table[str, None] = field(default_factory=dict)
     previous_state: ClassicState = ClassicState.DEAD
     #: During the first join phase, and whether a member was added in it since the delay was last extended.
     initial_delay: InitialDelay | None = None
     new_member_added: bool = False
-    #: The largest number of members so far, from which the size of Kafka's hash map of members follows.
+    #: The largest number of members so far, which determines the size of Kafka's hash map of members.
     most_members: int = 0
 
 
@@ -150,8 +150,8 @@ class ClassicSoftState:
 class ClassicGroup(ClassicHardState):
     """A classic group: its hard state, and its soft state in `soft`.
 
-    logged_members: a cache of the rows of the last record, as long as the members are what that record says.
-    is_shared: a fork has the same group, so that a draft must not take over the tables of this one."""
+    logged_members: a cache of the rows in the last record, as long as they still match the members. is_shared: a fork
+    has the same group, so a draft must not take over this group's tables."""
 
     group_type: ClassVar[str] = CLASSIC
     soft: ClassicSoftState = field(default_factory=ClassicSoftState)
@@ -159,7 +159,7 @@ class ClassicGroup(ClassicHardState):
     is_shared: bool = False
 
     def draft(self) -> "ClassicGroup":
-        """A group like this one, to be changed without changing this one until it takes effect."""
+        """A copy that can be changed without changing this group until the draft takes effect."""
         own: Callable[[Table[str, Any]], Table[str, Any]] = copied if self.is_shared else overlaid
         twin = object.__new__(ClassicGroup)
         twin.group_id = self.group_id
@@ -190,7 +190,7 @@ class ClassicGroup(ClassicHardState):
         return twin
 
     def take_effect(self) -> "ClassicGroup":
-        """Make a group of this draft, which takes the place of the group that it was drafted from."""
+        """Turn this draft into a group, which replaces the group that it was drafted from."""
         soft = self.soft
         if type(self.members) is Overlay:
             self.members = self.members.merge()
@@ -210,7 +210,7 @@ class ClassicGroup(ClassicHardState):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group is Empty. Then it has no members, but ids may have been given out."""
+        """Whether the group is Empty. Then it has no members, but it may have pending ids."""
         return self.state is ClassicState.EMPTY
 
     @property
@@ -219,17 +219,17 @@ class ClassicGroup(ClassicHardState):
 
     @property
     def all_joined(self) -> bool:
-        """Whether every member waits for the end of the join phase, and no id was given out that has not joined yet."""
+        """Whether every member is waiting for the end of the join phase, and there are no pending ids."""
         return len(self.members) == len(self.soft.parked_joins) and not self.soft.pending_joins
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest rebalance timeout of the members; 0 without members."""
+        """The longest rebalance timeout of all members; 0 without members."""
         return max(map(_REBALANCE_TIMEOUT, self.members.values()), default=0)
 
     def listed(self, *, has_scala_maps: bool) -> Collection[ClassicMember]:
-        """The members in the order in which they are given to the leader, described and written: that of joining, or
-        that of Scala's hash map. (Kafka's Java coordinator has an order of its own, which nothing depends on here.)"""
+        """The members in the order in which they are sent to the leader, described and written: the order of joining,
+        or of Scala's hash map. (Kafka's Java coordinator has an order of its own, but nothing here depends on it.)"""
         members = self.members.values()
         if not has_scala_maps:
             return members
@@ -242,8 +242,8 @@ class ClassicGroup(ClassicHardState):
     ) -> ErrorCode:
         """NONE, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID (KIP-345; Kafka: ClassicGroup.validateMember).
 
-        A static member that gives its member id only passes. checks_instance_ids: whether an instance id that no member
-        has is an error."""
+        A static member may give only its member id. checks_instance_ids: whether an instance id that no member has is
+        an error."""
         if group_instance_id is not None:
             owner = self.static_ids.get(group_instance_id)
             if owner is None and checks_instance_ids:
@@ -253,10 +253,10 @@ class ClassicGroup(ClassicHardState):
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a member with these protocols may be in the group.
+        """Whether a member with these protocols can be in the group.
 
-        The counts include the old protocols of the member that joins: the only member of a group that changes to a
-        disjoint list of protocols is refused, as in Kafka."""
+        The counts include the old protocols of the joining member: if the only member of a group switches to a disjoint
+        list of protocols, it is refused, as in Kafka."""
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         if self.protocol_type != protocol_type:
@@ -276,7 +276,7 @@ class ClassicGroup(ClassicHardState):
             votes[choice] = votes.get(choice, 0) + count
         if len(votes) == 1 or max(votes.values()) * 2 > everyone:
             return max(votes, key=votes.__getitem__)
-        # Without a majority the order of the votes counts.
+        # Without a majority, the order of the votes matters.
         ballots = Counter(member.vote(candidates) for member in self.members.values())
         return most_voted(ballots, has_scala_maps=has_scala_maps)
 
@@ -290,7 +290,7 @@ class ClassicGroup(ClassicHardState):
     # -- changes
 
     def move_to(self, state: ClassicState, now: Millis) -> None:
-        """Enter a state. An illegal transition is a bug of this package."""
+        """Enter a state. An illegal transition is a bug in this package."""
         assert can_move(self.state, state), f"group {self.group_id}: {self.state} -> {state}"
         self.soft.previous_state, self.state, self.state_timestamp_ms = self.state, state, now
         self.logged_members = None
@@ -321,7 +321,8 @@ class ClassicGroup(ClassicHardState):
         self.logged_members = None
 
     def remove(self, member_id: str, *, has_scala_maps: bool = False) -> None:
-        """Remove a member or a pending id, if there is one. If it was the leader, Kafka's next leader follows."""
+        """Remove a member or a pending id, if there is one. If it was the leader, the leader that Kafka would choose
+        takes over."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count(member.protocols, -1)
@@ -334,7 +335,7 @@ class ClassicGroup(ClassicHardState):
         self.soft.pending_syncs.pop(member_id, None)
 
     def rename(self, old_id: str, new_id: str, *, stays_new: bool = False) -> ClassicMember:
-        """Give a static member a new member id; it keeps its assignment and leadership, and is not new any more unless
+        """Give a static member a new member id; it keeps its assignment and leadership, and is no longer new unless
         `stays_new`.
 
         The old id stays in `pending_syncs` if it was there, as in Kafka: a static member that restarts between
@@ -351,8 +352,8 @@ class ClassicGroup(ClassicHardState):
         return renamed
 
     def elect_joined_leader(self, *, has_scala_maps: bool = False) -> bool:
-        """Keep the leader if it has joined, else make the next member that has joined the leader. False if no member
-        has joined."""
+        """Keep the leader if it has joined; otherwise the next member that has joined becomes the leader. False if no
+        member has joined."""
         parked = self.soft.parked_joins
         if self.leader in parked:
             return True
@@ -372,7 +373,7 @@ class ClassicGroup(ClassicHardState):
         self.soft.pending_syncs.clear()
 
     def read_subscribed_topics(self) -> frozenset[str] | None:
-        """The topics that the members subscribe to; None if they are no consumers, and for unreadable metadata."""
+        """The topics that the members subscribe to; None if they are not consumers, or if metadata cannot be read."""
         if not self.uses_consumer_protocol or (self.members and self.protocol is None):
             return None
         return topics_in(member.metadata(self.protocol) for member in self.members.values())
@@ -397,7 +398,7 @@ def next_leader(candidates: Iterable[str], most_members: int, *, has_scala_maps:
 
 
 def most_voted(votes: Mapping[str, int], *, has_scala_maps: bool = False) -> str:
-    """The protocol with the most votes; of equals the first in the hash map in which Kafka counts the votes."""
+    """The protocol with the most votes; if tied, the first one in the hash map in which Kafka counts votes."""
     if len(votes) == 1:
         return next(iter(votes))
     most = max(votes.values())
@@ -407,13 +408,13 @@ def most_voted(votes: Mapping[str, int], *, has_scala_maps: bool = False) -> str
 
 
 def topics_in(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """All topics in consumer protocol subscriptions, read by the prefix that every version has; None if one of them
-    cannot be read. (In Kafka some of these escape as a server error and leave the group stuck; not here.)"""
+    """All topics in consumer protocol subscriptions, read from the prefix that all versions share; None if one of them
+    cannot be read. (In Kafka, some of these escape as a server error and leave the group stuck; not here.)"""
     topics: set[str] = set()
     known = None
     for blob in dict.fromkeys(subscriptions):
         if known is not None and blob.startswith(known, _VERSION_SIZE):
-            continue  # the same topics as the one before, as in most groups
+            continue  # the same topics as the previous one, as in most groups
         try:
             message = codec.decode(ConsumerProtocolSubscription, blob, 0, offset=_VERSION_SIZE, allow_trailing=True)
         except DecodeError:

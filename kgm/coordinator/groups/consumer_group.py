@@ -1,9 +1,9 @@
 """A consumer group (KIP-848) as data: what the log says, and what follows from it (Kafka: ConsumerGroup).
 
-Only `consumer.records.replay` writes to a group, one record after the other. The rules that handle a request read the
-group and write records, so there are no drafts here. What follows from the records is kept up to date with each of
-them, so that no event costs more than what it changes: who has a partition, how many members subscribe to a topic, how
-many have reached the target epoch."""
+Only `consumer.records.replay` writes to a group, one record at a time. The rules that handle a request read the group
+and write records, so there are no drafts here. Derived data is kept up to date with each record, so the cost of an
+event depends only on what it changes: which member has a partition, how many members subscribe to a topic, how many
+have reached the target epoch."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,8 @@ CONSUMER = "consumer"
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that a regular expression matches. version: of the topic image; timestamp_ms: when it was resolved."""
+    """The topics that a regular expression matches. version: the topic image's version; timestamp_ms: when it was
+    resolved."""
 
     topics: frozenset[str]
     version: int
@@ -39,8 +40,8 @@ class ResolvedRegex(NamedTuple):
 
 
 class MetadataRefresh(NamedTuple):
-    """Until when the metadata hash need not be computed again, provided that the group has reached this epoch. (If not,
-    the record with the last hash was lost.)"""
+    """The time until which the metadata hash need not be recomputed, provided the group has reached this epoch. (If it
+    has not, the record with the last hash was lost.)"""
 
     deadline_ms: int = 0
     epoch: int = 0
@@ -53,21 +54,21 @@ NOT_REFRESHED = MetadataRefresh()
 class ConsumerGroup:
     """A consumer group. Members are in the order in which they were first written.
 
-    Hard state, from the log: everything up to partition_metadata, the name, id and partition count of each topic that
-    the group subscribes to, which Kafka 4.0 keeps in place of a hash. targets: target assignments by member id;
+    Hard state, from the log: everything up to partition_metadata. targets: target assignments by member id;
     unusual_orders: by member id and topic, the partitions of a target in Kafka's order, where that is not the usual
-    order (`consumer.target_order`). resolved: resolved regular expressions.
+    order (`consumer.target_order`). resolved: resolved regular expressions. partition_metadata: the name, id and
+    partition count of each topic that the group subscribes to, which Kafka 4.0 keeps instead of a hash.
 
-    Derived from it: partition_epochs, for each partition that a member has, or has to give up, the epoch of that
-    member. names, regexes: how many members subscribe to a topic by name, and to a regular expression. matched: how
-    many resolved expressions match a topic. server_assignors: how many members prefer an assignor. stable_at: how many
+    Derived from it: partition_epochs: for each partition that a member has, or must give up, the epoch of that member.
+    names, regexes: how many members subscribe to a topic by name, and to a regular expression. matched: how many
+    resolved expressions match a topic. server_assignors: how many members prefer an assignor. stable_at: how many
     Stable members are at an epoch. classic_members, classic_protocols: how many members use the classic protocol, and
     how many of them offer an assignor. order, resolved_order: Kafka's order of members and of expressions.
     _homogeneous: what `is_homogeneous` was when a member was last written, if an expression has been resolved since.
 
-    Soft state: refresh, the one thing that a request writes at once; tally, what the targets add up to, once that was
-    computed; assignors_order, the order of members in an assignor. is_shared: a fork has the same object, so it is
-    copied before it is written to."""
+    Soft state: refresh, the only thing that a request writes immediately; tally, a tally of the targets once it has
+    been computed; assignors_order, the order of members in an assignor. is_shared: a fork has the same object, so it is
+    copied before it is changed."""
 
     group_type: ClassVar[str] = CONSUMER
     group_id: str
@@ -143,22 +144,22 @@ class ConsumerGroup:
         return [self.members[member_id] for member_id in self.order.sorted(self.members)]
 
     def last_resolved(self) -> ResolvedRegex | None:
-        """The resolution that Kafka takes for the last one: the first one that it iterates over. (The resolution of an
-        expression may remain when no member subscribes to it any longer.)"""
+        """The resolution that Kafka treats as the latest: the first one that it iterates over. (The resolution of an
+        expression can remain when no member subscribes to it anymore.)"""
         return next((self.resolved[regex] for regex in self.resolved_order.sorted(self.resolved)), None)
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member with an instance id; None if there is none, or if it `lost_its_member`."""
+        """The member with an instance id; None if there is none, or if the id `lost_its_member`."""
         member_id = None if instance_id is None else self.static_ids.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
     def lost_its_member(self, instance_id: str) -> bool:
-        """Whether an instance id belongs to a member that is gone. A member that joins again with another instance id
-        has both ids, and only the last one is removed with it. From then on Kafka knows no member for the first id."""
+        """Whether an instance id belongs to a member that is gone. A member that rejoins with another instance id has
+        both ids, and only the last one is removed with it. From then on, Kafka finds no member for the first id."""
         return instance_id in self.static_ids and self.static_ids[instance_id] not in self.members
 
     def find(self, member_id: str, instance_id: str | None) -> ConsumerMember | ErrorCode:
-        """The member, by its instance id if one is given, which must then belong to this member id."""
+        """The member with this id. If an instance id is given, it must belong to this member."""
         if instance_id is None:
             return self.members.get(member_id, ErrorCode.UNKNOWN_MEMBER_ID)
         member = self.static_member(instance_id)
@@ -167,7 +168,7 @@ class ConsumerGroup:
         return member if member.member_id == member_id else ErrorCode.FENCED_INSTANCE_ID
 
     def target_of(self, member_id: str, instance_id: str | None = None) -> Target:
-        """The target assignment of a member, or of the member that has its instance id."""
+        """The target assignment of a member, or, if an instance id is given, of the member that has it."""
         return self.targets.get(member_id if instance_id is None else self.static_ids.get(instance_id, ""), NO_TARGET)
 
     def listed_target(self, member_id: str) -> ListedTarget:
@@ -185,7 +186,7 @@ class ConsumerGroup:
         return topic in self.names or topic in self.matched
 
     def metadata_expired(self, now: Millis) -> bool:
-        """Whether the metadata hash is to be computed again: the topics have changed, or a record was lost."""
+        """Whether the metadata hash must be recomputed: the topics have changed, or a record was lost."""
         return now >= self.refresh.deadline_ms or self.group_epoch < self.refresh.epoch
 
     @property
@@ -224,7 +225,7 @@ class ConsumerGroup:
         for member, by in ((before, -1), (after, +1)):
             if member is not None and member.server_assignor is not None:
                 counts = counted(counts, [member.server_assignor], by)
-                # Both names share a bucket of Kafka's hash map, and a name that is counted again comes first in it.
+                # Both names share a bucket of Kafka's hash map, and a name that is added again comes first in it.
                 order = [*(counts.keys() - order), *(name for name in order if name in counts)]
         most = max(counts.values(), default=0)
         return next((name for name in order if counts[name] == most), None)
@@ -235,7 +236,7 @@ class ConsumerGroup:
         return self.classic_members - sum(m.classic is not None for m in gone) == len(self.members) - len(gone)
 
     def supports_classic(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a member that uses the classic protocol may be in the group with these protocols."""
+        """Whether a member that uses the classic protocol with these protocols can be in the group."""
         counts = self.classic_protocols
         return protocol_type == PROTOCOL_TYPE and any(counts.get(name, 0) == self.classic_members for name in names)
 
@@ -247,10 +248,10 @@ class ConsumerGroup:
             for partition in partitions
         )
 
-    # -- changes: by replay only
+    # -- changes: only by replay
 
     def put_target(self, member_id: str, target: Target | None, unusual: Mapping[bytes, tuple[int, ...]]) -> None:
-        """A member has another target; None: no target at all."""
+        """A member's target has changed; None: it has no target."""
         if self.tally is not None:
             self.tally.change(member_id, self.targets.get(member_id), target)
         if target is None:
@@ -284,8 +285,9 @@ class ConsumerGroup:
             self.static_ids[member.group_instance_id] = member.member_id
 
     def put_step(self, member: ConsumerMember) -> None:
-        """Replace the member with its id by what it is after a step of its reconciliation (`consumer.regular_step`): it
-        has given up what it had to, and nothing else; and no other member has any of its partitions."""
+        """Replace the member that has this id with its state after a step of its reconciliation
+        (`consumer.regular_step`): it has given up exactly what it had to, and no other member has any of its
+        partitions."""
         before = self.members[member.member_id]
         self._homogeneous = None
         self.order.put(len(self.members))
@@ -295,7 +297,7 @@ class ConsumerGroup:
         if before.pending_revocation:
             self._disown(before.pending_revocation, before.member_epoch)
         elif member.pending_revocation and before.member_epoch == member.member_epoch:
-            return  # it keeps all of them until it has given up some
+            return  # it keeps all of them until it has revoked some
         epoch = member.member_epoch
         for assigned in (member.assigned, member.pending_revocation):
             for topic_id, partitions in assigned.items():
@@ -310,7 +312,7 @@ class ConsumerGroup:
             self.static_ids.pop(member.group_instance_id, None)
 
     def resolve(self, regex: str, resolved: ResolvedRegex | None) -> None:
-        """A regular expression was resolved; None: no member subscribes to it any longer."""
+        """A regular expression was resolved; None: no member subscribes to it anymore."""
         self._homogeneous = self.is_homogeneous
         if resolved is not None:
             self.resolved_order.put(len(self.resolved))
@@ -340,7 +342,7 @@ class ConsumerGroup:
 
     def _owns_later(self, before: ConsumerMember, member: ConsumerMember) -> bool:
         """Move the partitions of a member to its epoch, if they are the same as before and no other member has one of
-        them. False, and nothing has changed, if that is not so."""
+        them. Otherwise, return False and change nothing."""
         if before.pending_revocation or member.pending_revocation or before.assigned.keys() != member.assigned.keys():
             return False
         rows = []
@@ -364,7 +366,7 @@ class ConsumerGroup:
             else:
                 for partition in partitions:
                     known = epochs.get(partition)
-                    # In a partly cleaned log an older record of another member may come later.
+                    # In a partly cleaned log, an older record of another member can come later.
                     if known is None or known < epoch:
                         epochs[partition] = epoch
             if not epochs:
@@ -404,8 +406,8 @@ def counted(counts: Mapping[K, int], keys: Iterable[K], by: int) -> dict[K, int]
 
 
 def homogeneous(names: Mapping[str, int], matched: Mapping[str, int], regexes: Mapping[str, int], members: int) -> bool:
-    """Whether all members subscribe to the same topics in Kafka's view (ConsumerGroup.subscriptionType): by the same
-    names, or by one regular expression and no names."""
+    """Whether all members subscribe to the same topics in Kafka's view (ConsumerGroup.subscriptionType): through the
+    same names, or through one regular expression and no names."""
     if not regexes:
         return all(count == members for count in names.values()) and (not members or matched.keys() <= names.keys())
     if next(iter(regexes.values())) != members:

@@ -1,8 +1,8 @@
-"""A member of a consumer group (KIP-848), as the log has it (Kafka: ConsumerGroupMember).
+"""A member of a consumer group (KIP-848), as stored in the log (Kafka: ConsumerGroupMember).
 
 Member epochs: 0 for a member that has just joined; -1 for one that is being removed; -2 for a static member that is
-away and whose assignment is kept. Partitions are given by topic id; the partitions that a member has are given with the
-epoch in which they were assigned (KIP-1251)."""
+away and whose assignment is kept. Partitions are keyed by topic id; the partitions that a member has carry the epoch in
+which they were assigned (KIP-1251)."""
 
 import enum
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ AWAY = -2
 Assigned = Mapping[bytes, Mapping[int, int]]
 #: Partitions by topic id, ascending.
 Target = Mapping[bytes, tuple[int, ...]]
-#: Partitions by topic id, topics and partitions in the order in which Kafka iterates over them
+#: Partitions by topic id; topics and partitions are in the order in which Kafka iterates over them
 #: (`consumer.target_order`).
 ListedTarget = Mapping[bytes, Sequence[int]]
 NOTHING: Assigned = {}
@@ -23,16 +23,17 @@ NO_TARGET: Target = {}
 
 
 class MemberState(enum.IntEnum):
-    """How far the reconciliation of a member with its target assignment is; the value is the number in the log."""
+    """How far a member's reconciliation with its target assignment has progressed; the value is the number in the
+    log."""
 
     STABLE = 0
     """The member has nothing to revoke and nothing to wait for."""
     UNREVOKED_PARTITIONS = 1
-    """The member has to revoke partitions before it advances to the next epoch."""
+    """The member must revoke partitions before it advances to the next epoch."""
     UNRELEASED_PARTITIONS = 2
     """The member has advanced to the next epoch, but other members have not released all of its partitions."""
     UNKNOWN = 127
-    """A state of a later version of Kafka."""
+    """A state from a later version of Kafka."""
 
 
 class ClassicProtocols(NamedTuple):
@@ -64,7 +65,7 @@ class ConsumerMember(NamedTuple):
     def moved(
         self, state: MemberState, epoch: int, previous_epoch: int, assigned: Assigned, pending: Assigned
     ) -> "ConsumerMember":
-        """The member after a step of its reconciliation; quicker than `_replace`."""
+        """The member after a step of its reconciliation; faster than `_replace`."""
         return ConsumerMember(
             self.member_id, epoch, previous_epoch, state, self.group_instance_id, self.rack_id,
             self.rebalance_timeout_ms, self.client_id, self.client_host, self.subscribed_topic_names,
@@ -72,7 +73,8 @@ class ConsumerMember(NamedTuple):
         )  # fmt: skip
 
     def says_the_same_as(self, other: "ConsumerMember") -> bool:
-        """Whether this is `other` with the same metadata, `moved`. False if that would take a comparison of sets."""
+        """Whether this is `other` with the same metadata, only `moved`. Also False if finding out would require
+        comparing sets."""
         return (
             self.subscribed_topic_names is other.subscribed_topic_names
             and self.subscribed_topic_regex == other.subscribed_topic_regex
@@ -84,7 +86,7 @@ class ConsumerMember(NamedTuple):
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 
     def assignment_epoch(self, topic_id: bytes, partition: int) -> int | None:
-        """The epoch in which the member got a partition that it has, or has to give up; None if it does not have it."""
+        """The epoch in which the member got a partition that it has, or must give up; None if it does not have it."""
         epoch = self.assigned.get(topic_id, {}).get(partition)
         return self.pending_revocation.get(topic_id, {}).get(partition) if epoch is None else epoch
 

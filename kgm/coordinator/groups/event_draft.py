@@ -1,7 +1,7 @@
 """What one event changes, before it takes effect: drafts of groups, records, timers, replies.
 
-An event is a request, an alarm, or something that the caller reports (`Coordinator.topics_changed`). The rules record
-in an `EventDraft` what there is to do; the coordinator makes an outcome of it, and lets the drafts of groups take
+An event is a request, an alarm, or something that the caller reports (`Coordinator.topics_changed`). The rules collect
+what must be done in an `EventDraft`; the coordinator turns it into an outcome, and lets the drafts of groups take
 effect when the outcome's records are replayed."""
 
 import enum
@@ -34,7 +34,7 @@ _REFERENCE_BEHAVIOR = behavior_of(REFERENCE)
 
 
 class OnAppendFailure(enum.Enum):
-    """What takes the place of the event when its records cannot be appended (Kafka: the appendFuture callbacks)."""
+    """What replaces the event when its records cannot be appended (Kafka: the appendFuture callbacks)."""
 
     REVERT = enum.auto()
     """Nothing changes, and the request is answered with the error."""
@@ -43,19 +43,19 @@ class OnAppendFailure(enum.Enum):
     REBALANCE = enum.auto()
     """The leader's SyncGroup: every parked SyncGroup is answered with the error, and a rebalance starts."""
     WITHOUT_PLANS = enum.auto()
-    """A spare was to take the place of a member (`classic.standby`): the event is handled as if there were no
+    """A spare should have taken the place of a member (`classic.standby`): the event is handled as if there were no
     spares."""
 
 
 @dataclass(slots=True, kw_only=True)
 class EventDraft:
-    """One event at work. request, ticket: None unless the event is a request. alarm: None unless it is an alarm.
+    """One event in progress. request, ticket: None unless the event is a request. alarm: None unless it is an alarm.
 
-    behavior: that of `settings.kafka_version`. live_timers: the timers that are set, with their deadlines. image: the
-    topics that exist. configs: group configs by group id. groups: drafts by group id. dropped_groups: groups that end
-    without a record. timers: what changes, a new deadline or None for a cancelled timer. topologies: of
-    streams groups, as the topics now make them, by group id. is_in_place: whether a group
-    was changed without a draft."""
+    behavior: of `settings.kafka_version`. live_timers: the timers that are set, with their deadlines. image: the topics
+    that exist. configs: group configs by group id. groups: drafts by group id. dropped_groups: groups that end without
+    a record. timers: changed timers, with a new deadline, or None if cancelled. topologies: the topologies of streams
+    groups, configured for the topics that now exist, by group id. is_in_place: whether a group was changed without a
+    draft."""
 
     now: Millis
     settings: BrokerSettings
@@ -84,7 +84,7 @@ class EventDraft:
 
     def in_place(self, group: ClassicGroup) -> ClassicGroup:
         """The group itself, for an event that is certain to have no records and so cannot fail; a draft if a fork
-        shares the group. Members join and sync without the cost of a draft each."""
+        shares the group. This way, members can join and sync without the cost of a draft for each."""
         if group.is_shared:
             return self.draft(group)
         self.is_in_place = True
@@ -117,7 +117,7 @@ class EventDraft:
         self.replies.append(Reply(self.ticket, message))
 
     def refuse(self, message: Message) -> None:
-        """Reply to the current request, and drop the records and timers of this draft. Drafts of groups, and replies to
+        """Reply to the current request, and drop the records and timers of this draft. Group drafts, and replies to
         other requests, stay."""
         self.records.clear()
         self.timers.clear()

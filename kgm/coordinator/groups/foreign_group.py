@@ -1,7 +1,7 @@
 """Share groups: kept and listed, not interpreted.
 
-Their records are kept as they are. So these groups can be told apart from other groups, whose ids they block, and can
-be deleted when they have no members."""
+Their records are kept as they are. So these groups can be told apart from other types of group, which cannot use their
+ids, and they can be deleted when they have no members."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -15,8 +15,8 @@ SHARE = "share"
 
 @dataclass(slots=True, kw_only=True)
 class ForeignGroup:
-    """A share group. records: the last record of each key, by the key's bytes. is_shared: a fork has the
-    same object, so it is copied before it is written to."""
+    """A share group. records: the last record for each key, by the key's bytes. is_shared: a fork has the same object,
+    so it is copied before it is changed."""
 
     group_type: ClassVar[str] = SHARE
     protocol_type: ClassVar[str] = SHARE
@@ -42,7 +42,7 @@ class ForeignGroup:
 
     @property
     def state(self) -> str:
-        """Empty or Stable; the states in between are not worked out."""
+        """Empty or Stable; the states in between are not computed."""
         return "Empty" if self.is_empty else "Stable"
 
     def is_subscribed_to(self, topic: str) -> bool:  # noqa: ARG002  (as in the other types of group)
@@ -50,11 +50,11 @@ class ForeignGroup:
         return False
 
     def tombstones(self) -> list[Record]:
-        """Tombstones of all its records: those of members first, the group's own last."""
+        """Tombstones for all its records: those of members first, the group's own last."""
         rows = sorted(self.records.items(), key=lambda row: (not hasattr(row[1].key, "member_id"), row[0]))
         return [Record(record.key, None) for _, record in rows]
 
 
 def is_foreign(key: Message) -> bool:
-    """Whether a record's key is of such a group."""
+    """Whether a record's key belongs to such a group."""
     return key.API_KEY in SHARE_GROUP_TYPES

@@ -12,9 +12,9 @@ _LAST: Final = (1 << _POSITION_BITS) - 1
 
 
 class MemberMapOrder:
-    """The order of members in a hash map (with `_table` buckets), which is filled in the order of a `TimelineHashMap`
-    (with `_capacity` slots): by bucket, and in a bucket by slot. It is kept up to date as members come and go, because
-    a look at all of them costs more than most target assignments.
+    """The order of members in a hash map (with `_table` buckets) that is filled in the order of a `TimelineHashMap`
+    (with `_capacity` slots): by bucket, and within a bucket by slot. It is kept up to date as members come and go,
+    because looking at all of them costs more than most target assignments.
 
     A place is a bucket and a slot; few members share one."""
 
@@ -26,7 +26,8 @@ class MemberMapOrder:
         self._sharing: dict[int, set[str]] = {}
 
     def of(self, member_ids: KeysView[str], newcomer: str | None, capacity: int) -> list[str]:
-        """Members, the newcomer put in last. member_ids: as they were put into a `TimelineHashMap` of this capacity."""
+        """All members in map order; the newcomer is put into the map last. member_ids: in the order in which they were
+        put into a `TimelineHashMap` of this capacity."""
         table = table_of_many(len(member_ids) + (newcomer is not None))
         if table is None:
             listed = TimelineOrder(capacity).sorted(member_ids)
@@ -50,7 +51,7 @@ class MemberMapOrder:
         return [*self._ids[:at], newcomer, *self._ids[at:]]
 
     def _sort_sharing(self, member_ids: Collection[str]) -> None:
-        """Of members that share a place, the one that was put in last comes first."""
+        """Sort the members that share a place: the one that was put in last comes first."""
         sharing = set[str]().union(*self._sharing.values())
         position = {each: at for at, each in enumerate(filter(sharing.__contains__, member_ids))}
         for place, those in self._sharing.items():

@@ -1,7 +1,8 @@
-"""A dictionary that can be changed without changing the one it is made from, at the cost of what is changed.
+"""A dictionary that can be changed without changing the one it is made from, at a cost that depends only on what
+changes.
 
-A draft of a group (`classic_group`) may change one member of a thousand, and a copy would cost a thousand. An overlay
-records what is different and reads everything else from its base. Iterating over it costs a copy, once."""
+A draft of a group (`classic_group`) may change one member in a thousand, and a copy would cost a thousand. An overlay
+records what is different and reads everything else from its base. Iterating over it costs one copy, the first time."""
 
 from collections.abc import ItemsView, Iterator, KeysView, MutableMapping, ValuesView
 from typing import Any, Final, TypeVar
@@ -16,7 +17,7 @@ _NONE: Final[frozenset[Any]] = frozenset()
 
 
 def overlaid(base: "Table[K, V]") -> "Table[K, V]":
-    """A table equal to `base`, to be changed instead of it until it is merged."""
+    """A table equal to `base` that is changed in its place until it is merged."""
     return base.copy() if len(base) <= SMALL else Overlay(base)
 
 
@@ -26,7 +27,8 @@ def copied(base: "Table[K, V]") -> "Table[K, V]":
 
 
 class Overlay(MutableMapping[K, V]):
-    """What is different from a base. The order is a dictionary's: a key that is removed and added again is the last."""
+    """What is different from a base. The order is that of a dictionary: a key that is removed and added again comes
+    last."""
 
     __slots__ = ("_base", "_changed", "_gone", "_is_whole", "_size")
 
@@ -128,5 +130,5 @@ Table = dict[K, V] | Overlay[K, V]
 
 
 def whole(table: Table[K, V]) -> dict[K, V]:
-    """A table as a dictionary, to iterate over it. Changes to one are changes to the other."""
+    """A table as a dictionary, for iterating over it. Changes to either one also change the other."""
     return table if isinstance(table, dict) else table.flatten()

@@ -18,7 +18,7 @@ STREAMS = "streams"
 NOT_READY = "NotReady"
 _NOBODY: frozenset[str] = frozenset()
 
-#: For each task the processes that have it, or have to give it up.
+#: For each task, the processes that have it, or must give it up.
 Processes = dict[tuple[str, int], set[str]]
 
 
@@ -27,13 +27,14 @@ class StreamsGroup:
     """A streams group. Members are in the order in which they were first written.
 
     Hard state: everything up to configs, the assignment configs with which the last epoch was written. targets: target
-    assignments by member id. Derived from it: active, the process that has an active task; standby, warmup: the
+    assignments by member id. Derived from it: active: the process that has an active task; standby, warmup: the
     processes that have a copy. order: Kafka's order of members.
 
-    Soft state: configured, the topology with the topics that exist; described, the same as of the last record of the
-    shard, which is what others see; refresh, as in a consumer group; shutdown_by, the member that wants the application
-    to end; endpoint_epoch, which grows with what is told of endpoints; assignors_order, the order of members in the
-    assignor. is_shared: a fork has the same object, so it is copied before it is written to."""
+    Soft state: configured, the topology as configured for the topics that exist; described, the same as of the last
+    record of the shard, which is what others see; refresh, as in a consumer group; shutdown_by, the member that asked
+    to shut down the application; endpoint_epoch, which increases when the reported endpoints change; assignors_order,
+    the order of members in the assignor. is_shared: a fork has the same object, so it is copied before it is
+    changed."""
 
     group_type: ClassVar[str] = STREAMS
     protocol_type: ClassVar[str] = STREAMS
@@ -108,7 +109,7 @@ class StreamsGroup:
         return bool(self.members) and self.topology is not None and topic in self.topology.subtopology_of
 
     def metadata_expired(self, now: Millis) -> bool:
-        """Whether the metadata hash is to be computed again: the topics have changed, or a record was lost."""
+        """Whether the metadata hash must be recomputed: the topics have changed, or a record was lost."""
         return now >= self.refresh.deadline_ms or self.group_epoch < self.refresh.epoch
 
     def has_copy(self, process_id: str | None, task: tuple[str, int]) -> bool:
@@ -117,13 +118,13 @@ class StreamsGroup:
 
     @property
     def rows(self) -> int:
-        """How many members, tasks of members and topics there are to be listed."""
+        """How many rows a list of the group has: members, their current and target tasks, topics and subtopologies."""
         topics = 0 if self.topology is None else len(self.topology.topics) + len(self.topology.subtopologies)
         held = [kind for member in self.members.values() for kind in member.assigned.kinds]
         held += [kind for target in self.targets.values() for kind in target]
         return len(self.members) + topics + sum(len(partitions) for kind in held for partitions in kind.values())
 
-    # -- changes: by replay only
+    # -- changes: only by replay
 
     def put(self, member: StreamsMember) -> None:
         """Add a member, or replace the one with its id."""

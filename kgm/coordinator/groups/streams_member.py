@@ -1,4 +1,4 @@
-"""A member of a streams group (KIP-1071), as the log has it (Kafka: StreamsGroupMember, TasksTuple).
+"""A member of a streams group (KIP-1071), as stored in the log (Kafka: StreamsGroupMember, TasksTuple).
 
 A member is a thread of a process of Kafka Streams. A task is a subtopology and a partition. Member epochs are as in
 consumer groups. There are no static members."""
@@ -7,7 +7,7 @@ import enum
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-#: Active tasks: for each subtopology its partitions, each with the member epoch in which it was assigned.
+#: Active tasks: for each subtopology, its partitions, each with the member epoch in which it was assigned.
 ActiveTasks = Mapping[str, Mapping[int, int]]
 #: Tasks of any kind: partitions by subtopology.
 Tasks = Mapping[str, Collection[int]]
@@ -16,20 +16,21 @@ NO_TASKS: Tasks = {}
 
 
 class TaskState(enum.IntEnum):
-    """How far the reconciliation of a member with its target assignment is; the value is the number in the log."""
+    """How far a member's reconciliation with its target assignment has progressed; the value is the number in the
+    log."""
 
     STABLE = 1
     """The member has nothing to revoke and nothing to wait for."""
     UNREVOKED_TASKS = 2
-    """The member has to revoke tasks before it advances to the next epoch."""
+    """The member must revoke tasks before it advances to the next epoch."""
     UNRELEASED_TASKS = 3
     """The member has advanced to the next epoch, but other members have not released all of its tasks."""
     UNKNOWN = 127
-    """A state of a later version of Kafka."""
+    """A state from a later version of Kafka."""
 
 
 class HeldTasks(NamedTuple):
-    """The tasks that a member has, or has to revoke. No subtopology is without partitions."""
+    """The tasks that a member has, or must revoke. Every subtopology has partitions."""
 
     active: ActiveTasks = NO_ACTIVE
     standby: Tasks = NO_TASKS
@@ -80,8 +81,7 @@ class StreamsMember(NamedTuple):
         return self.state is TaskState.STABLE and self.member_epoch == assignment_epoch
 
     def assignment_epoch(self, subtopology_id: str, partition: int) -> int | None:
-        """The epoch in which the member got an active task that it has, or has to revoke; None if it does not have
-        it."""
+        """The epoch in which the member got an active task that it has, or must revoke; None if it does not have it."""
         epoch = self.assigned.active.get(subtopology_id, {}).get(partition)
         return self.pending_revocation.active.get(subtopology_id, {}).get(partition) if epoch is None else epoch
 

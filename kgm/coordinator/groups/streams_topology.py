@@ -1,4 +1,4 @@
-"""The topology of a streams group: as its members describe it, and as the topics that exist make it (Kafka:
+"""The topology of a streams group: as its members describe it, and as configured for the topics that exist (Kafka:
 StreamsTopology, ConfiguredTopology)."""
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from kgm.records.messages.streams_group_topology_value import StreamsGroupTopolo
 
 
 class StreamsTopology:
-    """Subtopologies by id, in the order of Kafka's hash map; a later one of the same id does not count."""
+    """Subtopologies by id, in the order of Kafka's hash map; if an id occurs twice, only the first one counts."""
 
     def __init__(self, value: StreamsGroupTopologyValue) -> None:
         self.epoch: int = value.epoch
@@ -31,23 +31,23 @@ class StreamsTopology:
 
     @cached_property
     def subtopology_of(self) -> Mapping[str, str]:
-        """The id of the subtopology that reads a topic, by topic."""
+        """By topic, the id of the subtopology that reads it."""
         return {topic: row.subtopology_id for row in self.subtopologies.values() for topic in input_topics(row)}
 
     @cached_property
     def topics(self) -> frozenset[str]:
-        """All topics that it needs: what it reads, and its changelogs."""
+        """All topics that the topology needs: the topics it reads, and its changelogs."""
         changelogs = (topic.name for row in self.subtopologies.values() for topic in row.state_changelog_topics)
         return frozenset((*self.subtopology_of, *changelogs))
 
 
 def input_topics(subtopology: Subtopology | SentSubtopology) -> list[str]:
-    """The topics that a subtopology reads, those between subtopologies last."""
+    """The topics that a subtopology reads, repartition topics last."""
     return [*subtopology.source_topics, *(topic.name for topic in subtopology.repartition_source_topics)]
 
 
 class ConfiguredSubtopology(NamedTuple):
-    """A subtopology, with the numbers of its tasks and of the partitions of its internal topics."""
+    """A subtopology, with its number of tasks and the partition counts of its internal topics."""
 
     tasks: int
     source_topics: frozenset[str]
@@ -57,7 +57,7 @@ class ConfiguredSubtopology(NamedTuple):
 
 
 class TopologyProblem(NamedTuple):
-    """What is wrong with the topics: the status code of a heartbeat, and a text."""
+    """What is wrong with the topics: the status code for heartbeats, and a message."""
 
     code: int
     detail: str
@@ -65,7 +65,7 @@ class TopologyProblem(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredTopology:
-    """subtopologies: by id, sorted; None if the topics do not allow any. missing: internal topics to be created."""
+    """subtopologies: by id, sorted; None if the topics do not fit. missing: internal topics that must be created."""
 
     epoch: int
     subtopologies: Mapping[str, ConfiguredSubtopology] | None = None

@@ -1,23 +1,24 @@
-"""What the target assignment of a consumer group adds up to: how many partitions each member has, and which are free.
+"""A tally of the target assignment of a consumer group: how many partitions each member has, and which are free.
 
-`uniform` needs no more than that to find the members whose targets change (`consumer.target.compute_changed`). Adding
-it up costs as much as computing a target assignment, so a group has a tally only once it has computed one, and keeps it
-up to date from then on."""
+`uniform` needs only this to find the members whose targets change (`consumer.target.compute_changed`). Adding it up
+costs as much as computing a target assignment, so a group has no tally until it computes a target assignment, and then
+keeps it up to date."""
 
 from collections.abc import Collection, Iterable, KeysView, Mapping, Sequence
 from typing import Final
 
 from kgm.coordinator.groups.consumer_member import NO_TARGET, Target
 
-#: No topic has partitions so far apart from one another, and none has this end.
+#: No real topic has partitions this far apart, and no real topic has this end.
 _TOO_WIDE: Final = 1 << 22
 _NO_PARTITIONS: Final = 1 << 62
 
 
 class TargetTally:
-    """loads: how many partitions the target of each member has. repeated: how many partitions are in more than one
-    target. counts: by topic id and partition, in how many targets it is. ends: for each topic a number above all of its
-    partitions that have ever been in a target. gaps: the partitions below that which are in none."""
+    """loads: how many partitions the target of each member has. repeated: how many times partitions occur in targets
+    beyond their first occurrence. counts: by topic id and partition, how many targets it is in. ends: for each topic, a
+    number above all of its partitions that have ever been in a target. gaps: the partitions below that number that are
+    in no target."""
 
     __slots__ = ("counts", "ends", "gaps", "loads", "repeated")
 
@@ -29,11 +30,11 @@ class TargetTally:
         self.repeated = 0
         for member_id, target in targets.items():
             self.change(member_id, None, target)
-        # A set never shrinks, and to go through one takes as long as when it was largest.
+        # A set that has shrunk still takes as long to iterate over as at its largest, so replace each one with a copy.
         self.gaps = {topic_id: gaps.copy() for topic_id, gaps in self.gaps.items()}
 
     def change(self, member_id: str, before: Target | None, after: Target | None) -> None:
-        """A member has another target; None: no target at all."""
+        """A member's target has changed; None: it has no target."""
         had, has = before or NO_TARGET, after or NO_TARGET
         for topic_id in {**had, **has}:
             lost, gained = _differences(had.get(topic_id, ()), has.get(topic_id, ()))
@@ -69,7 +70,7 @@ class TargetTally:
         self.gaps[topic_id].difference_update(partitions)
 
     def _raise_end(self, topic_id: bytes, partitions: Sequence[int]) -> None:
-        """Take the partitions of a target into the end of the topic, and those below it that were not before into its
+        """Raise the end of the topic above the partitions of a target, and add the newly covered partitions to its
         gaps."""
         gaps, before = self.gaps.setdefault(topic_id, set()), self.ends.get(topic_id, 0)
         end = max(before, partitions[-1] + 1)
@@ -80,9 +81,9 @@ class TargetTally:
             gaps.update(range(before, end))
 
     def is_of(self, member_ids: KeysView[str], partitions: Mapping[bytes, int]) -> bool:
-        """Whether exactly these members have targets; of partitions of these topics, each of which is in no
-        more than one target; and whether there is one that is. partitions: how many each topic has, which may not be
-        fewer than it had."""
+        """Whether exactly these members have targets, the targets have only partitions of these topics, at least one of
+        them, and none in more than one target. partitions: how many each topic has; the result is False if a target has
+        ever had a partition beyond that."""
         return (
             not self.repeated
             and bool(self.counts)
@@ -92,13 +93,13 @@ class TargetTally:
         )
 
     def free(self, topic_id: bytes, partitions: int) -> Sequence[int]:
-        """The partitions of a topic that no member has, if `is_of` holds with so many."""
+        """The partitions of a topic that no member has, if `is_of` holds with this partition count."""
         return [*sorted(self.gaps.get(topic_id, ())), *range(self.ends.get(topic_id, 0), partitions)]
 
 
 def _differences(before: Sequence[int], after: Sequence[int]) -> tuple[Collection[int], Collection[int]]:
-    """The partitions of a topic that a target has lost, and those that it has gained. If one of them is in it twice,
-    which no broker writes, that is all of them."""
+    """The partitions of a topic that a target has lost, and those that it has gained. If a partition is in a target
+    twice, which no broker writes, these are all of the old and all of the new partitions."""
     old, new = {*before}, {*after}
     if len(old) < len(before) or len(new) < len(after):
         return before, after

@@ -1,6 +1,6 @@
-"""Committed offsets of every type of group, also those of open transactions: one module for each request.
+"""Committed offsets of every type of group, including offsets in open transactions: one module for each request.
 
 - `commit`: OffsetCommit; `txn_commit`: TxnOffsetCommit; `fetch`: OffsetFetch; `delete`: OffsetDelete
-- `fencing`: which member of a consumer group may commit and fetch, and in which epoch
-- `store`: the offsets that the log has, pending ones too, and when they expire
+- `fencing`: which members of a consumer or streams group may commit and fetch, and in which epoch
+- `store`: the offsets in the log, including pending ones, and when they expire
 """

@@ -1,7 +1,7 @@
-"""OffsetCommit (v2-9) (Kafka: OffsetMetadataManager.commitOffset), and what it has in common with TxnOffsetCommit.
+"""OffsetCommit (v2-9) (Kafka: OffsetMetadataManager.commitOffset), and what it shares with TxnOffsetCommit.
 
-v10 names topics by id, which this coordinator does not know: it is answered with UNKNOWN_TOPIC_ID, as Kafka answers for
-unknown ids."""
+v10 names topics by id, which this coordinator does not know: it is answered with UNKNOWN_TOPIC_ID, like unknown ids in
+Kafka."""
 
 from collections.abc import Mapping, Sequence
 
@@ -47,7 +47,7 @@ def handle_commit(message: OffsetCommitRequest, group: Group | None, event: Even
     """An OffsetCommit. A group that does not exist is created with its first offset, as a *simple* group: Empty and
     without a protocol type.
 
-    Partitions that do not exist are refused first. A request without other partitions is not checked further."""
+    Nonexistent partitions are refused first. A request that names no other partitions is not checked further."""
     if event.version >= COMMIT_HAS_TOPIC_IDS:
         event.answer(commit_refusal(message, ErrorCode.UNKNOWN_TOPIC_ID))
         return
@@ -116,13 +116,14 @@ def _classic_commit_error(
 
 
 def _extend_session(message: OffsetCommitRequest, group: ClassicGroup, event: EventDraft) -> None:
-    """A commit extends the session of its member."""
+    """A commit extends its member's session."""
     if group.state in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
         extend_session(group, group.members[message.member_id], event)
 
 
 def topic_id_of(topic: str, event: EventDraft) -> bytes:
-    """The id that the record of an offset has for its topic; zeros if the topic does not exist."""
+    """The topic id in the record of an offset; zeros if the topic does not exist, or if the version's records have no
+    topic id."""
     known = event.image.by_name.get(topic) if event.settings.behavior.has_topic_ids_of_offsets else None
     return NO_ID if known is None else known.topic_id
 
@@ -135,8 +136,8 @@ def request_error(
     rows: Sequence[tuple[str, OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition]],
     event: EventDraft,
 ) -> ErrorCode:
-    """The error of the whole request. As in Kafka, one partition that cannot be committed from an earlier epoch is
-    enough, unless its metadata is too long."""
+    """The error for the whole request. As in Kafka, a single partition that cannot be committed from an earlier epoch
+    makes the whole request fail, unless its metadata is too long."""
     if isinstance(checked, ErrorCode):
         return checked
     errors = [

@@ -21,14 +21,14 @@ from kgm.protocol.messages.offset_delete_response import (
 def handle_delete(
     message: OffsetDeleteRequest, group: Group | None, offsets: Offsets, event: EventDraft, topics: Topics
 ) -> None:
-    """An OffsetDelete, of topics that no member subscribes to. A partition without an offset is not an error."""
+    """An OffsetDelete, for topics that no member subscribes to. A partition without an offset is not an error."""
     error = _group_error(message, group)
     if error is not ErrorCode.NONE:
         event.answer(OffsetDeleteResponse(error_code=error))
         return
     assert group is not None
     committed, unstable = offsets.of(message.group_id), offsets.unstable_of(message.group_id)
-    # The broker sorts out what does not exist before it asks the coordinator (Kafka: KafkaApis).
+    # The broker filters out nonexistent partitions before it asks the coordinator (Kafka: KafkaApis).
     unknown, existing = _sorted_out(message, topics)
     for topic in existing:
         error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to(topic.name) else ErrorCode.NONE
@@ -37,7 +37,7 @@ def handle_delete(
             at = (topic.name, row.partition_index)
             if error is ErrorCode.NONE and (at in committed or at in unstable):
                 event.write(tombstone(message.group_id, at))
-    # A topic that is named twice is answered twice, unless there is anything that it has to be merged with (Kafka:
+    # A topic that is named twice is answered twice, unless nonexistent partitions force a merge (Kafka:
     # OffsetDeleteResponse.Builder.merge).
     event.answer(OffsetDeleteResponse(topics=_merged([*unknown, *existing]) if unknown else existing))
 
@@ -45,7 +45,7 @@ def handle_delete(
 def _sorted_out(
     message: OffsetDeleteRequest, topics: Topics
 ) -> tuple[list[OffsetDeleteResponseTopic], list[OffsetDeleteResponseTopic]]:
-    """The answer's rows of partitions that do not exist, each topic once, and those of the others."""
+    """The response rows for nonexistent partitions, with each topic once, and those for existing partitions."""
     unknown: list[OffsetDeleteResponseTopic] = []
     existing: list[OffsetDeleteResponseTopic] = []
     for topic in message.topics:

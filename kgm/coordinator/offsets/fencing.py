@@ -1,4 +1,4 @@
-"""Which member of a consumer or streams group may commit and fetch offsets, and in which epoch (KIP-848, KIP-1251,
+"""Which members of a consumer or streams group may commit and fetch offsets, and in which epoch (KIP-848, KIP-1251,
 KIP-1071; Kafka: validateOffsetCommit and validateOffsetFetch of ConsumerGroup and StreamsGroup)."""
 
 from collections.abc import Callable
@@ -18,9 +18,9 @@ _NO_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class CommitPartitionValidator:
-    """Decides by partition about a commit from an epoch before the member's own. It is accepted for partitions that the
-    member has, or has to revoke, and had in that epoch. since: the epoch in which it got a partition of a topic; None
-    if it does not have it. error: what other partitions are refused with."""
+    """Decides, per partition, about a commit from an epoch before the member's own. It is accepted for partitions that
+    the member has, or must revoke, and already had in that epoch. since: returns the epoch in which it got a partition
+    of a topic; None if it does not have it. error: the error for all other partitions."""
 
     epoch: int
     since: Callable[[str, int], int | None]
@@ -48,8 +48,8 @@ def check_commit(
 def check_transactional_commit(
     group: ConsumerGroup | StreamsGroup, member_id: str, instance_id: str | None, epoch: int, image: TopicImage
 ) -> ErrorCode | CommitPartitionValidator:
-    """Whether a commit in a transaction is accepted, where a member need not be named; a validator if that depends on
-    the partition."""
+    """Whether a commit in a transaction is accepted (the request need not name a member); a validator if that depends
+    on the partition."""
     if epoch < 0 and group.is_empty:
         return ErrorCode.NONE
     if epoch == _NO_EPOCH and member_id == "" and instance_id is None:

@@ -1,7 +1,7 @@
 """OffsetFetch (v1-9) (Kafka: OffsetMetadataManager.fetchOffsets, fetchAllOffsets).
 
-v10 names topics by id, which this coordinator does not know: it is answered with UNKNOWN_TOPIC_ID, as Kafka answers for
-unknown ids."""
+v10 names topics by id, which this coordinator does not know: it is answered with UNKNOWN_TOPIC_ID, like unknown ids in
+Kafka."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
@@ -31,10 +31,12 @@ _NO_EPOCH = -1
 
 
 def handle_fetch(message: OffsetFetchRequest, groups: Mapping[str, Group], offsets: Offsets, event: EventDraft) -> None:
-    """An OffsetFetch of the partitions that it names, or of all that have an offset when topics is null (from v2 on).
+    """An OffsetFetch for the partitions that it names, or, when topics is null (from v2 on), for all that have an
+    offset.
 
-    A group that does not exist, or is Dead, has no offsets, which is not an error. With require_stable (from v7 on) a
-    partition with a pending offset is answered with UNSTABLE_OFFSET_COMMIT, and otherwise with the committed offset."""
+    A group that does not exist, or is Dead, has no offsets, which is not an error. A partition with a pending offset is
+    answered with UNSTABLE_OFFSET_COMMIT if require_stable is set (from v7 on), and with the committed offset
+    otherwise."""
     if event.version >= FETCH_HAS_GROUPS:
         fetches = [
             _GroupFetch(row.group_id, groups, offsets, require_stable=message.require_stable) for row in message.groups
@@ -97,8 +99,8 @@ class _FetchedOffset(TypedDict):
 
 
 class _GroupFetch:
-    """The offsets of one group for an OffsetFetch. partition_error: the answer for every partition, if not NONE.
-    group_error: the answer for the group, if not NONE."""
+    """The offsets of one group for an OffsetFetch. partition_error: the error for every partition, if not NONE.
+    group_error: the error for the group, if not NONE."""
 
     __slots__ = ("committed", "group", "group_error", "partition_error", "unstable")
 
@@ -107,17 +109,17 @@ class _GroupFetch:
         exists = group is not None and group.state is not ClassicState.DEAD
         self.partition_error = self.group_error = ErrorCode.NONE
         self.committed: Mapping[TopicPartition, CommittedOffset] = offsets.of(group_id) if exists else {}
-        # As in Kafka, also a Dead group has unstable partitions: they are a matter of the log, not of the group.
+        # As in Kafka, a Dead group has unstable partitions too: they depend on the log, not on the group.
         self.unstable = offsets.unstable_of(group_id) if require_stable else {}
 
     def check_member(self, member_id: str | None, epoch: int) -> None:
-        """A consumer or streams group refuses a client that claims to be a member, and is none, or is in another
+        """A consumer or streams group refuses a client that claims to be a member but is not, or is in another
         epoch."""
         if isinstance(self.group, ConsumerGroup | StreamsGroup):
             self.group_error = check_fetch(self.group, member_id, epoch)
 
     def all(self) -> list[tuple[str, Sequence[int]]]:
-        """Every partition with a committed offset; not those with a pending offset only."""
+        """Every partition with a committed offset, but none that has only a pending offset."""
         topics: dict[str, list[int]] = {}
         for topic, partition in sorted(self.committed if self.partition_error is ErrorCode.NONE else ()):
             topics.setdefault(topic, []).append(partition)

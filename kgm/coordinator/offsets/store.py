@@ -1,8 +1,7 @@
-"""The offsets that the log has, also those of open transactions, and when offsets expire (Kafka:
-OffsetMetadataManager).
+"""The offsets in the log, including those in open transactions, and when offsets expire (Kafka: OffsetMetadataManager).
 
 An offset that was written in a transaction is *pending*. It becomes the committed offset when the transaction's marker
-commits, unless a newer offset was written meanwhile, and is dropped when the marker aborts. A partition with a pending
+commits, unless a newer offset was written meanwhile, and is dropped if the marker aborts. A partition with a pending
 offset is *unstable*. A tombstone removes the committed offset and every pending one."""
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +24,7 @@ from kgm.records.record import Record
 #: (topic, partition)
 TopicPartition = tuple[str, int]
 NO_EXPIRY = -1
-#: What an offset takes in memory besides its metadata, about.
+#: Approximate memory that an offset takes besides its metadata, in bytes.
 OFFSET_BYTES = 400
 _MILLIS_PER_MINUTE = 60_000
 
@@ -34,7 +33,7 @@ _MILLIS_PER_MINUTE = 60_000
 class CommittedOffset:
     """One committed offset. expire_timestamp_ms: None unless a client before v5 requested a retention.
 
-    order: grows with the position in the log; when a transaction is committed, the newer one of two offsets counts."""
+    order: increases with the position in the log; when a transaction is committed, the newer of two offsets wins."""
 
     offset: int
     leader_epoch: int = -1
@@ -45,13 +44,13 @@ class CommittedOffset:
     order: int = field(default=0, compare=False, repr=False)
 
 
-#: Offsets by group and partition. There is no group without an offset.
+#: Offsets by group and partition. Groups without an offset are not in it.
 _ByGroup = dict[str, dict[TopicPartition, CommittedOffset]]
 
 
 @dataclass(slots=True)
 class Offsets:
-    """All offsets, by group. Only `replay` and `end_transaction` write to it.
+    """All offsets, by group. Only `replay` and `end_transaction` change them.
 
     pending: offsets of open transactions, by producer id. unstable: the producers with a pending offset, by group and
     partition; an index of `pending`."""
@@ -81,7 +80,7 @@ class Offsets:
         return self.unstable.get(group_id, {})
 
     def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None, producer_id: int | None = None) -> None:
-        """An offset was written, in the open transaction of a producer or in none; or a tombstone, for which the
+        """An offset was written, in a producer's open transaction or outside any; or a tombstone, for which the
         producer makes no difference."""
         self._replayed += 1
         at = key.topic, key.partition
@@ -119,13 +118,13 @@ class Offsets:
                     self.by_group.setdefault(group_id, {})[at] = pending
 
     def held_bytes(self) -> int:
-        """What all offsets take in memory, committed and pending, about."""
+        """Approximate memory that all offsets take, committed and pending, in bytes."""
         kept = (self.by_group, *self.pending.values())
         every = (one for by_group in kept for offsets in by_group.values() for one in offsets.values())
         return sum(OFFSET_BYTES + len(one.metadata) for one in every)
 
     def _make_stable(self, group_id: str, at: TopicPartition, producer_id: int | None = None) -> None:
-        """Remove one producer, or (None) all, from those that have a pending offset of the partition."""
+        """Remove one producer, or all (None), from the producers with a pending offset for the partition."""
         producers = self.unstable.get(group_id)
         if producers is None or at not in producers:
             return
@@ -136,8 +135,8 @@ class Offsets:
             del self.unstable[group_id]
 
     def tombstones_of(self, topics: Mapping[str, Topic], *, by_id: bool) -> list[Record]:
-        """Tombstones for the offsets of deleted topics, by name. by_id: an offset that has a topic id is of the topic
-        with this id only; otherwise the offsets of all partitions that the topic had are deleted."""
+        """Tombstones for the offsets of deleted topics, by name. by_id: an offset that has a topic id belongs only to
+        the topic with that id; otherwise the offsets of all partitions that the topic had are deleted."""
         partitions = [
             (group_id, at)
             for by_group in (self.by_group, *self.pending.values())
@@ -149,7 +148,7 @@ class Offsets:
         return [tombstone(group_id, at) for group_id, at in sorted(partitions)]
 
     def partitions_of(self, group_id: str) -> Iterator[TopicPartition]:
-        """The partitions with an offset, committed or pending, sorted: what is deleted with the group."""
+        """The partitions with an offset, committed or pending, sorted: the offsets that are deleted with the group."""
         return iter(sorted({*self.of(group_id), *self.unstable_of(group_id)}))
 
 
@@ -164,7 +163,7 @@ def tombstone(group_id: str, at: TopicPartition) -> Record:
 
 
 def from_legacy(key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue | None) -> Record:
-    """A record of Kafka before 0.9 as an OffsetCommit record."""
+    """A record from Kafka before 0.9, as an OffsetCommit record."""
     return Record(
         OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition),
         None
@@ -181,7 +180,7 @@ def expired_offsets(group: Group, offsets: Offsets, *, now: Millis, retention_mi
 
     The retention counts from when a classic group became Empty. In a Stable classic group of consumers, in a simple
     group and in a consumer or streams group it counts from the commit, for topics that no member subscribes to. In
-    other groups, and of unstable partitions, offsets do not expire (Kafka: ClassicGroup.offsetExpirationCondition)."""
+    other groups, and for unstable partitions, offsets do not expire (Kafka: ClassicGroup.offsetExpirationCondition)."""
     since_empty = None
     match group:
         case ConsumerGroup() | StreamsGroup() | ClassicGroup(protocol_type=None):

@@ -1,8 +1,8 @@
-"""TxnOffsetCommit (v0-5): offsets that a producer commits as a part of its transaction (KIP-98, KIP-447; Kafka:
+"""TxnOffsetCommit (v0-5): offsets that a producer commits as part of its transaction (KIP-98, KIP-447; Kafka:
 OffsetMetadataManager.commitTransactionalOffset).
 
-Less is checked than for OffsetCommit: v0-2 do not name a member, so none is required, whatever the state of the group.
-A commit during a sync phase is accepted, and it does not extend a session. The outcome's records belong to the
+Fewer checks apply than for OffsetCommit: v0-2 do not name a member, so none is required, regardless of the state of the
+group. A commit during a sync phase is accepted, and it does not extend a session. The outcome's records belong to the
 producer's transaction. Whether the producer may write (its id, its epoch, whether the partition was added to the
 transaction) is checked by the log and the transaction coordinator before the request gets here, as in Kafka."""
 
@@ -30,10 +30,10 @@ _NO_PRODUCER_ID = -1
 
 
 def handle_commit(message: TxnOffsetCommitRequest, group: Group | None, event: EventDraft, topics: Topics) -> None:
-    """A TxnOffsetCommit. A group that does not exist is created with its first pending offset. It remains when the
-    transaction is aborted, until the retention ends.
+    """A TxnOffsetCommit. A group that does not exist is created with its first pending offset. If the transaction is
+    aborted, the group remains until the retention ends.
 
-    Partitions that do not exist are refused first. A request without other partitions is not checked further."""
+    Nonexistent partitions are refused first. A request that names no other partitions is not checked further."""
     if message.group_id == "":
         event.answer(txn_commit_refusal(message, ErrorCode.INVALID_GROUP_ID, event.version))
         return

@@ -1,4 +1,4 @@
-"""Which partitions the members of a streams group serve, by the endpoint at which each answers queries (Kafka:
+"""Which partitions the members of a streams group serve, by the endpoint where each member answers queries (Kafka:
 EndpointToPartitionsManager)."""
 
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ from kgm.protocol.messages.streams_group_heartbeat_response import Endpoint, End
 def partitions_by_endpoint(
     group: StreamsGroup, updated: StreamsMember, topology: ConfiguredTopology, image: TopicImage
 ) -> list[EndpointToPartitions] | None:
-    """For each member that has an endpoint, the partitions of its tasks; the updated member is the last one. None if
-    the topics do not fit the topology, so that it cannot be told (Kafka fails on that)."""
+    """For each member that has an endpoint, the partitions of its tasks; the updated member comes last. None if this is
+    unknown because the topics do not fit the topology (Kafka fails on that)."""
     members = [member for member in group.in_order() if member.member_id != updated.member_id]
     known = [(member.endpoint, member.assigned) for member in [*members, updated] if member.endpoint is not None]
     subtopologies = topology.subtopologies
@@ -37,8 +37,8 @@ def partitions_by_endpoint(
 def _partitions(
     tasks: Tasks, subtopologies: Mapping[str, ConfiguredSubtopology], image: TopicImage
 ) -> list[TopicPartition]:
-    """As in Kafka, only the number of tasks counts: if it is larger than that of a topic's partitions, the last ones
-    are left out. Raises KeyError for a topic that does not exist."""
+    """As in Kafka, only the number of tasks counts: if a topic has fewer partitions than there are tasks, the last
+    tasks are left out. Raises KeyError for a topic that does not exist."""
     return [
         TopicPartition(topic=topic, partitions=partitions[: image.by_name[topic].partitions])
         for name, partitions in records.listed(tasks)

@@ -1,5 +1,5 @@
-"""Members that are removed from a streams group: they leave, or one of their timers fires (Kafka:
-streamsGroupFenceMember); and the timers of a group."""
+"""Removes members from a streams group: they leave, or one of their timers fires (Kafka: streamsGroupFenceMember). Also
+handles the group's timers."""
 
 from kgm.coordinator.consumer import timers
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind, session_key
@@ -11,7 +11,7 @@ from kgm.coordinator.streams import records, target
 
 
 def extend_session(group_id: str, member_id: str, event: EventDraft) -> None:
-    """Start the member's session again."""
+    """Restart the member's session."""
     timeout_ms = streams_setting("session_timeout_ms", event.settings, event.configs.get(group_id))
     event.set_timer(session_key(group_id, member_id), timeout_ms)
 
@@ -34,7 +34,7 @@ def initial_delay_key(group_id: str) -> TimerKey:
 
 
 def expired(group: StreamsGroup, key: TimerKey, event: EventDraft) -> None:
-    """A timer has fired: of a member, for its session or what it has to revoke; or of the initial delay."""
+    """A timer has fired: a member's session, a member's time to revoke tasks, or the initial delay."""
     if key.kind is not TimerKind.INITIAL_DELAY:
         fence(group, group.members[key.member_id], event)
         return
@@ -44,7 +44,7 @@ def expired(group: StreamsGroup, key: TimerKey, event: EventDraft) -> None:
 
 
 def arm(group: StreamsGroup, event: EventDraft) -> None:
-    """After loading: start the session of every member, and the rebalance timeout of those that have tasks to
+    """After loading: start the session of every member, and the rebalance timeout of members that have tasks to
     revoke."""
     for member in group.members.values():
         extend_session(group.group_id, member.member_id, event)

@@ -41,14 +41,14 @@ from kgm.protocol.messages.streams_group_heartbeat_response import (
 _JOINING = 0
 _NO_TIMEOUT = -1
 _NOT_VALIDATED = -1
-#: From where epochs count on, also in a group whose first one is 0.
+#: The number from which epochs are counted, even in a group whose first epoch is 0.
 _FIRST_EPOCH = 1
 _NEW_MEMBER = StreamsMember("", process_id="")
 
-#: The message of an error, where the refusal has none.
+#: Default error messages, for refusals without their own.
 _MESSAGES: Final = {
     ErrorCode.UNSUPPORTED_VERSION: "Streams groups are not enabled.",
-    ErrorCode.GROUP_MAX_SIZE_REACHED: "The group has the largest number of members that is allowed.",
+    ErrorCode.GROUP_MAX_SIZE_REACHED: "The group already has the maximum number of members.",
     ErrorCode.UNKNOWN_MEMBER_ID: "The member is not in the group.",
     ErrorCode.FENCED_MEMBER_EPOCH: "The member epoch is fenced: the member must give up its tasks and join again.",
 }
@@ -63,7 +63,7 @@ class _RefusedError(Exception):
 
 
 def handle_heartbeat(message: StreamsGroupHeartbeatRequest, installed: Group | None, event: EventDraft) -> None:
-    """A StreamsGroupHeartbeat, of any member epoch."""
+    """A StreamsGroupHeartbeat with any member epoch."""
     refusal = request_error(message, event.settings)
     if refusal.error is not ErrorCode.NONE:
         _refuse(refusal, event)
@@ -83,7 +83,7 @@ def _refuse(refusal: Refusal, event: EventDraft) -> None:
 
 
 def request_error(message: StreamsGroupHeartbeatRequest, settings: BrokerSettings) -> Refusal:
-    """What is wrong with a request, whatever the state of its group; the error is NONE if it is valid."""
+    """What is wrong with a request, regardless of the state of its group; the error is NONE if it is valid."""
     if not settings.has_streams_protocol:
         return Refusal(ErrorCode.UNSUPPORTED_VERSION)
     reason = _unsupported(message) or _invalid(message)
@@ -92,7 +92,7 @@ def request_error(message: StreamsGroupHeartbeatRequest, settings: BrokerSetting
     for row in message.topology.subtopologies if message.topology is not None else ():
         sized = [topic.name for topic in row.state_changelog_topics if topic.partitions]
         if sized:
-            why = f"Changelog topic {sized[0]} must not have a number of partitions."
+            why = f"Changelog topic {sized[0]} must not specify a number of partitions."
             return Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, why)
     return Refusal(ErrorCode.NONE)
 
@@ -126,7 +126,7 @@ def _invalid(message: StreamsGroupHeartbeatRequest) -> str:
     elif message.member_epoch < AWAY:
         return "member_epoch is out of range."
     elif message.topology is not None:
-        return "topology is allowed in a request to join only."
+        return "topology is only allowed in a request to join."
     if any(kind is None for kind in tasks) and any(kind is not None for kind in tasks):
         return "active_tasks, standby_tasks and warmup_tasks must be given together."
     return ""
@@ -151,8 +151,8 @@ def _streams_group(group_id: str, installed: Group | None) -> StreamsGroup:
 
 
 class _Heartbeat:
-    """A member joins or stays: the steps of one request. configs: what assignments depend on. status: what the answer
-    says of the group."""
+    """A member joins or stays: the steps of one request. configs: the configs that assignments depend on. status: what
+    the response reports about the group."""
 
     def __init__(self, message: StreamsGroupHeartbeatRequest, installed: Group | None, event: EventDraft) -> None:
         self.message, self.installed, self.event = message, installed, event
@@ -162,7 +162,7 @@ class _Heartbeat:
         self.configs = target.configs_of(event.settings, self.config)
 
     def _find_group(self) -> StreamsGroup:
-        """The group of the member: the installed one, or a new one, which may take the place of a classic group."""
+        """The member's group: the installed one, or a new one, which may replace a classic group."""
         group_id, installed = self.message.group_id, self.installed
         if self.message.member_epoch != _JOINING:
             return _streams_group(group_id, installed)
@@ -224,7 +224,7 @@ class _Heartbeat:
         return [None if rows is None else [(row.subtopology_id, row.partitions) for row in rows] for rows in kinds]
 
     def _updated(self, member: StreamsMember) -> StreamsMember:
-        """The member with the metadata of the request; what the request leaves out stays as it is."""
+        """The member with the metadata from the request; whatever the request omits stays unchanged."""
         message, request = self.message, self.event.request
         assert request is not None
         changed: dict[str, object] = {"client_id": request.client_id or "", "client_host": request.client_host}
@@ -248,7 +248,7 @@ class _Heartbeat:
     # -- the topology
 
     def _topology(self) -> StreamsTopology:
-        """The topology of the group; that of the request, which is then written, if it has none."""
+        """The group's topology; if it has none, the one from the request, which is then written."""
         sent, known = self.message.topology, self.group.topology
         if sent is None:
             if known is None:
@@ -268,7 +268,7 @@ class _Heartbeat:
         return known
 
     def _configured(self, found: StreamsTopology) -> tuple[ConfiguredTopology, int]:
-        """The topology with the topics that exist, and their hash."""
+        """The topology as configured for the topics that exist, and the metadata hash of its topics."""
         group, event = self.group, self.event
         known, metadata_hash = group.configured, group.metadata_hash
         if known is not None and group.topology is not None and not group.metadata_expired(event.now):
@@ -285,7 +285,7 @@ class _Heartbeat:
         return configured, metadata_hash
 
     def _write_epoch(self, configured: ConfiguredTopology, metadata_hash: int, *, is_bumped: bool) -> int:
-        """The group epoch, after writing the next one if something has changed on which assignments depend."""
+        """The group epoch, after writing the next one if something that assignments depend on has changed."""
         group, event = self.group, self.event
         validated = _NOT_VALIDATED
         if configured.problem is None:
@@ -299,7 +299,7 @@ class _Heartbeat:
         return epoch
 
     def _check_tasks(self, configured: ConfiguredTopology) -> None:
-        """The member may report only tasks that there are."""
+        """Refuse a member that reports nonexistent tasks."""
         known = configured.subtopologies or {}
         for rows in self._reported():
             for name, partitions in rows or ():
@@ -312,7 +312,7 @@ class _Heartbeat:
     # -- the assignment
 
     def _target(self, member: StreamsMember, epoch: int, configured: ConfiguredTopology) -> tuple[int, TargetTasks]:
-        """The assignment epoch and the target of the member; new ones if they are due."""
+        """The assignment epoch and the member's target, newly computed if due."""
         group, event = self.group, self.event
         delay = fencing.initial_delay_key(group.group_id)
         delay_ms = streams_setting("initial_rebalance_delay_ms", event.settings, self.config)
@@ -332,8 +332,8 @@ class _Heartbeat:
         self.status.append(TopologyProblem(topology.ASSIGNMENT_DELAYED, why))
 
     def _reconcile(self, member: StreamsMember, target_epoch: int, wanted: TargetTasks) -> StreamsMember:
-        """The next step of the member's reconciliation, for which it has its rebalance timeout if it has to revoke
-        tasks."""
+        """Take the next step of the member's reconciliation. If it must revoke tasks, it must do so within its
+        rebalance timeout."""
         if member.is_reconciled_to(target_epoch):
             return member
         group, event = self.group, self.event
@@ -385,15 +385,15 @@ class _Heartbeat:
             event.new_topics = configured.missing
             self.status.append(configured.problem)
         if group.shutdown_by is not None:
-            text = f"Member {group.shutdown_by} asked for the end of the application."
+            text = f"Member {group.shutdown_by} asked to shut down the application."
             self.status.append(TopologyProblem(topology.SHUTDOWN_APPLICATION, text))
         response.status = [Status(status_code=code, status_detail=text) for code, text in self.status]
         event.answer(response)
 
     def _fail(self, *, is_next_epoch: bool) -> None:
         """As in Kafka, a member with an endpoint cannot stay in a group whose topics do not fit: nothing is written,
-        but its timers are set. A timer for what it would have to revoke in the next epoch has no effect there, because
-        it does not come to that epoch."""
+        but its timers are set. A timer for tasks to revoke in the next epoch has no effect in Kafka, because the member
+        never reaches that epoch."""
         event = self.event
         timers = {key: at for key, at in event.timers.items() if key.member_id in self.group.members}
         if is_next_epoch:

@@ -1,9 +1,10 @@
-"""How a member of a streams group gets from its current to its target assignment (Kafka: CurrentAssignmentBuilder of
+"""How a member of a streams group moves from its current to its target assignment (Kafka: CurrentAssignmentBuilder of
 streams groups).
 
-As in a consumer group (`consumer.reconciliation`), a member first gives up what it has to, in its epoch, and then gets
-in the next one what is free. An active task is free if no process has it as such, and the process of the member has no
-copy of it. A standby or warm-up task is free if the process of the member has neither the active task nor a copy."""
+As in a consumer group (`consumer.reconciliation`), a member first gives up what it must in its current epoch, and then
+gets what is free in the next one. An active task is free if no process has it as an active task, and the member's
+process has no copy of it. A standby or warm-up task is free if the member's process has neither the active task nor a
+copy."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -17,19 +18,19 @@ from kgm.coordinator.groups.streams_member import (
     TaskState,
 )
 
-#: Whether the member may be given a task.
+#: Whether the member can be given a task.
 _IsFree = Callable[[tuple[str, int]], bool]
 
 
 class UnknownTaskStateError(Exception):
-    """The member is in a state of a later Kafka and owns tasks: it has to join again (FENCED_MEMBER_EPOCH)."""
+    """The member is in a state from a later Kafka version and owns tasks: it must rejoin (FENCED_MEMBER_EPOCH)."""
 
 
 def next_step(
     group: StreamsGroup, member: StreamsMember, target_epoch: int, target: TargetTasks, owned: TargetTasks | None
 ) -> StreamsMember:
-    """The member after the next transition; the same object if there is none. owned: what it reports as owned; None if
-    it does not say. Raises UnknownTaskStateError."""
+    """The member after the next transition; the same object if there is none. owned: the tasks it reports as owned;
+    None if it does not report any. Raises UnknownTaskStateError."""
     epoch = member.member_epoch
     match member.state:
         case TaskState.STABLE if epoch == target_epoch:
@@ -48,7 +49,7 @@ def next_step(
 
 
 def _owns_any(owned: TargetTasks | None, pending: HeldTasks) -> bool:
-    """Whether the member may still own any of these: it reports it, or reports nothing."""
+    """Whether the member may still own any of these: it reports so, or reports nothing."""
     if owned is None:
         return True
     return any(
@@ -67,7 +68,7 @@ def _advance(
     target: TargetTasks,
     owned: TargetTasks | None,
 ) -> StreamsMember:
-    """Give up what is not in the target; if there is nothing to give up, advance to the epoch of the target."""
+    """Give up what is not in the target; if there is nothing to give up, advance to the target epoch."""
     process_id = member.process_id
 
     def is_free(task: tuple[str, int]) -> bool:
@@ -98,7 +99,7 @@ def _advance(
 
 
 class _Difference:
-    """What becomes of the tasks of one kind. is_blocked: some tasks of the target are not free."""
+    """What happens to the tasks of one kind. is_blocked: some tasks in the target are not free."""
 
     def __init__(self, has: Tasks, target: Tasks, is_free: _IsFree) -> None:
         self.kept: dict[str, frozenset[int]] = {}
@@ -136,8 +137,8 @@ def _moved(
 
 
 def owns_only(assigned: HeldTasks, reported: Iterable[Iterable[tuple[str, Collection[int]]] | None]) -> bool:
-    """Whether a member owns no more than it was assigned, by what it reports of each kind of task: subtopologies with
-    their partitions; None if it does not say, which does not count as no more."""
+    """Whether a member owns no more than it was assigned, according to what it reports for each kind of task:
+    subtopologies with their partitions. False if it does not report a kind (None)."""
     return all(
         rows is not None and all(name in held and {*partitions} <= {*held[name]} for name, partitions in rows)
         for held, rows in zip(assigned.kinds, reported, strict=True)

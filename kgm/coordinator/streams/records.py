@@ -1,8 +1,8 @@
-"""A streams group as the log has it: records of the STREAMS_GROUP types (Kafka: StreamsCoordinatorRecordHelpers, and
-the replay methods of GroupMetadataManager).
+"""A streams group in the log: records of the STREAMS_GROUP types (Kafka: StreamsCoordinatorRecordHelpers, and the
+replay methods of GroupMetadataManager).
 
-Only `replay` writes to a group. It accepts records in any order, as a log that was cleaned in part has them, where
-Kafka throws an exception."""
+Only `replay` writes to a group. It accepts records in any order, as found in a partly cleaned log, where Kafka throws
+an exception."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -45,7 +45,7 @@ from kgm.records.messages.streams_group_topology_key import StreamsGroupTopology
 from kgm.records.messages.streams_group_topology_value import StreamsGroupTopologyValue
 from kgm.records.record import Record
 
-#: The types of the keys of a streams group.
+#: The key types of a streams group's records.
 KEYS: Final = (
     StreamsGroupMetadataKey,
     StreamsGroupMemberMetadataKey,
@@ -62,7 +62,8 @@ KEYS: Final = (
 def epoch_record(
     group_id: str, epoch: int, metadata_hash: int, validated_epoch: int, configs: Mapping[str, str]
 ) -> Record:
-    """validated_epoch: of the topology, if the topics fit it, or else -1. configs: what assignments depend on."""
+    """validated_epoch: the topology epoch if the topics fit the topology, otherwise -1. configs: the configs that
+    assignments depend on."""
     value = StreamsGroupMetadataValue(
         epoch=epoch,
         metadata_hash=metadata_hash,
@@ -77,7 +78,7 @@ def topology_record(group_id: str, topology: StreamsGroupTopologyValue) -> Recor
 
 
 def member_record(group_id: str, member: StreamsMember) -> Record:
-    """The metadata of a member."""
+    """A member's metadata."""
     value = StreamsGroupMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -111,7 +112,7 @@ def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Record:
 
 
 def current_record(group_id: str, member: StreamsMember) -> Record:
-    """The current assignment of a member: what it has, and what it has to revoke."""
+    """The current assignment of a member: the tasks that it has, and those that it must revoke."""
     assigned, pending = member.assigned, member.pending_revocation
     return Record(
         StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
@@ -146,7 +147,7 @@ def _active_rows(tasks: ActiveTasks) -> list[HeldRow]:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    """A member is removed. In the order that Kafka requires when it replays them."""
+    """The tombstones of a removed member, in the order that Kafka requires on replay."""
     return [
         Record(StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
         Record(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),
@@ -155,7 +156,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[Record]:
 
 
 def group_tombstones(group: StreamsGroup) -> list[Record]:
-    """The group, which has no members, is removed."""
+    """The tombstones of a removed group, which has no members."""
     group_id = group.group_id
     return [
         Record(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), None),
@@ -173,7 +174,7 @@ def ends_group(record: Record) -> bool:
 
 
 def replay(group: StreamsGroup, key: Message, value: Message | None) -> None:
-    """A record of this group is in the log, and is not one that `ends_group`."""
+    """A record of this group is in the log, and it is not one that `ends_group`."""
     match key, value:
         case StreamsGroupCurrentMemberAssignmentKey(member_id=member_id), _:
             assert value is None or isinstance(value, StreamsGroupCurrentMemberAssignmentValue)
@@ -261,8 +262,8 @@ def _tasks(rows: Sequence[HeldRow | TargetRow]) -> Tasks:
 
 
 def _active(rows: Sequence[HeldRow], member_epoch: int) -> ActiveTasks:
-    """Active tasks with the epochs in which they were assigned. Kafka before 4.3 does not write these; then they are
-    the member's epoch."""
+    """Active tasks with the epochs in which they were assigned. Kafka before 4.3 does not write these epochs; then the
+    member's epoch is used."""
     tasks: dict[str, Mapping[int, int]] = {}
     for row in rows:
         epochs = row.assignment_epochs

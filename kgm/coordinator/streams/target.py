@@ -1,7 +1,7 @@
 """The target assignment of a streams group (Kafka: TargetAssignmentBuilder of streams groups).
 
-It is computed when the group epoch is ahead of the assignment epoch and the last target is old enough, or by the timer
-of the initial delay. The targets of members that have changed are written, and then the epoch."""
+It is computed when the group epoch is ahead of the assignment epoch and the last target is old enough, or when the
+initial delay ends. The targets of members that have changed are written, and then the epoch."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -14,12 +14,12 @@ from kgm.coordinator.groups.streams_member import NO_TARGET_TASKS, NO_TASKS, Str
 from kgm.coordinator.groups.streams_topology import ConfiguredTopology
 from kgm.coordinator.streams import records
 
-#: The one config on which assignments depend.
+#: The only config that assignments depend on.
 STANDBYS: Final = "num.standby.replicas"
 
 
 def configs_of(settings: BrokerSettings, config: GroupConfig | None) -> Mapping[str, str]:
-    """The assignment configs of a group, as the record of its epoch has them."""
+    """The assignment configs of a group, as stored in its epoch record."""
     return {STANDBYS: str(streams_setting("num_standby_replicas", settings, config))}
 
 
@@ -38,7 +38,7 @@ def write(
     configs: Mapping[str, str],
     event: EventDraft,
 ) -> dict[str, TargetTasks]:
-    """Compute and write the targets of all members, of which one may be updated or new."""
+    """Compute and write the targets of all members, one of which may be updated or new."""
     newcomer = updated.member_id if updated is not None and updated.member_id not in group.members else None
     order = group.assignors_order.of(group.members.keys(), newcomer, group.order.capacity)
     members = group.members if updated is None else {**group.members, updated.member_id: updated}
@@ -54,7 +54,7 @@ def write(
 def _assign(
     group: StreamsGroup, members: list[StreamsMember], topology: ConfiguredTopology, configs: Mapping[str, str]
 ) -> dict[str, TargetTasks]:
-    """The targets by member id, in the same order. Where the topics do not fit the topology, members get nothing."""
+    """The targets by member id, in the same order. If the topics do not fit the topology, members get nothing."""
     if topology.problem is not None or topology.subtopologies is None:
         return {member.member_id: NO_TARGET_TASKS for member in members}
     before = [(member, group.target_of(member.member_id)) for member in members]

@@ -1,9 +1,10 @@
 """How many tasks a topology has, and which internal topics it needs, given the topics that exist (Kafka:
 NewTopicManager, RepartitionTopics, CopartitionedTopicsEnforcer, ChangelogTopics).
 
-A subtopology has as many tasks as the largest of the topics that it reads has partitions. A repartition topic without a
-number of its own has as many partitions as the largest topic of the subtopology that writes it, and a changelog as many
-as its subtopology has tasks. Topics that are joined (copartitioned) have to have equally many."""
+The number of tasks in a subtopology is the partition count of the largest topic that it reads. A repartition topic
+without a partition count of its own has as many partitions as the largest topic read by the subtopology that writes it,
+and a changelog has as many as its subtopology has tasks. Topics that are joined (copartitioned) must have the same
+partition count."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -38,13 +39,13 @@ MISSING_INTERNAL_TOPICS: Final = 3
 SHUTDOWN_APPLICATION: Final = 4
 ASSIGNMENT_DELAYED: Final = 5
 
-#: So many topics are named in a text.
+#: How many topics a message names.
 _NAMED: Final = 3
 
 
 class TopologyError(Exception):
-    """A topology that makes no sense, whatever topics there are. error: what Kafka answers; where it fails with an
-    exception of Java that is UNKNOWN_SERVER_ERROR."""
+    """A topology that is invalid regardless of which topics exist. error: what Kafka answers; UNKNOWN_SERVER_ERROR
+    where Kafka fails with a Java exception."""
 
     def __init__(self, error: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR, text: str | None = None) -> None:
         super().__init__(text)
@@ -63,7 +64,7 @@ class _UnfitTopicsError(Exception):
 
 
 def as_record(topology: Topology) -> StreamsGroupTopologyValue:
-    """The topology of a request as it is written to the log."""
+    """The topology from a request, as written to the log."""
     return StreamsGroupTopologyValue(
         epoch=topology.epoch, subtopologies=[_subtopology(row) for row in topology.subtopologies]
     )
@@ -98,7 +99,7 @@ def _topic(topic: SentTopic) -> TopicInfo:
 
 
 def check(topology: Topology) -> None:
-    """Raises TopologyError for a topology that cannot be one."""
+    """Raises TopologyError for a topology with a negative epoch or a repeated subtopology id."""
     names = [row.subtopology_id for row in topology.subtopologies]
     if topology.epoch < 0 or len({*names}) < len(names):
         raise TopologyError
@@ -108,7 +109,7 @@ def check(topology: Topology) -> None:
 
 
 def configure(topology: StreamsTopology, image: TopicImage) -> ConfiguredTopology:
-    """Raises TopologyError."""
+    """The topology as configured for the topics that exist. Raises TopologyError."""
     groups = [
         _copartition_group(row, group) for row in topology.subtopologies.values() for group in row.copartition_groups
     ]
@@ -119,7 +120,7 @@ def configure(topology: StreamsTopology, image: TopicImage) -> ConfiguredTopolog
 
 
 def _copartition_group(row: Subtopology, group: CopartitionGroup) -> frozenset[str]:
-    """The names of topics that have to have equally many partitions."""
+    """The names of topics that must have the same number of partitions."""
     repartition = [topic.name for topic in row.repartition_source_topics]
     named = [(row.source_topics, at) for at in group.source_topics]
     named += [(repartition, at) for at in group.repartition_source_topics]
@@ -165,7 +166,7 @@ def _configure(
 
 
 class _Partitions:
-    """How many partitions a topic has or is to have."""
+    """How many partitions a topic has or will have."""
 
     def __init__(self, image: TopicImage) -> None:
         self._existing = image.by_name
@@ -181,8 +182,8 @@ class _Partitions:
 
 
 def _repartition_counts(rows: Iterable[Subtopology], image: TopicImage) -> dict[str, int]:
-    """The partitions of repartition topics: as the topology says, or as many as the largest topic has that is read by
-    the subtopology that writes it."""
+    """The partition counts of repartition topics: as given in the topology, or else the count of the largest topic read
+    by the subtopology that writes the repartition topic."""
     listed = list(rows)
     counts = {t.name: t.partitions for row in listed for t in row.repartition_source_topics if t.partitions != 0}
     is_known = False
@@ -204,20 +205,20 @@ def _repartition_counts(rows: Iterable[Subtopology], image: TopicImage) -> dict[
                 ErrorCode.STREAMS_INVALID_TOPOLOGY, "The sizes of some repartition topics depend on each other."
             )
     if any(topic.name not in counts for row in listed for topic in row.repartition_source_topics):
-        raise TopologyError(ErrorCode.STREAMS_INVALID_TOPOLOGY, "No subtopology writes one of the repartition topics.")
+        raise TopologyError(ErrorCode.STREAMS_INVALID_TOPOLOGY, "A repartition topic is written by no subtopology.")
     return counts
 
 
 def _copartitioned(
     names: frozenset[str], fixed: set[str], flexible: set[str], counts: _Partitions
 ) -> Mapping[str, int]:
-    """The partitions of the repartition topics among some topics that have to have equally many."""
+    """The partition counts of the repartition topics among topics that must all have the same count."""
     inner = {name: counts.of(name) for name in names if name in fixed or name in flexible}
     outer = {name: counts.of(name) for name in names if name not in inner}
     if outer:
         wanted = _same(outer)
     elif fixed:
-        # As in Kafka, those of all joins of the topology.
+        # As in Kafka, this includes the topics of all joins in the topology.
         wanted = _same({name: counts.of(name) for name in fixed})
     else:
         wanted = max(inner.values())
@@ -225,7 +226,7 @@ def _copartitioned(
             raise TopologyError(ErrorCode.STREAMS_INVALID_TOPOLOGY, "The size of a repartition topic is not known.")
     for name, partitions in inner.items():
         if name in fixed and partitions != wanted:
-            text = f"Repartition topic {name} has {partitions} partitions, and what it is joined with has {wanted}."
+            text = f"Repartition topic {name} has {partitions} partitions, but the topics joined with it have {wanted}."
             raise _UnfitTopicsError(INCORRECTLY_PARTITIONED_TOPICS, text)
     return dict.fromkeys(inner, wanted)
 
@@ -233,7 +234,7 @@ def _copartitioned(
 def _same(counts: Mapping[str, int]) -> int:
     if len({*counts.values()}) > 1:
         sizes = ", ".join(f"{name} {counts[name]}" for name in sorted(counts))
-        text = f"Topics that are joined have to have equally many partitions: {sizes}."
+        text = f"Joined topics must have the same number of partitions: {sizes}."
         raise _UnfitTopicsError(INCORRECTLY_PARTITIONED_TOPICS, text)
     return next(iter(counts.values()))
 
@@ -265,7 +266,7 @@ def _internal(topics: Sequence[TopicInfo], counts: _Partitions) -> dict[str, New
 
 
 def _missing(rows: Iterable[ConfiguredSubtopology], image: TopicImage) -> list[NewTopic]:
-    """The internal topics that do not exist, by name. Those that do have to have the right size."""
+    """The internal topics that do not exist, sorted by name. Existing ones must have the right number of partitions."""
     wanted = {
         topic.name: topic
         for row in rows
@@ -278,13 +279,13 @@ def _missing(rows: Iterable[ConfiguredSubtopology], image: TopicImage) -> list[N
         if existing is None:
             missing.append(topic)
         elif existing.partitions != topic.partitions:
-            text = f"Topic {name} has {existing.partitions} partitions, and the topology needs {topic.partitions}."
+            text = f"Topic {name} has {existing.partitions} partitions, but the topology needs {topic.partitions}."
             raise _UnfitTopicsError(INCORRECTLY_PARTITIONED_TOPICS, text)
     return missing
 
 
 def _summary(names: Iterable[str]) -> str:
-    """Some of the names, and how many there are besides."""
+    """Some of the names, and how many more there are."""
     listed = sorted(names)
     rest = len(listed) - _NAMED
     return ", ".join(listed[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
