@@ -2,8 +2,8 @@
 
 The log of the group's coordinator has each commit with the time at which the coordinator wrote it, including commits
 without a member: a consumer that assigns its own partitions commits to a group that is always empty. Where the log
-cannot be read, kgm polls the committed offsets: if records are waiting and no offset changes, nothing is being committed. If
-no records are waiting, nothing is known, because a commit of the same offset changes nothing.
+cannot be read, kgm polls the committed offsets: if records are waiting and no offset changes, nothing is being
+committed. If no records are waiting, nothing is known, because a commit of the same offset changes nothing.
 
 Ages are measured with this machine's clock; commit times come from the coordinator's."""
 
