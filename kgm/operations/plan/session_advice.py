@@ -43,8 +43,8 @@ class SessionAdvice:
     session timeout of the members that restart.
 
     quiet_now, quiet: the percentage of simulated runs of the plan that move nothing, with the current timeout and with
-    the advised one. member: the one with the most partitions; died_now_ms, died_ms: the total time that its partitions are
-    stopped if it dies. caveats: what the observed restarts cannot show."""
+    the advised one. member: the one with the most partitions; died_now_ms, died_ms: the total time that its partitions
+    are stopped if it dies. caveats: what the observed restarts cannot show."""
 
     restart_times_ms: tuple[int, ...]
     members: int

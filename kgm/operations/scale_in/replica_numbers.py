@@ -109,9 +109,7 @@ def _uncertain(group_id: str, why: str, hint: str = _HINT) -> RefusedError:
 def _pod(member: MemberSnapshot, name: str | None, group_id: str) -> Replica:
     pod = None if name is None else NumberedPod.of(name)
     if name is None or pod is None:
-        what = (
-            "its pod is not known" if name is None else f"{name} is not the name of a pod of a StatefulSet"
-        )
+        what = "its pod is not known" if name is None else f"{name} is not the name of a pod of a StatefulSet"
         raise _uncertain(group_id, f"{member.identity}: {what}", "scale the owner of the pods with its own tools")
     return Replica(name=name, of=pod.stateful_set, number=pod.ordinal, why="it is the ordinal of its pod")
 
