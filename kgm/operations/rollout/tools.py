@@ -16,7 +16,7 @@ from kgm.operations.watch.timekeeper import Timekeeper
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutTools:
-    """timeout_ms: how long a description may take, and a removal. environment: what commands inherit."""
+    """timeout_ms: how long a description or a removal may take. environment: what commands inherit."""
 
     cluster: AdminClient
     observation: GroupObservation
