@@ -48,7 +48,7 @@ _LOCK_POLL_S: Final = 0.01
 _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 #: The result of a removal that has no outcome record.
 UNKNOWN: Final = "unknown"
-#: The action of records that name none.
+#: The action assumed for records that name none.
 REMOVAL: Final = "remove-members"
 #: The action when groups or committed offsets were deleted.
 DELETION: Final = "delete-groups"

@@ -32,7 +32,7 @@ class Gates:
     rebalances: int | None = None
 
     def failures(self, prediction: Prediction) -> tuple[ConditionNotMet, ...]:
-        """One for each limit that the prediction exceeds."""
+        """One failure for each limit that the prediction exceeds, and for each sink group that is not predicted."""
         if self.handovers is None and self.rebalances is None:
             return ()
         up_to = "up to " if prediction.ranges else ""

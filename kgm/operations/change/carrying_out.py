@@ -1,4 +1,4 @@
-"""From the intent in the audit log to the outcome, whatever ends the run."""
+"""Carry out a change, from the intent in the audit log to the outcome, whatever ends the run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 Phase: TypeAlias = Callable[[str], AbstractContextManager[object]]
 #: The minimum time for checking the group after a request was sent, whatever is left of the budget.
 LOOK_MS: Final = 5_000
-#: The same after Ctrl-C: the operator waits for the shell prompt.
+#: The same after Ctrl-C, when the operator is waiting for the shell prompt.
 INTERRUPTED_LOOK_MS: Final = 2_000
 #: How often to check whether what was removed has come back.
 RETURN_POLL_S: Final = 0.25

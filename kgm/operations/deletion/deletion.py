@@ -239,7 +239,7 @@ def _recorded(target: DeletionTarget, idleness: Idleness) -> dict[str, Any]:
 
 
 class _Deletion:
-    """From the first request to the outcome in the audit log."""
+    """Runs a deletion, from the first request to the outcome in the audit log."""
 
     def __init__(
         self, cluster: AdminClient, prepared: PreparedDeletion, record: ChangeRecord, phase: Phase,

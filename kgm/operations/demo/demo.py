@@ -59,7 +59,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionCheck:
-    """A prediction, and what then happened."""
+    """A prediction, and what actually happened."""
 
     name: str
     predicted: Effect
@@ -120,7 +120,7 @@ class MemberStopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRemoved:
-    """The result of its removal."""
+    """The member was removed; the results say whether that worked."""
 
     instance_id: str
     results: tuple[MemberResult, ...]
@@ -182,7 +182,7 @@ def run_demo() -> Iterator[DemoStep]:
 
 @dataclass(slots=True)
 class _RunningDemo:
-    """The running demo."""
+    """The state of a running demo."""
 
     server: EmbeddedServer
     fleet: dict[str, DemoConsumer] = field(default_factory=dict)

@@ -70,7 +70,7 @@ class PlanCosts:
         )
 
     def beats(self, other: PlanCosts) -> bool:
-        """Whether it is nowhere worse and somewhere better."""
+        """Whether it is no worse by any measure, and better by at least one."""
         return self.is_no_worse_than(other) and not other.is_no_worse_than(self)
 
     def rank(self, objective: Objective) -> tuple[int, ...]:

@@ -202,7 +202,7 @@ class _Trial:
     cost: int = 0
 
     def costs_of(self, shape: PlanShape, what_if: WhatIf) -> PlanCosts:
-        """Raises KgmError."""
+        """Play one way, and return its costs. Raises KgmError."""
         snapshot, plan = self.task.group.snapshot, self._plan(shape, what_if)
         drawn, consumed = play(
             snapshot, plan, draws=self.draws, seed=self.seed, is_out_of_time=self.is_out_of_time, executor=self.executor
@@ -227,7 +227,7 @@ class _Trial:
         return FoundPlan(shape=shape, costs=costs, prediction=prediction)
 
     def death(self, what_if: WhatIf) -> DeathCosts:
-        """Raises KgmError."""
+        """What the death of a member costs with a what-if, and now. Raises KgmError."""
         if self.is_out_of_time():
             raise TimedOutError("the time limit has passed before the death of a member was simulated")
         snapshot, base = self.task.group.snapshot, self.base

@@ -13,7 +13,7 @@ from kgm.operations.bounce.request import ordered
 from kgm.simulation.plan.bounce_plan import MemberOrder, Rolling, batches_of, units_of
 from kgm.text.durations import typed_duration
 
-#: Pauses between batches that are tried. They matter where a stopped process stays a member for a while.
+#: The pauses between batches to try, in ms. They matter where a stopped process stays a member for a while.
 PAUSES_MS = (0, 30_000, 60_000)
 _ORDERS = (MemberOrder.ID, MemberOrder.LEADER_LAST, MemberOrder.HOST, MemberOrder.CLIENT_ID, MemberOrder.PARTITIONS)
 

@@ -40,8 +40,8 @@ from kgm.operations.removal.request import RemovalRequest
 #: How long kgm watches by default: a little longer than the 5 s between automatic commits of Java's and librdkafka's
 #: consumers.
 WINDOW_MS: Final = 6_000
-#: How long kgm watches at most by default if the log shows that a member has already missed enough commits for proof,
-#: had kgm seen it: five automatic commits of Java's and librdkafka's consumers, and a little more.
+#: The longest that kgm watches by default, used if the log suggests that it will see a member miss enough commits for
+#: proof: five automatic commits of Java's and librdkafka's consumers, and a little more.
 LONGEST_WINDOW_MS: Final = 30_000
 #: If a member has read all records and gets no new ones, watching longer than this shows nothing more.
 _IDLE_MS: Final = 1_200
@@ -116,7 +116,7 @@ class GuardWatch:
         )  # fmt: skip
 
     def _owned(self, member: MemberSnapshot) -> Partitions | None:
-        """None if not known: brokers up to 3.x describe assignments only while the group is Stable."""
+        """What the member owns; None if not known, as brokers up to 3.x describe assignments only in a Stable group."""
         if self._group.type == "classic" and self._group.state != "Stable" and not count(member.assignment):
             return None
         return member.assignment

@@ -240,7 +240,7 @@ def _recorded(member: MemberSnapshot, prepared: PreparedRemoval) -> dict[str, An
 
 
 class _Execution:
-    """From the first request to the outcome in the audit log."""
+    """Runs a removal, from the first request to the outcome in the audit log."""
 
     def __init__(
         self, cluster: AdminClient, prepared: PreparedRemoval, record: ChangeRecord, reason: str, phase: Phase,

@@ -15,7 +15,7 @@ events         what a rollout reports while it runs
 lock           one rollout of a group at a time
 record         the entries of the audit log
 removal        the LeaveGroup of a step that removes members
-tools          what a rollout acts through
+tools          the cluster, the journal, the audit log, and what else a rollout works with
 rollout        the loop
 
 A step begins only if the group is known to be as the previous step left it. What cannot be known never counts as

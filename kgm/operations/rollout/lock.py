@@ -27,7 +27,7 @@ def state_folder(environment: Mapping[str, str]) -> pathlib.Path:
 
 @contextlib.contextmanager
 def rollout_lock(folder: pathlib.Path, cluster_id: str | None, group_id: str, owner: str) -> Iterator[None]:
-    """Hold the lock while the rollout runs. owner: how others see who holds it.
+    """Hold the lock while the rollout runs. owner: who holds it, as shown to others.
 
     Raises RefusedError if another rollout of the group holds it, or if the file cannot be created."""
     name = hashlib.sha256(f"{cluster_id}\0{group_id}".encode("utf-8", "surrogatepass")).hexdigest()[:32]

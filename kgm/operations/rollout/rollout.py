@@ -108,7 +108,8 @@ class Rollout:
     # -- looking
 
     def _first_look(self) -> None:
-        """Raises KgmError if the group cannot be described, or if what happens to it cannot be counted."""
+        """Look for the first time. Raises KgmError if the group cannot be described, or if what happens to it cannot be
+        counted."""
         self._look()
         if self._observation.error is not None:
             raise self._observation.error

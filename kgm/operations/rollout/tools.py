@@ -1,4 +1,4 @@
-"""What a rollout acts through."""
+"""The cluster, the journal, the audit log, and what else a rollout works with."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class LaterDescriptions:
         }
 
     def _once(self) -> GroupSnapshot:
-        """Raises KgmError."""
+        """Describe the group once; without members if it is gone. Raises KgmError."""
         cluster, group_id = self._cluster, self._plan.group_id
         try:
             brief = cluster.describe_members_of(group_id)
