@@ -65,7 +65,7 @@ class GuardReport:
 
     left: members that left the group in the meantime. Session timeouts by member id and the group's rebalance timeout
     are in ms, as far as they are known from the group's log or the broker. proofs_ms: how long kgm has to watch a
-    member for a certain verdict (`Observation.proof_ms`), by member id."""
+    member for a verdict that is certain (`Observation.proof_ms`), by member id."""
 
     liveness: Mapping[str, Liveness]
     watched_ms: int = 0
