@@ -1,19 +1,19 @@
 """The audit log: which removals were sent from this machine, by whom, and their results.
 
 Before a LeaveGroup is sent, one `intent` line for each member is appended and flushed to disk;
-after it, one `outcome` line for each. Both carry the run's id and the member's place in it, by which `read` puts them
-together: an intent without an outcome is a run that ended before it knew the result (kill -9, power failure).
-Lines are ASCII JSON, one object each, so that no id can break them. Each line has its number and the hash of the one
-before (`kgm.operations.audit.chain`), also across files; how many there are, and the hash of the last one, is in a file
-beside the log (`kgm.operations.audit.head`).
+afterwards, one `outcome` line for each. Both carry the run's id and the member's place in the run, which `read` uses to
+match them: an intent without an outcome means that the run ended before it knew the result (kill -9, power failure).
+Lines are ASCII JSON, one object each, so that no id can break them. Each line has its number and the hash of the
+previous line (`kgm.operations.audit.chain`), even across files; the number of lines and the hash of the last one are in
+a file next to the log (`kgm.operations.audit.head`).
 
-The lines are flushed before the head is. A process that is killed in between leaves lines that the head does not have:
-they follow the line that it names, `read` counts them as `newer`, and the next write takes them up. Where the log does
-not go on from its head, the next line is numbered and chained as if it did: what is missing stays visible.
+The lines are flushed before the head is. A process that is killed in between leaves lines that the head does not cover:
+they follow the line that the head names, `read` counts them as `newer`, and the next write adds them to the head. Where
+the log does not continue from its head, the next line is numbered and chained as if it did, so the gap stays visible.
 
-Several kgm processes append at once: a batch is one write under flock, on a file opened with O_APPEND. A batch that
-does not fit (disk full) is undone by truncating the file; if that fails too, the next batch starts on a new line, and
-`read` skips and counts the torn one.
+Several kgm processes can append at the same time: a batch is one write under flock, on a file opened with O_APPEND. A
+batch that does not fit (disk full) is undone by truncating the file; if that fails too, the next batch starts on a new
+line, and `read` skips and counts the torn one.
 
 The size is bounded: a file of MAX_BYTES is renamed to `audit.jsonl.1`, and so on up to MAX_ROTATED_FILES; the oldest is
 deleted. A file that cannot be renamed keeps growing, because a removal without a record is worse."""
@@ -38,30 +38,31 @@ from kgm.operations.audit.head import Head, UnreadableHeadError, read_head, writ
 from kgm.text.files import flush_folder, try_lock, write_all
 
 #: The size at which a file is renamed, and the number of renamed files. A line has about 500 bytes and a removal two
-#: lines, so the files together have about the last 150,000 removals.
+#: lines, so the files together hold about the last 150,000 removals.
 MAX_BYTES: Final = 16 * 1024 * 1024
 MAX_ROTATED_FILES: Final = 8
 VERSION: Final = 1
-#: How long to wait for another kgm that is writing; it takes milliseconds.
+#: How long to wait for another kgm that is writing; a write takes milliseconds.
 _LOCK_S: Final = 5.0
 _LOCK_POLL_S: Final = 0.01
 _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-#: The result of a removal without an outcome.
+#: The result of a removal that has no outcome record.
 UNKNOWN: Final = "unknown"
-#: The action of records that name none.
+#: The action assumed for records that name none.
 REMOVAL: Final = "remove-members"
-#: The action of deleted groups and committed offsets.
+#: The action when groups or committed offsets were deleted.
 DELETION: Final = "delete-groups"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedRemoval:
-    """One member that was to be removed, or for which a command of a rollout ran, and the result.
+    """One attempt to remove a member, to delete a group or its offsets, or to run a rollout command; and its result.
 
-    action: `remove-members`, `delete-groups` or `rollout`. topic: of committed offsets that were to be deleted, where
-    the group stays; offsets: those, as JSON: topic, partition, committed. result: as `remove-members` names it, `done`
-    or `failed` for a command; `unknown` without an outcome. finished_at: None then. Times are RFC 3339.
-    verdict, evidence: whether it was known to be alive or in use when it was removed, and why."""
+    action: `remove-members`, `delete-groups` or `rollout`. topic: the topic whose committed offsets were to be deleted,
+    if the group itself stays. offsets: the offsets to delete, as JSON: topic, partition, committed. result: as
+    `remove-members` names it, `done` or `failed` for a command; `unknown` without an outcome, and finished_at is then
+    None. Times are RFC 3339. verdict, evidence: whether the target was known to be alive or in use when it was removed,
+    and why."""
 
     run: str
     action: str
@@ -91,9 +92,9 @@ class AuditedRemoval:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLogContents:
     """The contents of the log, oldest first. torn: the number of lines that are not records. breaks: lines that do not
-    follow the one before them. problems: what else is wrong, in words: records that are missing, a missing head.
+    follow the line before them. problems: what else is wrong, in words: missing records, a missing head.
 
-    newer: the number of records at the end that the head does not have. has_head: whether a missing end would be
+    newer: the number of records at the end that the head does not cover. has_head: whether a missing end would be
     noticed; true for a log without records."""
 
     removals: tuple[AuditedRemoval, ...]
@@ -105,7 +106,7 @@ class AuditLogContents:
 
 
 def default_path(environment: Mapping[str, str]) -> pathlib.Path:
-    """`$XDG_STATE_HOME/kgm/audit.jsonl`. A relative XDG_STATE_HOME is ignored, as the specification demands.
+    """`$XDG_STATE_HOME/kgm/audit.jsonl`. A relative XDG_STATE_HOME is ignored, as the specification requires.
 
     Raises RefusedError without a home directory."""
     home = environment.get("XDG_STATE_HOME", "")
@@ -124,7 +125,7 @@ class AuditTrail(Protocol):
     """Where the records of a removal go."""
 
     def append(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """All of them, or none. Raises RefusedError."""
+        """Append all of these records, or none. Raises RefusedError."""
         ...
 
 
@@ -133,7 +134,7 @@ class ReadOnlyLogError(RefusedError):
 
 
 class AuditLines:
-    """Records as lines of JSON, for where no file can be written: a container's output is its log."""
+    """Records as lines of JSON, for use where no file can be written: a container's output is its log."""
 
     def __init__(self, write: Callable[[str], object], *, clock: Callable[[], float] = time.time) -> None:
         self._write, self._clock = write, clock
@@ -152,8 +153,8 @@ class AuditLog:
         self._clock = clock
 
     def prepare(self) -> None:
-        """Make folder and file, 0700 and 0600. Raises ReadOnlyLogError, or another RefusedError, when that cannot be
-        done."""
+        """Create the folder (0700) and the file (0600). Raises ReadOnlyLogError or another RefusedError if that is not
+        possible."""
         try:
             os.close(self._open())
         except OSError as error:
@@ -183,8 +184,8 @@ class AuditLog:
         self._append(records)  # to the new file: the open one was renamed
 
     def _head(self) -> Head:
-        """The head that the next line follows; the lock is held. Writes one if there is none, so that a first line
-        without a head is never that of a process that was killed."""
+        """The head that the next line follows; called with the lock held. Writes a head if there is none, so that a
+        log with lines but no head cannot come from a process that was killed."""
         damage: tuple[str, ...] = ()
         try:
             head = read_head(self.path)
@@ -211,7 +212,7 @@ class AuditLog:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[int]:
-        """The file, open and locked. If it is renamed while kgm waits for the lock, the new file is opened."""
+        """Open and lock the file. If it is renamed while kgm waits for the lock, the new file is opened."""
         deadline = time.monotonic() + _LOCK_S
         while True:
             file = self._open()
@@ -241,8 +242,8 @@ class AuditLog:
         return file
 
     def _rotated(self, head: Head) -> bool:
-        """audit.jsonl.7 -> .8, ..., audit.jsonl -> .1; called with the lock held. What the last rename deletes is told
-        to the head before: a process that is killed in between has too many records, not too few."""
+        """audit.jsonl.7 -> .8, ..., audit.jsonl -> .1; called with the lock held. The head is updated first for the
+        records that the renames delete, so a process that is killed in between leaves too many records, not too few."""
         oldest = self._numbered(MAX_ROTATED_FILES)
         try:
             if oldest.exists():
@@ -278,7 +279,7 @@ class AuditLog:
         contents = self._read()
         if not (contents.breaks or contents.problems or contents.newer):
             return contents
-        # Perhaps another process was writing, or has rotated the files.
+        # Perhaps another process was writing or rotating the files.
         with self._locked_for_reading():
             return self._read()
 
@@ -314,7 +315,7 @@ class AuditLog:
 
     @contextlib.contextmanager
     def _locked_for_reading(self) -> Iterator[None]:
-        """While no other process writes, if that can be had."""
+        """Keep other processes from writing, if the lock can be taken."""
         try:
             file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
@@ -328,7 +329,7 @@ class AuditLog:
             os.close(file)
 
     def _lines(self) -> Iterator[tuple[pathlib.Path, int, bytes]]:
-        """(file, number of the line, line), oldest first."""
+        """(file, line number in it, line), oldest first."""
         for path in [*(self._numbered(number) for number in range(MAX_ROTATED_FILES, 0, -1)), self.path]:
             try:
                 for number, line in enumerate(_lines_of(path), 1):
@@ -340,12 +341,12 @@ class AuditLog:
 
 
 def timestamp(seconds: float) -> str:
-    """RFC 3339 in UTC, to the millisecond: such texts sort as their times do."""
+    """RFC 3339 in UTC, to the millisecond, so that the strings sort by time."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def intents(run: str, members: Sequence[Mapping[str, Any]], common: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The lines to append before sending. members: the ids of each; common: the fields of all."""
+    """The lines to append before sending. members: the ids of each member; common: fields that all lines get."""
     return [{"event": "intent", "run": run, "seq": seq, **common, **one} for seq, one in enumerate(members)]
 
 
@@ -355,7 +356,7 @@ def outcomes(run: str, members: Sequence[Mapping[str, Any]], common: Mapping[str
 
 
 def _chained(records: Sequence[Mapping[str, Any]], head: Head) -> tuple[bytes, Head]:
-    """The lines, each with its number and the hash of the one before, and the head after them."""
+    """The lines, each with its number and the hash of the previous line, and the head after them."""
     lines, last = [], head.last
     for number, record in enumerate(records, head.records + 1):
         line = json.dumps({**record, NUMBER: number, KEY: last}).encode("ascii")
@@ -384,7 +385,7 @@ def _same(file: int, path: pathlib.Path) -> bool:
 
 
 def _write(file: int, data: bytes, size: int, path: pathlib.Path) -> None:
-    """Append and flush; on failure truncate the file to its former size. The lock is held."""
+    """Append and flush; on failure truncate the file to its former size. Called with the lock held."""
     if _is_torn(path, size):
         data = b"\n" + data
     try:
@@ -401,7 +402,7 @@ def _undo(file: int, size: int) -> None:
 
 
 def _is_torn(path: pathlib.Path, size: int) -> bool:
-    """Whether the last line is incomplete: its writer was killed."""
+    """Whether the last line is incomplete, because its writer was killed."""
     if not size:
         return False
     try:
@@ -428,7 +429,7 @@ def _tighten(folder: pathlib.Path, mode: int) -> None:
 
 
 def _lines_of(path: pathlib.Path) -> Iterator[bytes]:
-    """Raises OSError, also for what is not a regular file: reading a pipe would never end."""
+    """The lines of a file. Raises OSError, also if it is not a regular file: reading a pipe would never end."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(file, "rb") as lines:
         if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -478,7 +479,7 @@ def _removal(intent: dict[str, Any] | None, outcome: dict[str, Any] | None) -> A
 
 
 def _offsets(rows: Any) -> Iterator[dict[str, Any]]:
-    """Those that are what they should be."""
+    """The well-formed rows; anything else is skipped."""
     for row in rows if isinstance(rows, list) else ():
         if isinstance(row, dict):
             topic, partition, committed = (row.get(key) for key in ("topic", "partition", "committed"))

@@ -1,10 +1,10 @@
-"""The hash chain of the audit log: each line holds the SHA-256 of the line before, as `previous`, and its number, as
-`record`.
+"""The hash chain of the audit log: each line holds the SHA-256 of the previous line, as `previous`, and its own number,
+as `record`.
 
-A line that is changed, removed or inserted does not fit the next one any more. What the chain cannot show, that the
-last lines or all of them were removed, the head shows (`head`). Whoever can write both files can compute both again:
-they show accidents and careless edits. Compare with a copy on another machine to prove more. Lines of versions of kgm
-that wrote no chain, no numbers or no head are accepted before the first one with them."""
+If a line is changed, removed or inserted, the next one no longer matches. The chain cannot show that the last lines, or
+all of them, were removed; the head can (`head`). Anyone who can write both files can recompute both, so they reveal
+only accidents and careless edits. To prove more, compare with a copy on another machine. Lines from versions of kgm
+that wrote no chain, no numbers or no head are accepted, but only before the first line that has them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _MOST_GAPS: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainBreak:
-    """A line that does not follow the one before it. line: counts from 1."""
+    """A line that does not follow the one before it. line: the line number, from 1."""
 
     path: pathlib.Path
     line: int
 
 
 def digest(line: bytes) -> str:
-    """The hash of a line, without its end."""
+    """The hash of a line, without its newline."""
     return hashlib.sha256(line.rstrip(b"\n")).hexdigest()
 
 
@@ -52,13 +52,13 @@ def last_line(path: pathlib.Path) -> bytes | None:
 
 
 class ChainCheck:
-    """Follows the lines of a log from the oldest on, and collects what is wrong.
+    """Follows the lines of a log, oldest first, and collects what is wrong.
 
-    head: None if there is none, or none that can be read; a log with lines that have numbers was written with one.
+    head: None if there is no head, or none that can be read. If lines have numbers, the log was written with a head.
 
-    After the last line: first is the number of the first line, count that of the last one, last its hash. found_head:
-    whether the line that the head names was met; newer: the number of records after it; gaps: what is missing between
-    lines, in words."""
+    After the last line, `first` is the number of the first line, `count` the number of the last line, and `last` its
+    hash. found_head: whether the line that the head names was found; newer: the number of records after it; gaps: which
+    records are missing between lines, in words."""
 
     def __init__(self, head: Head | None = None) -> None:
         self.breaks: list[ChainBreak] = []
@@ -76,7 +76,7 @@ class ChainCheck:
         self._is_numbered = False
 
     def follow(self, path: pathlib.Path, number: int, line: bytes, record: Mapping[str, Any] | None) -> None:
-        """The next line; record: None if it is not a record."""
+        """Check the next line of the log. number: its line number in the file; record: None if it is not a record."""
         if not line.strip(b"\n"):
             return
         if record is not None and KEY in record:
@@ -100,11 +100,11 @@ class ChainCheck:
         if type(number) is not int or not 0 < number < 2**63:
             return
         self.has_numbers = True
-        # Without a head the oldest record may have any number. A lower one is a record that a rotation was to delete.
+        # Without a head the oldest record can have any number. With one, a lower number is left over from a rotation.
         if self._is_first and (self._head is None or number < expected):
             self.first = number
         elif number > expected and len(self.gaps) < _MOST_GAPS:
-            # Of lines without numbers it is not known which one is missing.
+            # Among lines without numbers, there is no telling which one is missing.
             is_known = self._is_first or was_numbered
             some = _missing(expected, number - 1)
             self.gaps.append(some if is_known else _missing_before(number, number - expected))

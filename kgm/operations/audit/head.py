@@ -1,10 +1,10 @@
-"""The head of the audit log: how many records there are and the hash of the last one, in a file of its own.
+"""The head of the audit log: the number of records and the hash of the last one, in a file of its own.
 
-The chain of the lines does not show that the last lines were removed, or all of them; the head does. It is written
-after the lines that it counts, whole or not at all, so that a process that is killed in between leaves lines that the
-head does not have yet. They follow the line that it names, and the next write takes them up.
+The hash chain does not show that the last lines, or all of them, were removed; the head does. It is written after the
+lines that it counts, and atomically, so a process that is killed in between leaves lines that the head does not cover
+yet. They follow the line that the head names, and the next write adds them to the head.
 
-Who can write both files can forge both."""
+Anyone who can write both files can forge both."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ _READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What was written so far.
+    """What has been written so far.
 
-    first: the number of the oldest record that was not deleted by a rotation; counts from 1. records: the number of the
-    last one. last: the hash of its line; None without a record. damage: what an earlier write found wrong, as texts."""
+    first: the number, from 1, of the oldest record that no rotation has deleted. records: the number of the last
+    record. last: the hash of its line; None if there is no record. damage: what earlier writes found wrong, in
+    words."""
 
     first: int = 1
     records: int = 0
@@ -38,11 +39,11 @@ class Head:
 
 
 class UnreadableHeadError(Exception):
-    """There is a head, and it is not one that kgm wrote; the text says why."""
+    """There is a head file that cannot be read or that kgm did not write; the message says why."""
 
 
 def head_path(log: pathlib.Path) -> pathlib.Path:
-    """Beside the log: `audit.jsonl.head`."""
+    """The path of the head, next to the log: `audit.jsonl.head`."""
     return log.with_name(f"{log.name}.head")
 
 
@@ -65,7 +66,7 @@ def read_head(log: pathlib.Path) -> Head | None:
 
 
 def write_head(log: pathlib.Path, head: Head) -> None:
-    """Replace the head, 0600. Called with the log locked. Raises OSError; then the former head is still there."""
+    """Replace the head (mode 0600). Called with the log locked. Raises OSError; the former head is then still there."""
     text = json.dumps({
         "v": 1, "first": head.first, "records": head.records, "last": head.last,
         "damage": head.damage[:_MOST_DAMAGES],

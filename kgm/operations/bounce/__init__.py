@@ -1,7 +1,7 @@
 """Predict what a planned bounce would do to a group (`kgm simulate-bounce`). Nothing is changed anywhere.
 
 group       where the group comes from: a live cluster, a snapshot, or made up
-request     what an operator asks for, and the plan that this means for a group
-sinks       the groups of sink connectors that depend on one of Connect workers
+request     what an operator asks for, and the plan it translates to for a group
+sinks       the groups of sink connectors that depend on a group of Connect workers
 prediction  `simulate` and `predict_bounce`: scenarios side by side, and gates
 """

@@ -15,9 +15,9 @@ from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.simulation.plan.synthetic_group import newly_assigned, synthetic_group
 from kgm.simulation.sinks import SinkGroup
 
-#: What the broker's settings limit, each with a lowest and a highest value, in consumer groups.
+#: The settings of consumer groups for which the broker has a minimum and a maximum.
 _CONSUMER_LIMITS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
-#: The settings of the coordinator's broker that matter to a bounce. Those that a version does not have are left out.
+#: The settings of the coordinator's broker that matter to a bounce. A version may not have all of them.
 BROKER_SETTINGS = (
     "group.consumer.assignors",
     "group.consumer.max.size",
@@ -30,12 +30,12 @@ BROKER_SETTINGS = (
     "offsets.retention.check.interval.ms",
     "offsets.retention.minutes",
 )
-#: Settings of one consumer group. The broker's defaults for them have the same names after `group.`.
+#: Settings of one consumer group. The broker's defaults for them have the same names, prefixed with `group.`.
 GROUP_SETTINGS = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")
 #: Either of them turns on the new coordinator of 3.7 to 3.9.
 _NEW_COORDINATOR, _PROTOCOLS = "group.coordinator.new.enable", "group.coordinator.rebalance.protocols"
 _ASSIGNORS = "group.consumer.assignors"
-#: Up to 3.9 brokers have class names there.
+#: Brokers up to 3.9 list class names there.
 _ASSIGNOR_CLASSES = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
@@ -48,11 +48,11 @@ _ASSUMED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BounceGroup:
-    """A group, and the settings of its broker as far as they are known, by name.
+    """A group, and the known settings of its broker, by name.
 
-    is_made_up: the group has the assignor, the membership and the protocol of the plan's what-ifs already. sinks: of
-    Connect workers, the groups of their sink connectors; missing_sinks: why others are not known. caveats: what could
-    not be asked."""
+    is_made_up: the group already has the assignor, membership and protocol of the plan's what-ifs. sinks: for Connect
+    workers, the groups of their sink connectors; missing_sinks: why others are not known. caveats: what could not be
+    read."""
 
     snapshot: GroupSnapshot
     broker_settings: Mapping[str, str] = field(default_factory=dict)
@@ -63,8 +63,8 @@ class BounceGroup:
 
 
 def live_group(cluster: AdminClient, group_id: str) -> BounceGroup:
-    """A group of a cluster, which is only read. Its session timeout comes from the coordinator's log, if that may be
-    read.
+    """A group of a cluster, which is only read. Its session timeout comes from the coordinator's log, if kgm has
+    permission to read that.
 
     Raises KgmError if the group cannot be described."""
     asked = asked_settings(cluster, group_id)
@@ -73,12 +73,12 @@ def live_group(cluster: AdminClient, group_id: str) -> BounceGroup:
 
 
 def asked_settings(cluster: AdminClient, group_id: str) -> dict[str, str]:
-    """The settings of the broker that coordinates a group, as far as they matter to a bounce and may be read."""
+    """Those settings of the broker that coordinates a group that matter to a bounce and that kgm can read."""
     return cluster.broker_settings(group_id, (*BROKER_SETTINGS, _NEW_COORDINATOR, _PROTOCOLS))
 
 
 def group_with_settings(cluster: AdminClient, snapshot: GroupSnapshot, asked: Mapping[str, str]) -> BounceGroup:
-    """A described group with its own settings and those of its broker. asked: `asked_settings` of that broker."""
+    """A described group with its own settings and its broker's. asked: `asked_settings` of that broker."""
     own = cluster.group_settings(snapshot.group_id, GROUP_SETTINGS)
     return BounceGroup(
         snapshot=with_known_coordinator(snapshot, asked),
@@ -91,10 +91,10 @@ def live_groups(
     cluster: AdminClient, groups: Sequence[GroupSnapshot],
     on_group: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> list[BounceGroup]:  # fmt: skip
-    """Described groups with what only the coordinators' logs have of classic ones, if those may be read, with the
-    versions of their brokers, and with their settings. Each broker is asked once.
+    """Described groups with their settings, the versions of their brokers and, for classic groups, what only the
+    coordinators' logs contain, if kgm may read those. Each broker is asked once.
 
-    on_group: called with the number of groups done, and of all of them."""
+    on_group: called with the number of groups done and the total."""
     if not groups:
         return []
     groups = all_with_logged_timeouts(cluster, cluster.with_kafka_versions(groups))
@@ -113,15 +113,15 @@ def live_groups(
 
 
 def _unread_settings(cluster: AdminClient, group: GroupSnapshot) -> Iterator[str]:
-    """Settings that could not be asked for, and what is assumed instead."""
+    """Caveats about settings that could not be read, and what is assumed instead."""
     if why := cluster.unread_broker_settings.get(group.group_id):
         yield f"the broker's settings {why}: {_ASSUMED}"
     if group.type == "consumer" and (why := cluster.unread_group_settings.get(group.group_id)):
-        yield f"the group's settings {why}: those of the broker are assumed"
+        yield f"the group's settings {why}: the broker's are assumed"
 
 
 def usable_settings(asked: Mapping[str, str]) -> dict[str, str]:
-    """The broker's settings as the engine takes them: its assignors by their names, custom ones left out."""
+    """The broker's settings as the engine expects them: assignors by name, without custom ones."""
     settings = {name: value for name, value in asked.items() if name in BROKER_SETTINGS}
     if _ASSIGNORS in settings:
         names = [_ASSIGNOR_CLASSES.get(name.strip(), name.strip()) for name in settings.pop(_ASSIGNORS).split(",")]
@@ -131,8 +131,8 @@ def usable_settings(asked: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_known_coordinator(snapshot: GroupSnapshot, asked: Mapping[str, str]) -> GroupSnapshot:
-    """The snapshot with the versions that its broker may have by its settings too: they tell which of its two
-    coordinators a broker of 3.7 to 3.9 runs."""
+    """The snapshot with only those broker versions that its settings allow too: they show which of the two coordinators
+    a broker of 3.7 to 3.9 runs."""
     if not snapshot.kafka_versions:
         return snapshot
     versions = snapshot.kafka_versions
@@ -147,7 +147,7 @@ def with_known_coordinator(snapshot: GroupSnapshot, asked: Mapping[str, str]) ->
 
 
 def as_broker_settings(group_settings: Mapping[str, str]) -> dict[str, str]:
-    """Settings of one group as settings of a broker, with bounds that allow them: the real broker has accepted them."""
+    """One group's settings as a broker's, with bounds that allow them, as the real broker has accepted them."""
     return {
         "group." + name.replace("consumer.", f"consumer.{bound}", 1): value
         for name, value in group_settings.items()
@@ -156,7 +156,7 @@ def as_broker_settings(group_settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def recorded_group(snapshots: Sequence[GroupSnapshot], group_id: str | None, *, path: str) -> BounceGroup:
-    """The group of a snapshot file. group_id: needed if the file has several groups. path: of the file, for errors.
+    """The group in a snapshot file. group_id: required if the file has several groups. path: for error messages.
 
     Raises NotFoundError if the group is not there, UsageError if several are and none is named."""
     groups = [each for each in snapshots if group_id in (None, each.group_id)]
@@ -180,8 +180,8 @@ def made_up_group(
     protocol: GroupProtocol | None = None,
     library: str | None = None,
 ) -> BounceGroup:
-    """A Stable group that does not exist, assigned by this client library; see `synthetic_group`, which also says what
-    it raises."""
+    """A Stable group that does not exist, with partitions assigned as this client library would; see `synthetic_group`
+    for the arguments and the errors."""
     snapshot = synthetic_group(
         members, topics, membership or Membership.STATIC, assignor, protocol or GroupProtocol.CLASSIC
     )

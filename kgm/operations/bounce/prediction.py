@@ -1,4 +1,4 @@
-"""Predict a bounce: `simulate` for a plan, `predict_bounce` for what an operator asks for."""
+"""Predict a bounce: `simulate` takes a plan, `predict_bounce` takes an operator's request."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -22,16 +22,17 @@ from kgm.simulation.sinks import simulate_sinks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gates:
-    """The most that may be predicted for the plan as it stands, in any draw, for the group and for each sink group that
-    depends on it. None: no limit. A sink group that is not predicted exceeds every limit.
+    """The limits for what the plan as it stands can cause in any draw, for the group and for each sink group that
+    depends on it. None: no limit. A sink group that cannot be predicted exceeds every limit.
 
-    handovers: also the most moved partitions, which are fewer unless some have no consumer before or after the plan."""
+    handovers: also limits moved partitions, of which there are fewer unless some have no consumer before or after the
+    plan."""
 
     handovers: int | None = None
     rebalances: int | None = None
 
     def failures(self, prediction: Prediction) -> tuple[ConditionNotMet, ...]:
-        """One for each limit that the prediction exceeds."""
+        """One failure for each limit that the prediction exceeds, and for each sink group that is not predicted."""
         if self.handovers is None and self.rebalances is None:
             return ()
         up_to = "up to " if prediction.ranges else ""
@@ -61,8 +62,8 @@ def _most(predicted: Range | int) -> int:
 class PredictedBounce:
     """What a bounce would do.
 
-    predictions: one for each scenario, the plan as it stands first. errors: why scenarios of a comparison could not be
-    simulated. failed_gates: the limits that the first prediction exceeds."""
+    predictions: one for each scenario, starting with the plan as it stands. errors: why scenarios of a comparison could
+    not be simulated. failed_gates: the limits that the first prediction exceeds."""
 
     group: GroupSnapshot
     plan: Plan
@@ -75,12 +76,12 @@ def simulate(
     group: GroupSnapshot | BounceGroup, plan: Plan, *, draws: int = DRAWS, seed: int = SEED,
     keeps_holdings: bool = False, executor: DrawExecutor = HERE, is_out_of_time: Callable[[], bool] = lambda: False,
 ) -> Prediction:  # fmt: skip
-    """Predict what a plan would do to a group. Settings and version in the plan precede those of the group's
+    """Predict what a plan would do to a group. Settings and version in the plan override those of the group's
     broker.
 
-    draws: how often to play what is left to chance, at most. The same seed gives the same prediction. keeps_holdings:
-    record in `typical.holdings` who consumes what when. executor: plays the draws. is_out_of_time: asked now and then,
-    and if so there are fewer draws. Raises what `kgm.simulation.bounce.simulate` raises."""
+    draws: the most random draws to play. The same seed gives the same prediction. keeps_holdings: record in
+    `typical.holdings` who consumes what when. executor: plays the draws. is_out_of_time: called now and then; once it
+    returns true, no more draws are played. Raises what `kgm.simulation.bounce.simulate` raises."""
     _refuse_no_draws(draws)
     how: PlayOptions = {
         "draws": draws, "seed": seed, "keeps_holdings": keeps_holdings, "is_out_of_time": is_out_of_time,
@@ -100,10 +101,10 @@ def predict_bounce(
 ) -> PredictedBounce:  # fmt: skip
     """Predict what an operator asks for, in the scenarios of `side_by_side`, or of `compare` if `compares`.
 
-    timeout_ms: when this time is over, no more draws are played. budget_ms: what the random draws of one scenario may
-    cost, in time of one core of a usual machine; None: see `kgm.simulation.bounce.simulate`, also for executor and
-    shapes. Raises what `plan_for` and `simulate` raise, and TimedOutError if the time is not enough for one draw of the
-    plan as it stands."""
+    timeout_ms: after this time, no more draws are played. budget_ms: how much time of one core of a typical machine the
+    random draws of one scenario may take; for None, and for executor and shapes, see `kgm.simulation.bounce.simulate`.
+    Raises what `plan_for` and `simulate` raise, and TimedOutError if the time is too short for one draw of the plan as
+    it stands."""
     is_out_of_time = _time_limit(timeout_ms)
     plan, snapshot = plan_for(request, group), group.snapshot
     _refuse_no_draws(draws)
@@ -128,7 +129,7 @@ def predict_bounce(
 
 
 def _completed(prediction: Prediction, group: BounceGroup, plan: Plan, how: PlayOptions) -> Prediction:
-    """With what is known of the group beside its snapshot, and with the sink groups that depend on it."""
+    """The prediction with the sink groups that depend on the group, and with all caveats about it."""
     sinks, missing = simulate_sinks(
         group.snapshot, plan, group.sinks, draws=how["draws"], seed=how["seed"], is_out_of_time=how["is_out_of_time"]
     )
@@ -138,7 +139,7 @@ def _completed(prediction: Prediction, group: BounceGroup, plan: Plan, how: Play
 
 
 def _time_limit(timeout_ms: int | None) -> Callable[[], bool]:
-    """Whether the time is over, which begins now."""
+    """A function that returns whether this time has passed since now."""
     started_s = time.monotonic()
     return lambda: timeout_ms is not None and (time.monotonic() - started_s) * 1000 >= timeout_ms
 

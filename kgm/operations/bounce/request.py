@@ -1,4 +1,4 @@
-"""What an operator asks for, and the plan that this means for a group."""
+"""What an operator asks for, and the plan it translates to for a group."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from kgm.simulation.plan.bounce_plan import MemberOrder, Plan, PlanOptions, What
 from kgm.text.names import NaturalKey, in_order, natural
 
 if TYPE_CHECKING:
-    from kgm.operations.bounce.group import BounceGroup  # has a client, which a command line does not need yet
+    from kgm.operations.bounce.group import BounceGroup  # imports a client, which the command line does not need yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BounceRequest(PlanOptions):
-    """A bounce in the words of an operator: members by id, by pattern, or all of them.
+    """A bounce as an operator states it: members by id, by pattern, or all of them.
 
-    instance_ids, member_ids, patterns (globs on identities), everyone: the members that bounce. In the order NAMED
-    those of patterns, and everyone, go by identity. Ids in `scale_in` and `remove` are of either kind; these members do
-    not bounce, even if a pattern or `everyone` includes them. The name of a process (`by_process_name`) stands for its
-    members wherever ids do. scale_out: None: as many as there are pre-registered ids without a member. unit: what stops
-    as one; all members of a process stop if one of them does."""
+    instance_ids, member_ids, patterns (globs on identities), everyone: the members that bounce. With the order NAMED,
+    members that a pattern or `everyone` selects are sorted by identity. `scale_in` and `remove` take ids of either
+    kind; these members do not bounce, even if a pattern or `everyone` includes them. The name of a process
+    (`by_process_name`) can be given in place of its members' ids. scale_out: None means the number of pre-registered
+    ids without a member. unit: what stops together; if one member of a process stops, all its members do."""
 
     instance_ids: tuple[str, ...] = ()
     member_ids: tuple[str, ...] = ()
@@ -40,12 +40,12 @@ class BounceRequest(PlanOptions):
 
 
 def plan_for(request: BounceRequest, group: BounceGroup) -> Plan:
-    """The plan in terms of the group's members. Settings and version in the request precede those of the broker.
+    """The plan in terms of the group's members. Settings and version in the request override those of the broker.
 
     Raises NotFoundError for a pattern that matches no member, UsageError for what `Plan` refuses."""
     snapshot = group.snapshot
     processes = units_in(snapshot.members, request.unit)
-    # A process that comes back without some of its threads has others that are named to bounce.
+    # If a process comes back without some of its threads, the others are named among those that bounce.
     back = _identities((*request.instance_ids, *request.member_ids), snapshot)
     removed = _whole(_identities(request.remove, snapshot), processes, back)
     scale_in = without(_whole(_identities(request.scale_in, snapshot), processes, back), removed)
@@ -74,14 +74,14 @@ def plan_for(request: BounceRequest, group: BounceGroup) -> Plan:
 
 
 def _whole(names: Sequence[str], units: Iterable[Sequence[str]], others: Sequence[str]) -> tuple[str, ...]:
-    """The names, and then the rest of their processes but for `others`."""
+    """The names, followed by the rest of their processes without `others`."""
     return (*names, *without(with_whole_units(names, units), (*names, *others)))
 
 
 def ordered(identities: Sequence[str], snapshot: GroupSnapshot, order: MemberOrder) -> tuple[str, ...]:
     """The members in this order; identities that the group does not have come last.
 
-    Raises RefusedError for an order by a leader who is not known, UsageError for one that the group does not have."""
+    For LEADER_LAST, raises UsageError if the group has no leader, RefusedError if its leader is not known."""
     if order is MemberOrder.NAMED:
         return tuple(identities)
     members = {member.identity: member for member in snapshot.members}
@@ -120,7 +120,7 @@ def _refuse_no_leader(snapshot: GroupSnapshot) -> None:
 
 
 def _what_if(what_if: WhatIf, group: BounceGroup) -> WhatIf:
-    """What is really different from the group as it is."""
+    """The what-ifs that actually differ from the group as it is."""
     if group.is_made_up:
         return replace(what_if, assignor=None, membership=None, protocol=None)
     if what_if.protocol is not None and what_if.protocol.value == group.snapshot.type:
@@ -150,8 +150,8 @@ def _bouncing(request: BounceRequest, snapshot: GroupSnapshot, *, excluded: Sequ
 
 
 def _identities(ids: Sequence[str], snapshot: GroupSnapshot) -> tuple[str, ...]:
-    """Identities in the order given, each once. The member id of a static member stands for its instance id, the name
-    of a process for all its members; ids that the group does not have are left to `simulate` to refuse."""
+    """Identities in the order given, each once. The member id of a static member resolves to its instance id, the name
+    of a process to all its members; ids that the group does not have are kept, and `simulate` refuses them."""
     named = by_process_name(snapshot.members) | {one.member_id: (one.identity,) for one in snapshot.members}
     named |= {one.identity: (one.identity,) for one in snapshot.members}
     return tuple(dict.fromkeys(identity for one in ids for identity in named.get(one, (one,))))

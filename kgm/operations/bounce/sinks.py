@@ -20,7 +20,7 @@ _NONE = (
 
 
 def with_live_sinks(cluster: AdminClient, group: BounceGroup) -> BounceGroup:
-    """The workers' group with the groups of its sink connectors, which are only read; any other group as it is."""
+    """The workers' group with the groups of its sink connectors, which are only read; any other group unchanged."""
     if not is_connect(group.snapshot):
         return group
     tasks = SinkTasks(cluster=cluster)
@@ -34,7 +34,7 @@ def with_live_sinks(cluster: AdminClient, group: BounceGroup) -> BounceGroup:
 
 
 def with_recorded_sinks(group: BounceGroup, others: Iterable[BounceGroup]) -> BounceGroup:
-    """The same with the groups of a snapshot."""
+    """As `with_live_sinks`, with `others`, the groups of a snapshot, in place of the cluster's groups."""
     if not is_connect(group.snapshot):
         return group
     return _with(group, _sinks(group.snapshot, [*others]), (), "in the snapshot")

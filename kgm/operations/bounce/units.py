@@ -1,4 +1,4 @@
-"""What restarts as one: a process with all its threads, each of which is a member."""
+"""What restarts together: a process with all its threads, each of which is a member."""
 
 import enum
 import re
@@ -14,11 +14,11 @@ _THREAD: Final = re.compile(r"(.+)-\d+")
 
 
 class UnitKind(enum.Enum):
-    """How members are told to be of one process.
+    """How to recognize members of the same process.
 
-    AUTO: by the process id that Kafka Streams writes; other members are processes of their own. MEMBER: each member is
-    one. HOST: by the address that they are connected from. INSTANCE: by the instance id without the number at its
-    end."""
+    AUTO: by the process id that Kafka Streams writes; any other member is its own process. MEMBER: each member is its
+    own process. HOST: by the address that members connect from. INSTANCE: by the instance id without its trailing
+    number."""
 
     AUTO = "auto"
     MEMBER = "member"
@@ -27,7 +27,7 @@ class UnitKind(enum.Enum):
 
 
 def units_in(members: Iterable[MemberSnapshot], kind: UnitKind = UnitKind.AUTO) -> tuple[tuple[str, ...], ...]:
-    """The identities of members that are one process, by the first of them; processes with one member are left out."""
+    """The identities of the members of each process, sorted by identity, without processes that have one member."""
     found: dict[str, list[str]] = {}
     for member in sorted(members, key=lambda member: member.identity):
         key = _process(member, kind)
@@ -51,8 +51,8 @@ def _process(member: MemberSnapshot, kind: UnitKind) -> str | None:
 
 def by_process_name(members: Iterable[MemberSnapshot]) -> dict[str, tuple[str, ...]]:
     """The identities of the members of each process that has a name of its own: the process id or `application.server`
-    of Kafka Streams, the URL of a Connect worker with and without the slash at its end. One that several processes
-    tell, as workers do that are not told their own, is no name."""
+    of Kafka Streams, the URL of a Connect worker with and without its trailing slash. A name that several processes
+    report, as Connect workers do when theirs is not configured, is left out."""
     found: dict[str, dict[str, list[str]]] = {}
     for member in sorted(members, key=lambda member: natural(member.identity)):
         work = member.work or MemberWork()
@@ -69,7 +69,7 @@ def with_whole_units(names: Iterable[str], units: Iterable[Sequence[str]]) -> tu
 
 
 def units_of_group(group: GroupSnapshot, kind: UnitKind, stopping: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-    """The processes of these members, of which several stop."""
+    """The processes of which several members stop, each with only the members that do."""
     wanted = {*stopping}
     units = [tuple(name for name in unit if name in wanted) for unit in units_in(group.members, kind)]
     return tuple(unit for unit in units if len(unit) > 1)

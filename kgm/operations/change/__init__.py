@@ -1,2 +1,2 @@
-"""The one way in which something is changed: recorded before it is sent, sent until it is answered, and reported by
-what is known afterwards. What may be changed, and what shows that it was, is in the rooms above."""
+"""The one way to change something: record it before sending, send until it is answered, and report what is known
+afterwards. The packages above decide what may be changed, and how to see that it was."""

@@ -1,4 +1,4 @@
-"""From the intent in the audit log to the outcome, whatever ends the run."""
+"""Carry out a change, from the intent in the audit log to the outcome, whatever ends the run."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from kgm.model.errors import KgmError, PartialError, RefusedError
 from kgm.operations.change.record import ChangeRecord
 
 T = TypeVar("T")
-#: Shows progress: called with the name of a phase, entered while it lasts.
+#: Shows progress: called with the name of a phase; the context lasts as long as the phase.
 Phase: TypeAlias = Callable[[str], AbstractContextManager[object]]
-#: The least time for looking at the group after a request was sent, whatever is left of the budget.
+#: The minimum time for checking the group after a request was sent, whatever is left of the budget.
 LOOK_MS: Final = 5_000
-#: The same after Ctrl-C: the operator waits for the shell prompt.
+#: The same after Ctrl-C, when the operator is waiting for the shell prompt.
 INTERRUPTED_LOOK_MS: Final = 2_000
-#: How often it is looked whether what was removed has come back.
+#: How often to check whether what was removed has come back.
 RETURN_POLL_S: Final = 0.25
 
 
 def no_phase(_text: str) -> AbstractContextManager[object]:
-    """Shows nothing."""
+    """A phase that shows nothing."""
     return nullcontext()
 
 
 class StaleVerdictError(RefusedError):
-    """A group is no longer as it was when the change was decided: nothing was sent."""
+    """The group has changed since the change was decided on, so nothing was sent."""
 
     def __init__(self, refusal: RefusedError) -> None:
         super().__init__(
@@ -39,10 +39,10 @@ def carried_out(
     run: Callable[[], T], was_sent: Callable[[], bool], record: ChangeRecord, *, unknown: str, hint: str,
     group_id: str | None,
 ) -> T:  # fmt: skip
-    """What `run` returns, which looks again, sends, looks afterwards, and writes the results to the record. unknown:
-    what is not known if it is interrupted; hint: the command that shows it.
+    """Write the intent, call `run` and return its result. `run` checks again, sends, checks afterwards, and writes the
+    results to the record. unknown: what is not known if `run` is interrupted; hint: the command that shows it.
 
-    Raises KgmError only if nothing can have changed, PartialError if that is not known."""
+    Raises PartialError if something may have changed, any other KgmError only if nothing can have."""
     record.write_intent()
     try:
         return run()

@@ -1,4 +1,4 @@
-"""Who runs kgm: named in the audit log, and to the broker, which logs the reason of each LeaveGroup (KIP-800)."""
+"""Who runs kgm: recorded in the audit log, and sent in the reason of a LeaveGroup, which the broker logs (KIP-800)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from kgm.operations.change.reason import MAX_REASON_CHARACTERS
 from kgm.text.sanitize import clean
 
-#: The most characters of user name and host name in the reason.
+#: The maximum lengths of the user name and the host name in the reason, in characters.
 _NAME_CHARACTERS, _HOST_CHARACTERS = 40, 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanOperator:
-    """Whoever runs kgm: the name behind sudo, the user id that the process has, and the machine.
+    """Whoever runs kgm: the user name (behind sudo, if it is used), the user id of the process, and the machine.
 
     The name comes from the environment and can be set by the user; the user id comes from the kernel."""
 
@@ -28,7 +28,7 @@ class HumanOperator:
 
 
 def current_operator(environment: Mapping[str, str] | None = None) -> HumanOperator:
-    """SUDO_USER, else USER, else LOGNAME, else the user database."""
+    """The name comes from SUDO_USER, else USER, else LOGNAME, else the user database."""
     environment = os.environ if environment is None else environment
     names = (environment.get(key, "").strip() for key in ("SUDO_USER", "USER", "LOGNAME"))
     name = next(filter(None, names), None) or _name_of(os.getuid())

@@ -1,4 +1,4 @@
-"""The reason of a change: in the audit log, and of a LeaveGroup also in the broker's log (KIP-800)."""
+"""The reason for a change: in the audit log and, for a LeaveGroup, also in the broker's log (KIP-800)."""
 
 from kgm.model.errors import UsageError
 

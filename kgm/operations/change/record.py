@@ -1,6 +1,7 @@
 """The record of one change in the audit log: an intent before it is sent, an outcome after it.
 
-What cannot be recorded is not sent. After it was sent, the results are reported whether or not they can be recorded."""
+A change that cannot be recorded is not sent. Once it is sent, its results are reported even if they cannot be
+recorded."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from kgm.operations.change.result import Result
 class ChangeRecord:
     """The record of one run. Without a log (`--no-audit`) nothing is written.
 
-    action: what was done, as `kgm audit` names it. rows: what is changed, the ids of each and why it may be. nothing:
-    what was not done if the intent cannot be written, a clause."""
+    action: what was done, as `kgm audit` names it. rows: the ids of each target, and why it may be changed. nothing: a
+    clause for the error message that says what was not done if the intent cannot be written."""
 
     def __init__(
         self, log: AuditTrail | None, operator: HumanOperator, cluster: AdminClient, *, action: str, nothing: str,
@@ -35,7 +36,7 @@ class ChangeRecord:
         self.unwritten_because: str | None = None
 
     def write_intent(self) -> None:
-        """Raises RefusedError: then nothing may be sent."""
+        """Raises RefusedError if the log cannot be written: nothing may be sent then."""
         if self._log is None:
             return
         try:
@@ -46,20 +47,20 @@ class ChangeRecord:
             raise
 
     def write_results(self, results: Sequence[tuple[Result, int, str | None]]) -> None:
-        """(result, Kafka's error code, note) of each row."""
+        """results: (result, Kafka's error code, note) for each row."""
         self._write([_outcome(str(result), error_name(code), note) for result, code, note in results])
 
     def write_failure(self, error: KgmError) -> None:
-        """Nothing was changed."""
+        """Record that the run failed and nothing was changed."""
         outcome = _outcome("failed", error.json_code, f"nothing was changed: {error.message}")
         self._write([outcome] * len(self._rows))
 
     def write_refusal(self, error: RefusedError) -> None:
-        """The guard has refused it after all, and nothing was sent."""
+        """Record that the guard refused the change after all, and nothing was sent."""
         self._write([_outcome("refused", None, "; ".join((error.message, *error.facts)))] * len(self._rows))
 
     def write_unknown(self, why: str) -> None:
-        """Kgm ends without knowing the results."""
+        """Record that kgm ended without knowing the results."""
         self._write([_outcome(UNKNOWN, None, why)] * len(self._rows))
 
     def _write(self, row_outcomes: Sequence[Mapping[str, Any]]) -> None:

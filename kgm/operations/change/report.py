@@ -1,4 +1,4 @@
-"""What a change has come to."""
+"""The outcome of a change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of a change for each id that was asked for, and the exit code that follows."""
+"""The result of a change for each requested id, and the resulting exit code."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TypeAlias
 class Result(enum.StrEnum):
     """The result for one id.
 
-    planned: it would be removed. removed: a later description shows that it is gone. returned: it was removed, and is
-    there again. absent: there is none with the id. refused: by a guard or the broker. failed: it was not removed.
-    unknown: it may have been removed, and no description shows whether it was."""
+    planned: it would be removed. removed: a later description shows that it is gone. returned: it was removed, but is
+    back. absent: nothing has this id. refused: by a guard or the broker. failed: it was not removed. unknown: it may
+    have been removed, and no description shows whether it was."""
 
     PLANNED = "planned"
     REMOVED = "removed"

@@ -1,8 +1,8 @@
 """A request that changes something, sent until it is answered or the time runs out, and what is known afterwards.
 
 Once a request may have reached the broker, kgm no longer claims that nothing has changed: a broker that has acted on it
-may still send a response that cannot be decoded, or an error code. A request whose answer was lost is sent again, and
-`before_retry` looks first for what a second one would do."""
+can still send a response that cannot be decoded, or an error code. A request whose answer was lost is sent again, after
+`before_retry` has checked what a second request would do."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from kgm.model.errors import KgmError, RefusedError, UnreachableError
 #: The share of the budget for sending; the rest is for describing the group afterwards.
 _SENDING_SHARE = 0.75
 
-#: What a request names: a member, a group, a topic of a group.
+#: The target of a request: a member, a group, or a topic of a group.
 T = TypeVar("T")
 
-#: Called with the targets of a request before it is sent again; returns those for which it may be. Raises RefusedError
-#: if nothing may be sent, another KgmError if that is not known.
+#: Called with the targets of a request before it is sent again; returns those for which it may be sent. Raises
+#: RefusedError if nothing may be sent, another KgmError if that cannot be determined.
 BeforeRetry: TypeAlias = Callable[[list[T]], list[T]]
 
 
@@ -39,13 +39,13 @@ class ChangeAnswer(Generic[T]):
 
 
 class ChangeSender(ABC, Generic[T]):
-    """The requests of one change of a group. The fields have what is known at any time, also after an exception or
-    Ctrl-C.
+    """The requests that make one change to a group. The fields show what is known at any time, even after an exception
+    or Ctrl-C.
 
-    codes: the error code of each target that was answered. in_doubt: targets in a request that may have reached the
-    broker without such an answer. lost: of these, those with an answer that was lost or cannot be understood; the
-    others were answered with an error for the whole request. last_error: why the last attempt failed; refusal: the last
-    error that a whole request was answered with."""
+    codes: the error code of each target that has one in an answer. in_doubt: targets of a request that may have reached
+    the broker but brought no code for them; a code in a later answer does not remove the doubt. lost: the targets in
+    doubt because an answer was lost or could not be decoded; for the others, the answer was an error for the whole
+    request. last_error: why the last attempt failed. refusal: the last error for a whole request."""
 
     #: The name of the request.
     api: ClassVar[str]
@@ -66,16 +66,16 @@ class ChangeSender(ABC, Generic[T]):
 
     @abstractmethod
     def _request(self, batch: Sequence[T], deadline: Deadline, *, is_first: bool) -> ChangeAnswer[T]:
-        """One request, sent once (`AdminClient.send_change`)."""
+        """Send one request, once (`AdminClient.send_change`)."""
 
     @property
     @abstractmethod
     def _failure(self) -> str:
-        """What failed if the broker refuses the request."""
+        """What failed if the broker refuses the request, as the start of an error message."""
 
     @abstractmethod
     def _right(self, code: int) -> str:
-        """The right that is missing where the broker answers this error: an operation."""
+        """The operation for which permission is missing if the broker answers with this error."""
 
     def _batches(self, targets: Sequence[T], _deadline: Deadline) -> list[list[T]]:
         """The targets of each request. Raises KgmError."""
@@ -87,7 +87,7 @@ class ChangeSender(ABC, Generic[T]):
         return bool(self.codes or self.in_doubt)
 
     def send(self, targets: Sequence[T]) -> None:
-        """Raises KgmError if no request was sent at all; otherwise the fields have what is known."""
+        """Raises KgmError if no request was sent at all; otherwise the fields show what is known."""
         deadline = self._cluster.deadline.part(_SENDING_SHARE)
         try:
             for batch in self._batches(targets, deadline):
@@ -123,7 +123,7 @@ class ChangeSender(ABC, Generic[T]):
             attempt += 1
 
     def _attempt(self, batch: list[T], deadline: Deadline, *, is_first: bool) -> KgmError | None:
-        """None when the batch is answered, else the error to retry after. Raises errors that a retry cannot fix."""
+        """None if the batch was answered, else the error to retry after. Raises errors that a retry cannot fix."""
         fresh = {target for target in batch if target not in self.in_doubt}
         self.in_doubt |= fresh  # until it is known that the request was not sent
         try:
@@ -145,7 +145,7 @@ class ChangeSender(ABC, Generic[T]):
                 raise
             self._look_up_again()
             return error
-        except BaseException:  # Ctrl-C, or a bug: the response is not read
+        except BaseException:  # Ctrl-C, or a bug: the response will not be read
             self.lost.update(batch)
             raise
         return self._take(answer, fresh)
@@ -171,8 +171,8 @@ class ChangeSender(ABC, Generic[T]):
         return None
 
     def not_carried_out(self, fact: str) -> KgmError | None:
-        """The error that a whole request was answered with, where no other was sent; None otherwise. fact: what a later
-        description shows, by which it is known that nothing was changed."""
+        """The error for the whole request, if that is the only answer and none was lost; None otherwise. fact: what a
+        later description shows that proves that nothing was changed."""
         error = self.refusal
         if error is None or self.lost or self.codes:
             return None
@@ -181,7 +181,7 @@ class ChangeSender(ABC, Generic[T]):
             error.facts = (*error.facts, fact)
             return error
         return UnreachableError(
-            f"the coordinator of group {self._group_id!r} took no {self.api} within the time allowed",
+            f"the coordinator of group {self._group_id!r} did not accept {self.api} within the time allowed",
             facts=(*error.facts, fact), group_id=self._group_id, hint="try again, or with a longer --timeout",
             kafka_error=error.kafka_error,
         )  # fmt: skip

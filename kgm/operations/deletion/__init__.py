@@ -1,1 +1,1 @@
-"""Delete groups that are empty and idle, and committed offsets of topics that no member of a group reads any more."""
+"""Delete groups that are empty and idle, and committed offsets of topics that no member of a group reads anymore."""

@@ -1,9 +1,9 @@
-"""Deleting groups, or committed offsets of topics: look, decide, look again directly before each request, send, look
-afterwards.
+"""Deleting groups, or committed offsets of topics: check, decide, check again right before each request, send, and
+check afterwards.
 
-`prepare` only reads: it describes the groups, reads in their coordinators' logs when each committed last, and decides.
-One that may not be deleted stops the whole batch. `execute` goes through the groups one by one. The second look has to
-show each as it was: of the same type, without a member that matters, with the same commits."""
+`prepare` only reads: it describes the groups, reads in their coordinators' logs when each last committed, and decides.
+One group that may not be deleted stops the whole batch. `execute` goes through the groups one by one. The second check
+must find each as it was: with the same type, no member that matters, and the same commits."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ from kgm.operations.groups.selection import select_groups
 from kgm.protocol.apis import ApiKey
 from kgm.text.wording import some
 
-#: How long kgm waits for a commit that makes a group again which is only assumed to be idle: consumers commit every 5 s
-#: by default.
+#: How long kgm waits for a commit that recreates a deleted group that was only assumed to be idle: consumers commit
+#: every 5 s by default.
 _RETURN_MS: Final = 6_000
-#: How often a group is looked at afterwards at most until two looks in a row agree.
+#: How often to describe a group afterwards, at most, until two descriptions in a row agree.
 _MOST_LOOKS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedDeletion:
-    """What would be deleted, and whether it may be. watches: by group id, which gave the verdicts."""
+    """What would be deleted, and whether it may be. watches: the watches that gave the verdicts, by group id."""
 
     request: DeletionRequest
     targets: tuple[DeletionTarget, ...]
@@ -72,7 +72,7 @@ class PreparedDeletion:
         return tuple(one for one in self.targets if one.is_there)
 
     def forbidding(self, error: RefusedError) -> PreparedDeletion:
-        """The same, where the group of the error may not be deleted any more, for what its facts say."""
+        """A copy in which the error's group may no longer be deleted, for the reasons in the error's facts."""
         why = "; ".join(error.facts)
         now = {
             one: replace(one, impediment=why) if one.group_id == error.group_id and one.is_there else one
@@ -82,7 +82,7 @@ class PreparedDeletion:
         return replace(self, targets=tuple(now.values()), idleness=idleness, refusal=error)
 
     def why_not(self, target: DeletionTarget) -> str | None:
-        """Why it may not be deleted; None if it may."""
+        """Why the target may not be deleted; None if it may."""
         if target.impediment is not None:
             return target.impediment
         idle = self.idleness.get(target, NOT_LOOKED)
@@ -93,7 +93,7 @@ class PreparedDeletion:
 
     @property
     def results(self) -> list[DeletionResult]:
-        """One for each id, in the order of the request: planned, absent, or refused."""
+        """The result for each id, in the order of the request: planned, absent, or refused."""
         rows = []
         for target in self.targets:
             why, idle = self.why_not(target), self.idleness.get(target, NOT_LOOKED)
@@ -115,8 +115,8 @@ def prepare(
 ) -> PreparedDeletion:  # fmt: skip
     """What would be deleted. Reads only; looking for commits for `window_ms` does not count against the budget.
 
-    Raises KgmError: no broker answers, or none has such a request; OtherClusterError when a connection leads to another
-    cluster, now or until the deletion is done."""
+    Raises KgmError if no broker answers, RefusedError if the broker does not support the request, OtherClusterError if
+    a connection leads to another cluster, now or until the deletion is done."""
     cluster.bind_to_cluster()
     selection = select_groups(cluster, request.group_ids, request.pattern)
     groups, errors = _described(cluster, selection.group_ids)
@@ -148,8 +148,8 @@ def prepare(
 
 
 def _described(cluster: AdminClient, group_ids: Sequence[str]) -> tuple[dict[str, GroupSnapshot], list[KgmError]]:
-    """The groups that exist, and why others are not described. One that is missing is looked for twice: a coordinator
-    that has just taken over may not show it yet."""
+    """The groups that exist, and an error for each that does not. A missing group is looked up twice: a coordinator
+    that has just taken over may not show it yet. Raises any other KgmError."""
     found = dict(zip(group_ids, cluster.describe_groups(group_ids, with_ends=False), strict=True))
     missing = [group_id for group_id, one in found.items() if isinstance(one, NotFoundError)]
     if missing:
@@ -163,7 +163,7 @@ def _described(cluster: AdminClient, group_ids: Sequence[str]) -> tuple[dict[str
 
 
 def _check_supported(cluster: AdminClient, target: DeletionTarget) -> None:
-    """Raises RefusedError for a broker without the request."""
+    """Raises RefusedError if the broker does not support the request."""
     api, since = (ApiKey.DELETE_GROUPS, "1.1") if target.topic is None else (ApiKey.OFFSET_DELETE, "2.4")
     try:
         cluster.version_of(api, target.group_id, cluster.deadline)
@@ -180,7 +180,7 @@ def _warnings(cluster: AdminClient, targets: Sequence[DeletionTarget]) -> list[s
     hidden = [one.group_id for one in targets if one.group_id in cluster.offsets.incomplete_groups]
     if hidden:
         warnings.append(
-            f"group {some(dict.fromkeys(hidden))} may have committed offsets that this login may not see (DESCRIBE on "
+            f"group {some(dict.fromkeys(hidden))} may have committed offsets that this login cannot see (DESCRIBE on "
             "the topics): they are deleted with the group"
         )
     unread = {one.group_id for one in targets} & cluster.offsets.unread_groups.keys()
@@ -207,12 +207,12 @@ def execute(
     cluster: AdminClient, prepared: PreparedDeletion, *, operator: HumanOperator, audit: AuditTrail | None,
     phase: Phase = no_phase, sleep: Callable[[float], None] | None = None, clock: Callable[[], float] = time.monotonic,
 ) -> ChangeReport[DeletionResult]:  # fmt: skip
-    """Check again, delete, and look afterwards; the result of each id. audit: None to write no record.
+    """Check again, delete, check afterwards, and return the result for each id. audit: None to write no record.
 
-    Raises KgmError only if nothing can have changed: RefusedError where a guard forbids it or the intent cannot be
-    recorded (StaleVerdictError where a group is not as it was), others where no request was sent, or where one was
-    answered with an error and the group is still there. Ctrl-C after a request was sent ends in a report as well, or in
-    a PartialError if there is none yet."""
+    Raises KgmError only if nothing can have changed: RefusedError if a guard forbids it or the intent cannot be
+    recorded (StaleVerdictError if a group is not as it was), others if no request was sent, or if one was answered with
+    an error and the group is still there. After a request was sent, Ctrl-C leads to a report as well, or to a
+    PartialError if there is no report yet."""
     if prepared.refusal is not None:
         raise prepared.refusal
     if not prepared.present:
@@ -231,7 +231,7 @@ def execute(
 
 
 def _recorded(target: DeletionTarget, idleness: Idleness) -> dict[str, Any]:
-    """What the audit log has of a target. The offsets are there to be committed again."""
+    """What the audit log records about a target. It includes the offsets so that they can be committed again."""
     return {
         "group_id": target.group_id, "topic": target.topic, "offsets": target.rows,
         "verdict": str(idleness.verdict), "evidence": [*idleness.evidence],
@@ -239,7 +239,7 @@ def _recorded(target: DeletionTarget, idleness: Idleness) -> dict[str, Any]:
 
 
 class _Deletion:
-    """From the first request to the outcome in the audit log."""
+    """Runs a deletion, from the first request to the outcome in the audit log."""
 
     def __init__(
         self, cluster: AdminClient, prepared: PreparedDeletion, record: ChangeRecord, phase: Phase,
@@ -252,7 +252,7 @@ class _Deletion:
         for target in prepared.present:
             self._by_group.setdefault(target.group_id, []).append(target)
         self._interrupted = False
-        #: Why the groups after the one that ended the run were left alone.
+        #: The error that ended the run, which is why the groups after that one were left alone.
         self._stopped: KgmError | None = None
 
     @property
@@ -286,7 +286,7 @@ class _Deletion:
         return _report(self._prepared, results, warnings, interrupted=self._interrupted)
 
     def _change(self, group_id: str, targets: list[DeletionTarget]) -> None:
-        """Raises KgmError if nothing was sent for this group, or the broker has refused the whole request."""
+        """Raises KgmError if nothing was sent for this group, or if the broker refused a whole request."""
         with self._phase("looking again"):
             there = self._look_again(group_id, targets)
         kind = OffsetDeleter if self._prepared.request.is_of_offsets else GroupDeleter
@@ -300,8 +300,8 @@ class _Deletion:
             raise sender.last_error
 
     def _look_again(self, group_id: str, targets: list[DeletionTarget]) -> list[DeletionTarget]:
-        """Those that are still there, and as they were. Raises StaleVerdictError if one is not as it was, another
-        KgmError if that is not known: then nothing may be sent."""
+        """The targets that still exist, unchanged. Raises StaleVerdictError if one has changed, another KgmError if
+        that cannot be determined: nothing may be sent then."""
         (group,) = self._cluster.describe_groups([group_id], with_ends=False)
         if isinstance(group, NotFoundError):
             return []
@@ -326,7 +326,7 @@ class _Deletion:
         return there
 
     def _results(self) -> list[DeletionResult]:
-        """The result of each id, by the answers and what is there now."""
+        """The result for each id, from the answers and from what exists now."""
         later: dict[str, Later] = {}
         results = []
         for target in self._prepared.targets:
@@ -345,7 +345,7 @@ class _Deletion:
         return results
 
     def _look(self, group_id: str) -> Later:
-        """What is there now: two looks in a row that agree, as the first may be at an outdated coordinator."""
+        """What exists now. Two descriptions in a row must agree, as the first can come from an outdated coordinator."""
         remaining_ms = round(self._cluster.deadline.remaining() * 1000)
         self._cluster.renew(INTERRUPTED_LOOK_MS if self._interrupted else max(remaining_ms, LOOK_MS))
         previous: Later | None = None
@@ -372,15 +372,15 @@ class _Deletion:
         return Later(group=group)
 
     def _nothing_changed(self, results: Sequence[DeletionResult]) -> KgmError | None:
-        """The first error that a request was answered with, where nothing was changed."""
+        """The first error with which a whole request was answered, if nothing was changed; None otherwise."""
         if has_changed(results):
             return None
         errors = [one.not_carried_out("the group is still there") for one in self._senders.values()]
         return next((one for one in errors if one is not None), None)
 
     def _wait_for_returns(self, results: list[DeletionResult]) -> list[DeletionResult]:
-        """A consumer that is not a member makes the group again with its next commit. What the coordinator's log says
-        is known; wait for those that the operator answers for."""
+        """A consumer that is not a member recreates the group with its next commit. If the coordinator's log shows that
+        a group is idle, that is certain; wait for those that are only assumed to be."""
         assumed = {one.target for one in results if one.idleness.verdict is IdleVerdict.UNKNOWN}
         window_ms = self._prepared.request.window_ms
         end_s = self._now_s() + (_RETURN_MS if window_ms is None else min(_RETURN_MS, window_ms)) / 1000
@@ -419,7 +419,7 @@ def _report(
 
 
 def summary(results: Sequence[DeletionResult], code: int, *, is_dry_run: bool = False) -> KgmError:
-    """One error for the run; its facts are what was not deleted."""
+    """One error for the whole run; its facts list what was not deleted, and why."""
     rest = [one for one in results if one.result not in (Result.REMOVED, Result.PLANNED)]
     facts = [f"{one.target.id}: {one.result}{f', {one.note}' if one.note else ''}" for one in rest]
     done = sum(one.result is Result.REMOVED for one in results)

@@ -1,11 +1,11 @@
-"""Whether a group, or what it has committed of a topic, is idle.
+"""Whether a group, or its committed offsets for a topic, are idle.
 
-The log of the group's coordinator has each commit with the time at which the coordinator wrote it, those without a
-member too: a consumer that assigns its partitions itself commits to a group that is always empty. Where the log cannot
-be read, kgm polls the committed offsets: while records wait and no offset changes, nothing is committed. Without
-records that wait nothing is known: a commit of the same offset changes nothing.
+The log of the group's coordinator has each commit with the time at which the coordinator wrote it, including commits
+without a member: a consumer that assigns its own partitions commits to a group that is always empty. Where the log
+cannot be read, kgm polls the committed offsets: if records are waiting and no offset changes, nothing is being
+committed. If no records are waiting, nothing is known, because a commit of the same offset changes nothing.
 
-Ages are by the clock of this machine, and the times of commits by that of the coordinator."""
+Ages are measured with this machine's clock; commit times come from the coordinator's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from kgm.text.wording import some
 
 
 class IdleVerdict(enum.StrEnum):
-    """active: it was in use within the time that matters. idle: it was not. unknown: nothing shows which."""
+    """active: it was in use within the period that matters. idle: it was not. unknown: there is no evidence for
+    either."""
 
     ACTIVE = "active"
     IDLE = "idle"
@@ -33,8 +34,8 @@ class IdleVerdict(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Idleness:
-    """A verdict and why. last_ms: when the last sign of use was written, in ms of the coordinator's clock; None where
-    that is not known."""
+    """A verdict and the reasons for it. last_ms: when the last sign of use was written, in ms by the coordinator's
+    clock; None if that is not known."""
 
     verdict: IdleVerdict
     evidence: tuple[str, ...]
@@ -45,17 +46,17 @@ class Idleness:
         return "; ".join(self.evidence)
 
 
-#: Of a group that does not exist, or may not be deleted whatever its commits are.
+#: For a group that does not exist, or that may not be deleted regardless of its commits.
 NOT_LOOKED: Final = Idleness(verdict=IdleVerdict.UNKNOWN, evidence=("not looked at",))
 
 
 def wall_clock_ms() -> float:
-    """By the clock of this machine."""
+    """The time by this machine's clock, in ms since the epoch."""
     return time.time() * 1000
 
 
 class IdleWatch:
-    """What shows that one group is in use, read once and then watched."""
+    """The evidence that one group is in use, read once and then watched."""
 
     def __init__(
         self, cluster: AdminClient, group: GroupSnapshot, topics: Collection[str], idle_ms: int, *,
@@ -70,7 +71,7 @@ class IdleWatch:
         self._disturbed: dict[str | None, str] = {}
 
     def read(self) -> None:
-        """Read the group's log back, as far as it takes. Raises nothing: what cannot be read is missing evidence."""
+        """Read the group's log backward as far as needed. Raises nothing: what cannot be read is missing evidence."""
         self._note(self._activity.read_back(self._is_enough, self._cluster.deadline.part(0.5)))
 
     def _is_enough(self, records: Sequence[ActivityRecord]) -> bool:
@@ -96,11 +97,11 @@ class IdleWatch:
         return self._activity.unreadable_because is None
 
     def knows(self) -> bool:
-        """Whether the log gave a verdict of everything."""
+        """Whether there is a verdict on every topic that matters, or on the whole group."""
         return all(self.verdict(one).verdict is not IdleVerdict.UNKNOWN for one in self._subjects)
 
     def poll(self) -> None:
-        """Look at the committed offsets and their ends once more. Raises KgmError."""
+        """Read the committed offsets and the end offsets once more. Raises KgmError."""
         committed = self._cluster.committed_offsets(self._group_id)
         ends = self._cluster.end_offsets(committed)
         for subject in self._subjects:
@@ -113,8 +114,8 @@ class IdleWatch:
                 self._waiting_since_ms.setdefault(subject, self._now_ms())
 
     def look_again(self, group: GroupSnapshot, topics: Collection[str]) -> str | None:
-        """What has been committed of these topics, or of all, since the verdicts, in words; None if nothing. group: as
-        described now."""
+        """What has been committed for these topics, or for all, since the verdicts, in words; None if nothing. group:
+        as described now."""
         if self.is_readable:
             for topic, record in self._last_of(self._activity.read_on(self._cluster.deadline)):
                 if topic is None or topic in topics:
@@ -129,7 +130,7 @@ class IdleWatch:
         return None
 
     def verdict(self, topic: str | None) -> Idleness:
-        """Of the whole group (None), or of what it has committed of a topic."""
+        """The verdict on the whole group (None), or on its committed offsets for a topic."""
         now_ms = self._now_ms()
         if topic in self._disturbed:
             return Idleness(verdict=IdleVerdict.ACTIVE, evidence=(self._disturbed[topic],))
@@ -176,7 +177,8 @@ class IdleWatch:
 def watch_for(
     cluster: AdminClient, watches: Sequence[IdleWatch], window_ms: int, *, clock: Callable[[], float] = time.monotonic
 ) -> None:
-    """Poll the committed offsets of groups whose log gave no verdict for as long as the operator said. Raises KgmError.
+    """Poll the committed offsets of groups whose log gave no verdict, for as long as the operator said. Raises
+    KgmError.
 
     The budget of the cluster client is renewed for each poll."""
     blind = [one for one in watches if not one.knows()]
@@ -195,7 +197,7 @@ def watch_for(
 
 
 def committed_of(group: GroupSnapshot, topic: str | None = None) -> Offsets:
-    """Its committed offsets, or those of one topic."""
+    """The group's committed offsets, for all topics or for one."""
     return {
         (row.topic, row.partition): row.committed
         for row in group.offsets

@@ -1,4 +1,4 @@
-"""The result of each deletion: the broker's answers, compared with what is there afterwards."""
+"""The result of each deletion: the broker's answers, compared with what exists afterwards."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kgm.operations.deletion.idleness import NOT_LOOKED, Idleness, committed_of
 from kgm.operations.deletion.targets import DeletionTarget
 from kgm.text.timestamps import rfc3339
 
-#: What the broker refuses, and why: nothing was deleted.
+#: The errors with which the broker refuses a deletion, and why: nothing was deleted.
 _REFUSALS: Final = {
     ErrorCode.NON_EMPTY_GROUP: "a member joined before the request arrived",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "a member subscribes to the topic",
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the topic does not exist, so Kafka deletes no offsets of it",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the topic does not exist, so Kafka does not delete its offsets",
 }
 _SAFE: Final = "running the command again is safe"
 
@@ -32,13 +32,13 @@ class DeletionResult(OneResult):
 
     @property
     def last_use_at(self) -> str | None:
-        """When the coordinator wrote the last sign of use, as RFC 3339; None where that is not known."""
+        """When the coordinator wrote the last sign of use, as RFC 3339; None if that is not known."""
         return None if self.idleness.last_ms is None else rfc3339(self.idleness.last_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Later:
-    """What is there after a request. group: None if it is gone, or could not be described, and `unseen` says why."""
+    """What exists after a request. group: None if it is gone, or if it could not be described and `unseen` says why."""
 
     group: GroupSnapshot | None = None
     unseen: str | None = None
@@ -47,7 +47,7 @@ class Later:
         return {} if self.group is None else committed_of(self.group, target.topic)
 
     def has(self, target: DeletionTarget) -> bool:
-        """Whether what was to be deleted is there, or something in its place."""
+        """Whether what was to be deleted, or something in its place, exists."""
         return self.group is not None and (target.topic is None or bool(self.offsets(target)))
 
 
@@ -66,7 +66,7 @@ def not_sent(target: DeletionTarget, idleness: Idleness, result: Result, why: st
 def outcome(
     target: DeletionTarget, idleness: Idleness, sender: ChangeSender[DeletionTarget], later: Later
 ) -> DeletionResult:
-    """Of a target for which a request was to be sent."""
+    """The result for a target whose request was about to be sent, or was sent."""
     result, note, error = _judged(target, sender, later)
     is_refused_whole = result is Result.FAILED and target not in sender.lost
     return DeletionResult(
@@ -102,15 +102,16 @@ def _judged(target: DeletionTarget, sender: ChangeSender[DeletionTarget], later:
 
 
 def _deleted(target: DeletionTarget, later: Later, returned: str) -> Judgement:
-    """The broker has deleted it, or an answer was lost and it is gone. It is done when a later look shows it."""
+    """The broker says that it deleted the target, or that it is gone after a lost answer. A later description must
+    confirm that."""
     if later.unseen is not None:
         return Result.UNKNOWN, f"the broker answered that it was deleted, but {later.unseen}; {_SAFE}", 0
     return (Result.RETURNED, returned, 0) if later.has(target) else (Result.REMOVED, None, 0)
 
 
 def _refused(target: DeletionTarget, code: int, later: Later, *, in_doubt: bool) -> Judgement:
-    """After a lost answer the first request may have been carried out, and the second one have met what came after:
-    then other offsets are there."""
+    """After a lost answer, the first request may have been carried out, and the refusal may be about a group that was
+    created since: its offsets then differ."""
     why = f"the broker answered {error_name(code)}: {_REFUSALS[ErrorCode(code)]}"
     if not in_doubt or _is_as_before(target, later):
         return Result.REFUSED, why, code
@@ -118,7 +119,7 @@ def _refused(target: DeletionTarget, code: int, later: Later, *, in_doubt: bool)
 
 
 def _unanswered(target: DeletionTarget, sender: ChangeSender[DeletionTarget], later: Later) -> Judgement:
-    """A request may have been carried out, and no answer says so."""
+    """The result if a request may have been carried out, but no answer says so."""
     refusal = sender.refusal
     is_gone = later.unseen is None and not later.has(target)
     if target in sender.lost or refusal is None:

@@ -7,20 +7,20 @@ from kgm.model.errors import UsageError
 from kgm.operations.change.reason import check_reason
 
 DEFAULT_REASON: Final = "empty and idle"
-#: A group that has committed within this time is not idle, unless the operator says another one.
+#: A group that has committed within this time is not idle, unless the operator sets a different time.
 IDLE_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionRequest:
-    """Which groups to delete, or which of their committed offsets, and what must be known of them.
+    """Which groups, or which of their committed offsets, to delete, and what must be known about them.
 
-    pattern: a glob over group ids. topics: delete only the offsets of these; is_stale: only those of topics to which no
-    member subscribes. idle_ms: how long ago the last commit must be. assume_idle: the operator vouches for groups of
-    which that is not known. window_ms: how long to look for commits where the log of a group does not
-    tell, and at most for those that come after a deletion that was only assumed to be right; None for the defaults.
+    pattern: a glob on group ids. topics: delete only the offsets of these topics; is_stale: delete only the offsets of
+    topics to which no member subscribes. idle_ms: how long ago the last commit must be. assume_idle: the operator
+    vouches for groups whose last commit is not known. window_ms: how long to watch for commits if a group's log does
+    not show them, and the longest wait for commits after a group was deleted on that assumption; None for the defaults.
 
-    Raises UsageError when nothing is named: an empty list never means all groups."""
+    Raises UsageError if nothing is named: an empty list never means all groups."""
 
     group_ids: tuple[str, ...] = ()
     pattern: str | None = None

@@ -1,7 +1,8 @@
 """DeleteGroups and OffsetDelete, sent until they are answered or the time runs out.
 
-The coordinator decides: it refuses a group with a member (NON_EMPTY_GROUP) and a topic to which a member subscribes
-(GROUP_SUBSCRIBED_TO_TOPIC), by its newest state. It does not look when a group committed last."""
+The coordinator decides by its latest state: it refuses to delete a group with a member (NON_EMPTY_GROUP) and the
+offsets of a topic to which a member subscribes (GROUP_SUBSCRIBED_TO_TOPIC). It does not check when a group last
+committed."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ from kgm.model.errors import ErrorCode
 from kgm.operations.change.sender import ChangeAnswer, ChangeSender
 from kgm.operations.deletion.targets import DeletionTarget
 
-#: Errors for the whole request; others are about what it names.
+#: Errors for the whole request; any other error is about its target.
 _WHOLE = RETRIABLE | {ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
 
 class _DeletionSender(ChangeSender[DeletionTarget]):
-    """A request has one target, so that its errors are of that one."""
+    """Each request has one target, so that its errors are about that target."""
 
     def _batches(self, targets: Sequence[DeletionTarget], _deadline: Deadline) -> list[list[DeletionTarget]]:
         return [[target] for target in targets]

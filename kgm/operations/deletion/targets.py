@@ -1,4 +1,4 @@
-"""What a request names, and what forbids its deletion whatever the operator says."""
+"""What a request names, and what forbids its deletion no matter what the operator says."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from kgm.protocol.subscription import PROTOCOL_TYPE
 from kgm.text.names import in_order
 from kgm.text.wording import many, some
 
-#: Kafka's tools for groups whose deletion is more than DeleteGroups.
+#: Kafka's tools for group types that take more than DeleteGroups to delete.
 _TOOLS: Final = {"share": "kafka-share-groups.sh", "streams": "kafka-streams-groups.sh"}
 _EMPTY: Final = "Empty"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeletionTarget:
-    """A group, or what it has committed of one topic. offsets: those that would be deleted; group: None if it does not
-    exist. impediment: what forbids it, None if nothing does. Equal only to itself."""
+    """A group, or its committed offsets for one topic. offsets: the ones that would be deleted. group: None if it does
+    not exist. impediment: what forbids the deletion; None if nothing does. Equal only to itself."""
 
     group_id: str
     topic: str | None = None
@@ -48,7 +48,7 @@ class DeletionTarget:
 
     @property
     def partitions(self) -> dict[str, list[int]]:
-        """Those with an offset that would be deleted, by topic."""
+        """The partitions with an offset that would be deleted, by topic."""
         by_topic: dict[str, list[int]] = {}
         for topic, partition in sorted(self.offsets):
             by_topic.setdefault(topic, []).append(partition)
@@ -58,7 +58,7 @@ class DeletionTarget:
 def targets_of(
     request: DeletionRequest, group_ids: Sequence[str], groups: Mapping[str, GroupSnapshot]
 ) -> list[DeletionTarget]:
-    """What the request names, in its order."""
+    """The targets that the request names, in its order."""
     targets = []
     for group_id in group_ids:
         group = groups.get(group_id)
@@ -83,7 +83,7 @@ def targets_of(
 
 
 def _stale_topics(group: GroupSnapshot) -> list[str | None]:
-    """Topics with committed offsets to which no member subscribes; [None] where that is not known."""
+    """Topics with committed offsets to which no member subscribes; [None] if that is not known."""
     if _unknown_subscription(group) is not None or not group.members:
         return [None]
     return [topic for topic in in_order({row.topic for row in group.offsets if row.committed is not None})
@@ -91,7 +91,7 @@ def _stale_topics(group: GroupSnapshot) -> list[str | None]:
 
 
 def group_impediment(group: GroupSnapshot) -> str | None:
-    """Why the group may not be deleted."""
+    """Why the group may not be deleted; None if it may."""
     if (why := _type_impediment(group)) is not None:
         return why
     if group.members:
@@ -101,7 +101,7 @@ def group_impediment(group: GroupSnapshot) -> str | None:
 
 
 def offsets_impediment(group: GroupSnapshot, topic: str | None) -> str | None:
-    """Why what the group has committed of a topic may not be deleted. topic: None where it is not known which."""
+    """Why the group's committed offsets for a topic may not be deleted. topic: None if it is not known which topic."""
     if (why := _type_impediment(group)) is not None:
         return why
     if topic is None and not group.members:
@@ -111,12 +111,12 @@ def offsets_impediment(group: GroupSnapshot, topic: str | None) -> str | None:
     if topic in _read_topics(group):
         return f"a member subscribes to topic {topic}"
     if topic in group.deleted_topics:
-        return f"topic {topic} does not exist: Kafka deletes no offsets of it by request; they expire"
+        return f"topic {topic} does not exist: Kafka does not delete its offsets on request; they expire"
     return None
 
 
 def _type_impediment(group: GroupSnapshot) -> str | None:
-    """Of groups that have more than members and committed offsets."""
+    """Why a group of this type may not be deleted: it has more than members and committed offsets."""
     if group.type in _TOOLS:
         return (
             f"it is a {group.type} group: {_TOOLS[group.type]} --delete --group {group.group_id} also deletes what it "
@@ -130,7 +130,7 @@ def _type_impediment(group: GroupSnapshot) -> str | None:
 
 
 def _unknown_subscription(group: GroupSnapshot) -> str | None:
-    """Why it is not known to which topics the members subscribe."""
+    """Why it is not known to which topics the members subscribe; None if it is known."""
     if any(one.regex for one in group.members):
         return "a member subscribes by a pattern"
     if group.members and not group.names_topics:

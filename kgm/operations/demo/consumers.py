@@ -24,15 +24,15 @@ _FEED_S: Final = 0.2
 
 
 def check_installed() -> None:
-    """Raises UsageError where confluent-kafka is not installed."""
+    """Raises UsageError if confluent-kafka is not installed."""
     if importlib.util.find_spec("confluent_kafka") is None:
         raise UsageError("kgm demo needs confluent-kafka, which is not installed", hint=install_command("demo"))
 
 
 @dataclass(slots=True)
 class DemoConsumer:
-    """One static consumer. `revoked` and `commits` count partitions and commits over its life; `owned` is what it owns
-    now."""
+    """One static consumer. `revoked` and `commits` count revoked partitions and commits over its lifetime; `owned` has
+    the partitions that it owns now."""
 
     bootstrap: str
     group_id: str
@@ -46,11 +46,11 @@ class DemoConsumer:
     _thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Join the group, in a thread of its own."""
+        """Join the group, in a separate thread."""
         self._stop.clear()
         thread = threading.Thread(target=self._run, name=self.group_instance_id, daemon=True)
         thread.start()
-        self._thread = thread  # not before: an interrupt meanwhile leaves one that cannot be joined
+        self._thread = thread  # not earlier: an interrupt before start() would leave a thread that cannot be joined
 
     def stop(self) -> None:
         """Close the consumer. A static member sends no LeaveGroup: it stays until its session expires (KIP-345)."""
@@ -115,7 +115,7 @@ def produce(bootstrap: str, topic: str, count: int) -> None:
 
 @contextlib.contextmanager
 def feed(bootstrap: str, topic: str, partitions: int) -> Iterator[None]:
-    """Send a record to each partition every 0.2 s, in a thread of its own."""
+    """Send a record to each partition every 0.2 s, in a separate thread."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": bootstrap})

@@ -1,5 +1,6 @@
-"""kgm's main job from end to end: a static group; a bounce and a removal, each predicted, done and compared; what the
-guard sees of members that are alive and that have stopped; and what the group's history says afterwards."""
+"""kgm's main job from end to end: a static group; a bounce and a removal, each predicted, carried out and compared;
+what the guard sees of members that are alive and of members that have stopped; and what the group's history says
+afterwards."""
 
 from __future__ import annotations
 
@@ -40,17 +41,17 @@ GROUP: Final = "payments"
 INSTANCE_IDS: Final = ("payments-1", "payments-2", "payments-3")
 _TOPIC, _PARTITIONS, _RECORDS = "transactions", 12, 600
 _INITIAL_DELAY_MS: Final = 500
-#: How long the bounced consumer is stopped, and how long the group is left alone before it is described.
+#: How long the bounced consumer stays stopped, and how long the group is left alone before it is described.
 _RESTART_MS, _QUIET_S = 1500, 1.2
 _DRAWS: Final = 40
-#: How many commits of a member the log has to show before it stops, and how long the guard may watch it then.
+#: How many commits of a member the log must show before the member stops, and how long the guard may then watch it.
 _COMMITS: Final = 6
 GUARD_WINDOW_MS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What a change does to a group. moves: by topic and partition."""
+    """What a change does to a group. moves: sorted by topic and partition."""
 
     rebalances: int
     moves: tuple[Move, ...]
@@ -58,7 +59,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionCheck:
-    """A prediction, and what then happened."""
+    """A prediction, and what actually happened."""
 
     name: str
     predicted: Effect
@@ -85,7 +86,7 @@ class GroupFormed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BouncePredicted:
-    """What a restart of one member would do: as it is (static), and if it were dynamic."""
+    """What a restart of one member would do: as it is (static), and as if it were dynamic."""
 
     instance_id: str
     restart_time_ms: int
@@ -104,7 +105,7 @@ class BounceDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalRefused:
-    """The guard has refused to remove a member that is alive. results: of the members that were to be removed."""
+    """The guard refused to remove a member that is alive. results: for the members that were to be removed."""
 
     instance_id: str
     results: tuple[MemberResult, ...]
@@ -119,7 +120,7 @@ class MemberStopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRemoved:
-    """The result of its removal."""
+    """The member was removed; the results say whether that worked."""
 
     instance_id: str
     results: tuple[MemberResult, ...]
@@ -135,7 +136,7 @@ class RemovalDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryAsked:
-    """Why the group rebalanced last, by its records. explanation: None where numpy or pyarrow is not installed."""
+    """Why the group last rebalanced, by its records. explanation: None if numpy or pyarrow is not installed."""
 
     explanation: Explanation | None
 
@@ -154,8 +155,8 @@ DemoStep: TypeAlias = (
 
 
 def run_demo() -> Iterator[DemoStep]:
-    """Run it, which takes about half a minute. Raises KgmError when a step does not succeed in time, UsageError where
-    its consumers are not installed."""
+    """Run the demo, which takes about half a minute. Raises KgmError if a step does not succeed in time, UsageError if
+    confluent-kafka is not installed."""
     check_installed()
     from kgm.server import serve_in_thread
 
@@ -181,14 +182,14 @@ def run_demo() -> Iterator[DemoStep]:
 
 @dataclass(slots=True)
 class _RunningDemo:
-    """The running demo."""
+    """The state of a running demo."""
 
     server: EmbeddedServer
     fleet: dict[str, DemoConsumer] = field(default_factory=dict)
-    #: The group as it was described last, and its generation then.
+    #: The group as it was last described, and its generation at that time.
     latest: GroupSnapshot | None = None
     generation: int = 0
-    #: The prediction that is to be compared next.
+    #: The prediction to compare next.
     predicted: Effect | None = None
 
     bounced: str = INSTANCE_IDS[1]
@@ -234,7 +235,7 @@ class _RunningDemo:
         return RemovalRefused(instance_id=INSTANCE_IDS[0], results=tuple(prepared.results))
 
     def stop_leaver(self) -> None:
-        """Stop a member for good, once the log shows how often it commits."""
+        """Stop a member for good once the log shows how often it commits."""
         leaver = self.fleet[self.leaver]
         seen = leaver.commits
         wait_until(f"{self.leaver} commits", lambda: leaver.commits >= seen + _COMMITS)
@@ -268,7 +269,7 @@ class _RunningDemo:
         return sum(len(one.owned) for one in self.fleet.values()) == _PARTITIONS
 
     def _describe(self) -> GroupSnapshot:
-        """As `kgm describe` does."""
+        """Describe the group as `kgm describe` does."""
         with connect(self.server.bootstrap, timeout_ms=5000) as cluster:
             return cluster.describe_group(GROUP)
 
@@ -277,7 +278,7 @@ class _RunningDemo:
         return self.latest
 
     def _current_generation(self) -> int:
-        """The coordinator's own counter, which no Kafka API has."""
+        """The coordinator's own counter, which no Kafka API returns."""
 
         def ask(coordinator: Any) -> int:
             view = coordinator.group(GROUP)
@@ -292,7 +293,7 @@ class _RunningDemo:
         return simulate(self.latest, plan, draws=_DRAWS)
 
     def _compare(self, name: str) -> tuple[PredictionCheck, GroupSnapshot]:
-        """The last prediction against the group as it is now."""
+        """Compare the last prediction with the group as it is now."""
         before, generation, predicted = self.latest, self.generation, self.predicted
         assert before is not None
         assert predicted is not None
@@ -309,7 +310,7 @@ def _prepare(cluster: AdminClient, instance_id: str, guard_window_ms: int | None
 
 
 def _fleet_settings(**what_if: Any) -> dict[str, Any]:
-    """Settings of the consumers that no API tells, for a plan."""
+    """Plan options for the consumers' settings that no API returns."""
     return {
         "what_if": WhatIf(session_timeout_ms=SESSION_TIMEOUT_MS, **what_if),
         "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
@@ -318,7 +319,7 @@ def _fleet_settings(**what_if: Any) -> dict[str, Any]:
 
 
 def _effect(prediction: Prediction) -> Effect:
-    """What a prediction predicts."""
+    """The predicted effect in the typical draw."""
     typical = prediction.typical
     predicted = (
         Move(topic=m.topic, partition=m.partition, owner_before=m.owner_before, owner_after=m.owner_after)

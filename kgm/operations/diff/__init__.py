@@ -1,4 +1,4 @@
-"""What changed in groups between two snapshots, which may be files or the cluster as it is now.
+"""What changed in groups between two snapshots, which can be files or the cluster as it is now.
 
-`comparison` pairs the groups of both sides and compares them; how two snapshots of one group are compared is in
-`kgm.model.changes`."""
+`comparison` pairs the groups of both sides and compares them; `kgm.model.changes` compares two snapshots of one
+group."""

@@ -1,4 +1,4 @@
-"""The groups of two sides, compared. A side is a list of snapshots or the live cluster."""
+"""Compare the groups of two sides. A side is a list of snapshots or the live cluster."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kgm.text.names import in_order
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveGroups:
-    """A side that is described now. group_id: the one group; None: the groups of the other side."""
+    """A side to be described now. group_id: the only group; None means the groups of the other side."""
 
     group_id: str | None = None
 
 
-#: Snapshots as they were written, or groups to be described.
+#: Snapshots that were saved, or groups to be described.
 Side: TypeAlias = Sequence[GroupSnapshot] | LiveGroups
 
 
@@ -51,9 +51,9 @@ class SnapshotComparison:
 
 
 def live_group_ids(before: Side, after: Side, only: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The groups to describe for each side; none for a side that is written.
+    """The groups to describe for each side; none for a side that consists of saved snapshots.
 
-    Raises UsageError when neither the other side nor `only` says which group a live side is about."""
+    Raises UsageError if neither the other side nor `only` says which groups a live side should have."""
     written = [snapshot.group_id for side in (before, after) if not isinstance(side, LiveGroups) for snapshot in side]
 
     def wanted(side: Side) -> list[str]:
@@ -68,10 +68,10 @@ def live_group_ids(before: Side, after: Side, only: Sequence[str]) -> tuple[list
 
 
 def compare_with_cluster(before: Side, after: Side, only: Sequence[str], cluster: AdminClient) -> SnapshotComparison:
-    """Describe the groups of live sides, then compare. only: group ids; empty is all groups.
+    """Describe the groups of live sides, then compare. only: group ids; empty means all groups.
 
     A group that the cluster does not have is a difference; it is an error only if the other side does not have it
-    either. Raises UsageError as `live_group_ids` does, and KgmError when no broker can be reached."""
+    either. Raises UsageError as `live_group_ids` does, and KgmError if no broker can be reached."""
     wanted = live_group_ids(before, after, only)
     written = {snapshot.group_id for side in (before, after) if not isinstance(side, LiveGroups) for snapshot in side}
     errors: list[KgmError] = []
@@ -95,9 +95,10 @@ def compare_snapshots(
     only: Sequence[str] = (),
     errors: Sequence[KgmError] = (),
 ) -> SnapshotComparison:
-    """By group id. One group on each side is compared whatever it is called: a copy, or a group that was renamed.
+    """Compare groups with the same id. If each side has exactly one group, these are compared even if their ids differ:
+    one may be a copy, or renamed.
 
-    only: group ids; a missing one is an error, unless `errors` has one for it already."""
+    only: group ids; a missing one is an error, unless `errors` already has one for it."""
     if not only and len(before) == len(after) == 1:
         return SnapshotComparison(groups=(_compared(after[0].group_id, before[0], after[0]),), errors=tuple(errors))
     old = {snapshot.group_id: snapshot for snapshot in before}

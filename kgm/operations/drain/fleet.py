@@ -1,4 +1,4 @@
-"""The groups that a drain may affect: those of a live cluster, read in bulk, or those of a snapshot."""
+"""The groups that a drain may affect: from a live cluster, read in bulk, or from a snapshot."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class DrainedFleet:
     """Groups as they are before the drain.
 
     described: every group that could be described. affected: those that have members to take away, with the settings of
-    their brokers. unread: why the others could not be described, by group id. errors: what is wrong beyond single
-    groups, such as a broker that lists no groups. listing: None if none was needed."""
+    their brokers. unread: why other groups could not be described, by group id. errors: problems that are not about a
+    single group, such as a broker that lists no groups. listing: None if none was needed."""
 
     described: tuple[GroupSnapshot, ...]
     affected: tuple[BounceGroup, ...]
@@ -36,7 +36,7 @@ def live_fleet(
 ) -> DrainedFleet:  # fmt: skip
     """The groups of a cluster, all of them unless names are given; they are only read.
 
-    on_group: called with the number of affected groups read so far, and of all of them. Raises KgmError when no broker
+    on_group: called with the number of affected groups read so far and the total. Raises KgmError if no broker
     answers."""
     selection = select_groups(cluster, names, all_groups=not names)
     answers = zip(selection.group_ids, cluster.describe_groups(selection.group_ids, with_ends=False), strict=True)
@@ -59,7 +59,7 @@ def live_fleet(
 def recorded_fleet(
     snapshots: Sequence[GroupSnapshot], target: DrainTarget, names: Sequence[str] = (), *, path: str
 ) -> DrainedFleet:
-    """The groups of a snapshot file. path: of the file, for errors."""
+    """The groups of a snapshot file. path: for error messages."""
     recorded = {group.group_id: group for group in snapshots if not names or group.group_id in names}
     absent = [name for name in names if name not in recorded]
     groups = [BounceGroup(snapshot=group) for group in recorded.values()]

@@ -1,4 +1,4 @@
-"""What a drain does to each group that has members there: simulated, ranked, and held against gates."""
+"""What a drain does to each group that loses members: simulated, ranked, and checked against gates."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from kgm.simulation.streams.coordinated_group import is_streams_group
 from kgm.simulation.streams.group import is_streams
 from kgm.text.names import in_order
 
-#: A drain affects many groups: fewer draws than for one of them.
+#: A drain affects many groups, so each gets fewer draws than a single group would.
 DRAWS = 20
 _HOSTS_SHOWN = 10
-#: So many groups go to another process at once.
+#: This many groups are sent to a worker process at a time.
 _AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
     """Members that stop at the same time. restart_time_ms: from their stop to their next start; None: they stay away.
-    session_timeout_ms: of classic groups whose own is not known. what_if: of each group."""
+    session_timeout_ms: for classic groups whose own is not known. what_if: for each group."""
 
     target: DrainTarget
     restart_time_ms: int | None = None
@@ -45,7 +45,7 @@ class Drain:
     what_if: WhatIf = field(default_factory=WhatIf)
 
     def request_for(self, snapshot: GroupSnapshot) -> BounceRequest:
-        """What this is for one group: the members that are taken away restart together, or stop for good."""
+        """The request for one group: the members that are taken away restart together, or stop for good."""
         taken = self.target.taken_from(snapshot.members)
         unknown_ms = self.session_timeout_ms if snapshot.session_range_ms is None else None
         what_if = replace(self.what_if, session_timeout_ms=unknown_ms)
@@ -72,7 +72,7 @@ class DrainedGroup:
 
     @property
     def members_left(self) -> int:
-        """How many members there are while the others are away."""
+        """How many members are left while the others are away."""
         return len(self.group.members) - len(self.taken)
 
     @property
@@ -82,14 +82,14 @@ class DrainedGroup:
 
     @property
     def is_thin(self) -> bool:
-        """Whether some members are left, but only half of those that can have partitions, or fewer."""
+        """Whether some members are left, but at most half as many as could own partitions before."""
         partitions = sum(topic.partitions for topic in self.group.topics)
         before, left = (min(members, partitions) for members in (len(self.group.members), self.members_left))
         return 0 < left <= before / 2
 
     @property
     def partitions_taken(self) -> int:
-        """How many partitions the members own that are taken away; of Connect workers, how many tasks they run."""
+        """How many partitions the members that are taken away own; for Connect workers, how many tasks they run."""
         taken = set(self.taken)
         return sum(_share(member) for member in self.group.members if member.identity in taken)
 
@@ -100,15 +100,14 @@ class DrainedGroup:
 
     @property
     def tasks_without_copy(self) -> tuple[str, ...]:
-        """Tasks of a Kafka Streams application that are assigned again, and of which no process that stays has a
-        copy."""
+        """Tasks of a Kafka Streams application that are reassigned, and of which no process that stays has a copy."""
         if not (is_streams(self.group) or is_streams_group(self.group)) or not self.prediction.typical.rebalances:
             return ()
         return freed_tasks(self.group, self.taken).alone
 
     @property
     def most_partitions_before(self) -> int:
-        """The most that one member owns."""
+        """The most partitions (for Connect, tasks) that one member has before the drain."""
         return max(map(_share, self.group.members), default=0)
 
     @property
@@ -118,8 +117,8 @@ class DrainedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnpredictedGroup:
-    """A group about which nothing can be said, and why. taken: the members that are taken away from it; None if it is
-    not known whether there are any, because the group cannot be described."""
+    """A group that could not be predicted, and why. taken: the members that are taken away from it; None if it is not
+    known whether there are any, because the group cannot be described."""
 
     group_id: str
     taken: tuple[str, ...] | None
@@ -128,10 +127,10 @@ class UnpredictedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainGates:
-    """The most that may be predicted for any group, in any draw. None: no limit.
+    """The limits for each group, in any draw. None: no limit.
 
-    handovers: see `Gates`. stopped_ms: time without a consumer, added up over the group's partitions; it has no end for
-    a partition that is left without an owner. A group that cannot be predicted exceeds every limit."""
+    handovers: see `Gates`. stopped_ms: total time without a consumer over the group's partitions; it is unlimited for a
+    partition that is left without an owner. A group that cannot be predicted exceeds every limit."""
 
     handovers: int | None = None
     stopped_ms: int | None = None
@@ -142,7 +141,7 @@ class DrainGates:
         if self.handovers is None and self.stopped_ms is None:
             return ()
         failures = [failure for one in groups for failure in self._of(one)]
-        told = {failure.group_id for failure in failures}  # a sink group may be, with its workers
+        told = {failure.group_id for failure in failures}  # can include a sink group, reported with its workers
         failures += [
             ConditionNotMet(f"group {one.group_id} is not predicted: {one.reason.message}", group_id=one.group_id)
             for one in unpredicted if one.group_id not in told
@@ -184,9 +183,8 @@ def _too_long(stopped_ms: int, limit_ms: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainForecast:
-    """groups: the most expensive first. unpredicted: those that have members there and cannot be simulated, and those
-    that cannot be described. errors: what could not be read or does not
-    exist. examined: how many groups were described."""
+    """groups: the most expensive first. unpredicted: groups that lose members but cannot be simulated, and groups that
+    cannot be described. errors: what could not be read or does not exist. examined: how many groups were described."""
 
     drain: Drain
     groups: tuple[DrainedGroup, ...]
@@ -211,10 +209,10 @@ def forecast(
 ) -> DrainForecast:  # fmt: skip
     """Simulate the drain of each affected group. The same seed gives the same forecast.
 
-    timeout_ms: when this time is over, the groups that are left are not predicted. on_group: called with the number of
-    groups done, and of all of them. on_result: called with what is known of a group, as soon as it is. executor: plays
-    small groups, and the draws of large ones. Raises NotFoundError if no group has members to take away, although every
-    group could be described."""
+    timeout_ms: after this time, the remaining groups are not predicted. on_group: called with the number of groups done
+    and the total. on_result: called with the result for each group as soon as it is known. executor: plays small
+    groups, and the draws of large ones. Raises NotFoundError if no group has members to take away, although every group
+    could be described."""
     unmatched = _unmatched(fleet, drain.target)
     ends_s = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
     how = _Forecaster(drain=drain, draws=draws, seed=seed, keeps_holdings=keeps_holdings, ends_s=ends_s)
@@ -242,7 +240,7 @@ def forecast(
     told |= {group.snapshot.group_id for group in affected}
     for snapshot in (group.snapshot for group in fleet.affected if group.snapshot.group_id not in told):
         taken = drain.target.taken_from(snapshot.members)
-        reason = RefusedError("its members are tasks of Connect workers, with which it cannot be predicted")
+        reason = RefusedError("its members are tasks of Connect workers that could not be predicted")
         add(UnpredictedGroup(group_id=snapshot.group_id, taken=taken, reason=reason))
     for group_id, error in fleet.unread.items():
         add(UnpredictedGroup(group_id=group_id, taken=None, reason=error))
@@ -257,8 +255,8 @@ def forecast(
 
 
 def _without_predicted_sinks(groups: Sequence[BounceGroup], target: DrainTarget) -> list[BounceGroup]:
-    """The groups without those of sink connectors that lose nobody but tasks of Connect workers that go, too: they are
-    predicted with the workers, because their tasks start elsewhere."""
+    """The groups, except those of sink connectors that lose only tasks of Connect workers that are taken away too:
+    these are predicted together with the workers, because their tasks start elsewhere."""
     going: dict[str, set[str]] = {}
     for group in groups:
         workers = group.snapshot.members
@@ -274,13 +272,13 @@ def _without_predicted_sinks(groups: Sequence[BounceGroup], target: DrainTarget)
     ]  # fmt: skip
 
 
-#: What is known of a group.
+#: A group's plan and prediction, or why it could not be predicted.
 _Found = tuple[Plan, Prediction] | KgmError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Forecaster:
-    """Plays groups, several at a time. ends_s: when the time is over, on the clock of this process."""
+    """Plays groups, several at a time. ends_s: when the time is up, by `time.monotonic` in this process."""
 
     drain: Drain
     draws: int
@@ -292,7 +290,7 @@ class _Forecaster:
     def play_task(self, task: Sequence[BounceGroup]) -> list[_Found]:
         return [self.found(group, HERE) for group in task]
 
-    def in_process(self, parent_pid: int) -> _Forecaster:  # noqa: ARG002  (what it plays is small)
+    def in_process(self, parent_pid: int) -> _Forecaster:  # noqa: ARG002  (it plays only small groups)
         return replace(self, ends_s=None)
 
     def found(self, group: BounceGroup, executor: DrawExecutor) -> _Found:
@@ -319,7 +317,7 @@ def out_of_time() -> TimedOutError:
 def _found(
     groups: Sequence[BounceGroup], how: _Forecaster, executor: DrawExecutor
 ) -> Iterator[tuple[BounceGroup, _Found]]:
-    """Small groups each on one core, and then each large one on all of them."""
+    """Play small groups on one core each, then each large group on all cores."""
     small = [group for group in groups if len(group.snapshot.members) <= MOST_MEMBERS]
     tasks = [small[first : first + _AT_ONCE] for first in range(0, len(small), _AT_ONCE)]
     done = 0
@@ -340,8 +338,8 @@ def _share(member: MemberSnapshot) -> int:
 
 
 def _cost(one: DrainedGroup) -> tuple[object, ...]:
-    """What groups are ranked by: partitions that have no owner left, tasks that nobody else has a copy of, then
-    the time that partitions are stopped."""
+    """A sort key that puts the most expensive group first: by partitions that are left without an owner, tasks without
+    another copy, the time that partitions are stopped, and handovers."""
     typical = one.prediction.typical
     return (
         -one.unowned_partitions,

@@ -1,4 +1,4 @@
-"""Which members are taken away, wherever they are."""
+"""Which members are taken away, in any group."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _GLOB = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainTarget:
-    """Members by where they run or what they are called. A member is taken away if it matches one of the values of each
-    kind that has any: `hosts` and `racks` together mean the members on these hosts that are in these racks.
+    """Members selected by where they run or by name. A member is taken away if, for each kind that has values, it
+    matches one of them: `hosts` and `racks` together mean the members on these hosts that are in these racks.
 
-    hosts: addresses, networks (10.0.3.0/24) or globs on addresses, which are all that a broker knows of a host.
-    client_ids, identities: globs. An identity is a group instance id, or the member id of a dynamic member.
-    Raises UsageError without any value."""
+    hosts: addresses, networks (10.0.3.0/24) or globs on addresses; a broker knows no more about a host than its
+    address. client_ids, identities: globs. An identity is a group instance id, or the member id of a dynamic member.
+    Raises UsageError if there are no values."""
 
     hosts: tuple[str, ...] = ()
     client_ids: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class DrainTarget:
         )
 
     def taken_from(self, members: Sequence[MemberSnapshot]) -> tuple[str, ...]:
-        """The identities of the members that are taken away, in order; of a process that is, all of its threads."""
+        """The identities of the members that are taken away, sorted, with all threads of their processes."""
         taken = [member.identity for member in members if self.takes(member)]
         return tuple(in_order(with_whole_units(taken, units_in(members))))
 
@@ -84,7 +84,7 @@ def _is_on(client_host: str, host: str) -> bool:
 
 
 def with_addresses(hosts: Iterable[str]) -> tuple[str, ...]:
-    """The hosts with the addresses of those that are given by name. Raises NotFoundError for a name without one."""
+    """The hosts, with names resolved to their addresses. Raises NotFoundError for a name that has none."""
     return tuple(dict.fromkeys(address for host in hosts for address in _addresses(host)))
 
 

@@ -1,4 +1,4 @@
-"""What a plan costs, and which plans no other beats."""
+"""What a plan costs, and which plans no other plan beats."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import TypeVar
 from kgm.simulation.play.draw import Draw
 
 T = TypeVar("T")
-#: Times that differ by no more than this share count as equal: they differ from draw to draw.
+#: Times that differ by no more than this fraction count as equal, because they vary from draw to draw.
 SAME_TIME = 0.05
-#: Plans are sorted by so many digits of their times.
+#: Plans are sorted by this many leading digits of their times.
 _DIGITS = 2
 
 
 class Objective(enum.Enum):
-    """What is to be as low as possible."""
+    """What to minimize."""
 
     STOPPED = "stopped"
     HANDOVERS = "handovers"
@@ -28,12 +28,12 @@ class Objective(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanCosts:
-    """Medians over the draws of one plan, and what the worst draw has.
+    """Medians over the draws of one plan, and values from the worst draw.
 
     most_ms: the longest time from start to end. fewest_consumed_percent: the lowest share of the group's partitions
-    that had a consumer at the same time. may_fail: whether the group did not become stable in a draw, or refused a
-    process for good. tasks_without_copy: the most tasks of a Kafka Streams application that nobody else has a copy of
-    while processes are away."""
+    that had a consumer at the same time. may_fail: whether in some draw the group did not become stable, or permanently
+    refused a process. tasks_without_copy: the most tasks of a Kafka Streams application of which no remaining process
+    has a copy while others are away."""
 
     stopped_partition_ms: int
     handovers: int
@@ -46,7 +46,7 @@ class PlanCosts:
 
     @classmethod
     def of(cls, draws: Sequence[Draw], partitions: int, *, tasks_without_copy: int = 0) -> PlanCosts:
-        """partitions: those that have a consumer before the plan."""
+        """partitions: how many have a consumer before the plan."""
         fewest = min(draw.fewest_consumed or 0 for draw in draws)
         return cls(
             stopped_partition_ms=median_low([draw.stopped_partition_ms for draw in draws]),
@@ -60,7 +60,7 @@ class PlanCosts:
         )
 
     def is_no_worse_than(self, other: PlanCosts) -> bool:
-        """In everything that plans are compared by."""
+        """Whether it is no worse by any measure on which plans are compared."""
         return (
             self.handovers <= other.handovers
             and self.tasks_without_copy <= other.tasks_without_copy
@@ -70,11 +70,11 @@ class PlanCosts:
         )
 
     def beats(self, other: PlanCosts) -> bool:
-        """Whether it is nowhere worse and somewhere better."""
+        """Whether it is no worse by any measure, and better by at least one."""
         return self.is_no_worse_than(other) and not other.is_no_worse_than(self)
 
     def rank(self, objective: Objective) -> tuple[int, ...]:
-        """Plans in this order have the best by the objective first."""
+        """A sort key: the best plan for the objective comes first."""
         stopped, took = rounded(self.stopped_partition_ms), rounded(self.took_ms)
         handovers, rebalances = self.handovers, self.rebalances
         by = {
@@ -88,14 +88,14 @@ class PlanCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanLimits:
-    """What a plan may not exceed in any draw. None: no limit. consumed_percent: the least share of the partitions that
-    must have a consumer at any time."""
+    """Limits that a plan must keep in every draw. None: no limit. consumed_percent: the minimum share of the partitions
+    that must have a consumer at any time."""
 
     duration_ms: int | None = None
     consumed_percent: int | None = None
 
     def exceeded(self, costs: PlanCosts) -> tuple[str, ...]:
-        """The options whose limits the plan does not keep."""
+        """The options whose limits the plan exceeds; also, if so, that the group may not become stable."""
         failed = []
         if costs.may_fail:
             failed.append("the group may not become stable")
@@ -107,13 +107,13 @@ class PlanLimits:
 
 
 def rounded(value: int) -> int:
-    """To its first digits: 12345 becomes 12000."""
+    """The value rounded to its leading digits: 12345 becomes 12000."""
     digits = len(str(abs(value)))
     return value if digits <= _DIGITS else round(value, _DIGITS - digits)
 
 
 def unbeaten(plans: Iterable[tuple[T, PlanCosts]]) -> list[tuple[T, PlanCosts]]:
-    """The plans that no other beats (the Pareto front); of several with equal costs the first."""
+    """The plans that no other plan beats (the Pareto front); of several with equal costs, the first."""
     every = list(plans)
     left: list[tuple[T, PlanCosts]] = []
     for plan, costs in every:

@@ -1,7 +1,7 @@
-"""Try the ways to restart members within a budget, and keep those that no other beats.
+"""Try ways to restart members within a budget, and keep those that no other beats.
 
-The budget is counted in simulated requests (`kgm.simulation.draws.budget`): the same seed and budget give the same
-answer everywhere."""
+The budget is counted in simulated requests (`kgm.simulation.draws.budget`), so the same seed and budget give the same
+answer on every machine."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _STATIC = "a different group.instance.id for each member"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTask:
-    """What is to be planned.
+    """What to plan.
 
-    request: the members that restart, and how; how they follow one another is what is searched for. max_unavailable:
-    the most members that may be away at the same time."""
+    request: the members that restart, and how; the search decides their order and batches. max_unavailable: the most
+    members that may be away at the same time."""
 
     group: BounceGroup
     request: BounceRequest
@@ -59,7 +59,7 @@ class PlanTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPlan:
-    """One plan. prediction: as of `kgm simulate-bounce` with the same options."""
+    """One plan. prediction: what `kgm simulate-bounce` predicts with the same options."""
 
     shape: PlanShape
     costs: PlanCosts
@@ -68,9 +68,9 @@ class FoundPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeathCosts:
-    """How long partitions are stopped, added up, if a member is killed and stays away: with a what-if, and now.
+    """The total time that partitions are stopped if a member is killed and stays away: with a what-if, and now.
 
-    member: the one with the most partitions."""
+    member: the one that owns the most partitions."""
 
     member: str
     stopped_partition_ms: int
@@ -79,10 +79,10 @@ class DeathCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfPlan:
-    """The best plan that was found for the group with another configuration.
+    """The best plan found for the group with a different configuration.
 
-    change: what would have to be configured. exceeded: the limits that it does not keep. death: what a member that dies
-    costs then, for a change that has that price."""
+    change: what would have to be configured. exceeded: the limits that the plan exceeds. death: what the death of a
+    member costs with the change, if the change makes it more expensive."""
 
     name: str
     change: str
@@ -93,10 +93,10 @@ class WhatIfPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPlans:
-    """plans: those that keep the limits and that no other beats, the best by the objective first; among them one by one
-    without a handover, if there is such a plan. closest: what comes
-    next to the limits, if no plan keeps them. tried: how many ways were simulated, of `ways`. not_played: why what-ifs
-    were not played, by name. unpredicted: ways that no other beats, for whose prediction there was no time left."""
+    """plans: those that keep the limits and that no other beats, the best by the objective first; they include one that
+    restarts members one by one without a handover, if there is such a plan. closest: the plan that comes closest to the
+    limits, if none keeps them. tried: how many of the `ways` were simulated. not_played: why what-ifs were not played,
+    by name. unpredicted: ways that no other beats, but that there was no time left to predict."""
 
     task: PlanTask
     base: Plan
@@ -124,12 +124,13 @@ def find_plans(
     is_out_of_time: Callable[[], bool] = lambda: False, on_shape: Callable[[int, int], None] = lambda _done, _of: None,
     executor: DrawExecutor = HERE,
 ) -> FoundPlans:  # fmt: skip
-    """Search. on_shape: called with the number of ways that are done, and of all. executor: plays the draws; that
-    makes no difference to the answer.
+    """Search for plans. on_shape: called with the number of ways done and the total. executor: plays the draws; the
+    answer does not depend on it.
 
-    is_out_of_time: ends the search early; then the answer depends on the machine. A way that cannot be predicted is no
-    plan: a restart of a Kafka Streams application without a rebalance can be, and another one cannot. Raises what
-    `plan_for` and `simulate` raise where there is no other way, and TimedOutError if the time is not enough for one."""
+    is_out_of_time: ends the search early, and the answer then depends on the machine. A way that cannot be predicted is
+    not a plan: for a Kafka Streams application, a restart without a rebalance can be predicted, but no other. Raises
+    what `plan_for` and `simulate` raise if no way can be predicted, and TimedOutError if there is not enough time for
+    one."""
     base = plan_for(task.request, task.group)
     shapes = shapes_of(
         task.group.snapshot, base.bounce, max_unavailable=task.max_unavailable, pauses_ms=task.pauses_ms,
@@ -158,7 +159,7 @@ def find_plans(
     plans = [trial.found(*one, base.what_if, is_needed=True) for one in front[:1]]
     with contextlib.suppress(TimedOutError):
         for one in front[1:]:
-            plans.append(trial.found(*one, base.what_if))  # noqa: PERF401  (those before the end of the time count)
+            plans.append(trial.found(*one, base.what_if))  # noqa: PERF401  (keep those found before the time is up)
     what_ifs, not_played = _what_ifs(trial, [shape for shape, _ in front or tried])
     return FoundPlans(
         task=task,
@@ -177,8 +178,8 @@ def find_plans(
 def _with_quiet(
     front: list[tuple[PlanShape, PlanCosts]], kept: Sequence[tuple[PlanShape, PlanCosts]]
 ) -> list[tuple[PlanShape, PlanCosts]]:
-    """The plans that no other beats, and in any case the shortest one by one that moves nothing, where there is one:
-    another may cost no more by these figures and still stop more members at a time."""
+    """The plans that no other beats. If there are plans that go one by one and move nothing, the shortest of them is
+    always included: a plan that costs no more by these figures may still stop more members at a time."""
     quiet = [
         one for one in kept
         if not one[1].handovers and one[0].rolling is not None and one[0].rolling.max_unavailable == 1
@@ -190,7 +191,7 @@ def _with_quiet(
 
 @dataclass(slots=True, kw_only=True)
 class _Trial:
-    """Simulates ways, and adds up what that costs."""
+    """Simulates ways, and adds up the cost of simulating them."""
 
     task: PlanTask
     base: Plan
@@ -201,7 +202,7 @@ class _Trial:
     cost: int = 0
 
     def costs_of(self, shape: PlanShape, what_if: WhatIf) -> PlanCosts:
-        """Raises KgmError."""
+        """Play one way, and return its costs. Raises KgmError."""
         snapshot, plan = self.task.group.snapshot, self._plan(shape, what_if)
         drawn, consumed = play(
             snapshot, plan, draws=self.draws, seed=self.seed, is_out_of_time=self.is_out_of_time, executor=self.executor
@@ -212,7 +213,7 @@ class _Trial:
         return PlanCosts.of(drawn, consumed, tasks_without_copy=alone)
 
     def found(self, shape: PlanShape, costs: PlanCosts, what_if: WhatIf, *, is_needed: bool = False) -> FoundPlan:
-        """is_needed: one draw is played even if the time is over. Raises TimedOutError for other plans."""
+        """is_needed: play one draw even if the time is up. For other plans, TimedOutError is raised then."""
         plan, group = self._plan(shape, what_if), self.task.group
         try:
             prediction = simulate(
@@ -226,9 +227,9 @@ class _Trial:
         return FoundPlan(shape=shape, costs=costs, prediction=prediction)
 
     def death(self, what_if: WhatIf) -> DeathCosts:
-        """Raises KgmError."""
+        """What the death of a member costs with a what-if, and now. Raises KgmError."""
         if self.is_out_of_time():
-            raise TimedOutError("the time limit has passed before it was simulated that a member dies")
+            raise TimedOutError("the time limit has passed before the death of a member was simulated")
         snapshot, base = self.task.group.snapshot, self.base
         member = richest(snapshot, base.bounce)
         now_ms, then_ms = (
@@ -244,9 +245,9 @@ class _Trial:
 
 
 def _stay_members(snapshot: GroupSnapshot, base: Plan) -> bool:
-    """Whether a process that has stopped is a member still, so that its removal makes a difference: static members do
-    not leave when they are closed, and no member leaves when it is killed. Nobody can remove members of a streams
-    group."""
+    """Whether a process that has stopped is still a member, so that removing it makes a difference: static members do
+    not leave when they are closed, and no member leaves when it is killed. Members of a streams group cannot be
+    removed."""
     if is_streams_group(snapshot):
         return False
     static = {member.identity for member in snapshot.members if member.group_instance_id is not None}
@@ -254,7 +255,7 @@ def _stay_members(snapshot: GroupSnapshot, base: Plan) -> bool:
 
 
 def _distance(task: PlanTask, costs: PlanCosts) -> tuple[int, ...]:
-    """How far a plan is from the limits."""
+    """A sort key: how far a plan is from keeping the limits, then its rank by the objective."""
     limits = task.limits
     late_ms = 0 if limits.duration_ms is None else max(costs.most_ms - limits.duration_ms, 0)
     missing = 0 if limits.consumed_percent is None else max(limits.consumed_percent - costs.fewest_consumed_percent, 0)
@@ -265,8 +266,8 @@ def _distance(task: PlanTask, costs: PlanCosts) -> tuple[int, ...]:
 
 
 def _what_ifs(trial: _Trial, shapes: Sequence[PlanShape]) -> tuple[tuple[WhatIfPlan, ...], dict[str, KgmError]]:
-    """The group with another configuration: each what-if in the best way of the group as it is, all together, and one
-    by one."""
+    """Plans for the group with a different configuration: each what-if is played in the way that is best for the group
+    as it is, all together, and one by one; the best of these is kept. Also the errors of what-ifs, by name."""
     task = trial.task
     together = [shape for shape in shapes if shape.rolling is None][:1]
     alone = [shape for shape in shapes if shape.rolling is not None and shape.rolling.max_unavailable == 1][:1]
@@ -291,8 +292,8 @@ def _what_ifs(trial: _Trial, shapes: Sequence[PlanShape]) -> tuple[tuple[WhatIfP
 
 
 def _changes(snapshot: GroupSnapshot, base: Plan) -> list[tuple[str, str, WhatIf]]:
-    """(name, what would have to be configured, what-if), as far as the group differs from it."""
-    if is_connect(snapshot) or is_streams_group(snapshot):  # their members can have nothing of this
+    """(name, what would have to be configured, what-if) for each change that the group does not have yet."""
+    if is_connect(snapshot) or is_streams_group(snapshot):  # none of this applies to their members
         return []
     what_if, classic = base.what_if, snapshot.type == GroupProtocol.CLASSIC.value
     changes = []
@@ -310,7 +311,7 @@ def _changes(snapshot: GroupSnapshot, base: Plan) -> list[tuple[str, str, WhatIf
 
 
 def _longer_session(snapshot: GroupSnapshot, base: Plan) -> list[tuple[str, str, WhatIf]]:
-    """Static members with a session timeout that outlasts the restart, unless that is so already."""
+    """The change to static members with a session timeout that outlasts the restart, unless they have that already."""
     now_ms, _ = starting_group_of(snapshot, only_timeouts(base)).sessions_ms(base.bounce)
     needed_ms = quiet_session_ms(snapshot, base, len(base.bounce))
     if needed_ms <= now_ms or needed_ms > longest_session_ms(snapshot, base) or base.stop is Stop.CRASH:

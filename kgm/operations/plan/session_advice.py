@@ -1,8 +1,8 @@
 """The shortest session timeout with which restarts move nothing, and what it costs when a member really dies.
 
-A static member that is back within its session timeout keeps its partitions, and no other member notices. From restart
-times that were seen follows how likely each timeout is to be long enough for all members of a plan; a longer timeout
-leaves the partitions of a member that has died without a consumer for longer."""
+A static member that is back within its session timeout keeps its partitions, and no other member notices. Observed
+restart times show how likely each timeout is to be long enough for all members of a plan; a longer timeout leaves the
+partitions of a member that has died without a consumer for longer."""
 
 from __future__ import annotations
 
@@ -25,25 +25,26 @@ from kgm.simulation.simulation import CONSUMER_INTERVAL_MS, SEED, Simulation
 from kgm.text.durations import parse_duration
 from kgm.text.wording import many
 
-#: How often the plan is to move nothing.
+#: The probability with which the plan should move nothing.
 WANTED = 0.99
-#: How often the plan is simulated to see how often it moves nothing.
+#: The number of simulated runs from which to estimate how often the plan moves nothing.
 _DRAWS = 200
-#: For the network, and for what is slow for once.
+#: Extra time for the network and for occasional slowness.
 _SPARE_MS = 350
 _SECOND_MS = 1_000
-#: The broker's default of the longest session timeout that it accepts from a classic member.
+#: The broker's default for the longest session timeout that it accepts from a classic member.
 _LONGEST_SESSION_MS = 1_800_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionAdvice:
-    """session_timeout_ms: the shortest, in full seconds, with which all members are back in time with a probability of
-    at least `WANTED`, if restarts are as those seen. now_ms: the shortest session timeout of those that restart.
+    """session_timeout_ms: the shortest timeout, rounded up to full seconds, with which all members are back in time
+    with a probability of at least `WANTED`, if restarts take as long as the observed ones. now_ms: the shortest current
+    session timeout of the members that restart.
 
-    quiet_now, quiet: how many of 100 simulated runs of the plan move nothing, with either. member: the one with the
-    most partitions; died_now_ms, died_ms: the time that these are stopped, added up, if it dies. caveats: what the
-    restarts seen cannot say."""
+    quiet_now, quiet: the percentage of simulated runs of the plan that move nothing, with the current timeout and with
+    the advised one. member: the one with the most partitions; died_now_ms, died_ms: the total time that its partitions
+    are stopped if it dies. caveats: what the observed restarts cannot show."""
 
     restart_times_ms: tuple[int, ...]
     members: int
@@ -58,8 +59,8 @@ class SessionAdvice:
 
 
 def advise(group: BounceGroup, plan: Plan, *, seed: int = SEED) -> SessionAdvice:
-    """plan: with `restart_times_ms`. Raises what `simulate` raises, and UsageError if no static member restarts: a
-    dynamic one leaves the group when it stops, whatever its session timeout is."""
+    """Advice for a plan that has `restart_times_ms`. Raises what `simulate` raises, and UsageError if no static member
+    restarts: a dynamic one leaves the group when it stops, whatever its session timeout is."""
     snapshot = group.snapshot
     static = [name for name in plan.bounce if name in _static(snapshot)]
     if not static:
@@ -87,7 +88,7 @@ def advise(group: BounceGroup, plan: Plan, *, seed: int = SEED) -> SessionAdvice
 
 
 def quiet_session_ms(snapshot: GroupSnapshot, plan: Plan, members: int) -> int:
-    """`shortest_session_ms` for so many members of the group that restart as the plan says."""
+    """`shortest_session_ms` for this many members of the group that restart as the plan says."""
     times_ms = plan.restart_times_ms or (plan.restart_time_ms,)
     return shortest_session_ms(times_ms, members, lambda session_ms: _slack_ms(snapshot, plan, session_ms))
 
@@ -99,10 +100,12 @@ def richest(snapshot: GroupSnapshot, names: Sequence[str]) -> str:
 
 
 def shortest_session_ms(restart_times_ms: Sequence[int], members: int, slack_ms: Callable[[int], int]) -> int:
-    """In full seconds. All members are back within it with a probability of `WANTED` or more.
+    """The shortest session timeout, in full seconds, within which all members are back with a probability of `WANTED`
+    or more.
 
-    Restarts are independent, and each is one of those seen; so all of `members` take at most so long with the share of
-    such restarts to the power of `members`. slack_ms: what passes beyond the restart, for a session timeout."""
+    Restarts are taken to be independent, each as long as one of the observed ones. So the probability that all
+    `members` restart within some time is the share of observed restarts within that time, to the power of `members`.
+    slack_ms: the time to allow on top of the restart, given a session timeout."""
     times = sorted(restart_times_ms)
     longest_ms = next(
         time_ms for time_ms in times if (bisect.bisect_right(times, time_ms) / len(times)) ** members >= WANTED
@@ -118,31 +121,32 @@ def _next_second(span_ms: int) -> int:
 
 
 def _slack_ms(snapshot: GroupSnapshot, plan: Plan, session_ms: int) -> int:
-    """The session began with the last heartbeat, and ends with a JoinGroup, which a process sends when it is ready."""
+    """The time to allow on top of the restart: the session starts at the last heartbeat, before the stop, and must last
+    until the JoinGroup, which a process sends once it is ready."""
     usual_ms = CONSUMER_INTERVAL_MS if snapshot.type == "consumer" else usual_heartbeat_interval_ms(session_ms)
     return round((plan.heartbeat_interval_ms or usual_ms) + LONGEST_START_MS + _SPARE_MS)
 
 
 def _static(snapshot: GroupSnapshot) -> dict[str, Partitions]:
-    """What the static members own."""
+    """The partitions of each static member, by identity."""
     return {member.identity: member.assignment for member in snapshot.members if member.group_instance_id is not None}
 
 
 def _quiet_percent(snapshot: GroupSnapshot, plan: Plan, seed: int) -> int:
-    """How many of 100 runs of the plan move nothing."""
+    """The percentage of runs of the plan that move nothing."""
     drawn = Simulation.of(snapshot, plan, seed).play(_DRAWS)
     return 100 * sum(not draw.handovers and not draw.moves for draw in drawn) // len(drawn)
 
 
 def only_timeouts(plan: Plan) -> WhatIf:
-    """What the plan supposes of timeouts, and nothing else."""
+    """Only the timeouts of the plan's what-ifs."""
     what_if = plan.what_if
     return WhatIf(session_timeout_ms=what_if.session_timeout_ms, rebalance_timeout_ms=what_if.rebalance_timeout_ms)
 
 
 def stopped_by_death_ms(snapshot: GroupSnapshot, plan: Plan, member: str, what_if: WhatIf, seed: int) -> int:
-    """How long partitions are stopped, added up, if the member is killed and stays away. plan: settings, version and
-    heartbeat interval are its."""
+    """The total time that partitions are stopped if the member is killed and stays away. plan: only its settings,
+    version and heartbeat interval are used."""
     died = Plan(
         scale_in=(member,),
         stop=Stop.CRASH,
@@ -173,7 +177,8 @@ def _caveats(snapshot: GroupSnapshot, plan: Plan, members: int, advised_ms: int)
 
 
 def longest_session_ms(snapshot: GroupSnapshot, plan: Plan) -> float:
-    """The longest session timeout that the broker accepts from members of a classic group."""
+    """The longest session timeout that the broker accepts from members of a classic group; infinite for other
+    groups."""
     limit = plan.settings.get(MAX_SESSION)
     if snapshot.type != "classic":
         return math.inf
@@ -181,10 +186,11 @@ def longest_session_ms(snapshot: GroupSnapshot, plan: Plan) -> float:
 
 
 def restart_times_of(folder: str, group_id: str) -> tuple[int, ...]:
-    """How long the static members of a group were away when they restarted, by a built history: each at most, because a
-    history has a range. A member whose last sign of life is not known is left out.
+    """How long, in ms, the static members of a group were away when they restarted, from a built history: the upper end
+    of each range, because a history has ranges. Restarts without an upper end are left out, as the member's last sign
+    of life is not known.
 
-    Raises NotFoundError for a folder that is no history, or has no restart of the group; UsageError where the extra for
+    Raises NotFoundError for a folder that is not a history, or has no restart of the group; UsageError if the extra for
     histories is not installed."""
     from kgm.operations.history.source import extra_needed
 
@@ -203,7 +209,8 @@ def restart_times_of(folder: str, group_id: str) -> tuple[int, ...]:
 
 
 def read_restart_times(text: str, option: str) -> tuple[int, ...]:
-    """Durations, with commas or one in a line. Raises UsageError for one that is not valid, or if there are none."""
+    """Durations in ms, separated by commas or white space; `#` starts a comment. Raises UsageError for one that is not
+    valid, or if there are none."""
     words = [word for line in text.splitlines() for word in line.partition("#")[0].replace(",", " ").split()]
     if not words:
         raise UsageError(f"{option}: there is no restart time")

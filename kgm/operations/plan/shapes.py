@@ -1,5 +1,5 @@
-"""The ways to restart members of a group: all at once, or in batches of some size, order and pause, and with or without
-their removal in between."""
+"""The ways to restart members of a group: all together, or in batches of some size, order and pause, with or without
+removing them before they start again."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kgm.operations.bounce.request import ordered
 from kgm.simulation.plan.bounce_plan import MemberOrder, Rolling, batches_of, units_of
 from kgm.text.durations import typed_duration
 
-#: Pauses between batches that are tried. They matter where a stopped process stays a member for a while.
+#: The pauses between batches to try, in ms. They matter where a stopped process stays a member for a while.
 PAUSES_MS = (0, 30_000, 60_000)
 _ORDERS = (MemberOrder.ID, MemberOrder.LEADER_LAST, MemberOrder.HOST, MemberOrder.CLIENT_ID, MemberOrder.PARTITIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanShape:
-    """One way. rolling: None: all members together. bounce: the members in their order. units: those that are one
-    process. removes_first: whether a batch that has stopped is removed before it starts again."""
+    """One way to restart. rolling: None means all members together. bounce: the members, in order. units: the members
+    of each process with several. removes_first: whether a batch that has stopped is removed before it starts again."""
 
     rolling: Rolling | None
     order: MemberOrder
@@ -31,7 +31,7 @@ class PlanShape:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """As options of `kgm simulate-bounce` and `kgm rollout`."""
+        """The way as options of `kgm simulate-bounce` and `kgm rollout`."""
         last = ("--remove-first",) if self.removes_first else ()
         if self.rolling is None:
             return ("--together", *last)
@@ -52,11 +52,12 @@ def shapes_of(
     snapshot: GroupSnapshot, bouncing: Sequence[str], *, max_unavailable: int | None = None,
     pauses_ms: Sequence[int] = PAUSES_MS, may_remove: bool = False, units: tuple[tuple[str, ...], ...] = (),
 ) -> tuple[PlanShape, ...]:  # fmt: skip
-    """Every way to restart these members, those first that differ most: a search that ends early has seen some of each.
+    """Every way to restart these members, starting with the ones that differ most, so that a search that ends early has
+    seen some of each kind.
 
-    Two ways with the same batches, one after another, are one. units: members that are one process. max_unavailable:
-    the most processes that may be away at the same time. may_remove: whether each way is also one with `removes_first`.
-    An order that the group does not have, or whose leader is not known, is left out."""
+    Two ways with the same sequence of batches count as one. units: the members of each process with several.
+    max_unavailable: the most processes that may be away at the same time. may_remove: whether to add each way with
+    `removes_first` too. An order that does not apply to the group, or needs a leader that is not known, is left out."""
     processes = len(units_of(bouncing, units))
     most = min(max_unavailable or processes, processes)
     coarse = _coarse(most)
@@ -82,7 +83,7 @@ def _shape(
 
 
 def _coarse(most: int) -> tuple[int, ...]:
-    """1, the most, and powers of two in between."""
+    """1, the maximum, and the powers of two in between."""
     powers = (1 << exponent for exponent in range(1, most.bit_length()))
     return tuple(dict.fromkeys((1, most, *(size for size in powers if size < most))))
 

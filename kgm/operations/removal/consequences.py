@@ -1,4 +1,4 @@
-"""Side effects of a removal: a rebalance that has to wait, a group that changes its type."""
+"""Side effects of a removal: a rebalance that has to wait, or a group that changes its type."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from kgm.text.braces import as_list
 from kgm.text.names import in_order
 from kgm.text.wording import group_command
 
-#: Broker settings: which groups with members may change their protocol, and how many members a classic group may have.
+#: Broker settings: which groups with members can change their protocol, and how many members a classic group can have.
 MIGRATION_POLICY, CLASSIC_MAX_SIZE = "group.consumer.migration.policy", "group.max.size"
 _NAMES_SHOWN = 8
-#: Plays of a Kafka Streams application, whose range is all that is shown; and tasks times processes of the largest.
+#: The number of plays of a Kafka Streams application, of which only the range is shown; and the largest application
+#: that is played, as tasks times processes.
 _DRAWS, _MOST_PLAYED = 15, 300
 
 
 def becomes_classic(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> bool:
-    """Whether a removal takes away the last members that use the consumer protocol (KIP-848), and others stay.
+    """Whether a removal takes away the last members that use the consumer protocol (KIP-848) while others stay.
 
-    Brokers before 4.0 do not report the protocol of a member: then False."""
+    False for brokers before 4.0, which do not report a member's protocol."""
     removed = set(removed_member_ids)
     staying = {member.protocol for member in group.members if member.member_id not in removed}
     going = {member.protocol for member in group.members if member.member_id in removed}
@@ -34,7 +35,7 @@ def becomes_classic(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> 
 def downgrade_warning(
     group: GroupSnapshot, removed_member_ids: Iterable[str], settings: Mapping[str, str]
 ) -> str | None:
-    """A warning if the group becomes a classic group. settings: of the broker, as far as it reports them."""
+    """A warning if the group becomes a classic group. settings: the broker's, as far as it reports them."""
     removed = set(removed_member_ids)
     if not becomes_classic(group, removed):
         return None
@@ -46,15 +47,15 @@ def downgrade_warning(
     who = "the member that stays uses" if stay == 1 else f"the {stay} members that stay use"
     return (
         f"no member with the consumer protocol is left: group {group.group_id} becomes a classic group and rebalances"
-        f"{unless}; {who} the classic protocol, whose own assignor assigns the partitions then"
+        f"{unless}; {who} the classic protocol, whose own assignor then assigns the partitions"
     )
 
 
 def static_members_that_stay(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> list[MemberSnapshot]:
     """Members for which the rebalance that a removal starts in a classic group may have to wait.
 
-    A static member that has stopped stays in the group until its session ends, and a dynamic one too; but sessions of
-    dynamic members are short, and those of static ones are made long."""
+    A static member that has stopped stays in the group until its session ends. So does a dynamic one, but dynamic
+    members usually have short sessions, while sessions of static members are long on purpose."""
     removed = set(removed_member_ids)
     if group.type != "classic":
         return []
@@ -88,15 +89,16 @@ def stall_warnings(group: GroupSnapshot, removed_member_ids: Iterable[str], guar
 
 
 def task_warnings(group: GroupSnapshot, going: Sequence[str]) -> list[str]:
-    """Which tasks of a Kafka Streams application the removal frees, who has copies of them, and how often it rebalances
-    until all are where they are to be."""
+    """Which tasks of a Kafka Streams application the removal frees, which processes have copies of them, and how often
+    the application rebalances until all tasks are where they should be."""
     if group.assignor != STREAMS_ASSIGNOR or not going:
         return []
     return [*task_texts(freed_tasks(group, going)), _until_settled(group, going)]
 
 
 def _until_settled(group: GroupSnapshot, going: Sequence[str]) -> str:
-    """The most that was played. A large application takes minutes, which nobody has who removes dead members."""
+    """How many rebalances it takes to settle, or for a large application the command that shows it: playing that takes
+    minutes, which someone who is removing dead members does not have."""
     from kgm.simulation.bounce import simulate
     from kgm.simulation.plan.bounce_plan import Plan
     from kgm.simulation.streams.group import streams_group_of
@@ -116,7 +118,7 @@ def _until_settled(group: GroupSnapshot, going: Sequence[str]) -> str:
 
 
 def _bound(members: Sequence[MemberSnapshot], guard: GuardReport) -> str:
-    """How long the rebalance waits at most."""
+    """The longest time that the rebalance waits, in words."""
     sessions = [guard.session_timeouts_ms.get(member.member_id) for member in members]
     known = [ms for ms in sessions if ms is not None]
     if guard.rebalance_timeout_ms is None or len(known) < len(sessions) or not known:

@@ -1,16 +1,16 @@
 """Watches members for signs of life, and decides which of them may be removed.
 
-`GuardWatch` polls a group for a while: committed and end offsets (which move when a member commits), the group's
-records in `__consumer_offsets` (which show commits that change no offset, and rebalances), and at the end who is still
-a member. `liveness.Observation` turns that into a verdict for each member. `decide` compares the verdicts with what the
-operator allowed.
+`GuardWatch` polls a group for a while: committed offsets (which move when a member commits) and end offsets, the
+group's records in `__consumer_offsets` (which show rebalances, and commits that change no offset), and at the end which
+members are still there. `liveness.Observation` turns that into a verdict for each member. `decide` compares the
+verdicts with what the operator allowed.
 
-kgm watches for the length of the window, or until all verdicts are certain; by default only briefly where nothing more
-can be learned. A longer window proves more: five commit intervals that a member is silent, a session timeout that it is
-alive.
+kgm watches for the length of the window, or until all verdicts are certain; by default, only briefly if nothing more
+can be learned. A longer window proves more: five commit intervals prove that a member is silent, a session timeout that
+it is alive.
 
-A verdict is about the time until it was given. Directly before a request is sent, `GuardWatch.look_again` compares the
-group with what the verdict saw: its type, the id, epoch and commits of each member, and the log since then."""
+A verdict covers only the time before it. Right before a request is sent, `GuardWatch.look_again` compares the group
+with what the verdict was based on: its type, the id, epoch and commits of each member, and the log since then."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from kgm.operations.removal.liveness import (
 from kgm.operations.removal.plan import RemovalPlan
 from kgm.operations.removal.request import RemovalRequest
 
-#: How long kgm watches by default: a little more than the 5 s between the automatic commits of Java's and librdkafka's
+#: How long kgm watches by default: a little longer than the 5 s between automatic commits of Java's and librdkafka's
 #: consumers.
 WINDOW_MS: Final = 6_000
-#: How long kgm watches by default where the log shows that a member has missed the commits that are proof if kgm sees
-#: them missed: five of the automatic commits of Java's and librdkafka's consumers, and a little more.
+#: The longest that kgm watches by default, used if the log suggests that it will see a member miss enough commits for
+#: proof: five automatic commits of Java's and librdkafka's consumers, and a little more.
 LONGEST_WINDOW_MS: Final = 30_000
-#: For a member that has read all records and gets no new ones, watching longer shows nothing more.
+#: If a member has read all records and gets no new ones, watching longer than this shows nothing more.
 _IDLE_MS: Final = 1_200
 _POLL_S: Final = 0.4
-#: A rest of the time that is too short to move a clock must not be slept again and again.
+#: The shortest sleep: a remainder too short to move a clock must not be slept over and over.
 _SHORTEST_SLEEP_S: Final = 0.001
-#: The budget of one poll of offsets and log, in ms, and the share of what the command may still wait that it is at
-#: most. What was not answered is not asked for again if less is left for it.
+#: The budget of one poll of offsets and log, in ms, and the largest share of the command's remaining time that it may
+#: be. A request that was not answered is not repeated if less than the minimum, in ms, is left for it.
 _REQUEST_MS: Final = 5_000
 _REQUEST_SHARE: Final = 0.6
 _LEAST_REQUEST_MS: Final = 500
@@ -61,11 +61,11 @@ _ENOUGH_COMMITS: Final = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardReport:
-    """Verdicts by member id, of the members to be removed and of others that were watched with them.
+    """Verdicts by member id, for the members to be removed and others that were watched with them.
 
-    left: members that left the group meanwhile. Session timeouts by member id and the group's rebalance timeout,
-    in ms, as far as they are known from the group's log or the broker. proofs_ms: how long kgm has to watch a member
-    to know in any case (`Observation.proof_ms`), by member id."""
+    left: members that left the group in the meantime. Session timeouts by member id and the group's rebalance timeout
+    are in ms, as far as they are known from the group's log or the broker. proofs_ms: how long kgm has to watch a
+    member for a verdict that is certain (`Observation.proof_ms`), by member id."""
 
     liveness: Mapping[str, Liveness]
     watched_ms: int = 0
@@ -80,9 +80,9 @@ class GuardReport:
 
 
 class GuardWatch:
-    """Watches these members of a group, and those of `also` without extending the watch for them: `run`, and then
-    `look_again` before a request is sent. Reads only; never raises KgmError: what cannot be read is missing evidence.
-    stop_when_alive: one member that is seen alive ends the watching.
+    """Watches these members of a group, and those in `also` without extending the watch for them: call `run`, and then
+    `look_again` before a request is sent. Reads only. `run` treats what cannot be read as missing evidence.
+    stop_when_alive: stop watching once one member is seen alive.
 
     The budget of the cluster client is renewed for each poll, so that watching does not use it up."""
 
@@ -116,13 +116,13 @@ class GuardWatch:
         )  # fmt: skip
 
     def _owned(self, member: MemberSnapshot) -> Partitions | None:
-        """None if not known: brokers up to 3.x describe assignments only while the group is Stable."""
+        """What the member owns; None if not known, as brokers up to 3.x describe assignments only in a Stable group."""
         if self._group.type == "classic" and self._group.state != "Stable" and not count(member.assignment):
             return None
         return member.assignment
 
     def run(self) -> GuardReport:
-        """The verdicts after watching."""
+        """Watch, and return the verdicts."""
         if not self._targets or all(one.member.status == "away" for one in self._targets):
             self._begin_request()
             self._activity.begin(self._cluster.deadline)
@@ -146,11 +146,11 @@ class GuardWatch:
             self._disturb(f"the group could not be described again: {error.message}")
 
     def look_again(self) -> GuardReport:
-        """The verdicts on all that was seen up to now, immediately before a request is sent: signs of life since `run`,
-        and what ends a silence.
+        """The verdicts on everything seen so far, immediately before a request is sent: this includes signs of life
+        since `run`, and whatever interrupts a silence.
 
-        Raises RefusedError if the group is of another type now, another KgmError if it cannot be described: then
-        nothing may be sent."""
+        Raises RefusedError if the group now has a different type, another KgmError if it cannot be described: nothing
+        may be sent then."""
         self._poll()
         self._describe_again()
         self._cluster.go_on()
@@ -158,12 +158,12 @@ class GuardWatch:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether more time has passed since `run` than it watches: what it saw is not enough for a verdict now."""
+        """Whether more time has passed since `run` than it watched for: what it saw no longer supports a verdict."""
         return 0 < self._bound_ms < (self._now_s() - self._ended_s) * 1000
 
     def _begin_request(self) -> None:
-        """Start the budget of the next request again: a share of what the command may still wait, so that others that
-        are answered come after one that is not."""
+        """Renew the budget for the next request: only a share of the command's remaining time, so that a request that
+        is not answered leaves time for others that are."""
         self._cluster.go_on()
         self._cluster.go_on(min(_REQUEST_MS, self._cluster.deadline.remaining() * 1000 * _REQUEST_SHARE))
 
@@ -212,7 +212,7 @@ class GuardWatch:
             self._take_past(one)
 
     def _is_enough(self, records: Sequence[ActivityRecord]) -> bool:
-        """Whether the records read so far show how often each member commits, and the timeouts of a classic group."""
+        """Whether the records so far show how often each member commits and, for a classic group, the timeouts."""
         if self._group.type == "classic" and not any(isinstance(one, RebalanceRecord) for one in records):
             return False
         intervals = [commit_interval(one.member.member_id, one.owned or {}, records)[0] for one in self._targets]
@@ -232,7 +232,7 @@ class GuardWatch:
                     one.owned = recorded.assignment
 
     def _fetch_session_timeout(self) -> None:
-        """The session timeout of a consumer group that has none of its own is the broker's (KIP-848)."""
+        """Read the broker's session timeout, which applies to a consumer group without its own (KIP-848)."""
         if self._group.type != "consumer" or self._group.session_timeout_ms is not None:
             return
         text = self._cluster.broker_settings(self._group.group_id, [_CONSUMER_SESSION]).get(_CONSUMER_SESSION, "")
@@ -263,7 +263,7 @@ class GuardWatch:
         pairs = {pair for one in self._observations.values() for pair in one.pairs}
         try:
             committed = self._cluster.committed_offsets(self._group.group_id)
-            # What lies behind an open transaction waits for its end, not for the member.
+            # Records after the start of an open transaction are waiting for its end, not for the member.
             ends = self._cluster.end_offsets(pairs, is_stable=True) if pairs else {}
         except KgmError as error:
             self._disturb(f"offsets could not be read: {error.message}")
@@ -282,14 +282,15 @@ class GuardWatch:
         for one in self._observations.values():
             one.see_records(records, now_s)
         if self._activity.unreadable_because is not None:
-            self._disturb(f"the group's log could not be read on: {self._activity.unreadable_because}")
+            self._disturb(f"the group's log could not be read any further: {self._activity.unreadable_because}")
         elif self._activity.has_moved:
             self._activity.has_moved = False
             self._disturb("the coordinator moved while kgm watched")
 
     def _see_heartbeats_without_commits(self) -> None:
-        """A member that is in the group more than a session timeout after its last commit has sent heartbeats since,
-        unless a rebalance or a new coordinator restarted its session."""
+        """Note members that send heartbeats without committing: if a member is still in the group more than a session
+        timeout after its last commit, it has sent heartbeats since, unless a rebalance or a new coordinator restarted
+        its session."""
         newest, began = self._activity.newest_ms, self._activity.epoch_began_ms
         for one in self._observations.values():
             if None in (newest, began, one.last_commit_ms, one.session_timeout_ms) or one.interval is None:
@@ -310,7 +311,7 @@ class GuardWatch:
             one.disturbed(why, now_s)
 
     def _describe_again(self) -> None:
-        """Describe the group again: who is still a member after watching. Raises KgmError."""
+        """Describe the group again, to see which members are still there after watching. Raises KgmError."""
         self._cluster.go_on()
         # One description is not enough to conclude that a member is gone.
         names = [one.member.group_instance_id for one in self._observations.values()]
@@ -376,11 +377,11 @@ class GuardWatch:
 
 
 def decide(request: RemovalRequest, plan: RemovalPlan, report: GuardReport) -> RefusedError | None:
-    """Why the removal is refused; None when every member may be removed.
+    """Why the removal is refused; None if every member may be removed.
 
-    Each flag allows one verdict: `allow_live` members that are alive, `assume_stopped` members of which it is not
-    known. One member that may not be removed stops the whole batch: removing the others now would cost a second
-    rebalance later."""
+    Each flag allows one verdict: `allow_live` members that are alive, `assume_stopped` members whose verdict is
+    `unknown`. One member that may not be removed stops the whole batch: removing only the others now would cost a
+    second rebalance later."""
     alive = _with(plan, report, LivenessVerdict.ALIVE) if not request.allow_live else []
     unknown = _with(plan, report, LivenessVerdict.UNKNOWN) if not request.assume_stopped else []
     if not alive and not unknown:
@@ -414,7 +415,7 @@ def _listed(members: Sequence[MemberSnapshot]) -> str:
 
 
 def missing_flags(request: RemovalRequest, plan: RemovalPlan, report: GuardReport) -> tuple[str, ...]:
-    """The flags that are missing in the request to remove these members."""
+    """The flags that the request lacks for removing these members."""
     verdicts = {report.verdict_of(member_id) for member_id in plan.member_ids}
     flags = []
     if LivenessVerdict.ALIVE in verdicts and not request.allow_live:
@@ -425,7 +426,8 @@ def missing_flags(request: RemovalRequest, plan: RemovalPlan, report: GuardRepor
 
 
 def proof_window_ms(plan: RemovalPlan, report: GuardReport) -> int | None:
-    """How long to watch to know of each member whether it is alive, in ms; None where no time is known to be enough."""
+    """How long to watch, in ms, until it is known of each member whether it is alive; None if no time is known to be
+    enough."""
     unknown = _with(plan, report, LivenessVerdict.UNKNOWN)
     known = [report.proofs_ms[member.member_id] for member in unknown if member.member_id in report.proofs_ms]
     return max(known) if known and len(known) == len(unknown) else None

@@ -1,7 +1,7 @@
-"""Who assigns the partitions after a removal: the leader of a classic group, whose library decides.
+"""Who assigns the partitions after a removal: the leader of a classic group, with its client library's assignor.
 
-No API returns the leader. If all members that stay run on one library, one of its clients leads, otherwise a Java
-client is the more likely one."""
+No API returns the leader. If all members that stay use one library, one of its clients leads; otherwise the leader is
+most likely a Java client."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.starting_group import library_of
 from kgm.simulation.play.leader import assigned
 
-#: Brokers by whether they have Scala's maps.
+#: Descriptions of a broker, by whether it has Scala's maps.
 _BROKERS: Final = {False: "a broker with the coordinator in Java", True: "a broker with the coordinator in Scala"}
 #: Libraries that assign in the order in which the broker lists members.
 _BY_BROKER: Final = (LIBRDKAFKA, PLATFORMATIC)
-#: What a leader assigns, by member id: (assignor, members, partition counts) -> partitions by topic.
+#: How a leader assigns: (assignor, members, partition counts) -> partitions by topic, for each member id.
 LeaderAssignor: TypeAlias = "Callable[[str, Sequence[MemberSpec], Mapping[str, int]], Assignment]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PossibleLeader:
-    """One that may lead the group. what: who it is and what it depends on, in words; assign: how it assigns, None as
-    Kafka's Java client does. map_order: learns whether the order of a Go map decides what it has assigned."""
+    """A client that may lead the group. what: which client it is and what its assignment depends on, in words. assign:
+    how it assigns; None: as Kafka's Java client does. map_order: records whether the order of a Go map decided the
+    assignment."""
 
     what: str
     assign: LeaderAssignor | None
@@ -40,8 +41,9 @@ class PossibleLeader:
 
 
 def possible_leaders(group: GroupSnapshot, removed_member_ids: Collection[str]) -> list[PossibleLeader]:
-    """Who may lead the group afterwards, the most likely one first. Several where libraries are mixed, or where it is
-    not known which coordinator the broker runs, and the library heeds its order of members."""
+    """The clients that may lead the group afterwards, the most likely one first. There are several if libraries are
+    mixed, or if the library follows the broker's order of members and it is not known which coordinator the broker
+    runs."""
     libraries = _libraries(group, removed_member_ids) if group.type == "classic" else [JAVA]
     leaders = []
     for library in libraries:
@@ -58,14 +60,14 @@ def possible_leaders(group: GroupSnapshot, removed_member_ids: Collection[str]) 
 
 
 def _has_scala_maps(group: GroupSnapshot) -> list[bool]:
-    """Whether members are listed in the order of the coordinator in Scala; both where it is not known."""
+    """Whether the broker lists members in the order of the coordinator in Scala; both values if that is not known."""
     if not group.kafka_versions:
         return [False, True]
     return sorted({behavior_of(version).has_scala_maps for version in group.kafka_versions})
 
 
 def _libraries(group: GroupSnapshot, removed_member_ids: Collection[str]) -> list[str]:
-    """The libraries of members that stay whose assignors kgm has; Java for the others, and first."""
+    """The libraries of the members that stay, Java first. Java also stands for libraries whose assignor kgm lacks."""
     assignor = SAME_ASSIGNOR.get(group.assignor or "", group.assignor or "")
     staying = [member for member in group.members if member.member_id not in removed_member_ids]
     found = set()

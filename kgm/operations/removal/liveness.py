@@ -1,20 +1,20 @@
 """Is a member's process alive? The verdict on one member, and the evidence for it.
 
-No Kafka API tells when a member last sent a heartbeat. Only these can be observed:
+No Kafka API shows when a member last sent a heartbeat. Only this can be observed:
 
 - `alive`: it committed, rejoined or reported while kgm watched, or it was still a member after a whole session timeout
   of watching, which takes heartbeats.
-- `stopped`: it left with the intention to return (member epoch -2, KIP-848); or kgm saw records arrive for it, and no
-  commit for at least five times its own commit interval after that, as the group's log shows it, and nothing indicates
-  that it still sent heartbeats.
+- `stopped`: it left with the intention to return (member epoch -2, KIP-848); or kgm saw records arrive for it and then
+  no commit for at least five times its own commit interval, which the group's log shows, and nothing indicates that it
+  still sent heartbeats.
 - `unknown`: everything else. Evidence that is not available (a rebalance in progress, an old broker, no permission, a
   coordinator that has just moved) is reported as missing; it never counts as evidence that a member has stopped.
 
-Times count only if kgm's own clock or the coordinator's gave them. The timestamps of records are those of their
-producers (CreateTime): a record that a mirror or a replay has just written may be years old. Nor does the distance to
-the end of a partition show that records wait: markers of transactions have offsets, and no consumer commits them.
+Only times from kgm's own clock or the coordinator's count. The timestamps of records come from their producers
+(CreateTime): a record that a mirror or a replay has just written can be years old. Nor does the distance to the end of
+a partition show that records are waiting: transaction markers have offsets, and no consumer commits them.
 
-Pure: times are arguments, and no request is sent here. `guard` does the watching."""
+This module is pure: times are arguments, and no request is sent here. `guard` does the watching."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from kgm.text.wording import many
 
 #: A member is silent once it has missed this many of its own commits.
 SILENT_INTERVALS = 5
-#: The shortest silence that counts: a consumer that commits every record may pause for longer than five records.
+#: The shortest silence that counts: a consumer that commits every record can pause for longer than five records take.
 SHORTEST_SILENCE_MS = 10_000
-#: The number of intervals between commits from which a commit interval is known.
+#: The minimum number of intervals between commits from which to derive a commit interval.
 LEAST_INTERVALS = 3
-#: How late a coordinator may expire a session, and kgm may notice it.
+#: The longest delay until a coordinator expires a session and kgm notices it.
 SESSION_MARGIN_MS = 1_000
 
 Offsets = Mapping[tuple[str, int], int]
 
 
 class LivenessVerdict(enum.StrEnum):
-    """What is known of a member's process."""
+    """What is known about a member's process."""
 
     ALIVE = "alive"
     STOPPED = "stopped"
@@ -58,7 +58,7 @@ class LivenessVerdict(enum.StrEnum):
 class Liveness:
     """A verdict and its evidence: sentences, the decisive one first.
 
-    was_seen: the coordinator itself says so; any other `stopped` is inferred from silence."""
+    was_seen: the coordinator itself reports it; any other `stopped` is inferred from silence."""
 
     verdict: LivenessVerdict
     evidence: tuple[str, ...]
@@ -69,7 +69,7 @@ class Liveness:
         return "; ".join(self.evidence)
 
 
-#: Of an id that no member has.
+#: For an id that no member has.
 NO_MEMBER = Liveness(verdict=LivenessVerdict.UNKNOWN, evidence=("no member has this id",))
 
 
@@ -82,19 +82,19 @@ class CommitInterval:
 
     @property
     def silence_ms(self) -> int:
-        """How long kgm has to watch it be silent for it to count as stopped."""
+        """How long kgm must see the member be silent before it counts as stopped, in ms."""
         return max(SILENT_INTERVALS * self.longest_ms, SHORTEST_SILENCE_MS)
 
 
 def commit_interval(
     member_id: str, owned: Partitions, records: Sequence[ActivityRecord]
 ) -> tuple[CommitInterval | None, int | None]:
-    """(commit interval of a member, time of its last commit in ms of the coordinator's clock), from the records of its
-    group without a gap up to now, oldest first. owned: what it owns now.
+    """(a member's commit interval, the time of its last commit in ms by the coordinator's clock), from its group's
+    records up to now, without a gap, oldest first. owned: what the member owns now.
 
-    A commit does not name its member, so it is taken for the member's own while the log shows it as
-    the owner. Where time goes back, another coordinator with another clock has taken over: no interval spans that.
-    Each is None if the records do not show it; an interval needs at least `LEAST_INTERVALS`."""
+    A commit does not name its member, so a commit is attributed to the member while the log shows it as the owner of
+    the partition. If time goes backward, another coordinator with a different clock has taken over: no interval spans
+    that. Each value is None if the records do not show it; an interval takes at least `LEAST_INTERVALS`."""
     mine: Partitions | None = owned
     if any(isinstance(one, RebalanceRecord) for one in records):
         mine = None  # who owned what before the first rebalance in the records is not known
@@ -132,11 +132,11 @@ def commit_interval(
 
 @dataclass(slots=True, kw_only=True)
 class Observation:
-    """What is seen of one member while kgm watches. Times that end in _s are of a monotonic clock, in seconds.
+    """What kgm sees of one member while it watches. Names that end in _s are times by a monotonic clock, in seconds.
 
-    owned: what it owns, None if not known. committed: as kgm saw it first, None where nothing was; a partition that is
-    not in it has not been read yet. denied_topics: brokers show no offsets of them. missing: evidence that is not
-    available, in words."""
+    owned: the partitions it owns; None if not known. committed: the offsets that kgm saw first, None where nothing was
+    committed; a partition that is not in it has not been read yet. denied_topics: topics whose offsets brokers do not
+    show. missing: evidence that is not available, in words."""
 
     member: MemberSnapshot
     began_s: float
@@ -147,18 +147,18 @@ class Observation:
     session_timeout_ms: int | None = None
     last_commit_ms: int | None = None
     missing: list[str] = field(default_factory=list)
-    #: Since when records have been waiting for it without a break of which kgm has seen that they arrived.
+    #: Since when records that kgm saw arrive have been waiting for it without a break.
     waiting_since_s: float | None = None
-    #: The end offsets that kgm saw last, and the partitions of which it saw the end move on.
+    #: The end offsets that kgm last saw, and the lagging partitions whose end it saw move.
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
     grown: set[tuple[str, int]] = field(default_factory=set)
     waiting: int = 0
     lagging: list[tuple[str, int]] = field(default_factory=list)
-    #: Partitions of which the end offset could not be read.
+    #: Partitions whose end offset could not be read.
     endless: list[tuple[str, int]] = field(default_factory=list)
-    #: Since when only its own heartbeats can have kept its session alive.
+    #: The time since which only its own heartbeats can have kept its session alive.
     session_since_s: float = 0.0
-    #: Whether it is still a member a session timeout after its commits ended: it sends heartbeats without committing.
+    #: Whether it sends heartbeats without committing: it is still a member a session timeout after its last commit.
     heartbeats_without_commits: bool = False
     sign_of_life: str | None = None
     was_disturbed: str | None = None
@@ -174,7 +174,7 @@ class Observation:
     # -- observations
 
     def see_offsets(self, committed: Offsets, ends: Offsets, now_s: float) -> None:
-        """Committed and end offsets, as they are now; ends: up to where records can be read."""
+        """Note the current committed and end offsets. ends: the offsets up to which records can be read."""
         waiting, self.lagging = 0, []
         self.endless = [pair for pair in self.pairs if pair not in ends]
         for pair in self.pairs:
@@ -202,7 +202,7 @@ class Observation:
             self.waiting_since_s = now_s
 
     def see_records(self, records: Iterable[ActivityRecord], now_s: float) -> None:
-        """What was written in the group's log while kgm watches."""
+        """Note what was written to the group's log while kgm watches."""
         pairs = set(self.pairs)
         for record in records:
             match record:
@@ -219,21 +219,22 @@ class Observation:
                     pass
 
     def see_rebalance(self, generation: int, *, present: bool, now_s: float) -> None:
-        """A rebalance ended, or a static member was replaced: sessions were restarted, and partitions changed."""
+        """Note that a rebalance ended, or that a static member was replaced: sessions were restarted, and partitions
+        changed."""
         if present and self.member.group_instance_id is None:
             # A dynamic member that does not rejoin is removed.
             self._note_life(f"it rejoined for generation {generation} while kgm watched")
         self.disturbed("the group rebalanced while kgm watched", now_s)
 
     def disturbed(self, why: str, now_s: float) -> None:
-        """Silence up to now does not count, and its session may have been restarted by the coordinator."""
+        """Start over: silence up to now does not count, and the coordinator may have restarted its session."""
         self.was_disturbed = why
         self.session_since_s = now_s
         self.waiting_since_s = None
         self.grown.clear()
 
     def see_epoch(self, member: MemberSnapshot) -> None:
-        """The member as it is described now."""
+        """Note the member epoch as it is described now."""
         if member.member_epoch is not None and self.member.member_epoch is not None:
             if member.status == "away":
                 return
@@ -248,7 +249,8 @@ class Observation:
                 )
 
     def see_still_member(self, now_s: float) -> None:
-        """It is a member now, under the same member id; whether that proves heartbeats."""
+        """Note that it is still a member, under the same member id; after a whole session timeout, that proves
+        heartbeats."""
         if self.session_timeout_ms is None:
             return
         watched_ms = (now_s - self.session_since_s) * 1000
@@ -259,7 +261,7 @@ class Observation:
             )
 
     def see_return(self, new_member_id: str) -> None:
-        """Its instance id belongs to another member now."""
+        """Note that its instance id now belongs to another member."""
         self._note_life(f"it came back as member {new_member_id} while kgm watched")
 
     def _note_life(self, sentence: str) -> None:
@@ -269,7 +271,7 @@ class Observation:
     # -- the verdict
 
     def silence_ms(self, now_s: float) -> float:
-        """For how long it has committed nothing since kgm saw records arrive for it."""
+        """How long it has committed nothing since kgm saw records arrive for it, in ms."""
         return 0.0 if self.waiting_since_s is None else (now_s - self.waiting_since_s) * 1000
 
     def is_silent(self, now_s: float) -> bool:
@@ -279,10 +281,11 @@ class Observation:
         return self.silence_ms(now_s) >= self.interval.silence_ms
 
     def overdue_ms(self, newest_ms: int | None) -> int | None:
-        """How long kgm would have to watch it, in ms from `began_s` on, to see whether it is silent for long enough.
-        None unless it has not committed for that long already, by the coordinator's clock. newest_ms: of that clock.
+        """How long kgm would have to watch it, in ms from `began_s`, to see whether it is silent for long enough. None
+        unless, by the coordinator's clock, it has already not committed for that long. newest_ms: the latest time by
+        that clock.
 
-        It tells how long a look is worth while, and is no evidence: records may not have waited all that time."""
+        This only shows how long it is worth watching. It is not evidence: records may not have waited all that time."""
         if None in (self.interval, newest_ms, self.last_commit_ms, self.waiting_since_s) or self.sign_of_life:
             return None
         assert self.interval is not None
@@ -294,9 +297,9 @@ class Observation:
         return round((self.waiting_since_s - self.began_s) * 1000) + self.interval.silence_ms
 
     def proof_ms(self) -> int | None:
-        """How long kgm has to watch to know in any case whether it is alive; None if no time is known to be enough.
-        After its session timeout it is a member only if it has sent heartbeats. Where records wait for a member whose
-        commit interval is known, silence may be proof sooner."""
+        """How long, in ms, kgm has to watch to know for certain whether it is alive; None if no time is known to be
+        enough. After its session timeout it is still a member only if it has sent heartbeats. If records are waiting
+        for a member whose commit interval is known, silence may be proof sooner."""
         windows = []
         if self.session_timeout_ms is not None:
             windows.append(self.session_timeout_ms + 2 * SESSION_MARGIN_MS)
@@ -305,7 +308,7 @@ class Observation:
         return min(windows, default=None)
 
     def verdict(self, now_s: float) -> Liveness:
-        """The verdict on all that was seen up to now."""
+        """The verdict on everything seen so far."""
         if self.sign_of_life is not None:
             return Liveness(verdict=LivenessVerdict.ALIVE, evidence=(self.sign_of_life,))
         if self.member.status == "away":
@@ -342,7 +345,7 @@ class Observation:
         return (*evidence, *self.missing) or ("no sign of life was seen",)
 
     def _what_is_seen_waiting(self, now_s: float) -> str:
-        """Records wait, but its silence is no proof, or not yet."""
+        """The evidence if records are waiting, but its silence is not proof, or not yet."""
         waits = f"{many(self.waiting, 'record')} {'waits' if self.waiting == 1 else 'wait'} for it"
         if self.waiting_since_s is None:
             return f"{waits}, and none arrived while kgm watched, so it is not known since when"
@@ -351,7 +354,7 @@ class Observation:
             return f"{seen} ({self.waiting} wait)"
         needed = _seconds(self.interval.silence_ms)
         often = f"as it commits at least every {_seconds(self.interval.longest_ms)}"
-        return f"{seen} ({self.waiting} wait); {often}, that is known after {needed}"
+        return f"{seen} ({self.waiting} wait); {often}, that is proof only after {needed}"
 
 
 def _seconds(ms: int) -> str:

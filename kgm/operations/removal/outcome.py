@@ -1,4 +1,4 @@
-"""The result of each member: the broker's responses, compared with the description of the group afterwards."""
+"""The result for each member: the broker's responses, compared with the description of the group afterwards."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def absent_result(target: Target) -> MemberResult:
 
 
 def planned_results(plan: RemovalPlan, liveness: Mapping[str, Liveness]) -> list[MemberResult]:
-    """The results of a dry run that nothing refuses."""
+    """The results of a dry run if nothing is refused."""
     return [
         absent_result(target)
         if target.member is None
@@ -51,8 +51,8 @@ def _of(member: MemberSnapshot, liveness: Mapping[str, Liveness]) -> Liveness:
 def results_of_run(
     plan: RemovalPlan, sender: LeaveGroupSender, after: GroupSnapshot | KgmError, liveness: Mapping[str, Liveness]
 ) -> list[MemberResult]:
-    """One result for each id, in the order of the request. after: the group afterwards, without members if it is gone,
-    or why it could not be described."""
+    """One result for each id, in the order of the request. after: the group afterwards, without members if it is gone;
+    or the error if it could not be described."""
     return [
         absent_result(target)
         if target.member is None
@@ -63,11 +63,11 @@ def results_of_run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Evidence:
-    """What is known of one member after a request.
+    """What is known about one member after a request.
 
-    code: what the broker answered for it, None without an answer. in_doubt: a request for it may have been carried out
-    without such an answer. after: the group afterwards, None if it could not be described, `unseen` says why. is_there:
-    whether it is in the group afterwards; successor: the member that has its instance id by then, if another one."""
+    code: the broker's answer for it; None without an answer. in_doubt: a request for it may have been carried out
+    without such an answer. after: the group afterwards; None if it could not be described, and `unseen` says why.
+    is_there: whether it is in the group afterwards; successor: another member that has its instance id by then."""
 
     target: Target
     code: int | None
@@ -138,8 +138,8 @@ def _judged(seen: _Evidence) -> Judgement:
 
 
 def _answered_removed(seen: _Evidence) -> Judgement:
-    """The broker says that it was removed. That is what it was going to do: a coordinator that fails before the
-    rebalance has ended leaves the member to its successor. So it is done when a description shows it."""
+    """The broker says that the member was removed. That was its intention: if a coordinator fails before the rebalance
+    has ended, its successor still has the member. So the removal counts only once a description shows it."""
     code = int(ErrorCode.NONE)
     if seen.after is None:
         return Result.UNKNOWN, f"the broker answered that it was removed, but {seen.unseen}; {_SAFE}", code
@@ -155,10 +155,11 @@ def _answered_absent(seen: _Evidence) -> Judgement:
     code = int(ErrorCode.UNKNOWN_MEMBER_ID)
     if seen.after is None:
         why = f"{seen.doubt}; " if seen.in_doubt else ""
-        return Result.UNKNOWN, f"{why}the broker answered that it is no member, but {seen.unseen}; {_SAFE}", code
+        return Result.UNKNOWN, f"{why}the broker answered that it is not a member, but {seen.unseen}; {_SAFE}", code
     if seen.is_there and seen.is_consumer and seen.in_doubt:
         note = (
-            f"{seen.doubt}, then the broker answered that it is no member, and it is in the group: it may have rejoined"
+            f"{seen.doubt}, then the broker answered that it is not a member, but it is in the group: it may have "
+            "rejoined"
         )
         return Result.UNKNOWN, note, code
     if seen.is_there and seen.is_consumer:
@@ -169,14 +170,14 @@ def _answered_absent(seen: _Evidence) -> Judgement:
     if seen.in_doubt:
         return _seen_gone(seen, f"{seen.doubt}; it was there before and is gone")
     if seen.successor is not None:
-        note = "it left by itself before the request arrived"
+        note = "it left on its own before the request arrived"
         return Result.REFUSED, f"{note}: {_left_alone(seen.successor)}", code
-    return Result.ABSENT, "it left by itself before the request arrived", code
+    return Result.ABSENT, "it left on its own before the request arrived", code
 
 
 def _answered_fenced(seen: _Evidence) -> Judgement:
-    """Another member has its instance id, says the broker. After a request whose effect is not known, that one may have
-    come when the removal was done."""
+    """The broker says that another member has its instance id. After a request whose effect is not known, that member
+    may have joined after the removal was done."""
     code = int(ErrorCode.FENCED_INSTANCE_ID)
     why = f"{seen.doubt}, then the broker" if seen.in_doubt else "the broker"
     answered = f"{why} answered that another member has its instance id"
@@ -187,7 +188,7 @@ def _answered_fenced(seen: _Evidence) -> Judgement:
     if seen.is_there:
         return Result.REFUSED, f"{answered}, and it is still in the group", code
     if seen.successor is None:
-        return Result.UNKNOWN, f"{answered}, and none has it now; {_SAFE}", code
+        return Result.UNKNOWN, f"{answered}, but no member has it now; {_SAFE}", code
     if seen.in_doubt:
         return _seen_gone(seen, f"{seen.doubt}; it is gone")
     note = "the member that was seen is gone, and another one has its instance id"
@@ -195,7 +196,7 @@ def _answered_fenced(seen: _Evidence) -> Judgement:
 
 
 def _seen_gone(seen: _Evidence, note: str) -> Judgement:
-    """A request may have removed it, and a description shows that it is gone."""
+    """The result if a request may have removed it, and a description shows that it is gone."""
     code = int(seen.code or ErrorCode.NONE)
     if seen.successor is None:
         return Result.REMOVED, note, int(ErrorCode.NONE)
@@ -207,7 +208,8 @@ def _left_alone(successor: MemberSnapshot) -> str:
 
 
 def _still_there(seen: _Evidence) -> str:
-    """A member of a consumer group keeps its member id when it joins again; of a classic group it gets another one."""
+    """The note for a member that is still there. A member of a consumer group keeps its member id when it rejoins; a
+    member of a classic group gets a new one."""
     if seen.is_consumer:
         return "its process is alive: it joined again"
     return "the broker answered that it was removed, and it is still in the group: the coordinator may have moved"
@@ -217,16 +219,16 @@ _SAFE = "running the command again is safe"
 
 
 def _not_sent(seen: _Evidence) -> Judgement:
-    """No request for it has reached the broker."""
+    """The result if no request for it has reached the broker."""
     error = seen.sender.last_error
     if seen.is_gone:
-        return Result.ABSENT, "it left by itself; no request for it was sent", int(ErrorCode.UNKNOWN_MEMBER_ID)
+        return Result.ABSENT, "it left on its own; no request for it was sent", int(ErrorCode.UNKNOWN_MEMBER_ID)
     why = f": {error.message}" if error is not None else ""
     return Result.FAILED, f"no request for it was sent{why}", error.kafka_error if error is not None else 0
 
 
 def _unanswered(seen: _Evidence) -> Judgement:
-    """A request may have been carried out, and no answer says so."""
+    """The result if a request may have been carried out, but no answer says so."""
     code = int(ErrorCode.NONE)
     if seen.target in seen.sender.lost:
         if seen.after is None:
@@ -251,7 +253,7 @@ def _unanswered(seen: _Evidence) -> Judgement:
 
 
 def _successor(member: MemberSnapshot, after: GroupSnapshot | None) -> MemberSnapshot | None:
-    """The member that now has the instance id under another member id."""
+    """The member that now has the instance id, with a different member id."""
     if after is None or member.group_instance_id is None:
         return None
     holders = (one for one in after.members if one.group_instance_id == member.group_instance_id)
@@ -259,8 +261,8 @@ def _successor(member: MemberSnapshot, after: GroupSnapshot | None) -> MemberSna
 
 
 def nothing_changed(results: Sequence[MemberResult], sender: LeaveGroupSender) -> KgmError | None:
-    """The error that a whole request was answered with, where a later description shows every member that it named
-    with the same member id as before; None otherwise."""
+    """The error with which a whole request was answered, if a later description shows every member that the request
+    named, with the same member id as before; None otherwise."""
     named = [one for one in results if one.target in sender.in_doubt]
     if not named or any(one.result is not Result.FAILED for one in named):
         return None

@@ -21,8 +21,8 @@ BATCH_VERSION = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Target:
-    """One id of a request, and the member that had it when the group was described. named: by one of its two ids.
-    similar: the id of a member that was probably meant, where there is no member. Equal only to itself."""
+    """One id of a request, and the member that had it when the group was described. named: the id, of either kind.
+    similar: if there is no member, the id of one that was probably meant. Equal only to itself."""
 
     named: MemberToRemove
     member: MemberSnapshot | None
@@ -34,26 +34,26 @@ class Target:
 
     @property
     def to_remove(self) -> MemberToRemove:
-        """The member as named in LeaveGroup: with its member id, so that a process that has taken over the instance id
-        since is not evicted. Only for a target with a member."""
+        """The member as LeaveGroup names it: with its member id, so that a process that has since taken over the
+        instance id is not evicted. Only for a target with a member."""
         assert self.member is not None
         return replace(self.named, member_id=self.member.member_id)
 
     @property
     def instance_id(self) -> str | None:
-        """Of the member, or as given in the request."""
+        """The member's; if there is no member, the one given in the request."""
         return self.named.group_instance_id if self.member is None else self.member.group_instance_id
 
     @property
     def member_id(self) -> str | None:
-        """Of the member, or as given in the request."""
+        """The member's; if there is no member, the one given in the request."""
         return (self.named.member_id or None) if self.member is None else self.member.member_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalPlan:
-    """What is to be removed, in the order of the request. group: None when it does not exist; repeated: ids of members
-    that were named before."""
+    """What to remove, in the order of the request. group: None if it does not exist; repeated: ids of members that the
+    request had already named."""
 
     group_id: str
     group: GroupSnapshot | None
@@ -67,7 +67,7 @@ class RemovalPlan:
 
     @property
     def members(self) -> tuple[MemberSnapshot, ...]:
-        """The members that are to be removed."""
+        """The members to be removed."""
         return tuple(target.member for target in self.targets if target.member is not None)
 
     @property
@@ -75,7 +75,7 @@ class RemovalPlan:
         return frozenset(member.member_id for member in self.members)
 
     def without(self, member_ids: Collection[str]) -> RemovalPlan:
-        """The plan without members that have left: no member has their ids now."""
+        """The plan after these members have left: their targets no longer have a member."""
         targets = tuple(
             replace(target, member=None)
             if target.member is not None and target.member.member_id in member_ids
@@ -127,14 +127,15 @@ def _named(name: str, *, is_member_id: bool) -> MemberToRemove:
 
 
 def threads_of(process: str, members: Iterable[MemberSnapshot]) -> list[MemberSnapshot]:
-    """The members that are threads of a process of Kafka Streams, which is named by its id or by one of its threads."""
+    """The members that are threads of one Kafka Streams process. process: its id, or the identity of one thread."""
     of_streams = [one for one in members if one.work is not None and one.work.process_id is not None]
     wanted = {one.work.process_id for one in of_streams if one.work and process in (one.identity, one.work.process_id)}
     return [one for one in of_streams if one.work and one.work.process_id in wanted]
 
 
 def check_supported(cluster: AdminClient, plan: RemovalPlan) -> None:
-    """Refuse what the broker or the group's type cannot do, before anything is sent. Raises RefusedError, KgmError."""
+    """Refuse what the broker or the group's type does not support, before anything is sent. Raises RefusedError,
+    KgmError."""
     group = plan.group
     if group is None:
         return
@@ -142,7 +143,7 @@ def check_supported(cluster: AdminClient, plan: RemovalPlan) -> None:
         raise RefusedError(
             f"members of streams group {group.group_id!r} cannot be removed: it has no static members, and LeaveGroup "
             "is not for such groups (KIP-1071)",
-            facts=("a process that is closed leaves at once; one that has crashed is removed when its session ends",),
+            facts=("a process that is closed leaves immediately; a crashed one is removed when its session ends",),
             hint=f"stop the process, then {group_command('wait', group.group_id, '--for', 'stable')}",
             group_id=group.group_id,
         )

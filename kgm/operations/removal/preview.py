@@ -1,7 +1,7 @@
-"""Who gets the partitions that a removal frees, computed before it.
+"""Who gets the partitions that a removal frees, computed in advance.
 
-The group's assignor is run on the members that stay, with the partitions that they own now. Where the result cannot be
-known (a custom assignor that is not installed, a group that is rebalancing) there is none, rather than a guess."""
+The group's assignor is run on the members that stay, with the partitions that they own now. If the result cannot be
+known (a custom assignor that is not installed, a group that is rebalancing), there is none, rather than a guess."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MAX_ROUNDS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedMoves:
-    """Every partition that will change its owner, owners by identity; None where that cannot be computed.
+    """moves: every partition that will change its owner, with owners by identity; None if that cannot be computed.
 
     notes: why not, or what the result assumes."""
 
@@ -40,8 +40,9 @@ class ExpectedMoves:
 def preview_moves(
     group: GroupSnapshot, removed_member_ids: Collection[str], *, undescribed_topics: Collection[str] = ()
 ) -> ExpectedMoves:
-    """The moves that a removal causes with the most likely leader; a note if another one would assign differently.
-    undescribed_topics: those of which it is not known whether they exist, and with how many partitions."""
+    """The moves that a removal causes with the most likely leader, with a note if another leader would assign
+    differently. undescribed_topics: topics of which it is not known whether they exist, and with how many
+    partitions."""
     if not removed_member_ids:
         return ExpectedMoves(moves=())
     staying = [member for member in group.members if member.member_id not in removed_member_ids]
@@ -58,7 +59,7 @@ def preview_moves(
     expected = replace(expected, notes=(*expected.notes, *_doubts(group)))
     if first.map_order.decides:
         note = (
-            f"the expected moves are one possibility of many: {first.what} leads the group, whose {group.assignor} "
+            f"the expected moves are one of many possibilities: {first.what} leads the group, whose {group.assignor} "
             "follows the order of a Go map, which differs from run to run"
         )
         expected = replace(expected, notes=(*expected.notes, note))
@@ -73,7 +74,7 @@ def preview_moves(
 
 
 def _doubts(group: GroupSnapshot) -> list[str]:
-    """Why another library's leader, or a custom assignor, may assign the partitions differently."""
+    """Reasons why the partitions may be assigned differently: the leader's library, or the members' assignors."""
     misfit = unexplained(group)
     if misfit is not None:
         return [misfit]
@@ -94,14 +95,15 @@ def _doubts(group: GroupSnapshot) -> list[str]:
 
 
 def _usual_name(group: GroupSnapshot) -> str | None:
-    """The assignor by the name that Java has for it."""
+    """The name of the group's assignor in Java's client."""
     return SAME_ASSIGNOR.get(group.assignor or "", group.assignor)
 
 
 def expected_moves(
     group: GroupSnapshot, removed_member_ids: Iterable[str], *, leader: LeaderAssignor | None = None
 ) -> ExpectedMoves:
-    """leader: how the leader of a classic group assigns; by default as Kafka's Java client does."""
+    """The moves with one leader. leader: how the leader of a classic group assigns; None: as Kafka's Java client
+    does."""
     removed = set(removed_member_ids)
     name = f"consumer-{group.assignor}" if group.type == "consumer" else _usual_name(group)
     has_assignment = group.type == "consumer" or group.state == "Stable"
@@ -109,7 +111,7 @@ def expected_moves(
     if foreign is not None:
         return _unknown(f"group {group.group_id} {foreign}")
     if name is None or not has_assignment or becomes_classic(group, removed):
-        return ExpectedMoves(moves=None)  # no API tells what the members of a group that becomes classic will choose
+        return ExpectedMoves(moves=None)  # no API shows what the members of a group that becomes classic will choose
     staying = [member for member in group.in_listed_order().members if member.member_id not in removed]
     if any(not member.topics and not member.regex for member in staying):
         return ExpectedMoves(moves=None)  # a subscription that cannot be decoded
@@ -178,7 +180,7 @@ def _assigned_by_broker(
 
 
 def _owned(group: GroupSnapshot, member: MemberSnapshot) -> Partitions:
-    """The partitions that the assignor takes as owned: the target assignment for a server-side assignor, the owned
+    """The partitions that the assignor treats as owned: the target assignment for a server-side assignor, the owned
     partitions for a client-side one."""
     if group.type == "consumer" and member.listed_target is not None:
         return member.listed_target
@@ -189,7 +191,7 @@ def _owned(group: GroupSnapshot, member: MemberSnapshot) -> Partitions:
 
 
 def _topics(group: GroupSnapshot, member: MemberSnapshot) -> list[str]:
-    """Subscribed names, with a regular expression resolved over the topics that members own."""
+    """The subscribed topics, sorted. A regular expression adds all topics that members own."""
     names = set(member.known_topics)
     if member.regex:
         names |= {topic for other in group.members for topic in (*other.assignment, *(other.target_assignment or {}))}

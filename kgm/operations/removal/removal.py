@@ -1,9 +1,9 @@
-"""Removing members from a group: predict what will happen, send one LeaveGroup, report the result of each member.
+"""Removing members from a group: predict what will happen, send one LeaveGroup, report the result for each member.
 
 `prepare` only reads: it describes the group, resolves the ids, watches the members for signs of life, and computes who
-gets the partitions and which members the rebalance would wait for. `execute` runs a prepared removal: it writes
-the intent to the audit log, sends, describes the group again, and writes the outcome. Between the two the operator may
-be asked."""
+gets the partitions and which members the rebalance would wait for. `execute` runs a prepared removal: it writes the
+intent to the audit log, sends, describes the group again, and writes the outcome. Between the two, the operator can be
+asked for confirmation."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ _RETURN_MS: Final = {"classic": 4_000, "consumer": 6_000}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRemoval:
-    """What a removal would do, and whether it may be done.
+    """What a removal would do, and whether it is allowed.
 
-    moves: who gets which partitions, as far as it is known. warnings: what else will happen. refusal: why a guard
-    forbids it, None if it may be done. errors: ids or groups that do not exist. watch: gave the verdicts, and looks
-    again before a request is sent; None where there is no member to remove."""
+    moves: who gets which partitions, as far as that is known. warnings: what else will happen. refusal: why a guard
+    forbids it; None if it is allowed. errors: ids or groups that do not exist. watch: the watch that gave the verdicts
+    and looks again before a request is sent; None if there is no member to remove."""
 
     request: RemovalRequest
     plan: RemovalPlan
@@ -75,7 +75,7 @@ class PreparedRemoval:
 
     @property
     def results(self) -> list[MemberResult]:
-        """One for each id, in the order of the request: planned, absent, or refused."""
+        """The result for each id, in the order of the request: planned, absent, or refused."""
         rows = planned_results(self.plan, self.liveness)
         if self.refusal is None:
             return rows
@@ -107,11 +107,11 @@ def prepare(
     phase: Phase = no_phase,
     clock: Callable[[], float] = time.monotonic,
 ) -> PreparedRemoval:  # fmt: skip
-    """What the removal would do. Reads only. Watching for signs of life may take up to a minute, or as long as the
+    """What the removal would do. Reads only. Watching for signs of life can take up to a minute, or as long as the
     request says; that does not count against the cluster client's budget.
 
-    Raises KgmError: the group cannot be described, or its type or broker has no such removal; OtherClusterError when a
-    connection leads to another cluster, now or until the removal is done."""
+    Raises KgmError if the group cannot be described, or if its type or broker does not support such a removal;
+    OtherClusterError if a connection leads to another cluster, now or until the removal is done."""
     cluster.bind_to_cluster()
     group, errors = _describe(cluster, request)
     plan = resolve(request, group)
@@ -143,8 +143,8 @@ def prepare(
 
 
 def _as_stated(group: GroupSnapshot, request: RemovalRequest) -> GroupSnapshot:
-    """The group with what the operator knows of it. Raises UsageError for a library or an assignor that kgm does not
-    know."""
+    """The group with what the operator states about it. Raises UsageError for a library or an assignor that kgm does
+    not know."""
     if request.assignor is not None and not is_known(request.assignor):
         raise UsageError(f"--assignor: kgm does not know {request.assignor!r}")
     named = group if request.assignor is None else replace(group, assignor=request.assignor)
@@ -152,11 +152,11 @@ def _as_stated(group: GroupSnapshot, request: RemovalRequest) -> GroupSnapshot:
 
 
 def _without_threads(processes: Iterable[str], group: GroupSnapshot) -> list[NotFoundError]:
-    """An error for each process of which no thread is a member, or is known to be."""
+    """An error for each process of which no member is known to be a thread."""
     return [
         NotFoundError(
             f"no member of group {group.group_id!r} is known to be a thread of a Kafka Streams process {process!r}",
-            facts=[f"the group is {group.state}; what its members say of themselves shows while it is Stable"],
+            facts=[f"the group is {group.state}; its members' processes are visible only while it is Stable"],
             hint=group_command("describe", group.group_id),
             group_id=group.group_id,
         )
@@ -204,13 +204,13 @@ def execute(
     cluster: AdminClient, prepared: PreparedRemoval, *, operator: HumanOperator, audit: AuditTrail | None,
     phase: Phase = no_phase, sleep: Callable[[float], None] | None = None, clock: Callable[[], float] = time.monotonic,
 ) -> ChangeReport[MemberResult]:  # fmt: skip
-    """Check again, run the removal, and check its effect; the result of each id. audit: None to write no
+    """Check again, run the removal, check its effect, and return the result for each id. audit: None to write no
     record.
 
-    Raises KgmError only if nothing can have changed: RefusedError where a guard forbids it or the intent cannot be
-    recorded (StaleLivenessError where the group is not as it was when it was prepared), others where no request was
-    sent, or where one was answered with an error and every member is still in the group. Ctrl-C after a request was
-    sent ends in a report as well, or in a PartialError if there is none yet."""
+    Raises KgmError only if nothing can have changed: RefusedError if a guard forbids it or the intent cannot be
+    recorded (StaleLivenessError if members are no longer known to have stopped), others if no request was sent, or if
+    one was answered with an error and every member is still in the group. After a request was sent, Ctrl-C leads to a
+    report as well, or to a PartialError if there is no report yet."""
     group_id = prepared.request.group_id
     if prepared.refusal is not None:
         raise prepared.refusal
@@ -229,7 +229,7 @@ def execute(
 
 
 def _recorded(member: MemberSnapshot, prepared: PreparedRemoval) -> dict[str, Any]:
-    """What the audit log has of a member that is to be removed."""
+    """What the audit log records about a member to be removed."""
     liveness = prepared.liveness.get(member.member_id)
     return {
         "group_id": prepared.request.group_id, "group_instance_id": member.group_instance_id,
@@ -240,7 +240,7 @@ def _recorded(member: MemberSnapshot, prepared: PreparedRemoval) -> dict[str, An
 
 
 class _Execution:
-    """From the first request to the outcome in the audit log."""
+    """Runs a removal, from the first request to the outcome in the audit log."""
 
     def __init__(
         self, cluster: AdminClient, prepared: PreparedRemoval, record: ChangeRecord, reason: str, phase: Phase,
@@ -278,7 +278,7 @@ class _Execution:
         return _report(self._prepared, results, self._warnings(), interrupted=self._interrupted)
 
     def _look_again(self) -> frozenset[str]:
-        """Member ids of those that have left since. Raises KgmError: then nothing may be sent."""
+        """The ids of members that have left since. Raises KgmError if nothing may be sent."""
         watch = self._prepared.watch
         if watch is None:
             return frozenset()
@@ -290,11 +290,11 @@ class _Execution:
         return report.left
 
     def _look_before_retry(self, batch: list[Target]) -> list[Target]:
-        """Members for which the request may be sent again. Raises StaleLivenessError if it was not sent yet, and may
-        not be any more; other KgmErrors if the group cannot be described.
+        """Members for which the request may be sent again. Raises StaleLivenessError if it has not been sent yet, and
+        no longer may be; other KgmErrors if the group cannot be described.
 
-        Where it may have been carried out, a member of a classic group that is there again has another member id, and
-        the broker tells; one of a consumer group has the same, and has shown life since."""
+        If the request may have been carried out, a member that is back matters: in a classic group it has a new member
+        id, so the broker notices; in a consumer group it has the same id, but has shown signs of life since."""
         watch, group = self._prepared.watch, self._plan.group
         if watch is None or group is None:
             return batch
@@ -311,7 +311,7 @@ class _Execution:
         ]
 
     def _results(self, budget_ms: int | None) -> list[MemberResult]:
-        """The result of each id, by the responses and the present description of the group."""
+        """The result for each id, from the responses and the group's current description."""
         self._cluster.go_on(budget_ms)
         after: GroupSnapshot | KgmError
         try:
@@ -321,12 +321,12 @@ class _Execution:
         return results_of_run(self._plan, self._sender, after, self._prepared.liveness)
 
     def _wait_for_returns(self, results: list[MemberResult]) -> list[MemberResult]:
-        """Members that may be alive rejoin with their next heartbeat: wait for that long. A member that left with the
-        intention to return is known to be silent; every other verdict is inferred, and may be wrong."""
+        """Members that may be alive rejoin with their next heartbeat, so wait that long. A member that left with the
+        intention to return is known to be silent; every other verdict is inferred, and can be wrong."""
         group = self._plan.group
         if group is None or self._interrupted:
             return results
-        # A dynamic member of a classic group rejoins under another id.
+        # A dynamic member of a classic group rejoins with a different id.
         suspects = [
             one
             for one in results
@@ -349,7 +349,8 @@ class _Execution:
         return results
 
     def _return_ms(self, group: GroupSnapshot, suspects: Sequence[MemberResult]) -> int:
-        """How long to wait. A shorter `--guard-window` shortens it only where the operator answers for all of them."""
+        """How long to wait, in ms. A shorter `--guard-window` shortens it only if the operator vouches for all of the
+        suspects."""
         window_ms = _RETURN_MS.get(group.type, 0)
         requested_ms = self._prepared.request.guard_window_ms
         is_inferred = any(one.liveness.verdict is LivenessVerdict.STOPPED for one in suspects)
@@ -382,7 +383,7 @@ def _report(
 def summary(
     request: RemovalRequest, results: Sequence[MemberResult], code: int, *, is_dry_run: bool = False
 ) -> KgmError:
-    """One error for the run; its facts are the members that were not removed."""
+    """One error for the whole run; its facts list the members that were not removed, and why."""
     removed = sum(one.result is Result.REMOVED for one in results)
     rest = [one for one in results if one.result not in (Result.REMOVED, Result.PLANNED)]
     facts = [f"{one.target.id}: {one.result}{f', {one.note}' if one.note else ''}" for one in rest]

@@ -13,14 +13,14 @@ DEFAULT_REASON = "member was removed by an admin"
 class RemovalRequest:
     """Which members of a group to remove, and which verdicts allow it.
 
-    identities: instance ids, or member ids of members. patterns: globs over identities. processes: process ids of Kafka
-    Streams, or the identity of one thread of a process, each of which stands for all threads.
-    allow_live: members whose verdict is `alive` may be removed, and any member that has the instance id when the
+    identities: instance ids, or member ids of members. patterns: globs on identities. processes: Kafka Streams process
+    ids, or the identity of one thread of a process; either stands for all of its threads.
+    allow_live: members whose verdict is `alive` may be removed, and so may any member that has the instance id when the
     request arrives. assume_stopped: the operator vouches for members whose verdict is `unknown`.
     guard_window_ms: how long to watch for signs of life; None for the default of `guard`.
-    assignor, library: for the preview of moves, what the operator knows of the group; None: what kgm sees.
+    assignor, library: what the operator knows about the group, for the preview of moves; None: what kgm sees.
 
-    Raises UsageError when nothing is named: an empty list never means all members."""
+    Raises UsageError if nothing is named: an empty list never means all members."""
 
     group_id: str
     instance_ids: tuple[str, ...] = ()

@@ -1,9 +1,9 @@
 """LeaveGroup, sent until it is answered or the time runs out.
 
 A LeaveGroup request is not idempotent on the wire (the second answer is UNKNOWN_MEMBER_ID), but it is in effect. So a
-request whose answer was lost is sent again, with the described member id: a process that took over the instance id
-meanwhile is answered FENCED_INSTANCE_ID instead of being evicted. A member of a consumer group (KIP-848) may come back
-under the same member id, so `before_retry` looks first whom a second request would remove."""
+request whose answer was lost is sent again, with the described member id: if another process took over the instance id
+in the meantime, the answer is FENCED_INSTANCE_ID, and it is not evicted. A member of a consumer group (KIP-848) can
+come back with the same member id, so `before_retry` first checks whom a second request would remove."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REASON_VERSION = 5
 
 
 class LeaveGroupSender(ChangeSender[Target]):
-    """The requests of one removal. evict: the first one names members by their instance ids alone."""
+    """The requests of one removal. evict: the first request names members by their instance ids alone."""
 
     api = "LeaveGroup"
 
@@ -52,7 +52,7 @@ class LeaveGroupSender(ChangeSender[Target]):
         )  # fmt: skip
 
     def _member_to_remove(self, target: Target, *, is_first: bool) -> MemberToRemove:
-        """Without a member id, which removes any holder of the instance id, only in the first request, and only if the
-        operator allowed it."""
+        """The member as the request names it. Only the first request may leave out the member id, which removes any
+        holder of the instance id, and only if the operator allowed it."""
         is_by_instance = target.named.group_instance_id is not None
         return target.named if self._evict and is_first and is_by_instance else target.to_remove

@@ -1,4 +1,4 @@
-"""The commands of one step: started together, journalled before and after, each with an entry in the audit log."""
+"""The commands of one step: started together, journaled before and after, each with an entry in the audit log."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _POLL_MS = 50
 
 
 class CommandBatch:
-    """Commands of some members: `take_over`, `start`, `poll` until it is True, `check`.
+    """Commands for some members. Call `take_over`, `start`, `poll` until it returns True, then `check`.
 
-    is_stop: whether they stop members that another command starts again."""
+    is_stop: whether the commands stop members that another command starts again."""
 
     def __init__(
         self, template: CommandTemplate, targets: Sequence[CommandTarget], tools: RolloutTools, limits: RolloutLimits,
@@ -38,7 +38,7 @@ class CommandBatch:
     # -- what an earlier run has done
 
     def take_over(self, begun: Mapping[str, BegunCommand]) -> None:
-        """Commands that an earlier run has begun; those that have succeeded do not run again."""
+        """Note commands that an earlier run has begun; those that succeeded do not run again."""
         self._begun = begun
         self.skip([name for name, one in begun.items() if one.is_success])
 
@@ -48,14 +48,14 @@ class CommandBatch:
 
     @property
     def unfinished(self) -> tuple[str, ...]:
-        """Members whose command was begun, and whose end is not in the journal."""
+        """Members whose command was begun, but has no end in the journal."""
         return tuple(name for name in self._waiting if name in self._begun and not self._begun[name].has_ended)
 
     def was_begun(self, identity: str) -> bool:
         return identity in self._begun
 
     def running_elsewhere(self) -> bool:
-        """Whether a command that an earlier run has started is still running."""
+        """Whether a command that an earlier run started is still running."""
         return any(
             one.pid is not None and one.mark is not None and process_mark(one.pid) == one.mark
             for name in self.unfinished
@@ -63,15 +63,15 @@ class CommandBatch:
         )
 
     def skip(self, identities: Sequence[str]) -> None:
-        """Members that need no command any more."""
+        """Drop the commands of members that no longer need one."""
         for identity in identities:
             self._waiting.pop(identity, None)
 
     # -- running
 
     def start(self) -> None:
-        """Start all of them; one that cannot be started has failed. Raises RefusedError if the audit log cannot be
-        written, PartialError if the journal cannot: then no more are started."""
+        """Start all commands; one that cannot be started counts as failed. Raises RefusedError if the audit log cannot
+        be written, PartialError if the journal cannot; no more commands are started then."""
         for identity, target in self._waiting.items():
             self._start(identity, target)
         self._waiting = {}
@@ -97,7 +97,7 @@ class CommandBatch:
         )
 
     def poll(self) -> bool:
-        """Whether all have ended."""
+        """Check on the commands; whether all have ended."""
         for identity, (running, record) in list(self._running.items()):
             result = running.poll(self._tools.timekeeper.now_ms())
             if result is not None:
@@ -106,7 +106,7 @@ class CommandBatch:
         return not self._running
 
     def wait(self) -> None:
-        """Until all have ended, or were ended because their time was over."""
+        """Wait until all commands have ended, or were ended because they exceeded their time limit."""
         while not self.poll():
             self._tools.timekeeper.sleep_ms(_POLL_MS)
 
@@ -125,7 +125,7 @@ class CommandBatch:
         self._emit(RolloutEventKind.COMMAND, text, identity=identity, result=result)
 
     def check(self) -> None:
-        """Raises PartialError if one has failed."""
+        """Raises PartialError if a command has failed."""
         failed = {name: one for name, one in self._results.items() if not one.is_success}
         if failed:
             (name, result), *others = failed.items()

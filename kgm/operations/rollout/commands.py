@@ -1,8 +1,8 @@
 """One running command: its time limit, its output, its end.
 
-A command has a session of its own, so that Ctrl-C ends kgm and not a restart half way. It reads its line of input from
-a file and writes to one, both without a name: neither a command that reads nothing nor one that leaves a daemon behind
-can block kgm, and a command continues when kgm is killed."""
+A command runs in a session of its own, so that Ctrl-C ends kgm but not a restart halfway through. It reads its line of
+input from an unnamed file and writes to another: neither a command that reads nothing nor one that leaves a daemon
+behind can block kgm, and a command continues if kgm is killed."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-#: The end of the output that is kept.
+#: How much of the end of the output is kept.
 OUTPUT_BYTES: Final = 4096
-#: What of the output file precedes its end is given back when it takes more room.
+#: If the output file takes more disk space than this, everything before its end is freed.
 _MOST_BYTES: Final = 1 << 20
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2
-#: From SIGTERM to SIGKILL, for a command that has used up its time.
+#: The time from SIGTERM to SIGKILL for a command that has exceeded its time limit.
 _GRACE_MS: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """How a command ended. exit_code: negative for a signal; None if it could not be started.
+    """How a command ended. exit_code: negative for a signal; None if the command could not be started.
 
-    output: the end of what it wrote to stdout and stderr."""
+    output: the end of what the command wrote to stdout and stderr."""
 
     exit_code: int | None
     has_timed_out: bool = False
@@ -43,11 +43,11 @@ class CommandResult:
 
     @property
     def text(self) -> str:
-        """`exit code 1`, in words."""
+        """How the command ended, in words that follow its name: `ended with exit code 1`."""
         if self.exit_code is None:
             return "could not be started"
         if self.has_timed_out:
-            return "had not ended within its time limit, and was ended"
+            return "did not finish within its time limit, and was ended"
         if self.exit_code < 0:
             return f"was ended by {_signal_name(-self.exit_code)}"
         return f"ended with exit code {self.exit_code}"
@@ -62,7 +62,7 @@ class CommandResult:
 
 
 class RunningCommand:
-    """A process that was started. `poll` ends it when its time is over."""
+    """A process that was started. `poll` ends it once it exceeds its time limit."""
 
     def __init__(self, process: subprocess.Popen[bytes], output: int, *, started_ms: int, timeout_ms: int) -> None:
         self._process, self._output = process, output
@@ -73,7 +73,7 @@ class RunningCommand:
     def start(
         cls, argv: Sequence[str], *, env: Mapping[str, str], line: bytes, now_ms: int, timeout_ms: int
     ) -> Self | CommandResult:
-        """The command; a result if it cannot be started."""
+        """The running command, or a result if it cannot be started."""
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as written:
             given.write(line)
             given.seek(0)
@@ -94,7 +94,7 @@ class RunningCommand:
         return self._process.pid
 
     def poll(self, now_ms: int) -> CommandResult | None:
-        """The result, once it has ended."""
+        """The result once the command has ended, None before."""
         if self._process.poll() is None:
             self._keep_output_small()
             self._end_if_late(now_ms)
@@ -109,7 +109,7 @@ class RunningCommand:
         )
 
     def _end_if_late(self, now_ms: int) -> None:
-        """SIGTERM to the session of the command, and SIGKILL if that does not help."""
+        """Send SIGTERM to the command's session, and SIGKILL if that does not help."""
         if now_ms - self._started_ms < self._timeout_ms:
             return
         if self._ended_by_kgm_at_ms is None:
@@ -134,8 +134,8 @@ def _tail_of(file: int) -> bytes:
 
 
 def _give_back(file: int, size: int) -> None:
-    """Free the room of the first bytes of a file. Truncating it would lose what is written meanwhile. A file system
-    without holes keeps them."""
+    """Free the disk space of the first `size` bytes of a file. Truncating it would lose what is written in the
+    meantime. A file system that does not support holes keeps the bytes."""
     import ctypes
 
     fallocate = getattr(ctypes.CDLL(None), "fallocate", None)
@@ -151,8 +151,8 @@ def _signal_name(number: int) -> str:
 
 
 def process_mark(pid: int) -> str | None:
-    """What tells a process from a later one with the same id: the time of its start. None where `/proc` does not have
-    it, as when the process has ended."""
+    """What distinguishes a process from a later one with the same id: its start time. None if `/proc` does not have it,
+    for example because the process has ended."""
     try:
         text = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -14,10 +14,10 @@ from kgm.operations.rollout.expectation import StepCounts, StepExpectation
 class RolloutEventKind(StrEnum):
     """The kinds of events; the values are what JSON and the journal contain.
 
-    predicted: of the whole rollout before its first step, of a step when it begins (called "foretold" in JSON and in
-    the journal, whose names are fixed). command: twice for each, when it starts and when it has ended. observed: what
-    happened in a step. deviation: the group deviated from the prediction, or a step has failed. note: something that
-    does not stop the rollout. done: the end."""
+    predicted: the prediction for the whole rollout before its first step, or for a step when it begins (called
+    "foretold" in JSON and in the journal, whose names are fixed). command: twice for each command, when it starts and
+    when it has ended. observed: what happened in a step. deviation: the group deviated from the prediction, or a step
+    failed. note: something that does not stop the rollout. done: the end."""
 
     PREDICTED = "foretold"
     STEP = "step"
@@ -30,8 +30,8 @@ class RolloutEventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutEvent:
-    """One event. step: from 1; None if it is about the whole rollout. argv: of a command; result: None when it
-    starts."""
+    """One event. step: from 1; None if it is about the whole rollout. argv: the command's words when it starts; result:
+    None until it has ended."""
 
     at_ms: int
     group_id: str
@@ -46,7 +46,7 @@ class RolloutEvent:
     observed: StepCounts | None = None
 
     def to_json(self) -> Mapping[str, Any]:
-        """Everything but the time and the group, as the journal and NDJSON have it."""
+        """Everything but the time and the group, as in the journal and in NDJSON."""
         expected = None if self.expected is None else self.expected.to_json()
         return {
             "event": str(self.kind),
@@ -62,6 +62,6 @@ class RolloutEvent:
 
 
 class RolloutObserver(Protocol):
-    """Gets the events as they happen. A reader that has gone does not end a rollout."""
+    """Gets the events as they happen. A rollout does not end because its reader has gone away."""
 
     def show(self, event: RolloutEvent) -> None: ...

@@ -17,14 +17,14 @@ from kgm.text.wording import many, moves_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedRange:
-    """The least and the most that is predicted."""
+    """The lowest and the highest number that is predicted."""
 
     least: int
     most: int
 
     @classmethod
     def from_json(cls, data: Any) -> ExpectedRange:
-        """Raises KeyError, TypeError or ValueError for no range."""
+        """Raises KeyError, TypeError or ValueError for data that is not a range."""
         least, most = operator.index(data["min"]), operator.index(data["max"])
         if not 0 <= least <= most:
             raise ValueError(f"{least} to {most} is not a range")
@@ -36,10 +36,10 @@ class ExpectedRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepExpectation:
-    """What is predicted of a step, or of the whole rollout.
+    """What is predicted for a step, or for the whole rollout.
 
-    final_assignment: by identity; None where it depends on what cannot be known in advance. becomes_stable: whether the
-    group is stable at the end in the typical draw."""
+    final_assignment: by identity; None if it depends on what cannot be known in advance. becomes_stable: whether the
+    group is stable at the end of the typical draw."""
 
     rebalances: ExpectedRange
     handovers: ExpectedRange
@@ -50,10 +50,11 @@ class StepExpectation:
 
     @classmethod
     def of(cls, prediction: Prediction, group: GroupSnapshot) -> StepExpectation:
-        """Handovers are of partitions, as they are seen; predictions of Kafka Streams count tasks."""
+        """Convert a prediction. Handovers are counted in partitions, which is what can be observed; predictions for
+        Kafka Streams count tasks."""
         typical, ranges = prediction.typical, prediction.ranges
-        # Generations of a classic group are what is counted: a group that becomes empty has another one too. A streams
-        # group may pass several epochs before tasks are assigned, and its watcher counts all of them.
+        # In a classic group, generations are counted: a group that becomes empty gets a new one too. A streams group
+        # can go through several epochs before tasks are assigned, and its watcher counts all of them.
         counts_all = prediction.protocol in ("classic", "streams")
         if prediction.exact or ranges is None:
             most = max(typical.rebalances, typical.generations if counts_all else 0)
@@ -75,7 +76,7 @@ class StepExpectation:
 
     @property
     def certainty(self) -> str:
-        """How far it can be relied on, in words. A range is never certain."""
+        """How reliable the prediction is, in words. A range is never certain."""
         if not self.exact:
             return "at most what any draw had"
         has_range = any(span.least != span.most for span in (self.rebalances, self.handovers))
@@ -99,7 +100,7 @@ class StepExpectation:
 
     @classmethod
     def from_json(cls, data: Any) -> StepExpectation:
-        """Raises KeyError, TypeError, ValueError or AttributeError for what `to_json` has not written."""
+        """Raises KeyError, TypeError, ValueError or AttributeError for data that `to_json` did not write."""
         final = data["final_assignment"]
         return cls(
             rebalances=ExpectedRange.from_json(data["rebalances"]),
@@ -120,7 +121,7 @@ class StepExpectation:
 class StepCounts:
     """What happened in a step, or in the whole rollout so far.
 
-    rebalances_doubt: None if the number is certain. handovers_exact: whether there were no others."""
+    rebalances_doubt: None if the number is certain. handovers_exact: whether all handovers were seen."""
 
     rebalances: int
     handovers: int
@@ -129,7 +130,7 @@ class StepCounts:
 
     @property
     def unknown_because(self) -> str | None:
-        """Why more may have happened than was counted; None if that is certain."""
+        """Why more may have happened than was counted; None if nothing more can have."""
         if self.rebalances_doubt is not None and self.rebalances_doubt.bound == "at least":
             return f"there may have been more rebalances: {self.rebalances_doubt.why}"
         if not self.handovers_exact:
@@ -164,7 +165,7 @@ class StepCounts:
 
 
 def excess(counts: StepCounts, expected: StepExpectation, what: str) -> list[str]:
-    """More than was predicted, for certain. what: of which part of the rollout."""
+    """What certainly exceeds the prediction, in words. what: the part of the rollout, for the texts."""
     found = []
     doubt = f" ({counts.rebalances_doubt})" if counts.rebalances_doubt is not None else ""
     if counts.rebalances > expected.rebalances.most and not counts.is_upper_bound:
@@ -177,7 +178,7 @@ def excess(counts: StepCounts, expected: StepExpectation, what: str) -> list[str
 
 
 def unknown_because(counts: StepCounts, expected: StepExpectation) -> str | None:
-    """Why it is not known whether it was as predicted; None if it is known."""
+    """Why it is not known whether everything happened as predicted; None if it is known."""
     if counts.is_upper_bound and counts.rebalances > expected.rebalances.most:
         predicted = _counted(expected.rebalances, "rebalance")
         return f"{many(counts.rebalances, 'rebalance')} ({counts.rebalances_doubt}), predicted: {predicted}"
@@ -185,7 +186,7 @@ def unknown_because(counts: StepCounts, expected: StepExpectation) -> str | None
 
 
 def shortfall(counts: StepCounts, expected: StepExpectation) -> list[str]:
-    """Less than was predicted, which does no harm."""
+    """What falls short of the prediction, in words. This does no harm."""
     found = []
     if counts.rebalances < expected.rebalances.least and counts.rebalances_doubt is None:
         predicted = _counted(expected.rebalances, "rebalance")
@@ -197,7 +198,8 @@ def shortfall(counts: StepCounts, expected: StepExpectation) -> list[str]:
 
 
 def other_owners(owned: Mapping[str, Partitions], expected: StepExpectation) -> str | None:
-    """Partitions whose owner at the end is another one than predicted, where that is certain."""
+    """Partitions that end up with a different owner than predicted, in words; None if there are none, or if no final
+    assignment is predicted."""
     if expected.final_assignment is None:
         return None
     different = moves(dict(expected.final_assignment), dict(owned))

@@ -1,13 +1,13 @@
 """The journal of a rollout: what is about to be done, and its result, each on disk before kgm continues.
 
-Lines of ASCII JSON, appended and flushed one by one. A kgm that is killed leaves at most one torn line at the end, of
-an act that it had not begun: nothing is done before the line that announces it is on disk.
+Lines of ASCII JSON, appended and flushed one by one. If kgm is killed, it leaves at most one torn line at the end, for
+an action that it had not begun: nothing is done before the line that announces it is on disk.
 
-A journal says which commands run, so kgm continues only with a regular file of the operator that no other user may
-write, and only with the plan and the commands of the first run, of which it keeps a mark in its own folder.
+A journal determines which commands run. So kgm resumes only from a regular file of the operator that no other user can
+write to, and only with the plan and the commands of the first run, of which it keeps a mark in its own folder.
 
-    plan              the spec, the cluster, the operator, the group as it was, what is predicted of the whole
-    step-begin        the step, its members, the group before it, what is predicted of it
+    plan              the spec, the cluster, the operator, the group as it was, the prediction for the whole rollout
+    step-begin        the step, its members, the group before it, the prediction for it
     command-begin     a command is about to run
     command-started   its process
     command-end       its result
@@ -39,7 +39,7 @@ from kgm.text.input_files import who_else_writes
 
 VERSION: Final = 1
 _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-#: A journal of 10,000 members with their partitions is far smaller.
+#: A journal with 10,000 members and their partitions is far smaller.
 _MOST_BYTES: Final = 256 << 20
 _MOST_MARK_BYTES: Final = 1 << 20
 _RUN_ID: Final = re.compile(r"[0-9a-f]{16}")
@@ -70,14 +70,14 @@ class JournalLine:
 
 
 class RolloutJournal:
-    """Appends to one file. Make one with `create` or `reopen`. clock: seconds since the epoch."""
+    """Appends to one file. Use `create` or `reopen` to get one. clock: seconds since the epoch."""
 
     def __init__(self, path: pathlib.Path, file: int, *, clock: Callable[[], float] = time.time) -> None:
         self.path, self._file, self._clock = path, file, clock
 
     @classmethod
     def create(cls, path: pathlib.Path) -> Self:
-        """A new file, 0600. Raises RefusedError: nothing was done."""
+        """Create a new file (0600). Raises RefusedError if that is not possible: nothing was done."""
         try:
             if not path.parent.is_dir():
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -97,7 +97,8 @@ class RolloutJournal:
 
     @classmethod
     def reopen(cls, path: pathlib.Path) -> Self:
-        """A file to continue; a torn last line is cut off. Raises RefusedError: nothing was done."""
+        """Open a file to continue it; a torn last line is cut off. Raises RefusedError if that is not possible: nothing
+        was done."""
         try:
             file = os.open(path, _OPEN)
         except OSError as error:
@@ -113,7 +114,7 @@ class RolloutJournal:
         return cls(path, file)
 
     def write(self, kind: JournalKind, **data: Any) -> None:
-        """Append a line and flush it to disk. Raises PartialError, after which nothing may be done any more."""
+        """Append a line and flush it to disk. Raises PartialError, after which nothing more may be done."""
         line = json.dumps({"v": VERSION, "time": timestamp(self._clock()), "kind": str(kind), **data})
         try:
             write_all(self._file, line.encode("ascii") + b"\n")
@@ -130,8 +131,8 @@ class RolloutJournal:
 
 
 def read_journal(path: pathlib.Path) -> list[JournalLine]:
-    """The lines, without a torn one at the end. Raises UsageError, or RefusedError for a file that others own, may
-    write, or that is not a regular one."""
+    """The lines, without a torn one at the end. Raises UsageError; or RefusedError for a file that others own or can
+    write to, or that is not a regular file."""
     text = _whole_lines(path)
     lines = []
     for number, raw in enumerate(text.splitlines(), 1):
@@ -149,7 +150,7 @@ def read_journal(path: pathlib.Path) -> list[JournalLine]:
 
 
 def _whole_lines(path: pathlib.Path) -> bytes:
-    """Everything up to the last end of a line. Raises what `read_journal` raises."""
+    """Everything up to the last newline. Raises what `read_journal` raises."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
@@ -170,7 +171,7 @@ def _whole_lines(path: pathlib.Path) -> bytes:
 
 
 def _refuse_foreign(path: pathlib.Path, file: int) -> None:
-    """Raises RefusedError unless it is a regular file that only this user may write: what it says is run."""
+    """Raises RefusedError unless it is a regular file that only this user can write to: its commands will run."""
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode):
         raise _not_taken_up(path, "it is not a regular file")
@@ -192,21 +193,21 @@ def _not_taken_up(path: pathlib.Path, why: str) -> RefusedError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanMark:
-    """What kgm keeps of the first run of a rollout, apart from its journal. plan: a digest of everything in the line
-    `plan` but the commands; commands: these, as in the journal."""
+    """What kgm keeps about the first run of a rollout, apart from its journal. plan: a digest of everything in the
+    `plan` line except the commands; commands: the commands, as in the journal."""
 
     plan: str
     commands: Mapping[str, Any]
 
     @classmethod
     def of(cls, data: Mapping[str, Any], commands: Mapping[str, Any]) -> Self:
-        """data: of the line `plan`."""
+        """data: the data of the `plan` line."""
         rest = {**data, "spec": {name: value for name, value in data["spec"].items() if name not in commands}}
         text = json.dumps(rest, sort_keys=True)
         return cls(plan=hashlib.sha256(text.encode("ascii")).hexdigest(), commands=dict(commands))
 
     def keep(self, folder: pathlib.Path, run: str) -> None:
-        """Write it before the journal's first line. Raises RefusedError."""
+        """Write the mark, before the journal's first line. Raises RefusedError."""
         path = _mark_path(folder, run)
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -224,8 +225,8 @@ class PlanMark:
 
     @classmethod
     def kept(cls, folder: pathlib.Path, run: str) -> Self | None:
-        """That of a run; None if there is none, as on another machine. Raises RefusedError for one that others may have
-        written."""
+        """The mark of a run; None if there is none, as on another machine. Raises RefusedError for one that others may
+        have written."""
         path = _mark_path(folder, run)
         try:
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -242,13 +243,13 @@ class PlanMark:
 
     @staticmethod
     def drop(folder: pathlib.Path, run: str) -> None:
-        """Of a rollout that is complete."""
+        """Delete the mark of a rollout that is complete."""
         with contextlib.suppress(OSError):
             _mark_path(folder, run).unlink()
 
 
 def _mark_path(folder: pathlib.Path, run: str) -> pathlib.Path:
-    """Raises UsageError for what no run is called."""
+    """Raises UsageError for a text that is not a run id."""
     if not _RUN_ID.fullmatch(run):
         raise UsageError(f"the journal is not complete: {run!r} is not the id of a run")
     return folder / f"{run}.plan"

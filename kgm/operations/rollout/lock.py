@@ -1,7 +1,8 @@
 """One rollout of a group at a time, on one machine.
 
-A file of the state directory, by cluster and group, that is locked as long as kgm runs. The kernel gives the lock up
-when the process ends, however it ends. Rollouts from two machines, or of two users, do not see each other."""
+The lock is a file in the state directory, one for each cluster and group, that is locked as long as kgm runs. The
+kernel releases the lock when the process ends, however it ends. Rollouts from two machines, or by two users, do not see
+each other."""
 
 from __future__ import annotations
 
@@ -20,15 +21,15 @@ _MOST_BYTES = 4096
 
 
 def state_folder(environment: Mapping[str, str]) -> pathlib.Path:
-    """`$XDG_STATE_HOME/kgm/rollouts`. Raises RefusedError without a home directory."""
+    """`$XDG_STATE_HOME/kgm/rollouts`. Raises RefusedError if there is no home directory."""
     return default_path(environment).parent / "rollouts"
 
 
 @contextlib.contextmanager
 def rollout_lock(folder: pathlib.Path, cluster_id: str | None, group_id: str, owner: str) -> Iterator[None]:
-    """Held while the rollout runs. owner: what others are told of it.
+    """Hold the lock while the rollout runs. owner: who holds it, as shown to others.
 
-    Raises RefusedError if another rollout of the group holds it, or if the file cannot be made."""
+    Raises RefusedError if another rollout of the group holds it, or if the file cannot be created."""
     name = hashlib.sha256(f"{cluster_id}\0{group_id}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
     path = folder / f"{name}.lock"
     try:

@@ -1,4 +1,4 @@
-"""The group poll after poll: what happened in a step, and what is missing for it to be over.
+"""Polls the group: what happened in a step, and what is missing until it is over.
 
 One `WatchedGroup` sees the whole rollout, so that nothing is missed between two steps. A step is judged by what has
 been counted since it began, and by the members at its beginning."""
@@ -32,11 +32,11 @@ from kgm.operations.watch.watched_group import (
 from kgm.text.names import in_order
 from kgm.text.wording import many
 
-#: What Kafka Streams and Connect say of themselves.
+#: Whether Kafka Streams or Connect is settled, as its members report it.
 SETTLED: Final = parse_condition("settled")
-#: A rebalance that a group is to begin by itself is not waited for if it is due later than this.
+#: The longest time to wait for a rebalance that a group will start on its own.
 _LATEST_MS: Final = 3_600_000
-#: Events that are told of while a step runs.
+#: The events to report while a step runs.
 _TOLD = (
     EventKind.UNREACHABLE, EventKind.REACHABLE, EventKind.COORDINATOR, EventKind.GONE, EventKind.NOTE, EventKind.JOINED,
     EventKind.LEFT, EventKind.REPLACED, EventKind.GENERATION, EventKind.EPOCH, EventKind.MOVED,
@@ -45,11 +45,11 @@ _TOLD = (
 
 @dataclass(slots=True, kw_only=True)
 class StepView:
-    """The group before the step, and what happened to members since.
+    """The group before the step, and what has happened to its members since.
 
     bystanders: the member ids of members that are not part of the step, by identity. wanted_members: how many members
-    there are to be at the end; None: that is not known any more. is_away: whether the members of the step are to be
-    gone now, although they will be back. replacements: how often a static member had another member id than before."""
+    the group should have at the end; None: that is no longer known. is_away: whether the members of the step should be
+    gone now, although they will be back. replacements: how often each static member got a new member id."""
 
     step: RolloutStep
     before: GroupSnapshot
@@ -62,8 +62,8 @@ class StepView:
 
 
 class GroupObservation:
-    """Polls one group. `begin` starts a step; `counts`, `intruders` and `missing` are about it. library: of all
-    members, if an operator has stated it."""
+    """Polls one group. `begin` starts a step; `counts`, `intruders` and `missing` are about that step. library: the
+    client library of all members, if an operator has stated it."""
 
     def __init__(
         self, group_id: str, poller: Poller, timekeeper: Timekeeper, *, library: str | None = None
@@ -76,7 +76,7 @@ class GroupObservation:
     # -- polls
 
     def poll(self) -> list[GroupEvent]:
-        """Look once. Returns what an operator wants to know of it; a group that cannot be described is an event."""
+        """Poll once. Returns the events that matter to an operator; that the group cannot be described is one too."""
         look = self._poller.poll()[self.watched.group_id]
         now_ms = self._timekeeper.now_ms()
         events = self.watched.observe(look, now_ms)
@@ -94,7 +94,7 @@ class GroupObservation:
         return replace(event, text=f"{event.text}{self._why_gone(event.identity)}")
 
     def _why_gone(self, identity: str) -> str:
-        """Why a member of the step has left, in words; empty for one that stays while it is closed."""
+        """Why a member of the step has left, in words; empty for one that stays a member while it is closed."""
         member = by_identity(self._view().before)[identity]
         seen = None if member.client_library is None else member.client_library.name
         name = self._library or seen
@@ -104,7 +104,7 @@ class GroupObservation:
 
     @property
     def latest(self) -> GroupSnapshot | None:
-        """The group as it was described last; None if the last poll has no description."""
+        """The group as it was last described; None if the last poll got no description."""
         return self.watched.latest if self.watched.error is None else None
 
     @property
@@ -112,7 +112,7 @@ class GroupObservation:
         return self.watched.error
 
     def quiet_ms(self) -> int:
-        """For how long nothing has happened."""
+        """How long nothing has happened."""
         return self._timekeeper.now_ms() - self._last_event_ms
 
     def restart_quiet_time(self) -> None:
@@ -121,7 +121,7 @@ class GroupObservation:
     # -- steps
 
     def begin(self, step: RolloutStep) -> GroupSnapshot:
-        """A step begins with the group as it was described last, which has to be known."""
+        """Begin a step with the group as it was last described; there must be a description."""
         assert self.latest is not None
         self.view = StepView(
             step=step,
@@ -133,8 +133,8 @@ class GroupObservation:
         return self.latest
 
     def resume(self, step: RolloutStep, before: GroupSnapshot, *, is_acknowledged: bool) -> None:
-        """A step that an earlier run has begun: what happened since is taken from the descriptions before and now, as
-        far as they show it. is_acknowledged: an operator has seen it, so that it does not count."""
+        """Resume a step that an earlier run has begun: what has happened since is taken from the descriptions before
+        and now, as far as they show it. is_acknowledged: an operator has seen what happened, so it does not count."""
         latest = self.latest
         assert latest is not None
         old, new = by_identity(before), by_identity(latest)
@@ -158,7 +158,7 @@ class GroupObservation:
         )
 
     def counts(self) -> StepCounts:
-        """What happened since the step began."""
+        """What has happened since the step began."""
         view = self._view()
         totals = self._totals()
         since = replace(
@@ -173,12 +173,12 @@ class GroupObservation:
         return self.view
 
     def expect_away(self, *, is_away: bool) -> None:
-        """Whether the members of the step are to be gone from now on."""
+        """Set whether the members of the step should be gone from now on."""
         self._view().is_away = is_away
 
     def has_restarted(self, identity: str) -> bool:
-        """Whether a member of the step has another member id than before, or, if it is dynamic, is gone and a command
-        restarts it; whether a dynamic member was started cannot be seen."""
+        """Whether a member of the step has a new member id. For a dynamic member: whether it is gone, in a step whose
+        one command restarts it, because kgm cannot see whether a dynamic member was started."""
         latest, before = self.latest, by_identity(self._view().before).get(identity)
         if latest is None or before is None:
             return False
@@ -188,7 +188,7 @@ class GroupObservation:
         return now is not None and now.member_id != before.member_id
 
     def intruders(self) -> list[str]:
-        """What happened to members that must not happen in any case."""
+        """What has happened to members that must never happen, in words."""
         view, latest = self._view(), self.latest
         found = [
             f"{name} has come back {times} times: two processes may have its instance id"
@@ -206,7 +206,8 @@ class GroupObservation:
         return found
 
     def expired(self) -> list[str]:
-        """Static members of the step whose session has timed out before they came back, if they stay while closed."""
+        """Static members of the step whose session timed out before they came back, in words; without those that leave
+        the group when they are closed."""
         view, latest = self._view(), self.latest
         if latest is None or view.step.kind is not StepKind.BOUNCE:
             return []
@@ -223,7 +224,7 @@ class GroupObservation:
         return "" if event is None or event.kind is not EventKind.LEFT else f" ({event.text})"
 
     def missing(self, *, most_lag: int | None = None) -> list[str]:
-        """What is missing for the step to be over."""
+        """What is missing until the step is over, in words. most_lag: the most lag of the whole group, in records."""
         latest = self.latest
         if latest is None:
             return ["the group cannot be described" if self.error is None else self.error.message]
@@ -239,7 +240,7 @@ class GroupObservation:
         reasons += self._missing_members(latest)
         reasons += self._missing_owners(latest)
         if latest.rebalance_delay_ms:
-            reasons.append("the leader of the Connect workers holds back what a worker ran that has left")
+            reasons.append("the leader of the Connect workers is holding back the work of a worker that left")
         elif latest.is_settled is False and latest.state == STABLE and not view.is_away:
             reasons.append(SETTLED.check(latest).seen)
         if most_lag is not None:
@@ -259,7 +260,7 @@ class GroupObservation:
         return reasons
 
     def _wanted(self) -> int | None:
-        """How many members there are to be now."""
+        """How many members the group should have now; None if that is not known."""
         view = self._view()
         if view.wanted_members is None or not view.is_away:
             return view.wanted_members
@@ -284,8 +285,8 @@ class GroupObservation:
 
 
 def next_rebalance_ms(group: GroupSnapshot | None, now_ms: int) -> int | None:
-    """When a group is to rebalance by itself, in ms since the epoch; None if that is not to come, or not known, or too
-    late to be waited for."""
+    """When a group will rebalance on its own, in ms since the epoch; None if it will not, if that is not known, or if
+    it is too late to wait for."""
     due = None if group is None or group.is_settled is not False else group.next_rebalance_at or group.unassigned_until
     due_ms = 0 if due is None else round(datetime.fromisoformat(due).timestamp() * 1000)
     return due_ms if now_ms < due_ms <= now_ms + _LATEST_MS else None
@@ -300,7 +301,7 @@ def _wanted_members(before: GroupSnapshot, step: RolloutStep) -> int:
 
 
 def changed_since(before: GroupSnapshot, now: GroupSnapshot, stopped: Sequence[str] = ()) -> list[str]:
-    """How the group differs from the way in which it was left. stopped: members that are expected to be gone."""
+    """How the group differs from how it was left, in words. stopped: members that are expected to be gone."""
     old, new = by_identity(before), by_identity(now)
     reasons = [f"{name} has left" for name in in_order(old.keys() - new.keys()) if name not in stopped]
     reasons += [f"{name} has joined" for name in in_order(new.keys() - old.keys())]

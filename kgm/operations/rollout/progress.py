@@ -1,4 +1,4 @@
-"""How far a rollout has come: nothing yet, or what a journal says."""
+"""How far a rollout has come: at its start, or as its journal shows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kgm.operations.rollout.expectation import StepCounts, StepExpectation
 from kgm.operations.rollout.journal import JournalKind, JournalLine, PlanMark
 from kgm.operations.rollout.spec import RolloutSpec
 
-#: Lines that are about the step that is next.
+#: The kinds of lines that must be about the next step.
 _OF_A_STEP: Final = (
     JournalKind.STEP_BEGIN, JournalKind.COMMAND_BEGIN, JournalKind.COMMAND_STARTED, JournalKind.COMMAND_END,
     JournalKind.REMOVAL_BEGIN, JournalKind.REMOVAL_END, JournalKind.STEP_END,
@@ -22,8 +22,8 @@ _OF_A_STEP: Final = (
 
 @dataclass(slots=True, kw_only=True)
 class BegunCommand:
-    """A command of the journal. pid, mark: of its process, once it was started. has_ended: whether its end is in the
-    journal; is_success: with which result."""
+    """A command in the journal. pid, mark: its process, once it was started. has_ended: whether its end is in the
+    journal; is_success: whether it succeeded."""
 
     pid: int | None = None
     mark: str | None = None
@@ -33,8 +33,8 @@ class BegunCommand:
 
 @dataclass(slots=True, kw_only=True)
 class OpenStep:
-    """The step that had begun and was not over. By identity, stops: the commands that stop members which are removed
-    and started again; commands: all others."""
+    """A step that has begun but is not over. stops: the commands that stop members which are then removed and started
+    again, by identity; commands: all other commands, by identity."""
 
     before: GroupSnapshot
     expected: StepExpectation
@@ -49,11 +49,11 @@ class OpenStep:
 @dataclass(slots=True, kw_only=True)
 class RolloutProgress:
     """steps_done: how many steps are over. left: the group as the last of them left it, or as it was when the rollout
-    was planned. overall: what is predicted of all steps; None once an operator has resumed a rollout that had deviated
-    from the prediction.
+    was planned. overall: the prediction for all steps; None once an operator has resumed a rollout that had stopped,
+    for example because it had deviated from the prediction.
 
-    was_stopped: whether kgm has stopped it and said so, instead of being killed. has_run: whether a command has begun
-    in any step. is_over: whether it is complete, or was aborted."""
+    was_stopped: whether kgm stopped it and reported that, rather than being killed. has_run: whether a command has
+    begun in any step. is_over: whether the rollout is complete, or was aborted."""
 
     left: GroupSnapshot
     overall: StepExpectation | None
@@ -67,8 +67,8 @@ class RolloutProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRollout:
-    """A journal: what was to be done on which cluster, and how far it has come. run: an id of its own; mark: what its
-    first line says now."""
+    """What a journal contains: what was to be done on which cluster, and how far it has come. run: the run's unique id;
+    mark: the mark of its first line as it is now."""
 
     run: str
     mark: PlanMark
@@ -78,7 +78,7 @@ class RecordedRollout:
 
 
 def recorded_rollout(lines: Sequence[JournalLine]) -> RecordedRollout:
-    """Raises UsageError for a journal that no rollout has written."""
+    """The rollout in a journal. Raises UsageError for a journal that no rollout has written."""
     try:
         plan = lines[0].data
         spec = RolloutSpec.from_json(plan["spec"])
@@ -98,14 +98,14 @@ def recorded_rollout(lines: Sequence[JournalLine]) -> RecordedRollout:
 
 
 def _of(kinds: type | tuple[type, ...], value: Any) -> Any:
-    """A value of a journal. Raises TypeError for one of another type."""
+    """The value, from a journal. Raises TypeError if it has a different type."""
     if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
         raise TypeError(f"{value!r} has the wrong type")
     return value
 
 
 def _check_step(spec: RolloutSpec, progress: RolloutProgress, line: JournalLine) -> None:
-    """Raises ValueError for a line that does not follow from those before it."""
+    """Raises ValueError for a line that cannot follow the previous ones."""
     kind, data = line.kind, line.data
     if progress.is_over:
         raise ValueError(f"{kind} after the end")
@@ -121,7 +121,7 @@ def _check_step(spec: RolloutSpec, progress: RolloutProgress, line: JournalLine)
 
 
 def _check_open_step(spec: RolloutSpec, progress: RolloutProgress) -> None:
-    """Raises ValueError if the group before the step is another one, or has not its members."""
+    """Raises ValueError if the group before the step is a different one, or lacks the step's members."""
     if progress.open_step is None:
         return
     before = progress.open_step.before
@@ -177,5 +177,5 @@ def _begun(step: OpenStep, data: Mapping[str, Any]) -> dict[str, BegunCommand]:
 
 
 def without_offsets(group: GroupSnapshot) -> dict[str, Any]:
-    """A description as the journal keeps it."""
+    """A description as the journal keeps it, without offsets."""
     return replace(group, offsets=()).to_json()

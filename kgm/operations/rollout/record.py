@@ -38,12 +38,12 @@ class CommandRecord:
         }  # fmt: skip
 
     def write_intent(self) -> None:
-        """Raises RefusedError: then the command may not run."""
+        """Raises RefusedError if the log cannot be written: the command may not run then."""
         if self._log is not None:
             self._log.append(intents(self._run, [self._member], self._common))
 
     def write_result(self, result: CommandResult) -> str | None:
-        """Why it could not be written; None if it was."""
+        """Write the result. Returns why it could not be written; None if it was."""
         if self._log is None:
             return None
         outcome = {

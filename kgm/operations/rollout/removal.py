@@ -17,7 +17,7 @@ from kgm.operations.removal.request import RemovalRequest
 
 SCALE_IN = "scale-in by kgm rollout"
 RESTART = "restart by kgm rollout"
-#: What happens in the group meanwhile, such as a rebalance, may make a watch worthless.
+#: How often to watch, at most: what happens in the group during a watch, such as a rebalance, can make it worthless.
 _MOST_WATCHES = 3
 
 
@@ -25,11 +25,12 @@ def prepare_removal(
     cluster: AdminClient, group_id: str, identities: Sequence[str], *, reason: str, assume_stopped: bool,
     session_timeout_ms: int | None, on_wait: Callable[[int], None],
 ) -> PreparedRemoval:  # fmt: skip
-    """What one LeaveGroup would remove, after the members' commands have stopped them. Where the guard does not know
-    yet whether they have stopped, it watches for as long as it takes to know.
+    """What one LeaveGroup would remove, after the members' commands have stopped them. If the guard does not yet know
+    whether they have stopped, it watches for as long as it takes to know.
 
-    session_timeout_ms: of the members, if the guard cannot read it; None: not known. on_wait: called with the time in
-    ms before such a watch. Raises KgmError if the group cannot be described, RefusedError if a member may be alive."""
+    session_timeout_ms: the members', used if the guard cannot read it; None: not known. on_wait: called before such a
+    watch, with its length in ms. Raises KgmError if the group cannot be described, RefusedError if a member may be
+    alive."""
     request = RemovalRequest(
         group_id=group_id, identities=tuple(identities), reason=reason, assume_stopped=assume_stopped,
         ignore_missing=True,
@@ -47,7 +48,8 @@ def prepare_removal(
 
 
 def _missing_window_ms(prepared: PreparedRemoval, session_timeout_ms: int | None) -> int | None:
-    """How long the guard has to watch, where nothing else is missing for the removal; None where that does not help."""
+    """How long the guard has to watch, in ms, if that is all that is missing for the removal; None if watching does not
+    help."""
     request, plan, report = prepared.request, prepared.plan, prepared.guard
     if prepared.refusal is None or guard.missing_flags(request, plan, report) != (guard.ASSUME_STOPPED,):
         return None
@@ -60,12 +62,12 @@ def _missing_window_ms(prepared: PreparedRemoval, session_timeout_ms: int | None
 def execute_removal(
     cluster: AdminClient, prepared: PreparedRemoval, operator: HumanOperator, audit: AuditTrail | None
 ) -> tuple[MemberResult, ...]:
-    """The result of each member. Raises PartialError unless all are gone."""
+    """Remove the members; the result for each. Raises PartialError unless all are gone."""
     try:
         report = removal.execute(cluster, prepared, operator=operator, audit=audit)
     except KgmError as error:
         raise PartialError(
-            f"members were stopped and not removed: {error.message}", facts=error.facts, hint=error.hint,
+            f"members were stopped but not removed: {error.message}", facts=error.facts, hint=error.hint,
             group_id=prepared.request.group_id,
         ) from error  # fmt: skip
     if report.error is not None:

@@ -1,4 +1,4 @@
-"""The loop of a rollout: step by step, with evidence before each next one."""
+"""The loop of a rollout: step by step, with evidence before each step begins."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from kgm.simulation.connect.group import delays_of, is_connect
 from kgm.text.durations import show_duration
 from kgm.text.wording import group_command, many
 
-#: Kafka's defaults, where the timeouts of a group cannot be read.
+#: Kafka's defaults, used if the group's timeouts cannot be read.
 _SESSION_TIMEOUT_MS: Final = 45_000
 _REBALANCE_TIMEOUT_MS: Final = 300_000
 _MOST_FACTS: Final = 20
@@ -45,7 +45,7 @@ _EMPTY: Final = "Empty"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutReport:
-    """How a rollout has ended. error: None if everything happened as predicted."""
+    """How a rollout ended. error: None if everything happened as predicted."""
 
     steps_done: int
     steps: int
@@ -68,8 +68,8 @@ class Rollout:
         self._batch: CommandBatch | None = None
 
     def run(self) -> RolloutReport:
-        """Run the rest of the plan. A failure is in the report; raises KeyboardInterrupt after Ctrl-C, with the
-        journal closed by a line that says so."""
+        """Run the rest of the plan. The report includes a failure; Ctrl-C raises KeyboardInterrupt once the journal has
+        a final line that says so."""
         try:
             self._run()
         except KgmError as error:
@@ -108,7 +108,8 @@ class Rollout:
     # -- looking
 
     def _first_look(self) -> None:
-        """Raises KgmError if the group cannot be described, or if what happens to it cannot be counted."""
+        """Look for the first time. Raises KgmError if the group cannot be described, or if what happens to it cannot be
+        counted."""
         self._look()
         if self._observation.error is not None:
             raise self._observation.error
@@ -129,9 +130,10 @@ class Rollout:
     def _watch_until(
         self, is_over: Callable[[], bool], timeout_ms: int | None, begins_ms: Callable[[], int] = lambda: 0
     ) -> bool:
-        """Poll until it is over: True; False if that takes longer. Raises ConditionNotMet at the first deviation.
+        """Poll until `is_over` returns True, then return True; False on timeout. Raises ConditionNotMet at the first
+        deviation.
 
-        begins_ms: the time counts from then on, if that is later than now."""
+        begins_ms: returns when the timeout starts, in ms since the epoch; it starts now if that is earlier."""
         keeper = self._tools.timekeeper
         started_ms = keeper.now_ms()
         while True:
@@ -181,7 +183,7 @@ class Rollout:
     def _taken_over(
         self, step: RolloutStep, opened: OpenStep, template: CommandTemplate, *, is_stop: bool
     ) -> CommandBatch:
-        """Commands of the step, without those that have succeeded before."""
+        """The commands of the step, without those that have already succeeded."""
         targets = targets_of(self._spec, step, self._number, opened.before)
         batch = self._batch = CommandBatch(
             template, targets, self._tools, self._spec.limits, self._emit, is_stop=is_stop
@@ -191,7 +193,7 @@ class Rollout:
 
     def _replace(self, step: RolloutStep, opened: OpenStep, template: CommandTemplate) -> None:
         """Stop the members, remove them, and wait until the group is stable without them. An earlier run may have done
-        that: once a command that starts one has begun, they are not waited for any more."""
+        that already: once a command that starts a member has begun, kgm no longer waits for them to be gone."""
         if not opened.has_removed:
             self._run_commands(self._taken_over(step, opened, template, is_stop=True), brings_back=False)
             self._remove(step)
@@ -202,8 +204,8 @@ class Rollout:
             self._observation.expect_away(is_away=False)
 
     def _begin(self, step: RolloutStep) -> OpenStep:
-        """Look at the group, predict, and write both into the journal."""
-        if self._progress.was_stopped:  # by something after which it may go on to rebalance
+        """Describe the group, predict the step, and write both to the journal."""
+        if self._progress.was_stopped:  # the group may still rebalance after what stopped the rollout
             self._watch_until(self._is_settled, self._timeout_ms(self._progress.left), self._next_rebalance_ms)
         self._check_unchanged()
         cluster = self._tools.cluster
@@ -232,7 +234,7 @@ class Rollout:
         return opened
 
     def _check_unchanged(self) -> None:
-        """Raises ConditionNotMet unless the group is stable, and as it was left."""
+        """Raises ConditionNotMet unless the group is stable and as it was left, PartialError if that is not known."""
         latest = self._observation.latest
         if latest is None:
             error = self._observation.error
@@ -246,7 +248,7 @@ class Rollout:
         found += [f"{one.identity} is {one.status}" for one in latest.members if one.status in (AWAY, RECONCILING)]
         changed = changed_since(self._progress.left, latest)
         if self._progress.was_stopped and changed:
-            self._emit(RolloutEventKind.NOTE, f"since the rollout has stopped: {', '.join(changed)}")
+            self._emit(RolloutEventKind.NOTE, f"since the rollout stopped: {', '.join(changed)}")
             missing = [name for name in self._rest() if name not in {one.identity for one in latest.members}]
             changed = [f"{name} is not a member" for name in missing]
         if found or changed:
@@ -256,8 +258,8 @@ class Rollout:
         return [name for step in self._spec.steps[self._progress.steps_done :] for name in step.members]
 
     def _reopen(self, step: RolloutStep, opened: OpenStep) -> None:
-        """Continue a step that an earlier run has begun."""
-        self._emit(RolloutEventKind.STEP, f"{', '.join(step.members)}, begun before")
+        """Continue a step that an earlier run began."""
+        self._emit(RolloutEventKind.STEP, f"{', '.join(step.members)}, already begun")
         if not self._is_at_rest(step):
             self._watch_until(lambda: self._is_at_rest(step), self._timeout_ms(opened.before))
         if self._observation.latest is None:
@@ -272,7 +274,7 @@ class Rollout:
         return latest is None or latest.is_settled is not False
 
     def _is_at_rest(self, step: RolloutStep) -> bool:
-        """A group is empty while all its members are removed."""
+        """Whether the group is stable or, in a step that takes members away, empty: they may be all that it has."""
         latest = self._observation.latest
         states = (STABLE,) if step.kind is StepKind.BOUNCE else (STABLE, _EMPTY)
         return latest is not None and latest.state in states
@@ -285,10 +287,10 @@ class Rollout:
         )
 
     def _run_commands(self, batch: CommandBatch, *, brings_back: bool = True) -> None:
-        """brings_back: whether members of which another process is there need no command. Raises PartialError if a
-        command has failed, once all others have ended."""
+        """Run the commands. brings_back: whether they start members, so that a member that has already been restarted
+        needs none. Raises PartialError if a command has failed, once all others have ended."""
         if batch.unfinished:
-            # They have been begun and kgm has been killed: the members that come back need no second command.
+            # These were begun before kgm was killed: members that come back do not need a second command.
             self._watch_until(lambda: not batch.running_elsewhere(), self._spec.limits.command_timeout_ms)
             if brings_back:
                 self._watch_until(
@@ -302,7 +304,7 @@ class Rollout:
         try:
             self._watch_until(batch.poll, None)
         except KgmError:
-            batch.wait()  # a command is never left half way
+            batch.wait()  # a command is never abandoned halfway
             raise
         batch.check()
 
@@ -327,12 +329,13 @@ class Rollout:
         self._emit(RolloutEventKind.NOTE, text)
 
     def _settle(self) -> None:
-        """Wait until the group is as predicted, and nothing happens any more."""
+        """Wait until the group is as it should be, and nothing more happens."""
         limits = self._spec.limits
         self._wait_until_as_wanted("the commands", settle_ms=limits.settle_ms, most_lag=limits.most_lag)
 
     def _wait_until_as_wanted(self, after: str, *, settle_ms: int, most_lag: int | None = None) -> None:
-        """after: what was done before, in words."""
+        """Wait until nothing is missing and the group has been quiet for `settle_ms`. after: what was done before, in
+        words."""
         observation = self._observation
         observation.restart_quiet_time()
 
@@ -352,8 +355,8 @@ class Rollout:
         self._deviate(f"{show_duration(timeout_ms)} after {after} of step {self._number}: {missing[0]}", missing[1:])
 
     def _next_rebalance_ms(self) -> int:
-        """When the group is to rebalance by itself, which is told once, and which a step waits for unless its timeout
-        was given; 0 if it is not."""
+        """When the group will rebalance on its own, in ms since the epoch; 0 if it will not. It is reported once, and a
+        step waits for it unless its timeout was given."""
         latest, now_ms = self._observation.latest, self._tools.timekeeper.now_ms()
         due_ms = next_rebalance_ms(latest, now_ms)
         if due_ms is None or latest is None:
@@ -364,7 +367,7 @@ class Rollout:
         return due_ms if self._spec.limits.step_timeout_ms is None else 0
 
     def _end(self, step: RolloutStep) -> None:
-        """Compare with the prediction, wait for the pause, and write the step into the journal as over."""
+        """Compare with the prediction, wait for the pause, and record in the journal that the step is over."""
         observation, expected = self._observation, self._expected
         latest = observation.latest
         assert expected is not None
@@ -399,7 +402,7 @@ class Rollout:
     # -- the end
 
     def _stopped(self, error: KgmError) -> KgmError:
-        """Journal and events of a rollout that does not go on; the error that the command ends with."""
+        """Write the journal and the events of a rollout that cannot continue; the error with which kgm ends."""
         progress, spec = self._progress, self._spec
         if progress.has_run and not isinstance(error, PartialError | ConditionNotMet):
             error = PartialError(error.message, facts=error.facts, hint=error.hint, group_id=spec.group_id)

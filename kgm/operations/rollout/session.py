@@ -1,4 +1,4 @@
-"""A rollout from the command line's point of view: plan it, run it under its lock and with its journal, resume it."""
+"""A rollout from the command line's point of view: plan it, run it with its lock and its journal, resume it."""
 
 from __future__ import annotations
 
@@ -43,15 +43,16 @@ from kgm.text.wording import group_command
 
 #: The time limit of one poll in ms: a broker that needs longer counts as unreachable for the moment.
 POLL_MS = 5_000
-#: Kafka's default, where that of a group cannot be read; and so many rebalances are waited for before a rollout.
+#: Kafka's default rebalance timeout, used if the group's cannot be read; and the most rebalances to wait for before a
+#: rollout.
 _REBALANCE_MS, _MOST_REBALANCES = 300_000, 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeChanges:
-    """What an operator says when a rollout is resumed. It holds for that run, whatever the journal says.
+    """What an operator changes when resuming a rollout. It applies to that run, whatever the journal says.
 
-    commands: those that are to run instead of all that the journal has; None: the journal's."""
+    commands: the commands to run in place of all of the journal's; None: the journal's."""
 
     commands: RolloutCommands | None = None
     accept_unseen: bool = False
@@ -59,7 +60,8 @@ class ResumeChanges:
     allows_any_value: bool = False
 
     def apply(self, spec: RolloutSpec) -> RolloutSpec:
-        """Raises UsageError if a command of the journal has no successor, or one is not valid."""
+        """The spec with these changes. Raises UsageError if a command in the journal has no replacement, or if a
+        command is not valid."""
         if self.accept_unseen:
             spec = replace(spec, limits=replace(spec.limits, accept_unseen=True))
         if self.assume_stopped:
@@ -83,7 +85,7 @@ class ResumeChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRollout:
-    """What would be done. commands: every one, with its member; predicted: what is predicted of the whole."""
+    """What would be done. commands: every command, with its member; predicted: the prediction for the whole rollout."""
 
     spec: RolloutSpec
     group: GroupSnapshot
@@ -94,7 +96,7 @@ class PlannedRollout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutContext:
-    """Who runs it, and where. folder: of locks and journals."""
+    """Who runs a rollout, and where. folder: for locks, and for the marks of first runs."""
 
     cluster: AdminClient
     observer: RolloutObserver
@@ -110,10 +112,10 @@ def settled_group(
     cluster: AdminClient, group: BounceGroup, limits: RolloutLimits, timekeeper: Timekeeper,
     tell: Callable[[str], None],
 ) -> BounceGroup:  # fmt: skip
-    """The group once it does not rebalance by itself any more, as Kafka Streams does until tasks are where they are to
-    be: before that no step can begin. tell: of each rebalance that is waited for.
+    """The group once it no longer rebalances on its own, as Kafka Streams does until tasks are where they should be: no
+    step can begin before that. tell: called for each rebalance that kgm waits for, with a text.
 
-    Raises RefusedError if none is due any more and it is not settled yet, or after --step-timeout."""
+    Raises RefusedError if no rebalance is due but the group is not settled, or after --step-timeout."""
     if group.snapshot.is_settled is not False:
         return group
     group_id, began_ms, seen = group.snapshot.group_id, timekeeper.now_ms(), group.snapshot
@@ -143,17 +145,17 @@ def plan_rollout(
     gates: Gates | None = None, pods: Mapping[str, str] | None = None, assume_stopped: bool = False,
     draws: int = DRAWS, seed: int = SEED,
 ) -> PlannedRollout:  # fmt: skip
-    """The steps of a plan, what is predicted of them, and the commands. Changes nothing.
+    """The steps of a plan, the prediction for them, and the commands. Changes nothing.
 
     Raises what `predict_bounce` raises, RefusedError if the prediction exceeds a gate or a command is not safe, and
     UsageError for a plan without a command."""
     what_if, present = request.what_if, group.snapshot.assignor
     if request.migrate or replace(what_if, assignor=None).changes_assignment:
-        raise UsageError("kgm rollout restarts members as they are configured: it takes no what-ifs")
+        raise UsageError("kgm rollout restarts members as they are configured: it does not accept what-ifs")
     if what_if.assignor is not None and present is not None and is_known(SAME_ASSIGNOR.get(present, present)):
         raise UsageError(
             f"kgm rollout restarts members as they are configured, with {present}",
-            hint="--assignor is for an assignor that kgm does not know, and names one that assigns alike",
+            hint="--assignor is for an assignor that kgm does not know, and names one that assigns in the same way",
         )
     predicted = predict_bounce(group, request, gates=gates, draws=draws, seed=seed)
     plan, prediction = predicted.plan, predicted.predictions[0]
@@ -190,7 +192,7 @@ def plan_rollout(
 
 
 def refuse_failed_gates(planned: PlannedRollout) -> None:
-    """Raises RefusedError if more is predicted than the gates allow, or that the group does not become stable."""
+    """Raises RefusedError if the prediction exceeds the gates, or if the group is not predicted to become stable."""
     group_id = planned.group.group_id
     for failure in planned.predicted.failed_gates:
         raise RefusedError(f"nothing was done: {failure.message}", group_id=group_id)
@@ -202,7 +204,8 @@ def refuse_failed_gates(planned: PlannedRollout) -> None:
 
 
 def run_rollout(planned: PlannedRollout, context: RolloutContext, journal_path: pathlib.Path) -> RolloutReport:
-    """Run it. Raises RefusedError if nothing was done: the gates, a lock, a journal that cannot be written."""
+    """Run a planned rollout. Raises RefusedError, with nothing done, because of the gates, a lock, or a journal that
+    cannot be written."""
     refuse_failed_gates(planned)
     spec, cluster = planned.spec, context.cluster
     with rollout_lock(context.folder, cluster.cluster_id, spec.group_id, _owner(context, journal_path)):
@@ -225,10 +228,10 @@ def run_rollout(planned: PlannedRollout, context: RolloutContext, journal_path: 
 
 
 def open_journal(path: pathlib.Path, folder: pathlib.Path, changes: ResumeChanges) -> RecordedRollout:
-    """What a journal says, with what the operator has changed. folder: where marks of first runs are kept.
+    """The rollout in a journal, with the operator's changes. folder: where the marks of first runs are kept.
 
-    Raises UsageError; RefusedError if there is nothing left to do, if others may have written the journal, or if it is
-    not known that its commands are those of the first run and the operator has not given them."""
+    Raises UsageError; RefusedError if there is nothing left to do, if others may have written the journal, or if its
+    commands may differ from those of the first run and the operator has not given them."""
     recorded = recorded_rollout(read_journal(path))
     recorded = replace(recorded, spec=changes.apply(recorded.spec))
     _refuse_changed(path, recorded, PlanMark.kept(folder, recorded.run), changes)
@@ -262,7 +265,7 @@ def _refuse_changed(
     raise RefusedError(
         f"nothing was done: the commands in the journal {path} are not those of the first run",
         facts=(*shown, *(f"the first run had {text}" for text in _shown(kept))),
-        hint="give the commands that are to run: kgm rollout --resume FILE --exec ...", group_id=group_id,
+        hint="give the commands to run: kgm rollout --resume FILE --exec ...", group_id=group_id,
     )  # fmt: skip
 
 
@@ -277,7 +280,7 @@ def resume_rollout(path: pathlib.Path, context: RolloutContext, changes: ResumeC
     """Continue where the journal ends. Raises what `open_journal` raises, and RefusedError for another cluster."""
     group_id = open_journal(path, context.folder, changes).spec.group_id
     with rollout_lock(context.folder, context.cluster.cluster_id, group_id, _owner(context, path)):
-        recorded = open_journal(path, context.folder, changes)  # no process writes to it any more
+        recorded = open_journal(path, context.folder, changes)  # by now no other process writes to it
         if recorded.cluster_id != context.cluster.cluster_id:
             raise RefusedError(
                 f"nothing was done: the journal is about cluster {recorded.cluster_id}, and this is "
@@ -319,6 +322,6 @@ def _owner(context: RolloutContext, journal_path: pathlib.Path) -> str:
 
 
 def default_journal(environment: Mapping[str, str], group_id: str, now: str) -> pathlib.Path:
-    """A file of the state directory, named after the group and the time. now: RFC 3339."""
+    """A file in the state directory, named after the group and the time. now: RFC 3339."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", group_id)[:80].lstrip(".") or "group"
     return state_folder(environment) / f"{name}-{re.sub('[^0-9TZ]', '', now)}-{os.getpid()}.ndjson"

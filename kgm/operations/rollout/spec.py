@@ -1,4 +1,4 @@
-"""What is run: the steps, the commands and the limits, as they are written into the journal."""
+"""What to run: the steps, the commands and the limits, as they are written to the journal."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kgm.model.errors import UsageError
 from kgm.operations.rollout.template import CommandTemplate
 from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
 
-#: Beyond restart time, session and rebalance timeout, until a step that is not over has failed.
+#: A step that is not over has failed after its restart time, session timeout and rebalance timeout, plus this time.
 _SPARE_MS: Final = 60_000
-#: Numbers that a journal may have.
+#: The ranges of numbers that a journal can contain.
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
 _AtLeastOne: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=10**12)]
 #: The fields of `RolloutSpec` that decide which programs run.
@@ -24,8 +24,8 @@ COMMAND_FIELDS: Final = ("command", "stop_command", "failure_command", "is_shell
 
 
 class StepKind(StrEnum):
-    """What a step does with its members: they come back, they stop for good, or they stop, are removed by one
-    LeaveGroup, and start again."""
+    """What a step does with its members. bounce: they stop and come back. stop: they stop for good. replace: they stop,
+    are removed by one LeaveGroup, and start again."""
 
     BOUNCE = "bounce"
     STOP = "stop"
@@ -33,7 +33,7 @@ class StepKind(StrEnum):
 
 
 class OnFailure(StrEnum):
-    """What happens when a step has failed or the group deviated from the prediction.
+    """What happens if a step fails or the group deviates from the prediction.
 
     pause: stop; the rollout can be resumed. abort: stop for good. run: run a command for the members of the step, and
     then pause."""
@@ -45,8 +45,8 @@ class OnFailure(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutStep:
-    """Members whose commands run at the same time. members: identities at the beginning of the rollout, those to be
-    removed included. remove: those that one LeaveGroup removes once all have stopped."""
+    """Members whose commands run at the same time. members: their identities at the beginning of the rollout, including
+    those to be removed. remove: the members that one LeaveGroup removes once all have stopped."""
 
     kind: StepKind
     members: tuple[str, ...]
@@ -59,9 +59,10 @@ class RolloutStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutLimits:
-    """settle_ms: how long the group must be quiet before a step is over. step_timeout_ms: from the end of the commands
-    until a step that is not over has failed; None: by the timeouts of the group. most_lag: of the whole group, in
-    records. accept_unseen: whether a step is over although rebalances or handovers may have been missed."""
+    """settle_ms: how long the group must be quiet before a step is over. step_timeout_ms: how long after its commands a
+    step fails if it is not over; None: derived from the group's timeouts. most_lag: the most lag of the whole group, in
+    records, with which a step can be over. accept_unseen: whether a step can be over even though rebalances or
+    handovers may have been missed."""
 
     settle_ms: _Count = 5_000
     step_timeout_ms: _Count | None = None
@@ -73,11 +74,11 @@ class RolloutLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutCommands:
-    """The commands of a rollout, as they were typed, and what happens when one fails.
+    """The commands of a rollout, as they were typed, and what happens if one fails.
 
-    command: run for members that bounce; stop_command: for those that stop for good, and for those that stop and are
-    removed before `command` starts them again. failure_command: with `OnFailure.RUN`. allows_any_value: whether values
-    in commands may have characters that a shell interprets."""
+    command: run for members that bounce. stop_command: run for members that stop for good, and for those that stop and
+    are removed before `command` starts them again. failure_command: used with `OnFailure.RUN`. allows_any_value:
+    whether values in commands may contain characters that a shell interprets."""
 
     command: str | None = None
     stop_command: str | None = None
@@ -89,11 +90,11 @@ class RolloutCommands:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutSpec(RolloutCommands):
-    """Everything that a rollout needs and that a journal has to keep.
+    """Everything that a rollout needs and that its journal has to keep.
 
-    assume_stopped: whether a member counts as stopped when its command has succeeded, although nothing that kgm sees
-    shows it. pods: by identity, if members were resolved to pods. units: members that are one process, for which a
-    command runs once. settings: of the broker, as the operator gave them."""
+    assume_stopped: whether a member counts as stopped once its command has succeeded, even if kgm has no evidence for
+    it. pods: by identity, if members were resolved to pods. units: the members of each process with several, for which
+    a command runs once. settings: the broker's, as the operator gave them."""
 
     group_id: str
     steps: tuple[RolloutStep, ...]
@@ -116,7 +117,7 @@ class RolloutSpec(RolloutCommands):
     seed: int = 1
 
     def templates(self, step: RolloutStep) -> tuple[CommandTemplate, ...]:
-        """The commands of the step, one after another; two if its members are removed in between.
+        """The commands of the step, in order; two if its members are removed in between.
 
         Raises UsageError if one is missing or not valid."""
         match step.kind:
@@ -145,11 +146,11 @@ class RolloutSpec(RolloutCommands):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """In the order of the steps."""
+        """The members of all steps, in order."""
         return tuple(name for step in self.steps for name in step.members)
 
     def plan_of(self, step: RolloutStep) -> Plan:
-        """The plan of one step alone."""
+        """The plan for one step only."""
         return Plan(
             bounce=step.members if step.comes_back else (),
             scale_in=() if step.comes_back else tuple(name for name in step.members if name not in step.remove),
@@ -170,7 +171,7 @@ class RolloutSpec(RolloutCommands):
         )
 
     def step_timeout_ms(self, session_timeout_ms: int, rebalance_timeout_ms: int) -> int:
-        """How long a step may take from the end of its commands."""
+        """How long a step may take after its commands have ended, in ms."""
         if self.limits.step_timeout_ms is not None:
             return self.limits.step_timeout_ms
         return self.restart_time_ms + session_timeout_ms + rebalance_timeout_ms + self.limits.settle_ms + _SPARE_MS
@@ -186,7 +187,7 @@ class RolloutSpec(RolloutCommands):
 
     @classmethod
     def from_json(cls, data: Any) -> RolloutSpec:
-        """Raises UsageError for what `to_json` has not written."""
+        """Raises UsageError for data that `to_json` did not write."""
         try:
             version = data.get("kafka_version")
             spec = msgspec.convert({**data, "kafka_version": None}, cls)
@@ -195,12 +196,12 @@ class RolloutSpec(RolloutCommands):
         except (msgspec.ValidationError, UnicodeEncodeError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(f"the journal has no valid plan: {error}") from None
         if unknown:
-            raise UsageError(f"the journal has no valid plan: limits of another kgm: {', '.join(sorted(unknown))}")
+            raise UsageError(f"the journal has no valid plan: limits of another version: {', '.join(sorted(unknown))}")
         spec.check()
         return spec
 
     def check(self) -> None:
-        """Raises UsageError for steps that no rollout has, and for commands that are missing or not valid."""
+        """Raises UsageError for steps that no rollout can have, and for commands that are missing or not valid."""
         if not self.steps or len(set(self.members)) < len(self.members):
             raise UsageError("the journal has no valid plan: it has no steps, or a member twice")
         if any(not step.members or not set(step.remove) <= set(step.members) for step in self.steps):
@@ -211,12 +212,12 @@ class RolloutSpec(RolloutCommands):
 
 
 def steps_of(plan: Plan) -> tuple[RolloutStep, ...]:
-    """The steps of a plan: what stops for good first, then the batches.
+    """The steps of a plan: first the members that stop for good, then the batches.
 
-    Raises UsageError for what a rollout does not do."""
+    Raises UsageError for a plan that a rollout does not support."""
     if plan.scale_out:
         raise UsageError(
-            "kgm rollout starts no new members: commands run for members that exist",
+            "kgm rollout does not start new members: commands run for members that exist",
             hint="start them with your deployment tool, and follow with kgm watch",
         )
     stopping = (*plan.scale_in, *plan.remove)

@@ -18,7 +18,7 @@ from kgm.operations.rollout.template import (
 
 
 def targets_of(spec: RolloutSpec, step: RolloutStep, number: int, group: GroupSnapshot) -> list[CommandTarget]:
-    """In the order of the step. number: of the step, from 1. Raises NotFoundError for a member that is not there."""
+    """The members of a step, in its order. number: the step's, from 1. Raises NotFoundError for a missing member."""
     members = by_identity(group)
     places = {name: place for place, name in enumerate(spec.members)}
     processes = {name: unit[0] for unit in spec.units for name in unit}
@@ -45,10 +45,11 @@ def targets_of(spec: RolloutSpec, step: RolloutStep, number: int, group: GroupSn
 
 
 def check_commands(spec: RolloutSpec, group: GroupSnapshot) -> list[tuple[CommandTarget, list[str]]]:
-    """Every command of the rollout, in order, as it would run now; those that stop the members of a step before those
-    that start them.
+    """Every command of the rollout, in order, as it would run now; in a step, commands that stop members come before
+    those that start them.
 
-    Raises UsageError or RefusedError if one of them cannot run: before the first step, and not in the middle."""
+    Raises UsageError or RefusedError if a command cannot run, so that this is known before the first step and not
+    halfway through."""
     commands = []
     by_command: dict[CommandTemplate, list[list[CommandTarget]]] = {}
     for number, step in enumerate(spec.steps, 1):

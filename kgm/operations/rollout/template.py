@@ -1,13 +1,14 @@
 """`--exec`: from a text and a member to the words, the environment and the input of a command.
 
-The text is split into words once, as a shell splits them, and placeholders are filled in afterwards: whatever a client
-id contains, it stays within its word. No shell is involved. With `--shell` the text goes to `/bin/sh` as it is, and
-values reach it as environment variables only.
+The text is split into words once, as a shell would do it, and placeholders are filled in afterwards, so whatever a
+client id contains stays within its word. No shell is involved. With `--shell`, the text goes to `/bin/sh` unchanged,
+and values reach it only as environment variables.
 
-Whoever may join a group chooses its instance ids and client ids. A value stays one word here, but the program that is
-called may parse it again: `ssh` joins its words for a remote shell, `ansible` reads host patterns, `sh -c` is a shell.
-So a value consists of `[A-Za-z0-9._:@-]` and does not begin with `-`, unless the operator allows any value; then only
-control characters are refused, which could deceive whoever reads the output, and a word that would be an option."""
+Anyone who can join a group chooses its instance ids and client ids. A value stays one word here, but the program that
+is called may parse it again: `ssh` joins its words for a remote shell, `ansible` reads host patterns, `sh -c` is a
+shell. So a value must consist of `[A-Za-z0-9._:@-]` and must not begin with `-`, unless the operator allows any value.
+Even then, control characters are refused, because they could deceive whoever reads the output, and so is a word that
+would be taken for an option."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ VARIABLES: Final[Mapping[str, str]] = {
     "index": "KGM_INDEX",
 }
 _GROUP_VARIABLE, _STEP_VARIABLE = "KGM_GROUP_ID", "KGM_STEP"
-#: What no shell, host pattern or glob takes for anything but itself.
+#: Matches any character except those that shells, host patterns and globs take literally.
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._:@-]")
 ALLOW_ANY_VALUE: Final = "--allow-any-value"
 _PIECE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
@@ -44,7 +45,7 @@ class CommandTarget:
     """The member for which a command runs. index: its place among the members of the plan, from 0. step: from 1.
 
     host: the address from which the member is connected. pod: None unless members were resolved to pods. unit: the
-    first member of its process, which the command is run for; None: the member is a process of its own."""
+    first member of its process, for which the command runs; None: the member is its own process."""
 
     group_id: str
     step: int
@@ -63,7 +64,7 @@ class CommandTarget:
 
     @property
     def values(self) -> dict[str, str | None]:
-        """By the names of the placeholders; None: the member has no such value."""
+        """Values by placeholder name; None if the member has no such value."""
         return {
             "instance_id": self.group_instance_id,
             "member_id": self.member_id,
@@ -76,10 +77,10 @@ class CommandTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandTemplate:
-    """A command with placeholders. Make one with `parse`.
+    """A command with placeholders. Use `parse` to get one.
 
-    text: as it was typed. uses: the placeholders, or those whose variables a shell command names. allows_any_value:
-    whether values may have characters that a shell would interpret."""
+    text: as it was typed. uses: the placeholders in it; for a shell command, those whose variables it names.
+    allows_any_value: whether values may contain characters that a shell would interpret."""
 
     text: str
     words: tuple[str, ...]
@@ -91,7 +92,7 @@ class CommandTemplate:
     def parse(
         cls, text: str, option: str, *, is_shell: bool = False, allows_any_value: bool = False
     ) -> CommandTemplate:
-        """Raises UsageError that names the option."""
+        """The template of a text. Raises UsageError, which names the option."""
         if not text.strip():
             raise UsageError(f"{option}: the command is empty")
         if is_shell:
@@ -113,7 +114,7 @@ class CommandTemplate:
         return cls(text=text, words=tuple(words), uses=frozenset(uses), allows_any_value=allows_any_value)
 
     def argv(self, target: CommandTarget) -> list[str]:
-        """The words of the command. Raises RefusedError for a value that is missing or not safe."""
+        """The words of the command. Raises RefusedError for a value that is missing or unsafe."""
         values = target.values
         for name in sorted(self.uses):
             _check(name, values[name], target, allows_any=self.allows_any_value)
@@ -139,8 +140,8 @@ class CommandTemplate:
 
 
 def environment(target: CommandTarget, inherited: Mapping[str, str]) -> dict[str, str]:
-    """What the command inherits, and the values of the member. Raises RefusedError for a value that no variable can
-    have."""
+    """The inherited environment, with the member's values. Raises RefusedError for a value that an environment variable
+    cannot have."""
     values = target.values
     variables = {variable: values[name] for name, variable in VARIABLES.items()}
     variables |= {_GROUP_VARIABLE: target.group_id, _STEP_VARIABLE: str(target.step)}
@@ -152,7 +153,7 @@ def environment(target: CommandTarget, inherited: Mapping[str, str]) -> dict[str
 
 
 def input_line(target: CommandTarget) -> bytes:
-    """The line of JSON that a command may read from its stdin."""
+    """The line of JSON that a command can read from stdin."""
     line = {
         "group_id": target.group_id,
         "step": target.step,
@@ -164,8 +165,8 @@ def input_line(target: CommandTarget) -> bytes:
 
 
 def refuse_shared_commands(template: CommandTemplate, steps: Sequence[Sequence[CommandTarget]]) -> None:
-    """Raises RefusedError if members of different steps have the same command, which could not stop one of them without
-    the other. A command without placeholders gets its member from the environment."""
+    """Raises RefusedError if members of different steps have the same command, which could not stop one without the
+    other. A command without placeholders gets its member from the environment."""
     if template.is_shell or not template.uses:
         return
     first: dict[tuple[str, ...], CommandTarget] = {}
@@ -187,8 +188,8 @@ def one_of_each_process(targets: Sequence[CommandTarget]) -> list[CommandTarget]
 
 
 def once_each(template: CommandTemplate, targets: Sequence[CommandTarget]) -> list[CommandTarget]:
-    """One of the members for each command: a process is restarted once, and two members of one host are restarted by
-    one `ssh {host} ...`."""
+    """One member for each distinct command: a process is restarted once, and one `ssh {host} ...` restarts two members
+    on the same host."""
     targets = one_of_each_process(targets)
     if template.is_shell or not template.uses:
         return targets
@@ -205,7 +206,7 @@ def _refuse_placeholders(text: str, option: str) -> None:
 
 
 def _check(name: str, value: str | None, target: CommandTarget, *, allows_any: bool) -> None:
-    """Raises RefusedError that names the member, the placeholder and the character."""
+    """Raises RefusedError, which names the member, the placeholder and the character, if the value may not be used."""
     if value is None:
         what = (
             "no member was resolved to a pod (--kubernetes)" if name == "pod" else f"member {target.identity} has none"
@@ -226,7 +227,7 @@ def _check(name: str, value: str | None, target: CommandTarget, *, allows_any: b
         return
     raise RefusedError(
         f"no command was run: {{{name}}} of member {target.identity!r} {problem}: {value!r}",
-        facts=("a value may have A-Z a-z 0-9 . _ : @ - only: ssh, ansible and sh -c read their arguments again",),
+        facts=("a value may have A-Z a-z 0-9 . _ : @ - only: ssh, ansible and sh -c parse their arguments again",),
         hint=f"{ALLOW_ANY_VALUE}, if the command takes its arguments as they are",
         group_id=target.group_id,
     )

@@ -1,4 +1,4 @@
-"""What a rollout acts through."""
+"""The cluster, the journal, the audit log, and what else a rollout works with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kgm.operations.watch.timekeeper import Timekeeper
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutTools:
-    """timeout_ms: how long a description may take, and a removal. environment: what commands inherit."""
+    """timeout_ms: how long a description or a removal may take. environment: what commands inherit."""
 
     cluster: AdminClient
     observation: GroupObservation

@@ -1,2 +1,2 @@
-"""Which members go when a StatefulSet gets fewer replicas, what that does to their group, and the commands for it
+"""Which members leave when a StatefulSet is scaled in, what that does to their group, and the commands to do it
 (`kgm scale-in`). Nothing is changed."""

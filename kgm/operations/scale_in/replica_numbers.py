@@ -1,9 +1,9 @@
-"""The number of the replica in the name of a member, told apart from the number of a thread.
+"""The replica number in the name of a member, as distinct from a thread number.
 
 `app-3` is replica 3 of `app`. Kafka Streams and Spring name the members of one process after its threads (`app-3-1`,
-`…-StreamThread-1`), so that the last number of a name need not be that of the replica. Where the names do not say which
-number is which, nothing is guessed: another process would be stopped than the one whose members are removed. Dynamic
-members have no such name, but Connect workers, and some threads of Kafka Streams, tell a host."""
+`…-StreamThread-1`), so the last number in a name is not always the replica's. If the names do not show which number is
+which, kgm does not guess: a wrong guess would stop one process and remove the members of another. Dynamic members have
+no such name, but Connect workers, and some threads of Kafka Streams, report a host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kgm.operations.kubernetes.ordinals import NumberedPod
 
 _NUMBERED: Final = re.compile(r"(.*[^-_.])([-_.])(\d{1,9})")
 _TWO_NUMBERS: Final = re.compile(r"(.*[^-_.][-_.]\d{1,9})-(\d{1,9})")
-#: Also in names that are made of one, such as ip-10-0-0-7.
+#: Matches host names made from an address too, such as ip-10-0-0-7.
 _ADDRESS: Final = re.compile(r"(\d{1,3}[-.]){3}\d{1,3}")
 _THREAD: Final = re.compile(r"(.+)-\d+")
 _STREAM_THREAD: Final = re.compile(r"(.+)-StreamThread-\d+(-.*)?")
@@ -31,8 +31,8 @@ _HINT: Final = "name the StatefulSet: --statefulset NAME, where NAME is the part
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
-    """The process of a member. name: of the replica, such as `app-3`; of: what precedes its number; why: what the
-    number is taken from, in words."""
+    """The process of a member. name: the replica's name, such as `app-3`; of: the part before its number; why: where
+    the number comes from, in words."""
 
     name: str
     of: str
@@ -49,10 +49,11 @@ def replicas_of(
     group: GroupSnapshot, pods: Mapping[str, str] | None, *, stateful_set: str | None = None,
     unit: UnitKind = UnitKind.AUTO,
 ) -> dict[str, Replica]:  # fmt: skip
-    """By identity. pods: the name of the pod of each member, if it is known. stateful_set: what precedes the numbers;
-    members with other names have no replica then. unit: what an operator says of the numbers.
+    """The replica of each member, by identity. pods: the name of each member's pod, by identity, if known.
+    stateful_set: the part of the names before the number; members with other names then have no replica. unit: what an
+    operator says the numbers mean.
 
-    Raises RefusedError for a member without a number, and where it is not certain which number is the replica's."""
+    Raises RefusedError for a member without a number, and if it is not certain which number is the replica's."""
     if pods is not None:
         return {one.identity: _pod(one, pods.get(one.identity), group.group_id) for one in group.members}
     names = {one.identity: _name(one, group.group_id) for one in group.members}
@@ -72,8 +73,8 @@ def replicas_of(
 
 
 def _name(member: MemberSnapshot, group_id: str) -> str:
-    """Its instance id. A dynamic member that says where it is reached, as Connect workers do and threads of Kafka
-    Streams may, has the name of that host."""
+    """The member's instance id; for a dynamic member that reports its endpoint, as Connect workers do and threads of
+    Kafka Streams can, the name of that host. Raises RefusedError if it has neither."""
     if member.group_instance_id is not None:
         return member.group_instance_id
     endpoint = ("" if member.work is None else member.work.user_endpoint) or ""
@@ -88,7 +89,7 @@ def _name(member: MemberSnapshot, group_id: str) -> str:
 
 
 def _as_stated(group: GroupSnapshot, names: Mapping[str, str], unit: UnitKind) -> dict[str, Replica]:
-    """The numbers as the operator says that they are: threads share a host, or a name up to the last number."""
+    """The replicas as the operator describes them: threads share a host, or a name up to the last number."""
     hosts = Counter(one.client_host for one in group.members)
     has_threads = unit is UnitKind.INSTANCE or (unit is UnitKind.HOST and max(hosts.values(), default=0) > 1)
     why = f"--unit {unit.value}: {'what follows it is a thread' if has_threads else 'it is no thread'}"
@@ -108,9 +109,7 @@ def _uncertain(group_id: str, why: str, hint: str = _HINT) -> RefusedError:
 def _pod(member: MemberSnapshot, name: str | None, group_id: str) -> Replica:
     pod = None if name is None else NumberedPod.of(name)
     if name is None or pod is None:
-        what = (
-            "it runs in no pod that is known" if name is None else f"{name} is not the name of a pod of a StatefulSet"
-        )
+        what = "its pod is not known" if name is None else f"{name} is not the name of a pod of a StatefulSet"
         raise _uncertain(group_id, f"{member.identity}: {what}", "scale the owner of the pods with its own tools")
     return Replica(name=name, of=pod.stateful_set, number=pod.ordinal, why="it is the ordinal of its pod")
 
@@ -123,7 +122,7 @@ def _named(name: str, stateful_set: str) -> Replica | None:
 
 
 def _without_thread(member: MemberSnapshot) -> str | None:
-    """The name of the process where the name itself, or the client id, says which part is a thread of Streams."""
+    """The name of the process, if the member's name or client id shows which part is a Streams thread."""
     name = member.group_instance_id or ""
     if match := _STREAM_THREAD.fullmatch(name):
         return match[1]
@@ -141,7 +140,7 @@ def _replica(name: str, why: str, group_id: str) -> Replica:
 
 
 def _by_pattern(group: GroupSnapshot, names: Mapping[str, str]) -> dict[str, Replica]:
-    """Members of which only the pattern of their names says what is a thread."""
+    """The replicas of members for which only the pattern of all names shows which numbers are threads."""
     members = {one.identity: one for one in group.members}
     split = {identity: _TWO_NUMBERS.fullmatch(name) for identity, name in names.items()}
     if not any(split.values()):
@@ -175,7 +174,7 @@ def _by_pattern(group: GroupSnapshot, names: Mapping[str, str]) -> dict[str, Rep
 def _of_one(
     group: GroupSnapshot, split: Mapping[str, re.Match[str] | None], base: str, members: Sequence[MemberSnapshot]
 ) -> dict[str, Replica]:
-    """`app-1-0`, `app-1-1`: replicas of app-1 if they are on different hosts, which threads of one process are not."""
+    """`app-1-0`, `app-1-1`: replicas of app-1 if they are on different hosts, as threads of one process never are."""
     if len({one.client_host for one in members}) < len(members) or len(members) < 2:
         raise _uncertain(
             group.group_id, f"the last number of {base}-N may be that of a replica of {base}, or of a thread in it"
@@ -189,7 +188,7 @@ def _of_one(
 
 
 def _is_one_host(members: Iterable[MemberSnapshot]) -> bool:
-    """Whether all are on one host that is not this one: on the loopback anything may be anywhere."""
+    """Whether all are on one host. A loopback address does not count: it can hide different hosts."""
     hosts = {one.client_host.removeprefix("/") for one in members}
     if len(hosts) != 1:
         return False
@@ -204,9 +203,9 @@ def _follow(numbers: Sequence[int]) -> bool:
 
 
 def first_number(group_id: str, of: str, numbers: Iterable[int], given: int | None) -> int:
-    """The number of the first replica: 0, or the lowest if none is missing after it.
+    """The number of the first replica: the lowest, if it is 0 or no number is missing after it.
 
-    given: what the operator says. Raises RefusedError where replicas may be missing at the beginning."""
+    given: the number that the operator states. Raises RefusedError if replicas may be missing at the beginning."""
     known = sorted(set(numbers))
     if given is not None:
         return given

@@ -1,4 +1,4 @@
-"""From a number of replicas to the members that go, the prediction, and the commands."""
+"""From a number of replicas to the members that leave, the prediction, and the commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kgm.text.wording import group_command
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberOfPod:
-    """A member whose pod, or process, goes. why: what its ordinal is taken from, in words."""
+    """A member whose pod or process will stop. why: where its ordinal comes from, in words."""
 
     member: MemberSnapshot
     pod: str
@@ -34,10 +34,10 @@ class MemberOfPod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleInCommands:
-    """What to run, in this order, each only if the one before it has succeeded.
+    """What to run, in this order, each only if the previous command succeeded.
 
-    scale: stops what goes. remove: one LeaveGroup for all static members that are gone, under the guard of kgm
-    remove-members; None if all are dynamic and leave by themselves, or if `scale` removes them."""
+    scale: stops the processes. remove: one LeaveGroup for all static members that are gone, subject to the guard of kgm
+    remove-members; None if all are dynamic and leave on their own, or if `scale` removes them."""
 
     scale: str
     wait: str
@@ -50,8 +50,8 @@ class ScaleInCommands:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleIn:
-    """What a scale-in means for a group. first: the lowest ordinal. leaving: highest ordinal first, as the pods
-    stop."""
+    """What a scale-in means for a group. first: the lowest ordinal. leaving: highest ordinal first, in the order in
+    which the pods stop."""
 
     group: GroupSnapshot
     stateful_set: str
@@ -68,13 +68,14 @@ def plan_scale_in(
     first: int | None = None, kubectl: tuple[str, ...] = ("kubectl",), draws: int = DRAWS, seed: int = SEED,
     unit: UnitKind = UnitKind.AUTO,
 ) -> ScaleIn:  # fmt: skip
-    """The members whose replica is not one of the first `replicas`, and what becomes of the group without them.
+    """The members whose replica is not one of the first `replicas`, and what happens to the group without them.
 
-    stateful_set: of which the pods are, if members of several are in the group. pods: by identity; None: the instance
-    id of each member, or the host that it tells, has the number of its replica. first: the number of the first replica;
-    None: 0, or the lowest if none is missing. kubectl: the command with its options. unit: see `replicas_of`.
+    stateful_set: the one to scale, if the group has members of several. pods: the pod of each member, by identity; None
+    means that each member's instance id, or the host that it reports, has its replica's number. first: the number of
+    the first replica; None: 0, or the lowest if none is missing. kubectl: the command with its options. unit: see
+    `replicas_of`.
 
-    Raises RefusedError if it is not certain which members leave, or none does; UsageError for a negative number."""
+    Raises RefusedError if it is not certain which members leave, or if none does; UsageError for a negative number."""
     if replicas < 0:
         raise UsageError(f"--to is {replicas}; the minimum is 0")
     if first is not None and first < 0:
@@ -125,7 +126,7 @@ def _only_set(group: GroupSnapshot, numbered: Mapping[str, Replica]) -> str:
         raise RefusedError(f"group {group.group_id!r} has no members", group_id=group.group_id)
     if len(sets) > 1:
         raise RefusedError(
-            f"members of group {group.group_id!r} are of several sets: {', '.join(sets)}",
+            f"members of group {group.group_id!r} belong to several sets: {', '.join(sets)}",
             hint="name one: --statefulset NAME",
             group_id=group.group_id,
         )
@@ -135,7 +136,8 @@ def _only_set(group: GroupSnapshot, numbered: Mapping[str, Replica]) -> str:
 def _commands(
     group: GroupSnapshot, name: str, replicas: int, leaving: list[MemberOfPod], kubectl: tuple[str, ...]
 ) -> ScaleInCommands:
-    """The members are alive now, so nothing is assumed of them: the guard looks when the pods have gone."""
+    """The commands for pods. The members are alive now, so `remove` assumes nothing about them: the guard checks once
+    the pods are gone."""
     pods = list(dict.fromkeys(f"pod/{one.pod}" for one in leaving))
     ids = [one.member.group_instance_id for one in reversed(leaving) if one.member.group_instance_id is not None]
     remove = None
@@ -151,7 +153,8 @@ def _commands(
 
 
 def _commands_of_processes(group: GroupSnapshot, leaving: list[MemberOfPod]) -> ScaleInCommands:
-    """Where the names are none of pods: kgm rollout stops and removes them, with a command of the operator's."""
+    """The commands if the names are not pod names: kgm rollout stops and removes the members, with a command that the
+    operator supplies."""
     static = [one.member.identity for one in reversed(leaving) if one.member.group_instance_id is not None]
     dynamic = [one.member.identity for one in reversed(leaving) if one.member.group_instance_id is None]
     words = [*(["--remove", as_list(static)] if static else []), *(["--scale-in", as_list(dynamic)] if dynamic else [])]

@@ -315,7 +315,7 @@ def test_a_rebalance_begins_the_silence_again():
         (
             {}, {PAIR: 12},
             ("it committed nothing for 3.0 s after kgm saw records arrive (2 wait); as it commits at least every 5 s, "
-             "that is known after 25 s"),
+             "that is proof only after 25 s"),
         ),
         ({"interval_ms": None}, {PAIR: 11}, "it committed nothing for 3.0 s after kgm saw records arrive (1 wait)"),
     ],

@@ -27,7 +27,7 @@ def test_the_moves_are_one_possibility_where_the_order_of_a_go_map_decides():
     def said(library, assignor):
         moves, texts = notes(made_up(3, 12, assignor=assignor, library=library))
         assert len(moves) == 4
-        return [text for text in texts if "one possibility of many" in text]
+        return [text for text in texts if "one of many possibilities" in text]
 
     assert len(said("sarama", "sticky")) == 1
     assert len(said("sarama", "cooperative-sticky")) == 1

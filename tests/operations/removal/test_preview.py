@@ -203,7 +203,7 @@ def test_who_removes_the_last_member_with_the_new_protocol_is_told_what_that_mea
     text = downgrade_warning(both, ["m0-1"], {"group.consumer.migration.policy": "bidirectional"})
     assert text == (
         "no member with the consumer protocol is left: group g becomes a classic group and rebalances; "
-        "the 2 members that stay use the classic protocol, whose own assignor assigns the partitions then"
+        "the 2 members that stay use the classic protocol, whose own assignor then assigns the partitions"
     )
     assert expected_moves(both, ["m0-1"]) is None
     assert expected_moves(both, ["m1-1"]) is not None

@@ -290,7 +290,7 @@ def test_a_member_that_left_by_itself_is_absent(remove, proxy, form, left, serve
     (dynamic,) = [name for name in left() if name != "a"]
     results = remove("a", member_ids=[dynamic], meanwhile=leave)
     assert outcomes(results) == {"a": ("absent", "UNKNOWN_MEMBER_ID"), dynamic: ("absent", "UNKNOWN_MEMBER_ID")}
-    assert "by itself" in results["a"].note
+    assert "on its own" in results["a"].note
 
 
 @pytest.mark.slow

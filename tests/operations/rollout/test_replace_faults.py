@@ -33,7 +33,7 @@ FAULTS = {
     "silence": ([BlackHole()], "a: unknown, it is still in the group, but the request may still take effect"),
     "no right": (
         [Edit(_error(ErrorCode.GROUP_AUTHORIZATION_FAILED), forward=False)],
-        "members were stopped and not removed",
+        "members were stopped but not removed",
     ),
 }
 

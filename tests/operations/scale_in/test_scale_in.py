@@ -79,7 +79,7 @@ def test_dynamic_members_need_no_removal():
     ("members", "replicas", "more", "message"),
     [
         (pods(0, 1), 2, {}, "no member of group 'g' leaves when app has 2 replicas"),
-        (group("a-0", "b-1"), 1, {}, "are of several sets: a, b"),
+        (group("a-0", "b-1"), 1, {}, "belong to several sets: a, b"),
         (group("a-0", "worker"), 0, {}, "worker has no number at its end"),
         (group("a-0", "a-1", dynamic={"a-1"}), 0, {}, "a-1-id: it is dynamic"),
     ],

@@ -1,1 +1,1 @@
-"""What shows that a removal may still be sent, and its outcome."""
+"""Checks that a removal may still be sent, and what its outcome was."""

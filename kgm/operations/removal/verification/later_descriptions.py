@@ -1,6 +1,6 @@
-"""The group after a LeaveGroup, described until the descriptions agree: only what they show was done.
+"""The group after a LeaveGroup, described until the descriptions agree: only what they show counts as done.
 
-One description may be wrong: a coordinator that has just taken over describes an outdated state (`fresh_describe`)."""
+One description can be wrong: a coordinator that has just taken over describes an outdated state (`fresh_describe`)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.removal.plan import RemovalPlan
 from kgm.operations.removal.send import LeaveGroupSender
 
-#: How often the group is described at most until two descriptions in a row agree.
+#: How often to describe the group, at most, until two descriptions in a row agree.
 _MOST = 5
 #: The time between two descriptions that disagree, in seconds.
 _PAUSE_S = 0.1
 
 
 class LaterDescriptions:
-    """Describes the group of a removal that was sent."""
+    """Describes a group after its removal was sent."""
 
     def __init__(self, cluster: AdminClient, plan: RemovalPlan, sender: LeaveGroupSender) -> None:
         self._cluster, self._plan, self._sender = cluster, plan, sender
@@ -27,7 +27,8 @@ class LaterDescriptions:
         self._names = {one.group_instance_id for one in plan.members if one.group_instance_id is not None}
 
     def describe(self) -> GroupSnapshot | KgmError:
-        """The group now, without members when it is gone; or why it cannot be described, or not twice alike."""
+        """The group now, without members if it is gone; or an error if it cannot be described, or if no two
+        descriptions in a row agree."""
         previous: GroupSnapshot | None = None
         for _ in range(_MOST):
             try:
@@ -42,7 +43,7 @@ class LaterDescriptions:
         return LostError("two descriptions in a row do not agree", sent=True)
 
     def _holders(self, group: GroupSnapshot) -> set[tuple[str, str | None]]:
-        """Members that were to be removed, or have an instance id of one."""
+        """(member id, instance id) of members that were to be removed, or that have the instance id of one."""
         return {
             (one.member_id, one.group_instance_id)
             for one in group.members
@@ -50,7 +51,7 @@ class LaterDescriptions:
         }
 
     def _once(self) -> GroupSnapshot:
-        """Raises KgmError."""
+        """Describe the group once; without members if it is gone. Raises KgmError."""
         cluster, group_id = self._cluster, self._plan.group_id
         try:
             brief = cluster.describe_members_of(group_id)
@@ -64,7 +65,7 @@ class LaterDescriptions:
             return GroupSnapshot(group_id=group_id, type="classic", state="Dead")
 
     def _doubtful(self, brief: GroupSnapshot) -> list[str]:
-        """Instance ids for which one description is not enough: the answer was lost, or does not fit."""
+        """Instance ids for which one description is not enough, because the answer was lost or contradicts it."""
         shown = {member.member_id for member in brief.members}
         instance_ids = []
         for target in self._plan.present:

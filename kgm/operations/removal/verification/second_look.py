@@ -1,8 +1,8 @@
 """A prepared removal, checked again immediately before it is sent.
 
-A verdict is about the past. Between it and the request lie the preview, the operator's answer, and the audit log: a
-member that was away may have subscribed again, and a process that was paused may continue. So the watch that gave the
-verdict looks once more, and where more time has passed than it watched, it is repeated."""
+A verdict is about the past. The preview, the operator's answer, and the audit log come between it and the request: a
+member that was away may have subscribed again, and a paused process may have resumed. So the watch that gave the
+verdict looks once more, and if more time has passed than it watched for, the watch is repeated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kgm.operations.removal.request import RemovalRequest
 
 
 class StaleLivenessError(StaleVerdictError):
-    """Members are not known to have stopped any more. report: the verdicts now."""
+    """Members are no longer known to have stopped. report: the current verdicts."""
 
     def __init__(self, refusal: RefusedError, report: GuardReport) -> None:
         super().__init__(refusal)
@@ -33,9 +33,9 @@ def look_again(
     cluster: AdminClient, request: RemovalRequest, plan: RemovalPlan, watch: GuardWatch, *,
     clock: Callable[[], float] = time.monotonic,
 ) -> GuardReport:  # fmt: skip
-    """The verdicts now, of a plan whose verdicts `watch` gave. Raises StaleLivenessError if they forbid the removal,
-    RefusedError if the group is of another type, another KgmError if it cannot be described: in each case nothing may
-    be sent."""
+    """The current verdicts for a plan; `watch` gave the earlier ones. Raises StaleLivenessError if they forbid the
+    removal, RefusedError if the group has a different type, another KgmError if it cannot be described: in each case
+    nothing may be sent."""
     is_outdated = watch.is_outdated
     report = watch.look_again()
     if is_outdated and not _living(report, plan):
@@ -50,7 +50,7 @@ def look_again(
 def _watch_again(
     cluster: AdminClient, request: RemovalRequest, plan: RemovalPlan, clock: Callable[[], float]
 ) -> GuardReport:
-    """As before the question. Raises KgmError."""
+    """Describe and watch the group again, as `prepare` did. Raises KgmError."""
     names = [one.group_instance_id for one in plan.members if one.group_instance_id is not None]
     try:
         group = fresh_describe.describe_fresh(cluster, plan.group_id, names)
@@ -73,5 +73,5 @@ def _living(report: GuardReport, plan: RemovalPlan) -> dict[str, Liveness]:
 
 
 def _with_life_from(last: GuardReport, repeated: GuardReport, plan: RemovalPlan) -> GuardReport:
-    """The verdicts of the repeated watch, but of a member that has shown life since the first one."""
+    """The verdicts of the repeated watch, except for members that have shown signs of life since the first one."""
     return replace(repeated, liveness={**repeated.liveness, **_living(last, plan)}, left=repeated.left | last.left)
