@@ -137,7 +137,7 @@ def _standalone(facts: GroupFacts, since_ms: int | None) -> Iterator[Finding]:
         "commits-without-members", Severity.INFO,
         f"the group has no members, but an offset was committed {show_age(min(ages_ms))} ago: by a consumer that "
         "assigns its partitions itself (assign), or an admin",
-        "such consumers are in no group, and share its committed offsets only", run=("history offsets",),
+        "such consumers are not members, and only share the group's committed offsets", run=("history offsets",),
     )  # fmt: skip
 
 
@@ -150,11 +150,11 @@ def held_up_by_transactions(facts: GroupFacts) -> Iterator[Finding]:
     first = held[0]
     yield facts.finding(
         "open-transaction", Severity.WARNING,
-        f"all is committed up to a transaction that is open in {many(len(held), 'partition')}: consumers with "
-        "isolation.level=read_committed wait for its end",
+        f"everything is committed up to an open transaction in {many(len(held), 'partition')}: consumers with "
+        "isolation.level=read_committed wait for it to end",
         *(f"{row.topic}[{row.partition}]: from offset {facts.stable_ends[row.topic, row.partition]}"
           for row in held[:_MOST_PARTITIONS]),
-        "a consumer that reads uncommitted records too would go on, unless it has stopped",
+        "a consumer that also reads uncommitted records would continue, unless it has stopped",
         f"to see how long it has been open: kafka-transactions.sh --bootstrap-server {server_of(facts.group)} "
         f"find-hanging --topic {shell_word(first.topic)} --partition {first.partition}",
         about=partition_names(pairs), run=("describe", "--offsets", "--trend", "10s"),

@@ -135,7 +135,7 @@ class Diagnosis:
         names = sorted({name for one in missing for name in one.checks})
         return PartialError(
             f"{many(len(names), 'check')} could not run: {', '.join(names)}", facts=[one.why for one in missing],
-            hint="grant what is missing, or choose the checks that are to run with --check",
+            hint="grant what is missing, or choose the checks to run with --check",
         )  # fmt: skip
 
 

@@ -91,6 +91,6 @@ def reset_line(group: GroupSnapshot, pairs: Sequence[tuple[str, int]], to: str) 
         by_topic.setdefault(topic, []).append(str(partition))
     topics = " ".join(f"--topic {shell_word(topic)}:{','.join(numbers)}" for topic, numbers in by_topic.items())
     yield (
-        "while no member runs, another place can be chosen: kafka-consumer-groups.sh --bootstrap-server "
+        "to choose another position, while no member runs: kafka-consumer-groups.sh --bootstrap-server "
         f"{server_of(group)} --group {shell_word(group.group_id)} {topics} --reset-offsets {to} --dry-run"
     )

@@ -1,4 +1,4 @@
-"""What happened lately, from what the group's coordinator wrote in `__consumer_offsets`."""
+"""What happened recently, according to what the group's coordinator wrote in `__consumer_offsets`."""
 
 from __future__ import annotations
 

@@ -92,8 +92,7 @@ class GroupSeries:
         )
         self._seconds = family(
             "kgm_group_lag_seconds",
-            "Age of the oldest record that is not committed, of the group; missing if that of one partition is not "
-            "known.",
+            "Age of the group's oldest record that is not committed; missing if that of any partition is not known.",
             unit=_SECONDS,
         )
         self._partition_seconds = family(

@@ -15,10 +15,11 @@ from kgm.model.errors import KgmError
 class FleetRow:
     """A group as it was at read_at_ms, which is None before the first read. Unknown values are None.
 
-    missing: how many more members it had within the last hour, as far as known, plus those that are away. lag: in
-    records; lag_ms: how far behind it is in time. commit_age_ms: how long ago it last committed; commit_age_least_ms:
-    if that is not known, the minimum. rebalances: how many ended since rebalances_since_ms, which is at most an hour
-    before read_at_ms; rebalances_exact: False if there may have been more. error: why it could not be described."""
+    missing: how many fewer members are present (not away) than at the maximum within the last hour; if that is not
+    known, how many are away. lag: in records; lag_ms: how far behind it is in time. commit_age_ms: how long ago it last
+    committed; commit_age_least_ms: if that is not known, the minimum. rebalances: how many ended since
+    rebalances_since_ms, which is at most an hour before read_at_ms; rebalances_exact: False if there may have been
+    more. error: why it could not be described."""
 
     group_id: str
     type: str | None
