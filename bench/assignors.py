@@ -4,7 +4,7 @@ differ.
 
 usage: python bench/assignors.py [--rounds N] [--only TEXT] [--heap MB] [--limit SECONDS]     (needs Java 17+, Maven for the jars, 5 GB)
 
-What is timed is the public call, from a group in memory to an answer in memory: ours is `kgm.assignors.assign`, Kafka's
+The public call is timed, from a group in memory to an answer in memory: ours is `kgm.assignors.assign`, Kafka's
 is `assign` of ConsumerPartitionAssignor or ConsumerGroupPartitionAssignor (kafka-clients and kafka-group-coordinator
 4.3.0), in process and warm. CPU time is the best of N rounds taken in turn (fewer if a JVM's round takes half a
 minute). The JVM's is that of the calling thread: its garbage collector and compiler are not counted, while ours pays
@@ -250,7 +250,7 @@ def rows(jvm, shape, rounds, only):
             found, before_next = measure(jvm, name, group, described, rounds)
             tell(f"{shape.title}: {name}, {step}", found, jvm.limit)
             if "theirs" not in found:
-                break  # nor would it get through the next step
+                break  # it would not get through the next step, either
             if step == "fresh":
                 before = before_next
                 jvm.ask("keep")
@@ -272,7 +272,7 @@ def main():
     parser.add_argument("--only", action="append", metavar="TEXT", help="rows whose text contains this; repeatable")
     parser.add_argument("--limit", type=float, default=180, metavar="SECONDS", help="the JVM may take for one run")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and the JVM with it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # ends the JVM, too
     jvm = Jvm(arguments.heap, arguments.limit)
     try:
         for shape in SHAPES:

@@ -277,7 +277,7 @@ class _ClusterQueries:
         def ask(part: Sequence[str]) -> list[GroupSnapshot | KgmError]:
             answers = self.cluster.describe_groups(part)
             present = [answer.group_id for answer in answers if isinstance(answer, GroupSnapshot)]
-            if present and self._recorded is None:  # after the first descriptions, so that it is not behind them
+            if present and self._recorded is None:  # after the first descriptions, so that the log is not older
                 self._recorded = self._read_records(in_order(present) if is_whole else group_ids)
             return answers
 

@@ -121,7 +121,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         """End a connection: wherever its thread is blocked, it reads or writes nothing more, and closes the connection.
         The caller holds the lock."""
         del self._since[request]
-        with contextlib.suppress(OSError):  # the peer has ended it
+        with contextlib.suppress(OSError):  # the peer has already closed it
             request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -62,7 +62,7 @@ class LiveHistory:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was not read."""
+        """Notes on what was not read."""
         if not self._reader.shortened:
             return ()
         numbers = ", ".join(map(str, sorted(self._reader.shortened)))

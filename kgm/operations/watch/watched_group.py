@@ -49,7 +49,7 @@ class Expectations:
     expect_no_moves: no partition passes from one consumer to another, and a stable group has the owners of the
     baseline.
 
-    bounced: every member of the baseline must be replaced first. members: the required number; None: as many as in the
+    bounced: every member of the baseline must be replaced first. members: the required number; None: those of the
     baseline. max_rebalances: None for any number."""
 
     quiet_ms: int = 5_000
@@ -110,7 +110,7 @@ class WatchedGroup:
     rebalances: int = 0
     #: None while the number of rebalances is certain.
     doubt: CountDoubt | None = None
-    #: Partitions that had another owner than in the baseline at any time, with the first such move.
+    #: Partitions that had a different owner than in the baseline at any time, with the first such move.
     moved: dict[tuple[str, int], Move] = field(default_factory=dict)
     #: How often a partition passed from one consumer to another since the baseline.
     handovers: int = 0
@@ -382,7 +382,8 @@ class WatchedGroup:
         return self.doubt is None and not self._may_miss_handovers
 
     def breach(self, *, is_over: bool = False) -> str | None:
-        """Which expectation is broken, and how. is_over: a partition without a consumer will not get one any more."""
+        """Which expectation is broken, and how. is_over: the watch is over, so a partition without a consumer will not
+        get one."""
         if self.expectations.expect_no_moves:
             if self.handovers:
                 return f"{many(self.handovers, 'handover')}: {moves_text(sorted(self._first_handovers.values()))}"

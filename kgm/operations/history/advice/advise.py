@@ -64,7 +64,7 @@ def advise(history: History, group_id: str, rebalances: Sequence[RebalanceRow]) 
         )  # fmt: skip
     try:
         return _computed(recording, changes, rebalances)
-    except Exception as error:  # noqa: BLE001  (a history that no client can have made must not hide what it shows)
+    except Exception as error:  # noqa: BLE001  (an impossible history must not hide the rest of the answer)
         return AdviceReport(reason=f"internal error: {type(error).__name__}: {error}")
 
 

@@ -53,8 +53,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spared:
-    """A number that a change would have lowered. recorded: how many there were. least, typical, most: how many of them
-    would have been avoided; negative if there would have been more."""
+    """How many rebalances, moves or interruptions a change would have avoided. recorded: how many there were. least,
+    typical, most: how many of them would have been avoided; negative if there would have been more."""
 
     recorded: int
     least: int

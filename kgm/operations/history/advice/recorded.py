@@ -38,9 +38,9 @@ class _SubscribedRow(TableRow):
 class Recording:
     """A group that can be replayed, and what is known about the time that is replayed.
 
-    rebalances: all that were recorded; untouched: how many of them have other causes than processes that start and
-    stop, and happen with any change. moves: recorded partition moves, untouched_moves: those of them in untouched
-    rebalances. are_partitions_known: whether the topics kept the same partitions throughout."""
+    rebalances: all that were recorded; untouched: how many of them have causes other than processes that start and
+    stop, and would happen whatever is changed. moves: recorded partition moves; untouched_moves: those of them in
+    untouched rebalances. are_partitions_known: whether the topics kept the same partitions throughout."""
 
     group: ReplayedGroup
     rebalances: int

@@ -15,7 +15,7 @@ _MOST_ASSIGNMENTS = 1_200
 _LARGEST_BATCH = 50
 #: How long before the earliest possible event the window starts.
 _BEFORE_MS = 60_000
-#: Rebalances of these causes are not caused by processes that start and stop.
+#: Causes that have nothing to do with processes that start or stop.
 _OTHER_CAUSES = frozenset(
     each.value
     for each in (
