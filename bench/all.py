@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""All benches in one go: docs/figures.json, docs/figures.md, and the README's figures.
+"""Runs all benches, and writes docs/figures.json, docs/figures.md, and the README's figures.
 
 usage: python bench/all.py [--only NAME...] [--quick] [--limit SECONDS] [--minutes N]
        (needs the extras `dev` and `bench`, Java 17+, Maven for the jars, and kcl in PATH: go install github.com/twmb/kcl@latest)
 
-Each bench is a process, one after the other, with the machine, the date and the load average at its beginning and end. One
-that fails or takes too long is told in the page, with the rows that it had by then. --only: the others keep their last
-results. --quick: small sizes, to see that everything works. --limit: of each bench. --minutes: of all of them; what has no
-time left keeps its last results. `kills` takes an hour, and runs only if it is named."""
+Benches run one after the other, each in its own process. The page records the machine, the date, and the load average
+before and after each. If a bench fails or takes too long, the page says so and shows the rows that it had by then.
+--only: the other benches keep their previous results. --quick: small sizes, to check that everything works. --limit:
+seconds for each bench. --minutes: for all of them together; benches that no time is left for keep their previous
+results. `kills` takes an hour, and runs only if it is named."""
 
 import argparse
 import ast
@@ -33,7 +34,7 @@ from tests.kafka.jars import KAFKA_VERSION
 
 @dataclass(frozen=True)
 class Bench:
-    """usual, quick: its options. takes_long: it runs only if it is named."""
+    """A bench. usual, quick: its options. takes_long: it runs only if it is named."""
 
     title: str
     usual: str
@@ -43,7 +44,7 @@ class Bench:
 
 BENCHES = {
     "startup": Bench("Start-up", "--groups 1000 --runs 5", "--groups 50 --runs 1"),
-    "fleet_memory": Bench("Fleets that are listed and described", "--groups 100000", "--groups 500"),
+    "fleet_memory": Bench("Listing and describing a fleet", "--groups 100000", "--groups 500"),
     "top": Bench("kgm top", "--groups 10000 --seconds 20", "--groups 200 --seconds 3"),
     "simulation": Bench(
         "Predictions", "--groups 2000 --kinds mixed --runs 1",
@@ -63,20 +64,20 @@ BENCHES = {
         "kgm serve", "--seconds 9 --warm-up 5 --forming 200",
         "--members 200 --seconds 3 --warm-up 1 --forming 20 --runs 1",
     ),
-    "reload": Bench("A coordinator reloaded", "--rounds 4", "--groups 20 --rounds 2"),
+    "reload": Bench("Reloading a coordinator", "--rounds 4", "--groups 20 --rounds 2"),
     "assignors": Bench(
         "Assignors", "--rounds 1 --limit 20 --only '10,000 members'",
         "--rounds 1 --only '10,000 members x 50, 100 topics, range'",
     ),
     "history": Bench(
-        "The history decoded and told", "--commits 500000 --changes 50000 --rounds 1",
+        "Decoding a history", "--commits 500000 --changes 50000 --rounds 1",
         "--commits 20000 --snapshots 500 --changes 2000 --rounds 1",
     ),
     "captures": Bench("Captures", "--rounds 1", "--commits 20000 --rounds 1"),
     "builds": Bench("Builds on a cluster", "--rounds 1", "--snapshots 5000 --rounds 1"),
     "spark_fleets": Bench("Fleets on Spark", "--groups 100 --rounds 1", "--groups 16 --rounds 1"),
     "kills": Bench("Captures and builds that are killed", "", "--every 40", takes_long=True),
-    "libraries": Bench("Libraries that were compared", "--runs 9", "--runs 1"),
+    "libraries": Bench("Libraries compared", "--runs 9", "--runs 1"),
     "ranges": Bench("How often ranges of predictions hold", "--plans 100 --seed 11", "--plans 3"),
     "causes": Bench(
         "How often the history is right", "--versions 4.3.0 --groups 24 --seconds 60",
@@ -100,13 +101,13 @@ def machine():
 
 
 def about(name):
-    """What a bench says of itself, without how to call it."""
+    """A bench's description of itself, without its usage."""
     text = ast.get_docstring(ast.parse((ROOT / "bench" / f"{name}.py").read_text()))
     return "\n\n".join(part for part in text.split("\n\n") if not part.startswith("usage:"))
 
 
 def unmeasured(name, options):
-    """What docs/figures.json has of a bench that was never run."""
+    """The entry in docs/figures.json for a bench that never ran."""
     return {
         "title": BENCHES[name].title, "about": about(name), "command": f"python bench/{name}.py {options}".strip(),
         "began": None, "error": None, "rows": [],
@@ -114,7 +115,7 @@ def unmeasured(name, options):
 
 
 def measured(name, quick, limit_s):
-    """Run a bench; what docs/figures.json has of it."""
+    """Run a bench. Returns its entry in docs/figures.json."""
     options = BENCHES[name].quick if quick else BENCHES[name].usual
     result = unmeasured(name, options) | {
         "quick": quick, "began": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "machine": machine(),
@@ -142,14 +143,14 @@ def measured(name, quick, limit_s):
 
 
 def why(text):
-    """What a bench raised last, else its last line, without folders of this machine."""
+    """The last error that a bench raised, else its last line, without the folders of this machine."""
     lines = [line for line in text.splitlines() if line.strip()] or ["it said nothing"]
     raised = [line for line in lines if re.match(r"[\w.]*(?:Error|Exception|Expired|Interrupt)\b", line)]
     return re.sub(r"(?<!\w)/\S+/", "", (raised or lines)[-1])[:200]
 
 
 def end(process):
-    """The bench, which ends what it has started, and what is left of its process group."""
+    """Stop the bench, which stops whatever it started, and then the rest of its process group."""
     for number, wait_s in ((signal.SIGINT, 60), (signal.SIGKILL, 5)):
         try:
             os.killpg(process.pid, number)
@@ -169,7 +170,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=25)
     arguments = parser.parse_args()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # Shells start background jobs like this, and the benches would inherit it.
+        # Shells start background jobs with SIGINT ignored, and the benches would inherit that.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     until = time.monotonic() + 60 * arguments.minutes
     failed = []
@@ -183,7 +184,7 @@ def main():
         result = measured(name, arguments.quick, min(arguments.limit, until - began))
         print(f"{name}: {time.monotonic() - began:.0f} s {result['error'] or ''}", flush=True)
         failed += [name] if result["error"] else []
-        # Whoever ends this early has what was measured by then.
+        # Written after each bench, so that interrupting the run loses nothing measured so far.
         known = (json.loads(RESULTS.read_text()) if RESULTS.exists() else {}) | {name: result}
         write({each: known.get(each) or unmeasured(each, bench.usual) for each, bench in BENCHES.items()})
     sys.exit(f"failed: {', '.join(failed)}" if failed else 0)

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Large groups through Kafka's assignors in a JVM and through ours, in turn; both give the same answer or this stops.
+"""Large groups through Kafka's assignors in a JVM and through ours, taking turns; the bench aborts if their answers
+differ.
 
 usage: python bench/assignors.py [--rounds N] [--only TEXT] [--heap MB] [--limit SECONDS]     (needs Java 17+, Maven for the jars, 5 GB)
 
-Timed is the public call, from a group in memory to an answer in memory: here `kgm.assignors.assign`, there `assign` of
-ConsumerPartitionAssignor or ConsumerGroupPartitionAssignor (kafka-clients and kafka-group-coordinator 4.3.0), in
-process and warm. CPU time, the best of N rounds taken in turn (fewer where a JVM's round takes half a minute, and then
-the table says so). The JVM's is that of the calling thread: its collector and compiler are not counted, while ours pays
-for its memory as it goes. In brackets what it takes to read the answer once from end to end, adding up all partitions.
-Memory is what the call takes on top of the group: ours as tracemalloc sees it at its peak, in a round that is not
-timed; the JVM's is what its heap rises by from a full collection before the call, and in brackets what the answer alone
-holds after another one (objects of the group that it shares not included).
+The public call is timed, from a group in memory to an answer in memory: ours is `kgm.assignors.assign`, Kafka's
+is `assign` of ConsumerPartitionAssignor or ConsumerGroupPartitionAssignor (kafka-clients and kafka-group-coordinator
+4.3.0), in process and warm. CPU time is the best of N rounds taken in turn (fewer if a JVM's round takes half a
+minute). The JVM's is that of the calling thread: its garbage collector and compiler are not counted, while ours pays
+for its memory as it goes. A row of its own shows what it takes to read the answer once from end to end, adding up all
+partitions. Memory is what the call takes on top of the group: ours is the peak that tracemalloc sees, in a round that
+is not timed; the JVM's is how much its heap grows after a full collection before the call.
 """
 
 import argparse
@@ -41,13 +41,13 @@ from tests.kafka.process import Child
 
 SOURCE = ROOT / "bench" / "java" / "AssignBench.java"
 WARM_UP = 3
-# One side of one row, warming up and measuring, in seconds.
+# How long one side of a row may spend on warming up and on measuring, in seconds.
 PATIENCE = 30
 
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """A family of groups. kinds: which subscriptions there are; members have them in turn."""
+    """A family of groups. kinds: how subscriptions are distributed among the members."""
 
     title: str
     members: int
@@ -62,9 +62,9 @@ class Shape:
         match self.kinds:
             case "equal":
                 return [names]
-            case "halves":  # every other member the even topics, every other the odd ones, one in ten all
+            case "halves":  # members alternate between even and odd topics; one in ten subscribes to all
                 return [names if i % 10 == 0 else names[i % 2 :: 2] for i in range(10)]
-            case "one less":  # as in Kafka's own test: all members all topics, but one
+            case "one less":  # as in Kafka's own test: all members have all topics, except one member
                 return [names[1:], *[names] * (self.members - 1)]
         chance = random.Random("kinds")
         return [sorted(chance.sample(names, self.topics // 2)) for _ in range(20)]
@@ -81,11 +81,11 @@ SHAPES = (
 
 
 class TooSlowError(Exception):
-    """The JVM did not answer in time; it has been ended, and another one started."""
+    """The JVM did not answer in time; it was killed, and another one was started."""
 
 
 class Jvm:
-    """The driver in its JVM."""
+    """The driver, running in its JVM."""
 
     def __init__(self, heap, limit):
         self._temp = tempfile.TemporaryDirectory(prefix="kgm-bench-")
@@ -118,7 +118,7 @@ def new_id(chance):
 
 
 def changed(step, ids, chance):
-    """Ids of the members, and the position of each one's subscription, after a step."""
+    """(member id, position of its subscription) for each member after a step."""
     members = [(member_id, position) for position, member_id in enumerate(ids)]
     if step == "one leaves":
         del members[len(members) // 3]
@@ -131,7 +131,7 @@ def changed(step, ids, chance):
 
 
 def digest(answer):
-    """As AssignBench does."""
+    """The same checksum as AssignBench computes."""
     crc = 0
     for member, topics in sorted(answer.items()):
         text = "".join([f"{member}\n", *(f"{topic}{list(ps)}\n" for topic, ps in sorted(topics.items()))])
@@ -160,7 +160,7 @@ def our_peak(work):
 
 
 def walked(answer):
-    """CPU nanoseconds for reading all of it."""
+    """(CPU nanoseconds for reading all of it, sum of the partitions)."""
     start = time.process_time_ns()
     total = 0
     for row in answer.values():
@@ -170,7 +170,7 @@ def walked(answer):
 
 
 def measure(jvm, name, group, described, rounds):
-    """One row: figures of both sides, and the answer."""
+    """One row: (figures of both sides, the answer)."""
     work = functools.partial(assign, name, group)
     jvm.ask("group", **described)
     start = time.monotonic()
@@ -185,7 +185,7 @@ def measure(jvm, name, group, described, rounds):
         }, answer
     ours, theirs = [], []
     if time.monotonic() - start > PATIENCE:
-        theirs.append(memory["thread_ns"])  # once must do
+        theirs.append(memory["thread_ns"])  # a single round must do
         ours.append(timed(work))
     else:
         warm = 1
@@ -212,7 +212,7 @@ def measure(jvm, name, group, described, rounds):
 
 
 def rows(jvm, shape, rounds, only):
-    """Run a shape, and tell its figures."""
+    """Run a shape, and report its figures."""
     kinds = shape.subscriptions()
     subscriptions = [tuple(kind) for kind in kinds]
     topics = tuple(TopicSpec(name=f"topic-{i:03d}", partitions=shape.partitions) for i in range(shape.topics))
@@ -245,12 +245,12 @@ def rows(jvm, shape, rounds, only):
                 "members": [[member_id, position % len(kinds)] for member_id, position in members],
                 "generation": 1,
             }
-            if step not in ("fresh", *wanted):  # the others begin with it
+            if step not in ("fresh", *wanted):  # the other steps start from it
                 continue
             found, before_next = measure(jvm, name, group, described, rounds)
             tell(f"{shape.title}: {name}, {step}", found, jvm.limit)
             if "theirs" not in found:
-                break  # nor would it get through the next step
+                break  # it would not get through the next step, either
             if step == "fresh":
                 before = before_next
                 jvm.ask("keep")
@@ -272,7 +272,7 @@ def main():
     parser.add_argument("--only", action="append", metavar="TEXT", help="rows whose text contains this; repeatable")
     parser.add_argument("--limit", type=float, default=180, metavar="SECONDS", help="the JVM may take for one run")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and the JVM with it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # ends the JVM, too
     jvm = Jvm(arguments.heap, arguments.limit)
     try:
         for shape in SHAPES:

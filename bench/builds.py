@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Builds on a standalone cluster of Spark with one, two and four executors.
+"""Builds on a standalone Spark cluster with one, two and four executors.
 
 usage: python bench/builds.py [--snapshots N] [--members N] [--rounds N]      (needs PySpark and Java 17+)
 
-A build is from bronze to every table, of GroupMetadata records in four partitions, on a standalone master with workers
-of one core and one executor each; the start of Spark and a first small build are not in it. More executors than the
-machine has cores share these: then a figure says what they cost, not how a cluster grows. CPU and memory are those of
-whole process trees, driver, JVMs and Python.
+A build goes from bronze to every table, for GroupMetadata records in four partitions, on a standalone master with
+workers of one core and one executor each; Spark's start and a first small build are not counted. If there are more
+executors than cores, they share the cores: then a figure shows what they cost, not how a cluster scales. CPU and memory
+are those of whole process trees: driver, JVMs and Python.
 """
 
 import argparse

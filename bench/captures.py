@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Captures from Kafka to bronze, beside the console consumer with Kafka's own formatter.
+"""Captures from Kafka to bronze, compared with the console consumer using Kafka's own formatter.
 
 usage: python bench/captures.py [--commits N] [--rounds N]      (needs PySpark, Java 17+, and Maven for the jars)
 
 A capture is everything from the topic of a real broker to the Parquet files of bronze, without a row in a JVM: kgm's
-own fetch, in its own process or in Spark's workers. The console consumer prints JSON of the same offset commits, 10 in a
-batch, into /dev/null. The broker finds them in the topic's directories when it starts: producing batches as small
-as a coordinator's would take most of the time. The first capture is a whole process, from its start on, JVM and all,
-with nothing taken off on either side; the next is one more in the same process, into another store, less the least that
-a capture of 500 records takes; beside it the console consumer's time for twice as many, less that for once. Spark needs
-seconds to start, which is why none is started for small batches. CPU is that of whole process trees, JVM and Python.
+own fetch, in its own process or in Spark's workers. The console consumer prints the same offset commits, 10 per batch,
+as JSON into /dev/null. The broker finds them in the topic's directories when it starts, because producing batches as
+small as a coordinator's would take most of the time. "A whole process" is the first capture, from the start of its
+process, JVM and all, with nothing subtracted on either side. "The next in that process" is one more capture in the same
+process, into another store, minus the shortest time for a capture of 500 records; it is compared with the console
+consumer's time for twice as many records minus its time for one set. Spark takes seconds to start, which is why none is
+started for small batches. CPU is that of whole process trees, JVM and Python.
 """
 
 import argparse
@@ -35,12 +36,12 @@ from tests.kafka.java_tools import java_command
 OFFSET = struct.Struct(">q")
 CONSOLE = "console consumer"
 FORMATTER = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
-#: What the script of the console consumer gives it.
+#: The heap size that the console consumer's script sets.
 HEAP_MB = 512
 
 
 def write_twice(folder, once):
-    """The segments of another folder, and all their batches once more."""
+    """Write the segments of another folder, followed by all their batches once more."""
     from kgm.records.batch import decode_batches
 
     for partition in range(PARTITIONS):
@@ -49,13 +50,13 @@ def write_twice(folder, once):
         count = batches[-1].last_offset + 1
         with segment(folder, partition).open("wb") as file:
             file.write(data)
-            for batch in batches:  # the checksum is not of the offset
+            for batch in batches:  # the checksum does not cover the offset
                 file.write(OFFSET.pack(batch.base_offset + count) + batch.data[OFFSET.size :])
     return str(folder)
 
 
 def put(cluster, topics):
-    """Make topics with the segments of folders, {topic: folder}."""
+    """Create topics with the segments of folders, {topic: folder}."""
     cluster.create_topics(dict.fromkeys(topics, PARTITIONS))
     cluster.shut_down(1)
     for topic, folder in topics.items():
@@ -86,7 +87,7 @@ def main():
         sizes = {"warm": WARM, "once": count}
         places = {name: write(folder / name, spread(commits(number, 10))) for name, number in sizes.items()}
         places["twice"] = write_twice(folder / "twice", places["once"])
-        # The records are old: they must not be deleted meanwhile.
+        # The records are old, and must not be deleted in the meantime.
         cluster = stack.enter_context(KafkaCluster(properties={"log.retention.ms": "-1"}))
         put(cluster, places)
         ways = {

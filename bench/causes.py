@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""How often the history is right about why groups rebalanced: real clients on real brokers, driven at random.
+"""How often the history is right about why groups rebalanced: real clients on real brokers, with random actions.
 
 usage: python bench/causes.py [--seed N] [--versions V,V] [--groups N] [--seconds N] [--wrong] [--keep DIR | --from DIR]
        (needs Java 17+ and Maven)
 
-Each version is a broker of its own with so many groups, which are played all at once for so many seconds: classic and
-consumer protocol, librdkafka and Java, static and dynamic, session timeouts of their own, commits every 0.3, 1 or 5 s, in
-transactions, or none. Members join, close with and without leaving, are killed, bounce, pause, stall, subscribe to other
-topics, are removed by an admin, share an instance id; topics grow, groups are deleted, a broker restarts. The seed is
-another one each time; it and the versions are printed.
+Each version gets its own broker with --groups groups, which all run at the same time for --seconds seconds: classic and
+consumer protocol, librdkafka and Java, static and dynamic, with various session timeouts, committing every 0.3, 1 or 5
+s, in transactions, or not at all. Members join, close with and without leaving, are killed, bounce, pause, stall,
+subscribe to other topics, are removed by an admin, share an instance id; topics grow, groups are deleted, a broker
+restarts. The seed is different each time; it is printed along with the versions.
 
-What was done is the truth (tests/history/truth/judge.py). Four readings of each log are scored: one that knows nothing
-but the log, one that is given the session timeouts of consumer groups (`--session-timeout`, or asked of a broker), one of
-a log whose first two fifths are compacted, and one that begins after them (`--since`).
-`certain` means that the records prove it, and is to be right in 99 of 100 cases, `likely` in 90; `possible` promises
-nothing. In brackets Wilson's interval of 95 %. Exit code 1 if a promise is outside it.
+What was done is the truth (tests/history/truth/judge.py). Four readings of each log are scored: one that knows only the
+log, one that is given the session timeouts of consumer groups (`--session-timeout`, or read from a broker), one of a
+log whose first two fifths are compacted, and one that begins after them (`--since`). `certain` means that the records
+prove it, and must be right in 99 of 100 cases, `likely` in 90; `possible` promises nothing. In brackets: the 95 %
+Wilson interval. Exit code 1 if the interval lies below a promise.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from tests.history.truth.scores import Scores, interval
 from tests.history.truth.stories import play
 
 OLD, FIRST_NEW, NEW = ("2.4.1", "2.8.2", "3.3.2", "3.6.2", "3.9.1"), ("4.0.1", "4.1.1", "4.2.0"), ("4.3.0", "4.4.0")
-#: How much of a log is compacted or left out.
+#: The share of a log that is compacted or left out.
 FIRST_PART = 0.4
 
 
@@ -48,7 +48,7 @@ def whole(raw):
 
 
 def in_parts(raw):
-    """(The first part, the rest) of the records of each partition."""
+    """(first part, rest) of the records of each partition."""
     for number in pc.unique(raw.column("partition")).to_pylist():
         rows = raw.filter(pc.equal(raw.column("partition"), number)).sort_by("offset")
         cut = int(len(rows) * FIRST_PART)
@@ -56,7 +56,7 @@ def in_parts(raw):
 
 
 def compacted(raw):
-    """Of the first part only the last record of each key is left."""
+    """The records, with only the last record of each key in the first part."""
     parts = []
     for first, rest in in_parts(raw):
         last = {key: place for place, key in enumerate(first.column("key").to_pylist())}
@@ -82,7 +82,7 @@ def drawn_versions(seed):
 
 
 def score(run, scores, ends):
-    """Adds the verdicts on a run to the scores; returns those that are wrong, by reading."""
+    """Adds the verdicts on a run to the scores. Returns the wrong ones as (version, reading, verdict)."""
     judge = Judge(run.acts, run.names, run.log, replaced_unseen=run.replaced_unseen)
     wrong = []
     for reading, (part_of, given) in READINGS.items():
@@ -116,12 +116,12 @@ def show(each):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--versions", help="with commas; by default four that the seed draws")
+    parser.add_argument("--versions", help="comma-separated; by default four drawn with the seed")
     parser.add_argument("--groups", type=int, default=32)
     parser.add_argument("--seconds", type=int, default=80)
     parser.add_argument("--wrong", action="store_true", help="print each wrong verdict that is certain or likely")
-    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="leave what was played there")
-    parser.add_argument("--from", dest="kept", type=pathlib.Path, metavar="DIR", help="score what was kept there")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="save the runs there")
+    parser.add_argument("--from", dest="kept", type=pathlib.Path, metavar="DIR", help="score the runs saved there")
     arguments = parser.parse_args()
     seed = random.SystemRandom().randrange(1_000_000) if arguments.seed is None else arguments.seed
     scores, ends = ({reading: Scores() for reading in READINGS} for _ in range(2))

@@ -3,7 +3,7 @@
 
 usage: python bench/codec.py [--members N] [--rounds N]      (needs the `bench` extra: kio and kafka-python)
 
-Best CPU time of N rounds each, the three taken in turn so that a noisy machine hits all of them. kio decodes in Rust.
+Best CPU time of N rounds each; the three take turns so that a noisy machine affects all of them. kio decodes in Rust.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from kgm.protocol.messages import join_group_response as join
 
 
 def messages(members):
-    """The two messages, as a group of consumers with 150-byte subscriptions and 200-byte assignments gives them."""
+    """The two messages, for a group of consumers with 150-byte subscriptions and 200-byte assignments."""
     joined = join.JoinGroupResponse(
         generation_id=3, protocol_type="consumer", protocol_name="range", leader="consumer-0", member_id="consumer-0",
         members=[
@@ -64,7 +64,7 @@ def python_built(cls, message, version):
     """kafka-python cannot encode what it has decoded, so its message is built field by field."""
 
     def fields(struct):
-        # Authorized operations are a set there, and the bit that says "not asked for" has no place in it.
+        # kafka-python has authorized operations as a set, which cannot hold the bit for "not requested".
         rows = [row for row in struct.FIELDS if row[0] != "authorized_operations"]
         return {row[0]: value(getattr(struct, row[0]), row[1]) for row in rows}
 
@@ -78,7 +78,7 @@ def python_built(cls, message, version):
 
 
 def best(functions, rounds):
-    """Best CPU milliseconds of each function, taken in turn."""
+    """Best CPU milliseconds of each function; the functions take turns."""
     found = dict.fromkeys(functions, float("inf"))
     for _ in range(rounds):
         for name, function in functions.items():
@@ -101,7 +101,7 @@ def main():
         python_message = python_built(python_class, message, version)
         out = io.BytesIO()
         write(out, kio_message)
-        # All three must speak of the same bytes, or the comparison says nothing.
+        # All three must agree on the bytes, or the comparison is meaningless.
         assert out.getvalue() == data
         assert len(python_message.encode(version=version)) == len(data)
         cls = type(message)

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""A large consumer group (KIP-848) on one core: kgm's coordinator, and Kafka's own (the Java classes, in one process, JIT
-warm) beside it.
+"""A large consumer group (KIP-848) on one core: kgm's coordinator, compared with Kafka's own (the Java classes, in one
+process, with a warm JIT).
 
 usage: python bench/consumer_groups.py [--members N] [--topics N] [--partitions N] [--rounds N] [--span MS] [--no-peer]
 (the peer needs Java 17 and Maven; its heap is 1 GB, collected serially)
 
-Requests are ready-made objects, the log swallows what it is given (records are made, appended to nothing and
-replayed), only the bench moves the clock. Work:
+Requests are ready-made objects, the log discards what it is given (records are built and replayed, but appended
+nowhere), only the bench moves the clock. Workloads:
 - heartbeat: of a Stable group, one member after the other
-- join: one member more, until everybody has what it is to have. Members heartbeat every 5 s, spread evenly; a member that
-  gives something up or takes something over does so at once, and says so with a heartbeat at once. CPU of all requests;
-  the target assignment is computed by the first of them, the new member's own
+- join: one more member joins, until every member has its target assignment. Members heartbeat every 5 s, spread evenly;
+  a member gives up or takes over partitions immediately, and immediately sends a heartbeat about it. CPU of all
+  requests; the first of them, the new member's own, computes the target assignment
 
-Medians of the rounds, CPU time of the thread that works; kgm and the JVM take turns.
+Medians of the rounds, CPU time of the working thread; kgm and the JVM take turns.
 """
 
 import argparse
@@ -40,7 +40,7 @@ INTERVAL_MS, REBALANCE_MS, CALM_MS = 5_000, 300_000, 2_000
 
 
 class Client:
-    """A consumer that takes over and gives up at once, and says so with a heartbeat of its own."""
+    """A consumer that takes over and gives up partitions immediately, and reports it with a heartbeat of its own."""
 
     def __init__(self, bench, member_id):
         self.bench = bench
@@ -113,7 +113,7 @@ class Bench:
         return reply.message
 
     def until_reconciled(self, pause):
-        """Everybody heartbeats in turn until all have what they are to have; ms."""
+        """Members heartbeat in turn until all have their target assignments. Returns the virtual ms that took."""
         self.now += pause
         start, count = self.now, len(self.clients)
         number, is_reconciled = 0, False
@@ -127,7 +127,7 @@ class Bench:
         return self.now - start
 
     def heartbeats(self, span):
-        """CPU nanoseconds per request, of as many as fit into the span."""
+        """CPU nanoseconds per request, over as many requests as fit into the span."""
         done, took = 0, 0.0
         cycle = itertools.cycle([client.beat() for client in self.clients])
         while took < span:
@@ -141,7 +141,7 @@ class Bench:
         return took / done * 1e9
 
     def join(self):
-        """(virtual ms, CPU ns, those of them for the new member's first heartbeat, requests, records)"""
+        """(virtual ms, CPU ns, CPU ns of the new member's first heartbeat alone, requests, records)"""
         self.now += CALM_MS
         self.took, self.requests, before = 0.0, 0, self.written
         client = Client(self, next(self.ids))

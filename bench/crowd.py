@@ -1,7 +1,7 @@
 """Large groups for benchmarks: static members that join with a few requests and then stay silent.
 
-Their session timeout is 30 minutes, and until it expires a static member needs no heartbeat (KIP-345). So a group of 500
-members needs no 500 consumers."""
+Their session timeout is 30 minutes, and until it expires a static member needs no heartbeat (KIP-345). So a group of
+500 members does not need 500 consumers."""
 
 import contextlib
 import pathlib
@@ -21,7 +21,7 @@ from kgm.protocol.subscription import MemberAssignment, Subscription, encode_ass
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SESSION_MS = 1_800_000
-#: The server of `kgm serve` with room for more groups than it admits.
+#: The server of `kgm serve`, with limits raised to admit more groups than it normally does.
 SERVER = """
 import sys
 from kgm.server import Limits, serve_in_thread
@@ -33,7 +33,7 @@ with serve_in_thread(topics={"orders": 20}, settings={"group.initial.rebalance.d
 
 
 class BlockingConnection:
-    """One connection, on which requests are sent and answered in order."""
+    """One connection that sends requests and receives their responses in order."""
 
     def __init__(self, address):
         self.socket = socket.create_connection(address, timeout=60)
@@ -64,7 +64,7 @@ class BlockingConnection:
 
 
 def coordinator_of(bootstrap, group):
-    """(host, port) of the group's coordinator. Retries, a bounded number of times, while the broker creates
+    """(host, port) of the group's coordinator. Retries a limited number of times while the broker creates
     __consumer_offsets."""
     import time
 
@@ -91,7 +91,7 @@ def join_crowd(bootstrap, group, members, topic, partitions):
     names = [f"member-{i:04d}" for i in range(members)]
     connections = {name: BlockingConnection(address) for name in names}
     try:
-        # The initial rebalance delay of the broker lets all of them join in the first generation.
+        # The broker's initial rebalance delay lets all of them join in the first generation.
         for name in names:
             request = JoinGroupRequest(
                 group_id=group, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=60_000, group_instance_id=name,
@@ -129,7 +129,7 @@ def join_crowd(bootstrap, group, members, topic, partitions):
 
 @contextlib.contextmanager
 def server():
-    """The bootstrap of a server in a process of its own."""
+    """The bootstrap address of a server in a separate process."""
     command = [sys.executable, "-c", SERVER]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
@@ -140,7 +140,7 @@ def server():
 
 
 def form(connection, group):
-    """A group of one static member with 20 partitions."""
+    """Form a group of one static member with 20 partitions."""
     blob = encode_subscription(Subscription(topics=("orders",)))
     message = JoinGroupRequest(
         group_id=group, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=60_000, group_instance_id="one",

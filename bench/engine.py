@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
-"""The coordinator alone, on one core: kgm's, and Kafka's own (the Java classes, in one process, JIT warm) beside it.
+"""The coordinator alone, on one core: kgm's, compared with Kafka's own (the Java classes, in one process, with a warm
+JIT).
 
 usage: python bench/engine.py [--members N[,N...]] [--rounds N] [--span MS] [--no-peer]     (the peer needs Java 17 and
 Maven; its heap is 512 MB, collected serially)
 
-Requests are ready-made objects, the log swallows what it is given (records are made, appended to nothing and
-replayed), the clock stands still, member ids come from a counter (Kafka draws a UUID). Work:
+Requests are ready-made objects, the log discards what it is given (records are built and replayed, but appended
+nowhere), the clock stands still, member ids come from a counter (Kafka draws a UUID). Workloads:
 - heartbeat: of a Stable group of static members, one after the other
 - static restart: JoinGroup v9 with a known instance id and no member id, same protocols; the member is replaced, and the
   record of the whole group is written
 - formation: a group's members join (static, v9), its join phase ends, all sync; per member
 - random: 20 members, half of them static, that join, restart, sync, heartbeat, leave and let time pass at random
 
-Medians of the rounds, CPU time of the thread that works; kgm and the JVM take turns. Python is slower per request; what
-matters is that the cost does not grow with the group, while Kafka writes the whole group for each static restart. `handle` is `Coordinator.handle` without the runtime that appends, replays and keeps timers.
+Medians of the rounds, CPU time of the working thread; kgm and the JVM take turns. Python is slower per request; what
+matters is that the cost does not grow with the group, while Kafka writes the whole group for each static restart.
+`handle` is `Coordinator.handle` without the runtime that appends, replays and keeps timers.
 """
 
 import argparse
@@ -82,7 +84,7 @@ class Bench:
         self.now = 1_000_000
 
     def form(self, joins):
-        """Bring a group together; CPU seconds."""
+        """Form a group. Returns CPU seconds."""
         start = time.thread_time()
         for each in joins:
             self.runtime.handle(each, ticket=next(TICKETS), now=self.now)
@@ -122,7 +124,7 @@ class Bench:
 
 
 def timed(function, requests, span):
-    """CPU nanoseconds per request, of as many as fit into the span."""
+    """CPU nanoseconds per request, over as many requests as fit into the span."""
     done, took = 0, 0.0
     cycle = itertools.cycle(requests)
     while took < span:
@@ -231,7 +233,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--members", default="1,100,1000")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--span", type=int, default=300, help="ms of CPU for each work and round")
+    parser.add_argument("--span", type=int, default=300, help="ms of CPU for each workload and round")
     parser.add_argument("--no-peer", action="store_true")
     arguments = parser.parse_args()
     sizes = [int(size) for size in arguments.members.split(",")]

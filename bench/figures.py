@@ -1,8 +1,10 @@
-"""What benches measured: each tells its rows with `figure`, and the pages are made of what `bench/all.py` kept of them.
+"""What benches measured: each reports its rows with `figure`, and the pages are generated from what `bench/all.py`
+kept.
 
-usage: python bench/figures.py      (makes docs/figures.md and the README's sentence again from docs/figures.json)
+usage: python bench/figures.py      (generates docs/figures.md and the README's sentence again from docs/figures.json)
 
-A ratio is the peer's figure by kgm's: above 1, kgm takes less. So a figure is a cost wherever there is a peer."""
+A ratio is the peer's figure divided by kgm's: above 1, kgm takes less. So a figure is always a cost if there is a
+peer."""
 
 import json
 import os
@@ -11,23 +13,23 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS, PAGE, README = ROOT / "docs/figures.json", ROOT / "docs/figures.md", ROOT / "README.md"
-#: A file that gets the rows as lines of JSON; of `bench/all.py`.
+#: The variable that names a file for the rows, as lines of JSON; set by `bench/all.py`.
 ROWS = "KGM_FIGURES"
-#: Where the README has its figures.
+#: Where the figures are in the README.
 SENTENCE = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.DOTALL)
 
 HEAD = """# Figures
 
 One run of `python bench/all.py`, which measures kgm and each peer side by side and writes this page: no figure here is
-written by hand. Machines are shared and busy: trust the ratios, and CPU time before wall time. A ratio is the
-peer's figure by kgm's: above 1, kgm takes less. What `--quick` measured is of small sizes, and says so.
+written by hand. Machines are shared and busy: trust the ratios, and CPU time more than wall time. A ratio is the
+peer's figure divided by kgm's: above 1, kgm takes less. Results of `--quick` are for small sizes, and marked as such.
 `python bench/NAME.py --help` has the other sizes (`pip install -e '.[dev,bench]'`).
 """
 
 
 def figure(name, unit, ours, peers=None):
-    """Tell a row: what was measured, its unit, kgm's figure, {peer: its figure}. A figure is a number, or text where
-    there is none, such as "> 60"."""
+    """Report a row: what was measured, its unit, kgm's figure, {peer: its figure}. A figure is a number, or text such
+    as "> 60" if there is no number."""
     row = {"name": name, "unit": unit, "kgm": ours, "peers": peers or {}}
     print("| " + " | ".join(cells(row, list(row["peers"]))) + " |", flush=True)
     if ROWS in os.environ:
@@ -36,7 +38,7 @@ def figure(name, unit, ours, peers=None):
 
 
 def cells(row, peers):
-    """The cells of a row, for the peers of its table."""
+    """The cells of a row, for a table with these peers."""
     found = [row["name"], row["unit"], shown(row["kgm"])]
     for peer in peers:
         value = row["peers"].get(peer)
@@ -50,7 +52,7 @@ def ratio(theirs, ours):
 
 
 def shown(value):
-    """With three digits."""
+    """The value with three significant digits."""
     if value is None or isinstance(value, str):
         return value or ""
     if value == int(value) or abs(value) >= 100:
@@ -59,7 +61,7 @@ def shown(value):
 
 
 def page(results):
-    """docs/figures.md. results: by bench, see `bench/all.py`."""
+    """The text of docs/figures.md. results: by bench, see `bench/all.py`."""
     return HEAD + "".join(map(section, results.values()))
 
 
@@ -75,7 +77,7 @@ def section(result):
     )
     lines = ["", f"## {result['title']}", "", result["about"], "", when]
     if result["error"]:
-        lines += ["", f"**It did not end well**, so figures are missing: {result['error']}"]
+        lines += ["", f"**It failed**, so figures are missing: {result['error']}"]
     peers = list(dict.fromkeys(peer for row in result["rows"] for peer in row["peers"]))
     if result["rows"]:
         heads = ["what", "unit", "kgm", *(head for peer in peers for head in (peer, f"{peer} / kgm"))]
@@ -85,7 +87,7 @@ def section(result):
 
 
 def sentence(results):
-    """That of the README, about what starts faster."""
+    """The README's sentence about which tool starts faster."""
     rows = {row["name"]: row for row in results["startup"]["rows"]}
     one, many = rows["describe one"], rows["describe all"]
     return (
@@ -97,7 +99,7 @@ def sentence(results):
 
 
 def write(results):
-    """All that is made of the results."""
+    """Write everything that is generated from the results."""
     benches = ",\n".join(f"{json.dumps(name)}: {json.dumps(result)}" for name, result in results.items())
     RESULTS.write_text(f"{{\n{benches}\n}}\n")
     PAGE.write_text(page(results))

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """CPU and memory of answers about a whole fleet: `list`, `describe --all-groups` in each format, `export`, `doctor`;
-beside kcl (franz-go, a tool in Go), which gets the groups by name (100,000 names are more than a command line can
-have: then `list` only).
+compared with kcl (franz-go, a tool in Go), which is given the groups by name (100,000 names do not fit into a command
+line: then only `list` is compared).
 
 usage: python bench/fleet_memory.py [--groups N] [--runs N] [--only WORDS] [--before DIR]      (needs kcl in PATH)
        (--before: another checkout of kgm, whose commands are run in turn with this one's)
 
-Groups have 4 members, every other one static members, on one or two topics of 4 partitions, with committed offsets and
-a lag. They lie in the log that a server of `kgm serve` has loaded, whose own cost is not counted. A run is a process;
-CPU is user and system time, MB the most resident memory; medians of --runs."""
+Groups have 4 members, static ones in half of the groups, on one or two topics of 4 partitions, with committed offsets
+and a lag. They are in the log that a `kgm serve` server has loaded, whose own cost is not counted. A run is a process;
+CPU is user and system time, MB is the peak resident memory; medians of --runs."""
 
 import argparse
 import contextlib
@@ -42,7 +42,7 @@ TOPICS = 200
 RECORDS, COMMITTED = 10, 7
 OFFSETS_PARTITIONS = 50
 DAY_MS = 86_400_000
-#: So many names of groups fit into a command line.
+#: The most group names that fit into a command line.
 MOST_NAMES = 50_000
 SERVER = """
 import pathlib, sys
@@ -66,7 +66,7 @@ def group_id(number):
 
 
 def records_of(number, now_ms):
-    """What the log has of a group: its last rebalance and its commits."""
+    """What the log has for a group: its last rebalance and its commits."""
     group, topics = group_id(number), (topic(number), topic(number * 7 + 3))[: 1 + number % 2]
     subscription = encode_subscription(Subscription(topics=topics))
     members = [
@@ -96,7 +96,7 @@ def records_of(number, now_ms):
 
 
 def write(folder, groups):
-    """The log of a coordinator of so many groups, as a data directory of `kgm serve`."""
+    """Write the log of a coordinator of this many groups, as a data directory of `kgm serve`."""
     now_ms = time.time_ns() // 1_000_000
     with contextlib.ExitStack() as stack:
         logs = [
@@ -112,7 +112,7 @@ def write(folder, groups):
 
 @contextlib.contextmanager
 def fleet(groups):
-    """The bootstrap of a server with so many groups."""
+    """The bootstrap address of a server with this many groups."""
     with tempfile.TemporaryDirectory(prefix="kgm-fleet-") as name:
         folder = pathlib.Path(name)
         write(folder, groups)
@@ -128,7 +128,7 @@ def fleet(groups):
 
 
 def fill(bootstrap):
-    """Records into every topic."""
+    """Write records into every topic."""
     host, port = bootstrap.rsplit(":", 1)
     connection = BlockingConnection((host, int(port)))
     now_ms = time.time_ns() // 1_000_000
@@ -143,7 +143,7 @@ def fill(bootstrap):
 
 
 def commands(bootstrap):
-    """{name: words of kgm}."""
+    """{name: words of the kgm command}."""
     at = ["-b", bootstrap, "--timeout", "60m"]
     every = ["describe", "--all-groups", *at]
     return {

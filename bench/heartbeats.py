@@ -1,9 +1,10 @@
-"""A load generator of raw group members, as a process of its own: many members over many connections, one thread.
+"""A load generator of raw group members, in a separate process: many members over many connections, one thread.
 
 usage: python bench/heartbeats.py '{"address": [HOST, PORT], "server_pid": PID, ...}'
 
-It prints one line of JSON: latencies, and the CPU time that the server used. Everything that is sent is encoded before
-the clock starts, and responses are checked by comparing bytes, so that little of what is measured is its own work."""
+It prints one line of JSON: latencies, and the CPU time that the server used. Everything sent is encoded before the
+clock starts, and responses are checked by comparing bytes, so that its own work is only a small part of what is
+measured."""
 
 import array
 import heapq
@@ -32,10 +33,10 @@ from kgm.protocol.subscription import Subscription, encode_subscription
 SESSION_MS = 1_800_000
 REBALANCE_MS = 300_000
 MOST_LOOKS = 1_200
-#: Members that join at a time.
+#: How many members join at a time.
 JOINING = 500
 GOOD = struct.pack(">iiBihB", 12, 7, 0, 0, 0, 0)
-"""A Heartbeat v4 response to correlation id 7 without error and throttling, with its length."""
+"""A Heartbeat v4 response to correlation id 7 without error or throttling, including its length prefix."""
 TICKS = os.sysconf("SC_CLK_TCK")
 BLOB = encode_subscription(Subscription(topics=("orders",)))
 
@@ -105,8 +106,8 @@ def connect(address):
 
 
 def await_coordinator(address, groups):
-    """A broker that has just created `__consumer_offsets` coordinates groups a little later, on a busy machine one
-    partition after the other. Raises TimeoutError."""
+    """Wait until the broker coordinates all groups: after creating `__consumer_offsets` that takes a moment, and on a
+    busy machine it happens partition by partition. Raises TimeoutError."""
     request = wire.encode_request(DescribeGroupsRequest(groups=groups), version=5, correlation_id=7, client_id="bench")
     with connect(address) as connection:
         for _ in range(MOST_LOOKS):
@@ -118,8 +119,8 @@ def await_coordinator(address, groups):
 
 
 def form(members):
-    """Let members join and sync, each on its own connection; all groups are in their first generation then. Returns the
-    seconds from each member's JoinGroup to its SyncGroup response."""
+    """Let members join and sync, each on its own connection; afterwards all groups are in their first generation.
+    Returns the seconds from each member's JoinGroup to its SyncGroup response."""
     clock = time.perf_counter
     began = []
     for member in members:
@@ -138,8 +139,8 @@ def form(members):
 
 
 def form_all(address, names, members):
-    """Members by (group, instance id) are made, and join. Returns the seconds from each one's JoinGroup to its SyncGroup
-    response."""
+    """Create members with these (group, instance id) names, and let them join. members: receives them. Returns the
+    seconds from each one's JoinGroup to its SyncGroup response."""
     latencies = array.array("d")
     for at in range(0, len(names), JOINING):
         joining = [Member(connect(address), *name) for name in names[at : at + JOINING]]
@@ -149,7 +150,7 @@ def form_all(address, names, members):
 
 
 def saturate(connections, seconds):
-    """One heartbeat in flight on each connection, of its members in turn. Returns the latencies in s."""
+    """Keep one heartbeat in flight on each connection, from its members in turn. Returns the latencies in s."""
     epoll = select.epoll()
     turns = {}
     for connection, frames in connections:
@@ -181,7 +182,7 @@ def saturate(connections, seconds):
 
 
 def pace(connections, seconds, interval_s):
-    """Every member sends a heartbeat each `interval_s`. Returns the latencies in s, from when each was due."""
+    """Every member sends a heartbeat every `interval_s`. Returns the latencies in s, counted from when each was due."""
     epoll = select.epoll()
     due = []
     total = sum(len(frames) for _, frames in connections)

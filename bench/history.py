@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Read the history of groups from a log of `__consumer_offsets`: kgm, and Kafka's own kafka-dump-log, from the same
+"""Read the history of groups from a log of `__consumer_offsets`: kgm and Kafka's own kafka-dump-log, from the same
 segments.
 
 usage: python bench/history.py [--commits N] [--snapshots N] [--changes N] [--members N] [--in-batch N] [--rounds N]
        (needs numpy, pyarrow, Java 17+, and Maven for the jars)
 
-Two logs: offset commits of 100 groups, --in-batch records in each batch (what a commit of so many partitions writes);
-and GroupMetadata records of --members members, a batch each, in which one member a time has come back.
-kgm, in process: read (file -> batches, checksums checked -> table of raw records) and decode (-> every field; of
-GroupMetadata a row for each member with its subscription and assignment taken apart).
-kafka-dump-log --offsets-decoder is a whole process that prints JSON, into /dev/null here; the time that it needs for a
-log of one record is taken off, so that neither side is charged for its start. In turn, medians of --rounds.
+Two logs: offset commits of 100 groups, --in-batch records per batch (as a commit of that many partitions writes them);
+and GroupMetadata records with --members members, one per batch, where each record has one member that came back. kgm,
+in process: read (file -> batches, with checksums verified -> table of raw records) and decode (-> every field; for
+GroupMetadata, a row per member with its subscription and assignment decoded). kafka-dump-log --offsets-decoder is a
+whole process that prints JSON, here into /dev/null; the time it takes for a log of one record is subtracted, so that
+neither side is charged for its start. They take turns; medians of --rounds.
 
-Then kgm alone: the membership changes of --changes GroupMetadata records (every other one a rebalance, the others
-bounces that were absorbed), from the segment to the changes, piece by piece; the same of the commits' log, in
-which nothing is to be told. These lie in two partitions, a process for each of them, as Spark has it on two cores;
-CPU and memory are added up, wall is of the slower one.
+Then kgm alone: the membership changes in --changes GroupMetadata records (half of them rebalances, the others bounces
+that were absorbed), read from the segment in pieces; and the same for the log of commits, which has no changes. These
+logs have two partitions, with a process for each, as Spark would run on two cores; CPU and memory are added up, and
+wall time is that of the slower process.
 """
 
 import argparse
@@ -44,11 +44,11 @@ from tests.kafka.jars import classpath
 from tests.kafka.java_tools import java_command
 
 HEAP_MB = 1_000
-#: As many partitions are told side by side.
+#: The number of partitions processed in parallel.
 CORES = 2
 GROUPS, PARTITIONS = 100, 240
 SEGMENT = "00000000000000000000.log"
-#: Where the generation stands in a value of a group of protocol type "consumer".
+#: Where the generation is in the value of a group of protocol type "consumer".
 GENERATION = struct.Struct(">12xi")
 
 
@@ -77,7 +77,8 @@ def commits(count, in_batch, groups=GROUPS):
 
 
 def snapshots(count, size, groups=GROUPS):
-    """Each group's records in turn: one member comes back under another id; every other time it takes a rebalance."""
+    """The records of the groups in turn: in each, one member comes back under another id; every other time that takes a
+    rebalance."""
     names = [f"fleet-{number:03d}" for number in range(groups)]
     fleets = [[encoded(name, at, 0)[1] for at in range(size)] for name in names]
     heads = [encoded(name, 0, 0)[0] for name in names]
@@ -223,7 +224,7 @@ def main():
     if arguments.task:
         task, directory = TASKS[arguments.task[0]], pathlib.Path(arguments.task[1])
         if task is decode:
-            task(directory)  # compiles decoders and loads what is loaded late
+            task(directory)  # compiles the decoders and runs deferred imports
         print(json.dumps(task(directory)))
         return
     with tempfile.TemporaryDirectory(prefix="kgm-history-") as name:

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Captures and builds that are killed with SIGKILL at one step after the other, on an object store and on HDFS: whether a
-reader ever sees anything but a whole build, and whether the next one has every record once.
+"""Captures and builds that are killed with SIGKILL, at one step after another, on an object store and on HDFS: whether
+a reader ever sees anything but a whole build, and whether the next one has every record exactly once.
 
 usage: python bench/kills.py [--stores S3,HDFS] [--formats parquet,delta] [--every N]      (needs Java 17+, and Maven for the jars)
 
-Steps are before and after everything that changes the store: each write and deletion on S3, each HTTP request that is no
-GET on HDFS. The store grows between two kills, so each capture and build has something new. After a kill the store must
-be the last whole build or the next, and after the build that follows the next, by kgm's readers; anything else ends this
-with an error. S3 is moto's server, HDFS a name node and a data node of Hadoop 3.4.1."""
+Steps are before and after everything that changes the store: each write and deletion on S3, each HTTP request other
+than GET on HDFS. The store grows between two kills, so each capture and build has something new. After a kill, kgm's
+readers must see the last whole build or the next one, and after the following build the next one; anything else ends
+this with an error. S3 is moto's server, HDFS is a name node and a data node of Hadoop 3.4.1."""
 
 import argparse
 import contextlib

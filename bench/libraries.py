@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""What kgm has of its own beside the library that was weighed for it: CPU time of the import, or of the work.
+"""What kgm implements itself, compared with the library it could have used instead: CPU time of the import, or of the
+work.
 
 usage: python bench/libraries.py [--runs N]      (needs the extras `dev` and `bench`)
 
-Imports without the start of Python; the cheapest of --runs.
+Imports are measured without the start of Python; the cheapest of --runs counts.
 
 - SCRAM is a short module of kgm. scramp 1.5 applies SASLprep to the password, which Kafka does not (KIP-84), so a password
   with, say, a soft hyphen is refused; it cannot send `tokenauth=true`, which delegation tokens need (KIP-48); and it
   accepts ten million iterations from a server that asks for them, kgm one million.
-- A token endpoint is called with the standard library: one POST, whose redirects are not followed, because the secret is
-  for that address only. `requests` would do it with certificates of its own instead of the system's.
-- PyYAML writes characters that a terminal acts on as they are unless everything beyond ASCII is escaped. Tests read back
-  with it what kgm writes.
+- A token endpoint is called with the standard library: one POST whose redirects are not followed, because the secret is
+  for that address only. `requests` would use its own certificates instead of the system's.
+- PyYAML does not escape characters that a terminal interprets unless everything beyond ASCII is escaped. Tests use it
+  to read back what kgm writes.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from figures import figure
 from kgm.cli.output.yaml_text import yaml_lines
 from kgm.records.batch import checksum
 
-#: What a login imports of the standard library, and the library in its place.
+#: What a login imports from the standard library, and the library it could use instead.
 IMPORTS = {
     "SCRAM": {"kgm": "import hashlib, hmac, base64, re", "scramp": "import scramp"},
     "a token endpoint": {"kgm": "import urllib.request, ssl", "requests": "import requests"},

@@ -1,4 +1,5 @@
-"""Whole processes measured side by side: CPU and wall seconds and memory, the median of several runs taken in turn."""
+"""Whole processes measured side by side: CPU seconds, wall seconds and memory, the median of several runs taken in
+turn."""
 
 import os
 import shutil
@@ -9,7 +10,7 @@ import time
 
 
 def once(command):
-    """(CPU seconds, wall seconds, MB at the most) of one run; output is read and thrown away.
+    """(CPU seconds, wall seconds, peak MB) of one run; output is read and discarded.
 
     Python may cache its bytecode, as it does wherever kgm is installed."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -24,8 +25,8 @@ def once(command):
 
 
 def side_by_side(commands, runs, *, warm=True):
-    """{name: medians of what `once` gives}; the commands in turn, so that noise hits all of them alike. warm: once more
-    before, for the file cache."""
+    """{name: medians of what `once` returns}; the commands take turns, so that noise affects all of them equally. warm:
+    run each once before, to fill the file cache."""
     if warm:
         for command in commands.values():
             once(command)
@@ -34,18 +35,18 @@ def side_by_side(commands, runs, *, warm=True):
 
 
 def medians(rows):
-    """Of each column."""
+    """The median of each column."""
     return [statistics.median(column) for column in zip(*rows, strict=True)]
 
 
 def kgm(root, *words):
-    """A command of the kgm in a checkout."""
+    """A kgm command, run from a checkout."""
     entry = f"import sys; sys.path.insert(0, {str(root)!r}); from kgm.cli.entry import main; main()"
     return [sys.executable, "-c", entry, *words]
 
 
 def kcl():
-    """Where kcl is, the peer of what only looks (franz-go, a tool in Go)."""
+    """The path of kcl (franz-go, a tool in Go), the peer for read-only commands."""
     path = shutil.which("kcl")
     if path is None:
         raise SystemExit("kcl is not in PATH: go install github.com/twmb/kcl@latest")

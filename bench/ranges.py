@@ -3,9 +3,9 @@
 
 usage: python bench/ranges.py [--plans N] [--times N] [--seed TEXT] [--misses]
 
-The judge is the same engine with scripted members, but with other timings than those that predictions are made of:
-starts follow an exponential distribution whose mean differs from library to library, members stop within a millisecond
-or within half a second, heartbeats are in step, in two bunches, or anywhere. Real clients are the other judge:
+The judge is the same engine with scripted members, but with other timings than those used for predictions: starts
+follow an exponential distribution whose mean differs from library to library, members stop within a millisecond or
+within half a second, heartbeats are in step, in two bunches, or anywhere. Real clients are the other judge:
 tests/simulation/reality. A plan holds in a draw of the judge if generations, rebalances, moved partitions and handovers
 are all within their ranges, or equal if the prediction is exact.
 """
@@ -35,13 +35,13 @@ SESSION_MS = 6_000
 
 
 class JudgeTiming(DrawTiming):
-    """Times as they may be on another machine."""
+    """Timings as they might be on another machine."""
 
     def __init__(self, chance, heartbeat_interval_ms, session_timeout_ms):
         super().__init__(chance, heartbeat_interval_ms, session_timeout_ms)
         self._mean_ms = {library: chance.choice((1.0, 20.0, 100.0, 200.0)) for library in Library}
         self._least_ms = {library: chance.choice((10.0, 30.0, 150.0)) for library in Library}
-        if chance.random() < 0.5:  # one cause for all of them, such as the machine that they share
+        if chance.random() < 0.5:  # a common cause, such as a shared machine
             self._mean_ms = dict.fromkeys(Library, chance.choice((1.0, 20.0, 100.0, 200.0)))
             self._least_ms = dict.fromkeys(Library, chance.choice((10.0, 30.0, 150.0)))
         self._stop_ms = chance.choice((0.5, 5.0, 50.0, 100.0))
@@ -118,7 +118,7 @@ def main():
     parser.add_argument("--plans", type=int, default=100)
     parser.add_argument("--times", type=int, default=10, help="draws of the judge for each plan")
     parser.add_argument("--seed", default="1")
-    parser.add_argument("--misses", action="store_true", help="show what was outside of its range")
+    parser.add_argument("--misses", action="store_true", help="show what was outside its range")
     arguments = parser.parse_args()
     chance = random.Random(arguments.seed)
     held, judged, exact, wrong, widths, ratios = 0, 0, 0, 0, [], []

@@ -4,15 +4,18 @@
 usage: python bench/reload.py [--groups N] [--members N] [--commits N] [--rounds N]     (needs Java 17+ and Maven for the jars)
 
 The log: each group is created, completes a rebalance and has two of its static members replaced, and each of its
-members commits its two partitions so many times (--commits); every write is a batch, as a server writes them. Timed, in turn, in one process each:
+members commits its two partitions --commits times; every write is a batch, as a server writes them. Timed, in turn, in
+one process each:
 
 - open: the log as after a crash: every batch is checked (kgm: OffsetsLog.open; Kafka: UnifiedLog.create, which rebuilds
        its indexes too)
 - load: the coordinator from it (kgm: loading.replay_into and Coordinator.loaded; Kafka: CoordinatorLoaderImpl into a
        GroupCoordinatorShard, and onLoaded)
 
-The first round of each process is the cold one, as in a restart; the medians of the others, warm ones, are shown. CPU time is that of the whole process: the JVM's has its compiler and its collector in it, and Python's its own.
-And once more as whole processes, beside kafka-dump-log, which decodes the same records to text: medians.
+The first round of each process is cold, as in a restart; shown are the medians of the other rounds, which are warm. CPU
+time is that of the whole process: the JVM's includes its compiler and garbage collector, and Python's its own. In
+addition, all are measured as whole processes, along with kafka-dump-log, which decodes the same records to text:
+medians.
 """
 
 import argparse
@@ -128,7 +131,7 @@ def dump_command(directory):
 
 
 def in_turn(commands, rounds):
-    """{name: [one line of numbers a round]}, the processes staying alive between rounds."""
+    """{name: [one line of numbers per round]}, with the processes staying alive between rounds."""
     found = {name: [] for name in commands}
     with contextlib.ExitStack() as stack:
         running = {}

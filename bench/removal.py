@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Remove 500 static members in one LeaveGroup: `kgm remove-members` beside kafka-python's CLI, on equal groups.
+"""Remove 500 static members in one LeaveGroup: `kgm remove-members` compared with kafka-python's CLI, on equal groups.
 
 usage: python bench/removal.py [--members N] [--runs N]      (needs Java 17 and Maven; starts a real Kafka broker)
 
-Each run removes a fresh group of its own, since a removed member cannot be removed again. kgm describes the group
-before and after and watches the committed offsets for signs of life; `--allow-live --assume-stopped` leaves that watch
-out, as the peer has none.
+Each run removes the members of a fresh group, since a removed member cannot be removed again. kgm describes the group
+before and after, and would watch the committed offsets for signs of life; `--allow-live --assume-stopped` skips that
+watch, because the peer has none.
 """
 
 import argparse

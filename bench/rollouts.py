@@ -3,11 +3,12 @@
 
 usage: python bench/rollouts.py [--plans N] [--seed N] [--threads N]      (needs Java 17 and Maven; starts a broker)
 
-Each plan has a group of its own: librdkafka or Java consumers, classic or KIP-848, static or dynamic, an assignor, 2 to 5
+Each plan has its own group: librdkafka or Java consumers, classic or KIP-848, static or dynamic, an assignor, 2 to 5
 members, all together or in batches, some static ones removed before they start again. kgm predicts each step, runs a
-command that stops and starts the consumer, watches, and compares; it ends with 0 only if every step was as predicted.
-Beside that, the consumers are asked: each was restarted once, and together they own every partition once. A restart that
-is quicker than the `--restart-time` told to kgm, or a process that is paused for seconds, can deviate: kgm then stops."""
+command that stops and starts the consumer, watches, and compares; it exits with 0 only if every step was as predicted.
+The consumers are checked, too: each was restarted once, and together they own every partition exactly once. A restart
+that is quicker than the `--restart-time` given to kgm, or a process that is paused for seconds, can deviate: kgm then
+stops."""
 
 from __future__ import annotations
 
@@ -28,13 +29,13 @@ from tests.kafka.members import wait_settled
 from tests.operations.rollout.units import fleet, kgm
 
 SESSION_MS = 20_000
-#: At least as many as members: a KIP-848 member without a partition is not told of an assignment.
+#: At least as many as there are members: a KIP-848 member without a partition is not sent an assignment.
 PARTITIONS = (6, 12)
 
 
 @dataclass(frozen=True)
 class RandomPlan:
-    """A group and what is done to it."""
+    """A group and what happens to it."""
 
     number: int
     kind: str
@@ -65,7 +66,7 @@ class RandomPlan:
 
 
 def carry_out(plan, kafka, folder):
-    """(exit code, why it stopped, whether the consumers say the same)."""
+    """(exit code, why it stopped, whether the consumers confirm the result)."""
     names = [f"app-{number}" for number in range(plan.members)]
     options = {"static": plan.static, "protocol": plan.protocol, "assignor": plan.assignor}
     if plan.protocol == "classic":

@@ -5,14 +5,14 @@ usage: python bench/rounds.py [--sizes N[,N...]] [--large N[,N...]] [--assignors
                               [--draws N] [--drawn N] [--libraries NAME[,NAME...]] [--at-once N]
 
 The peer is the plain path: the same draw with each message as an event. Both are played in this process, in turn, and
-must be equal; 10 partitions a member, a restart takes 5 s, the processes are half Java consumers and half librdkafka,
-or of --libraries in turn (`sticky` is Java's only), one at a time or --at-once. `uniform` and `consumer-range` are groups
-of the consumer protocol (KIP-848): there heartbeats are played in bulk, in arrays those of members that an epoch does not
-concern, without messages those of the others. `static` is a group of static members (`range`) that no rebalance follows:
-heartbeats of all other members are handed in together.
-Each run is another draw, and the first one has the usual timing. The sizes of --large are played in bulk only: the
-plain path takes minutes. `--budget` counts requests, and knows no clock: what it counts is told as the seconds that it
-stands for. --draws: one prediction of --drawn members with so many draws, on one core and on all, start-up included.
+must be equal. There are 10 partitions per member, a restart takes 5 s, and the processes are half Java consumers and
+half librdkafka, or alternate between --libraries (`sticky` is Java only), restarted one at a time or --at-once.
+`uniform` and `consumer-range` are groups of the consumer protocol (KIP-848), whose heartbeats are played in bulk: those
+of members that an epoch does not affect in arrays, those of the others without messages. `static` is a group of static
+members (`range`), whose restarts cause no rebalance: the heartbeats of all other members are submitted together. Each
+run is a different draw; the first one has the usual timing. The sizes of --large are played in bulk only, because the
+plain path takes minutes. `--budget` counts requests, not time; its count is shown as the seconds that it stands for.
+--draws: one prediction of --drawn members with this many draws, on one core and on all, start-up included.
 """
 
 import argparse
@@ -47,8 +47,8 @@ STATIC = "static"
 
 
 def played(members, assignor, bulk_from, number=0, at_once=1):
-    """(CPU seconds, the draw of this number, what share of its rebalances was played in bulk; of a consumer group, and
-    of static members, what share of all requests)."""
+    """(CPU seconds, the draw with this number, the share of its rebalances that were played in bulk; for a consumer
+    group and for static members, the share of all requests)."""
     topics = [TopicSnapshot(name="orders", partitions=10 * members)]
     protocol = GroupProtocol.CONSUMER if assignor in CONSUMER_ASSIGNORS else GroupProtocol.CLASSIC
     membership = Membership.STATIC if assignor == STATIC else Membership.DYNAMIC

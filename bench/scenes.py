@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Predictions held against client libraries as they really are: random scenes on a real Kafka 4.3.0.
+"""Predictions compared with how client libraries really behave: random scenes on a real Kafka 4.3.0.
 
 usage: python bench/scenes.py [--scenes N] [--seed TEXT] [--libraries A,B] [--versions A=1.2,B=3.4]
                               [--protocol consumer] [--mixed SHARE] [--at-once N] [--keep FILE] [--again FILE]
 
-Each library has so many scenes: restarts of one, of the leader, of two at once, rolling; crashes for less and for more
-than the session; members that come, go and are removed; one topic or two; static, dynamic, and both; some with members
-of another library. A scene holds if generations, rebalances and moves are within what was predicted from the live group,
-and owners too where the prediction is exact. --keep writes the outcomes, and --again predicts those of such a file once
-more, with the kgm of today. At the end it says of which rebalances the history tells a cause that cannot have been, of
-those that it calls certain or likely."""
+Each library has --scenes scenes: restarts of one member, of the leader, of two at the same time, rolling; crashes
+shorter and longer than the session; members that join, leave and are removed; one topic or two; static, dynamic, and
+both; some with members of another library. A scene holds if generations, rebalances and moves are within what was
+predicted from the live group, and the owners too if the prediction is exact. --keep saves the outcomes, and --again
+predicts those in such a file once more, with the current kgm. At the end it shows how many of the causes that the
+history calls certain or likely are impossible."""
 
 import argparse
 import pathlib
@@ -44,15 +44,15 @@ from tests.simulation.reality.scenes import (
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scenes", type=int, default=30, help="of each library")
+    parser.add_argument("--scenes", type=int, default=30, help="for each library")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--libraries")
     parser.add_argument(
         "--versions",
-        help="other versions than kgm follows, as far as the programs in tests/kafka/libraries run with them",
+        help="versions other than those kgm follows, if the programs in tests/kafka/libraries run with them",
     )
     parser.add_argument("--protocol", default="classic", choices=("classic", "consumer"))
-    parser.add_argument("--mixed", type=float, default=0.2, help="the share of scenes with another library too")
+    parser.add_argument("--mixed", type=float, default=0.2, help="the share of scenes that have another library, too")
     parser.add_argument("--at-once", type=int, default=6)
     parser.add_argument("--keep", type=pathlib.Path)
     parser.add_argument("--again", type=pathlib.Path)
@@ -117,7 +117,8 @@ def played(arguments):
 
 
 def impossible_causes(outcome):
-    """Of the rebalances after the scene began; of members that are all static or all dynamic."""
+    """Causes that the rebalances after the start of the scene cannot have; only if the members are all static or all
+    dynamic."""
     scene = outcome.scene
     if any(scene.static) and not all(scene.static):
         return set()
@@ -141,7 +142,7 @@ def tell_causes(kafka, all_played):
         wrong = impossible_causes(outcome)
         first = outcome.before.generation
         for row in history.rebalances(outcome.before.group_id):
-            # The scene ends by killing what runs.
+            # The scene ends by killing whatever still runs.
             is_of_scene = first < row.to_generation <= first + outcome.generations
             if not is_of_scene or row.confidence not in ("certain", "likely"):
                 continue
@@ -155,7 +156,7 @@ def tell_causes(kafka, all_played):
 
 
 def broker_says(kafka, group_id):
-    """What the coordinator has logged of a group, the last of it."""
+    """The last lines that the coordinator logged about a group."""
     lines = (kafka.folder / "broker-1.log").read_text(errors="replace").splitlines()
     return "\n".join([line[:300] for line in lines if f"{group_id} " in line][-14:])
 

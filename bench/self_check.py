@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What it costs to see whether an assignor explains the assignment that a group has, beside describing the group.
+"""What it costs to check whether an assignor explains a group's assignment, compared with describing the group.
 
 usage: python bench/self_check.py [--groups N] [--members N] [--runs N] [--outcomes FILE...]
 
-`kgm describe` does not do it: only a prediction, and the preview of a removal, needs it. --outcomes: files that
-`bench/scenes.py --keep` has written; of the groups of Java and librdkafka in them it is told how many it calls
-different, which none of them is."""
+`kgm describe` does not do this: only a prediction, and the preview of a removal, needs it. --outcomes: files written by
+`bench/scenes.py --keep`; for the groups of Java and librdkafka in them, it reports how many are called different, which
+none of them is."""
 
 import argparse
 import pathlib
@@ -29,7 +29,7 @@ ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 def described(number, members):
-    """A group as a broker describes it, with what the assignor gives."""
+    """A group as a broker describes it, with the assignment that the assignor computes."""
     assignor = ASSIGNORS[number % len(ASSIGNORS)]
     ids = [f"app-{number}-{at}" for at in range(members)]
     spec = GroupSpec(
@@ -62,7 +62,7 @@ def seen(answers):
 
 
 def cpu_ms(function, runs):
-    """Of the cheapest run."""
+    """(CPU ms, result) of the cheapest run."""
     least = float("inf")
     for _ in range(runs):
         start = time.process_time()
@@ -94,7 +94,7 @@ def main():
 
 
 def real_groups(path):
-    """As they were before a scene."""
+    """The groups as they were before their scene."""
     with path.open("rb") as file:
         while True:
             try:

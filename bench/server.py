@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""`kgm serve` beside a real Kafka broker, under the same load, one after the other in one run.
+"""`kgm serve` compared with a real Kafka broker, under the same load, one after the other in one run.
 
 usage: python bench/server.py [--members N] [--seconds N] [--runs N]      (needs Java 17 and Maven; starts a real Kafka)
 
-1. Static members in groups of 100, each on a connection of its own, join, 500 at a time. In each JoinGroup there is the
-   initial rebalance delay of 1 s, which is extended while members still join.
+1. Static members in groups of 100, each on its own connection, join, 500 at a time. Each JoinGroup includes the initial
+   rebalance delay of 1 s, which is extended while members are still joining.
 2. They send heartbeats: as clients do, each member every 3 s; and as fast as the server responds, with one request in
    flight on each connection.
 3. One large group, from the first JoinGroup request to the last SyncGroup response.
 
 Members are requests and responses as clients send them, from another process (bench/heartbeats.py) on the same cores.
-The broker is Apache Kafka 4.3.0 with -Xmx1g and the JVM options of Kafka's scripts, after a warm-up; kgm serve is one
-process with one thread, so Kafka would use more cores. A ratio above 1 says that kgm takes less.
+The broker is Apache Kafka 4.3.0 with -Xmx1g and the JVM options of Kafka's scripts, after a warm-up; kgm serve is a
+single process with one thread, while Kafka could use more cores. A ratio above 1 means that kgm takes less.
 """
 
 import argparse
@@ -94,7 +94,7 @@ def main():
             ("time between Heartbeats", "us", "every_us"),
         ):
             tell(f"{of}: {title}", unit, {name: row[key] for name, row in rows.items()})
-    # A busy machine serves fewer than members would send: this is what all of them cost.
+    # A busy machine serves fewer heartbeats than the members would send; this is the cost of all of them.
     each_s = arguments.members / INTERVAL_S
     cores = {name: result["paced"]["server_us"] / 1e6 * each_s for name, result in results.items()}
     tell(f"{arguments.members:,} members, each member every {INTERVAL_S} s: CPU of the server", "cores", cores)

@@ -5,12 +5,11 @@ usage: python bench/simulation.py [--sizes N[,N...]] [--dynamic-sizes N[,N...]] 
        python bench/simulation.py --only fleet [--groups N[,N...]] [--kinds TEXT] [--before DIR]
        (--before: another checkout of kgm, whose commands are run in turn with this one's)
 
-There is no other tool that predicts what a bounce does. Each run is the whole command, from start-up to the JSON that
-it prints, 10 partitions a member, `range`. A rolling bounce of static members costs no rebalance, one of N dynamic
-members 2 N rebalances of N members. Draws are played on one core (the process is bound to it) and on all, in turn; the
-answers must be equal. `kgm drain` is of a fleet in a file, one run each: groups of 4 to 20 members as brokers describe
-them, of which the first member is taken away. Beside it what some of these groups cost that are played alone, by their
-own names.
+No other tool predicts what a bounce does. Each run is the whole command, from start-up to the JSON that it prints, with
+10 partitions per member and `range`. A rolling bounce of static members causes no rebalance, one of N dynamic members
+2N rebalances of N members. Draws are played on one core (the process is bound to it) and on all, in turn; the answers
+must be equal. `kgm drain` reads a fleet from a file, one run each: groups of 4 to 20 members as brokers describe them,
+each losing its first member. For comparison, some of these groups are also played separately, under their own names.
 """
 
 import argparse
@@ -33,8 +32,8 @@ from tests.simulation.groups import KINDS, mixed_fleet
 
 
 def run(members, kind, draws=1, cores=None):
-    """(CPU seconds, wall seconds, peak MB, the scenario) of one command, its processes included. cores: those that it is
-    bound to."""
+    """(CPU seconds, wall seconds, peak MB, the scenario) of one command, including its processes. cores: the cores that
+    it is bound to."""
     flags = ["--members", str(members), "--topic", f"orders:{10 * members}", "--as", kind, "--all", "--rolling"]
     command = [sys.executable, "-m", "kgm.cli.main", "simulate-bounce", *flags, "--restart-time", "5s"]
     command += ["--draws", str(draws), "--budget", "10h", "-o", "json"]
@@ -74,7 +73,7 @@ def drawn(members, draws, runs):
 
 
 PLANS = (("--restart-time", "10s"), ("--for-good",))
-#: Played one by one, to see what a group costs that shares nothing.
+#: The number of groups played one by one, to see what a group costs that shares nothing.
 PLAIN = 2 * len(KINDS)
 
 
@@ -84,7 +83,7 @@ def kind_text(kind):
 
 
 def plain_ms(fleet, how):
-    """CPU ms of a group that is played by its own names, every time: of some of the fleet."""
+    """CPU ms per group, for some of the fleet, if each is played separately under its own names."""
     from kgm.operations.drain.fleet import recorded_fleet
     from kgm.operations.drain.forecast import DRAWS, Drain, forecast
     from kgm.operations.drain.target import DrainTarget
@@ -102,7 +101,7 @@ def plain_ms(fleet, how):
 
 
 def fleets(sizes, wanted, before):
-    """A row for a fleet of all kinds, of each size; and of the first size one for each kind."""
+    """A row for a fleet of all kinds, for each size; and for the first size, one for each kind."""
     kinds = [(f"all {len(KINDS)} kinds mixed", KINDS, size) for size in sizes]
     kinds += [(kind_text(kind), (kind,), sizes[0]) for kind in KINDS]
     for (name, some, size), how in itertools.product(kinds, PLANS):

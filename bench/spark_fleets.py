@@ -3,7 +3,7 @@
 
 usage: python bench/spark_fleets.py [--groups N] [--rounds N]      (needs PySpark and Java 17+)
 
-Each group has 10 dynamic members; one draw. Of Spark its start and a first small job are not in it. CPU and memory are
+Each group has 10 dynamic members; one draw. Spark's start and a first small job are not counted. CPU and memory are
 those of whole process trees, JVM and Python.
 """
 

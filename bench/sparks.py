@@ -1,9 +1,9 @@
-"""Jobs of kgm's pipeline measured in processes of their own, on Spark or without it.
+"""Jobs of kgm's pipeline, each measured in its own process, on Spark or without it.
 
 usage: python bench/sparks.py JSON      (by the function `in_process`)
 
-CPU is that of whole process trees, JVM and Python; shared pages count in each process. Spark has -Xmx1g in one process,
-512m in each executor."""
+CPU is that of whole process trees, JVM and Python; shared pages are counted in each process. Spark has -Xmx1g in a
+single process, 512m in each executor."""
 
 import contextlib
 import itertools
@@ -23,12 +23,12 @@ from tests.pipeline.standalone import Daemons, tree
 
 PARTITIONS = 4
 TICK = os.sysconf("SC_CLK_TCK")
-#: Records of a job that only warms up.
+#: Number of records in a job that only warms up.
 WARM = 500
 
 
 def used(pids):
-    """(CPU seconds, of ended children too; MB resident) of trees."""
+    """(CPU seconds, including ended children; resident MB) of process trees."""
     cpu = resident = 0
     for each in [each for pid in pids for each in tree(pid)]:
         try:
@@ -41,7 +41,8 @@ def used(pids):
 
 
 def watched(task, others=()):
-    """(wall seconds, CPU seconds, peak MB) of a task and what it sets to work. others: ids of processes that work, too."""
+    """(wall seconds, CPU seconds, peak MB) of a task and its processes. others: ids of other processes that do part of
+    the work."""
     peak, done, pids = [0.0], threading.Event(), [os.getpid(), *others]
 
     def look():
@@ -93,7 +94,7 @@ def played(asked):
 
 
 def executors(count):
-    """Of a standalone master; no job before all of them are there."""
+    """Spark's settings on a standalone master; no job starts before all executors are there."""
     return {
         "spark.executor.memory": "512m",
         "spark.cores.max": str(count),
@@ -135,13 +136,13 @@ def work(asked):
 
 
 def since_start():
-    """Seconds since this process was started."""
+    """Seconds since this process started."""
     begun = int(pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]) / TICK
     return float(pathlib.Path("/proc/uptime").read_text().split()[0]) - begun
 
 
 def in_process(**asked):
-    """[wall, CPU, MB] of a job in a process of its own; of a capture the same of the first one and of the next."""
+    """[wall, CPU, MB] of a job in its own process; for a capture, those of the first one and of the next one."""
     command = [sys.executable, str(pathlib.Path(__file__).resolve()), json.dumps(asked)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -151,7 +152,7 @@ def in_process(**asked):
 
 @contextlib.contextmanager
 def standalone(workers):
-    """What a job is asked to run on a standalone master with so many workers of one core."""
+    """The arguments that make a job run on a standalone master with this many workers of one core."""
     with tempfile.TemporaryDirectory(prefix="kgm-bench-") as folder:
         daemons = Daemons(pathlib.Path(folder))
         try:
@@ -163,12 +164,12 @@ def standalone(workers):
 
 
 def spread(batches):
-    """The batches in turn to the partitions: [(partition, pairs)]."""
+    """Distribute the batches over the partitions in turn: [(partition, pairs)]."""
     return [(number % PARTITIONS, pairs) for number, pairs in enumerate(batches)]
 
 
 def write(folder, batches):
-    """Segments of the batches, in folders named as the partitions."""
+    """Write segments with the batches, in folders named after the partitions."""
     from history import NOW
 
     from kgm.records.batch import new_batch

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What kgm costs from its start to its end: `--help`, one group, and many groups in each form; beside kcl (franz-go, a
+"""What kgm costs from start to end: `--help`, one group, and many groups in each form; compared with kcl (franz-go, a
 tool in Go).
 
 usage: python bench/startup.py [--groups N] [--runs N] [--before DIR]      (needs kcl in PATH)
        (--before: another checkout of kgm, whose commands are run in turn with this one's)
 
-Groups have one static member with 20 partitions and lie on a `kgm serve`, whose own cost is not counted. CPU is user and
-system time, medians of --runs."""
+Groups have one static member with 20 partitions and are served by a `kgm serve`, whose own cost is not counted. CPU is
+user and system time, medians of --runs."""
 
 import argparse
 import pathlib
@@ -21,7 +21,7 @@ from processes import kcl, kgm, side_by_side
 
 
 def forms(at):
-    """{name: words of kgm}."""
+    """{name: words of the kgm command}."""
     return {
         "--help": ["--help"],
         "describe one": ["describe", "group-000000", *at],

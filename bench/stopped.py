@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""How near the typical time without a consumer (`stopped_partition_range_ms.median`) is to what is observed, by kind of
-plan: real librdkafka and Java members on a real Kafka 4.3.0.
+"""How close the typical time without a consumer (`stopped_partition_range_ms.median`) is to what is observed, by kind
+of plan: real librdkafka and Java members on a real Kafka 4.3.0.
 
 usage: python bench/stopped.py [--times N] [--protocol classic|consumer] [--only WORD]   (needs Java 17+ and Maven)
 
-Each case is predicted as `kgm simulate-bounce` does, and then carried out. Near is what lies within 0.8 to 1.25 of the
-typical value. How many draws of the prediction itself are near shows what is left to chance: where one member joins,
-leaves or restarts, the others learn of it with their next heartbeat, which is due at any time within the interval, and no
-API or record tells when. Use the range there. The typical value is tight where the plan says how long partitions are
-stopped: static members that are back in time, sessions that end, all members restarted together.
+Each case is predicted as `kgm simulate-bounce` does it, and then carried out. An observation is near if it is between
+0.8 and 1.25 times the typical value. How many draws of the prediction itself are near shows how much is random: if one
+member joins, leaves or restarts, the others learn of it with their next heartbeat, which is due at any time within the
+interval, and no API or record shows when. Use the range there. The typical value is tight if the plan determines how
+long partitions are stopped: static members that are back in time, sessions that end, all members restarted together.
 """
 
 import argparse
@@ -69,7 +69,7 @@ def row_of(outcome):
 
 
 def measured(kafka, plans, terms, times, **more):
-    """Rows by (plan, library). A case of which several are wanted gets other numbers of partitions: it is a key."""
+    """Rows by (plan, library). Cases are keys, so repetitions of a case get different numbers of partitions."""
     rows = defaultdict(list)
     cases = {
         replace(case, kind=kind, partitions=12 + 3 * number): (name, kind)

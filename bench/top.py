@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""`kgm top` over many groups: its processor time for each frame, its memory, and how soon it answers a key.
+"""`kgm top` with many groups: its CPU time per frame, its memory, and how soon it reacts to a key.
 
 usage: python bench/top.py [--groups N] [--members N] [--commits N] [--seconds N]
 
-The groups are written as Kafka writes them into `__consumer_offsets`, and `kgm serve` has them; each reads the 8
-partitions of one of 200 topics, and one in twenty lags. --commits is how many groups commit in a second meanwhile. kgm
-runs at a pseudo terminal of 80 columns and 40 lines, one frame a second. Its processor time is that of its process, with
-the decoding of the brokers' answers in it; the server's is not."""
+The groups are written the way Kafka writes them into `__consumer_offsets`, and `kgm serve` serves them; each reads the
+8 partitions of one of 200 topics, and one in twenty lags. --commits is how many groups commit per second during the
+run. kgm runs on a pseudo-terminal of 80 columns and 40 lines, one frame per second. Its CPU time is that of its
+process, including decoding the brokers' answers; the server's is not counted."""
 
 import argparse
 import contextlib
@@ -75,7 +75,7 @@ def member(group, topic, number, count):
 
 
 def write(directory, groups, members):
-    """The groups, each with a generation and commits of the last minutes."""
+    """Write the groups, each with a generation and commits from the last minutes."""
     now_ms = round(time.time() * 1000)
     with contextlib.ExitStack() as stack:
         logs = [
@@ -109,8 +109,8 @@ def produce(bootstrap):
 
 
 def commit_on(port, groups, per_second, stop, committed):
-    """Commits of all partitions of one group after another, as their members send them; one more in `committed` for
-    each."""
+    """Commit all partitions of one group after another, as their members would; each commit adds an entry to
+    `committed`."""
     wire = WireClient(port)
     number, began = 0, time.monotonic()
     while not stop.wait(0.05):
@@ -135,7 +135,7 @@ def commit_on(port, groups, per_second, stop, committed):
 
 
 class Terminal:
-    """kgm at a pseudo terminal."""
+    """kgm on a pseudo-terminal."""
 
     def __init__(self, *words):
         self.terminal, other = pty.openpty()
@@ -149,7 +149,7 @@ class Terminal:
         os.close(other)
 
     def read(self, seconds):
-        """What comes within this time."""
+        """What kgm prints within this time."""
         end, data = time.monotonic() + seconds, b""
         while (left := end - time.monotonic()) > 0:
             if not select.select([self.terminal], [], [], left)[0]:
@@ -161,7 +161,7 @@ class Terminal:
         return data.decode("utf-8", "replace")
 
     def answer_ms(self, key):
-        """How long it takes until something is drawn after a key."""
+        """How long it takes until something is drawn after a key, in ms."""
         self.read(0.3)
         began = time.perf_counter()
         os.write(self.terminal, key)

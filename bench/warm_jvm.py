@@ -1,4 +1,4 @@
-"""A JVM with Kafka's own coordinator (bench/java) that works one round for each line it is sent: it stays warm, and
+"""A JVM with Kafka's own coordinator (bench/java) that runs one round for each line it is sent, so it stays warm and
 takes turns with kgm."""
 
 import pathlib
@@ -24,7 +24,7 @@ class WarmJvm:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def round(self, *, warm_up: bool = False) -> Iterator[list[str]]:
-        """One round, or a longer one to warm up; the words of each line of its answer."""
+        """Run one round, or a longer one to warm up. Yields the words of each line of its answer."""
         self.process.stdin.write("warm up\n" if warm_up else "go\n")
         self.process.stdin.flush()
         for line in iter(self.process.stdout.readline, "done\n"):

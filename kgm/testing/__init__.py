@@ -1,4 +1,4 @@
-"""The embedded coordinator for the test suite of an application: consumers join it, and the tests restart them.
+"""The embedded coordinator for an application's test suite: consumers join it, and the tests restart them.
 
     from kgm.testing import QUICK_SETTINGS, serve_in_thread
 
@@ -6,8 +6,9 @@
         start_consumers(bootstrap_servers=coordinator.bootstrap)
         coordinator.wait_until_stable("billing", members=2)
 
-It is the server of `kgm serve`, in a thread of the test process (kgm.server). pytest_plugin has fixtures for pytest.
-Nothing is imported before it is used: pytest loads the plugin in every run, also where no test asks for a fixture.
+It is the server of `kgm serve`, running in a thread of the test process (kgm.server). pytest_plugin has fixtures for
+pytest. Nothing is imported before it is used, because pytest loads the plugin in every run, even if no test uses a
+fixture.
 """
 
 from collections.abc import Mapping
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["QUICK_SETTINGS", "EmbeddedServer", "GroupWatch", "serve_in_thread"]
 
-#: Broker settings with which groups form and rebalance within milliseconds, and short session timeouts are allowed.
-#: Everything else has Kafka's defaults.
+#: Broker settings that let groups form and rebalance within milliseconds, and allow short session timeouts. Everything
+#: else has Kafka's defaults.
 QUICK_SETTINGS: Final[Mapping[str, int]] = {
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 100,

@@ -1,4 +1,4 @@
-"""Fixtures for pytest, by entry point. They do nothing in tests that do not ask for them by name."""
+"""Fixtures for pytest, registered as an entry point. They do nothing in tests that do not request them by name."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def kgm_coordinator_factory() -> Iterator[Callable[..., EmbeddedServer]]:
     """Starts embedded coordinators, which stop at the end of the test.
 
-    It takes the arguments of `kgm.testing.serve_in_thread`; settings are by Kafka's names, and added to
-    QUICK_SETTINGS. What a coordinator reports to its operator is a warning of the test."""
+    It takes the arguments of `kgm.testing.serve_in_thread`; settings use Kafka's names and are added to QUICK_SETTINGS.
+    Anything a coordinator reports to its operator becomes a warning of the test."""
     from kgm.testing import QUICK_SETTINGS, serve_in_thread
 
     running: list[EmbeddedServer] = []

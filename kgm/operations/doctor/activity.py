@@ -1,4 +1,4 @@
-"""What the group does: its state, and what committed offsets say about the work of its members."""
+"""What the group is doing: its state, and what committed offsets say about its members' progress."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ _STATES: Final = _IN_TRANSITION | {"Stable", "Empty"}
 _DAY_MS: Final = 86_400_000
 #: Offsets expire soon when less than this share of their retention is left.
 _SOON: Final = 0.25
-#: A group is behind when more records wait than arrive in so many of the windows between two looks.
+#: A group is behind when the records waiting exceed those that arrive in this many windows between two looks.
 _MANY_WINDOWS: Final = 10
 _MOST_PARTITIONS: Final = 5
-#: A commit is recent, and a commit is not the last one of a member that left when it is so much later.
+#: How old a commit can be and still count as recent, and how much later than the last member's departure a commit must
+#: be for it not to be that member's own.
 _RECENT_COMMIT_MS: Final = 600_000
 _SLACK_MS: Final = 5_000
 
 
 def odd_state(facts: GroupFacts) -> Iterator[Finding]:
-    """A group that is dead, in an unknown state, or in a rebalance that does not end."""
+    """A group that is dead, in an unknown state, or in a rebalance that does not finish."""
     state = facts.group.state
     if state not in _STATES:
         yield facts.finding(
@@ -57,7 +58,7 @@ def _rebalancing(group: GroupSnapshot, wait: RebalanceWait | None) -> str:
 
 
 def full_group(facts: GroupFacts) -> Iterator[Finding]:
-    """A group whose next member is refused."""
+    """A group that will refuse its next member."""
     size = len(facts.group.members)
     if facts.max_size is not None and size >= facts.max_size:
         yield facts.finding(
@@ -67,13 +68,14 @@ def full_group(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def growing_lag(facts: GroupFacts) -> Iterator[Finding]:
-    """A group whose members commit, and fall behind all the same."""
+    """A group whose members commit offsets but still fall behind."""
     pairs = [(then, row) for then, row in _seen_twice(facts) if then.lag is not None and row.lag is not None]
     arrived = sum((row.end or 0) - (then.end or 0) for then, row in pairs)
     done = sum((row.committed or 0) - (then.committed or 0) for then, row in pairs)
     lag = sum(then.lag or 0 for then, _ in pairs)
-    # Between two commits lag grows in any group. It is behind when what waits is far more than arrives meanwhile, and
-    # what is committed far less than one commit in five seconds, of six that kgm looks, can make it seem.
+    # Lag grows between commits in any group. A group is behind when far more records wait than arrive in the window,
+    # and when less is committed than the timing of commits explains: one commit in five seconds, seen for six, covers
+    # at least 5/6 of what arrived.
     if not done or done * 5 > arrived * 4 or lag < arrived * _MANY_WINDOWS:
         return
     worst = sorted(pairs, key=lambda pair: -(pair[1].lag or 0))[:_MOST_PARTITIONS]
@@ -88,7 +90,7 @@ def growing_lag(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def left_behind(facts: GroupFacts) -> Iterator[Finding]:
-    """An empty group with lag, one that nothing uses, and one whose offsets will expire."""
+    """An empty group with lag, an unused group, and a group whose offsets will expire."""
     group = facts.group
     if group.state != "Empty" or group.members:
         return
@@ -124,23 +126,23 @@ def left_behind(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def _standalone(facts: GroupFacts, since_ms: int | None) -> Iterator[Finding]:
-    """Commits of a group without members. since_ms: since when it has none; None if it never had any, as far as its log
-    says."""
+    """Recent commits in a group without members. since_ms: when the group became empty; None if, according to its log,
+    it never had members."""
     ages_ms = [row.commit_age_ms for row in facts.group.offsets if row.commit_age_ms is not None]
     if not ages_ms or min(ages_ms) > _RECENT_COMMIT_MS:
         return
     if since_ms is not None and facts.now_ms - min(ages_ms) < since_ms + _SLACK_MS:
-        return  # the last member's, when it left
+        return  # the last member committed it on leaving
     yield facts.finding(
         "commits-without-members", Severity.INFO,
         f"the group has no members, but an offset was committed {show_age(min(ages_ms))} ago: by a consumer that "
         "assigns its partitions itself (assign), or an admin",
-        "such consumers are in no group, and share its committed offsets only", run=("history offsets",),
+        "such consumers are not members, and only share the group's committed offsets", run=("history offsets",),
     )  # fmt: skip
 
 
 def held_up_by_transactions(facts: GroupFacts) -> Iterator[Finding]:
-    """Partitions in which read_committed consumers cannot go on."""
+    """Partitions where read_committed consumers are blocked by an open transaction."""
     held = [row for row in facts.group.offsets if facts.is_held_up(row)]
     if not held or (facts.earlier is not None and not _still(facts, held)):
         return
@@ -148,11 +150,11 @@ def held_up_by_transactions(facts: GroupFacts) -> Iterator[Finding]:
     first = held[0]
     yield facts.finding(
         "open-transaction", Severity.WARNING,
-        f"all is committed up to a transaction that is open in {many(len(held), 'partition')}: consumers with "
-        "isolation.level=read_committed wait for its end",
+        f"everything is committed up to an open transaction in {many(len(held), 'partition')}: consumers with "
+        "isolation.level=read_committed wait for it to end",
         *(f"{row.topic}[{row.partition}]: from offset {facts.stable_ends[row.topic, row.partition]}"
           for row in held[:_MOST_PARTITIONS]),
-        "a consumer that reads uncommitted records too would go on, unless it has stopped",
+        "a consumer that also reads uncommitted records would continue, unless it has stopped",
         f"to see how long it has been open: kafka-transactions.sh --bootstrap-server {server_of(facts.group)} "
         f"find-hanging --topic {shell_word(first.topic)} --partition {first.partition}",
         about=partition_names(pairs), run=("describe", "--offsets", "--trend", "10s"),
@@ -160,14 +162,15 @@ def held_up_by_transactions(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def _still(facts: GroupFacts, held: list[OffsetSnapshot]) -> bool:
-    """Whether nothing was committed in one of them since the first description: an open transaction is nothing odd."""
+    """Whether at least one of the partitions has had no commit since the first description; an open transaction alone
+    is normal."""
     before = {} if facts.earlier is None else {(row.topic, row.partition): row for row in facts.earlier.offsets}
     pairs = [(before.get((row.topic, row.partition)), row) for row in held]
     return any(then is not None and then.committed == row.committed and then.lag for then, row in pairs)
 
 
 def stalled_owners(facts: GroupFacts) -> Iterator[Finding]:
-    """Owners that commit nothing while records wait for them."""
+    """Owners that commit nothing while records are waiting for them."""
     now, old = facts.group, dict[tuple[str, int], OffsetSnapshot]()
     by_owner: dict[str, list[OffsetSnapshot]] = {}
     for then, row in _seen_twice(facts):
@@ -198,7 +201,7 @@ def stalled_owners(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def stalled_partitions(facts: GroupFacts) -> Iterator[Finding]:
-    """Partitions in which nothing is committed, while their owner commits all that waits in others."""
+    """Partitions where nothing is committed, although their owner commits everything that waits in others."""
     by_owner: dict[str | None, list[tuple[OffsetSnapshot, OffsetSnapshot]]] = {}
     for then, row in _seen_twice(facts):
         if then.committed is not None and row.committed is not None:
@@ -206,7 +209,7 @@ def stalled_partitions(facts: GroupFacts) -> Iterator[Finding]:
     stuck: list[OffsetSnapshot] = []
     for pairs in by_owner.values():
         moved = [(then, row) for then, row in pairs if row.committed != then.committed]
-        # What an owner still has to read elsewhere may come first.
+        # The owner may be reading the backlog of its other partitions first.
         if moved and all((row.committed or 0) >= (then.end or 0) for then, row in moved):
             still = [row for then, row in pairs if row.committed == then.committed and then.lag]
             stuck += [row for row in still if facts.has_to_read(row)]
@@ -227,8 +230,8 @@ def stalled_partitions(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def _seen_twice(facts: GroupFacts) -> list[tuple[OffsetSnapshot, OffsetSnapshot]]:
-    """(then, now) of each partition of a stable group that had the same owner in both descriptions; none of a group
-    that was described once."""
+    """(then, now) for each partition of a stable group that had the same owner in both descriptions; empty if the group
+    was described only once."""
     if facts.earlier is None or facts.group.state != "Stable" or not facts.window_ms:
         return []
     before = {(row.topic, row.partition): row for row in facts.earlier.offsets}
@@ -237,7 +240,8 @@ def _seen_twice(facts: GroupFacts) -> list[tuple[OffsetSnapshot, OffsetSnapshot]
 
 
 def _is_stalled(rows: list[OffsetSnapshot], old: dict[tuple[str, int], OffsetSnapshot]) -> bool:
-    """Nothing was committed for any of the owner's partitions, and in one of them records waited all the time."""
+    """Whether nothing was committed for any of the owner's partitions while at least one of them had lag in both
+    descriptions."""
     if any(row.committed != old[row.topic, row.partition].committed for row in rows):
         return False
     return any(row.lag and old[row.topic, row.partition].lag for row in rows)

@@ -25,12 +25,12 @@ _EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
 _UNEVEN: Final = 1.5
 _MOST_IDS: Final = 20
 _MOST_KINDS: Final = 5
-#: Of those that are named with their owners.
+#: Number of partitions listed with their owners.
 _MOST_PARTITIONS: Final = 5
 
 
 def unowned_partitions(facts: GroupFacts) -> Iterator[Finding]:
-    """Partitions of subscribed topics that no member owns, although the group is stable."""
+    """Partitions of subscribed topics that no member owns even though the group is stable."""
     free = unowned(facts.group)
     if facts.earlier is not None:
         free &= unowned(facts.earlier)
@@ -44,8 +44,8 @@ def unowned_partitions(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def _added_later(group: GroupSnapshot, free: set[tuple[str, int]]) -> Iterator[str]:
-    """Of a classic group, whose assignors leave no partition of a topic out: those with the highest numbers of a topic
-    were added after the assignment."""
+    """Unowned partitions that were probably added after the assignment: those with the highest numbers in their topic.
+    Classic groups only, whose assignors never leave a partition of a topic out."""
     first: dict[str, int] = {}
     for topic, number in free:
         first[topic] = min(number, first.get(topic, number))
@@ -65,8 +65,9 @@ def _added_later(group: GroupSnapshot, free: set[tuple[str, int]]) -> Iterator[s
 
 
 def unassigned_tasks(facts: GroupFacts) -> Iterator[Finding]:
-    """Connectors and tasks that were lost with a Connect worker, and that the leader holds back for a while. Which they
-    are tells the last record from before that; without it, those that are missing between others."""
+    """Connectors and tasks that ran on a lost Connect worker and that the leader holds back for a while. The last
+    record from before the loss shows which they are; without one, only gaps show: missing task numbers, and connectors
+    whose tasks run."""
     group, delay_ms = facts.group, facts.group.rebalance_delay_ms
     if not is_connect(group) or not delay_ms:
         return
@@ -88,8 +89,8 @@ def unassigned_tasks(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def unowned(group: GroupSnapshot) -> set[tuple[str, int]]:
-    """(topic, partition) of subscribed topics without an owner; none while the group is not stable, or where it is not
-    known what a member owns."""
+    """(topic, partition) pairs of subscribed topics that have no owner; empty while the group is not stable, or if a
+    member's assignment cannot be read."""
     if group.state != _STABLE or not group.members or not all(member.is_readable for member in group.members):
         return set()
     subscribed = {topic for member in group.members for topic in member.known_topics}
@@ -98,7 +99,7 @@ def unowned(group: GroupSnapshot) -> set[tuple[str, int]]:
 
 
 def double_owners(facts: GroupFacts) -> Iterator[Finding]:
-    """Partitions that several members own, although the group is stable: each of them reads every record."""
+    """Partitions that several members own even though the group is stable: each of them reads every record."""
     group = facts.group
     shared = _shared(group)
     if facts.earlier is not None:
@@ -115,7 +116,8 @@ def double_owners(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def _shared(group: GroupSnapshot) -> dict[tuple[str, int], list[str]]:
-    """The owners of each partition that has several; none while the group is not stable. In share groups they may."""
+    """The owners of each partition that has more than one; empty while the group is not stable. Share groups are left
+    out, since sharing partitions is their purpose."""
     if group.state != _STABLE or group.type == "share":
         return {}
     by_partition: dict[tuple[str, int], list[str]] = {}
@@ -127,7 +129,7 @@ def _shared(group: GroupSnapshot) -> dict[tuple[str, int], list[str]]:
 
 
 def unreadable_members(facts: GroupFacts) -> Iterator[Finding]:
-    """Members whose assignment is not in the form of Kafka's consumers: what they own is not known."""
+    """Members whose assignment is not in the format of Kafka's consumers, so what they own is unknown."""
     names = in_order(member.identity for member in facts.group.members if not member.is_readable)
     if names:
         yield facts.finding(
@@ -147,7 +149,7 @@ def idle_members(facts: GroupFacts) -> Iterator[Finding]:
     idle = in_order(
         member.identity
         for member in present
-        # Of a member whose subscription cannot be read it is not known whether it wants any.
+        # If its subscription cannot be read, a member may not want any partitions.
         if not count(member.assignment) and member.is_readable and (member.topics is not None or member.regex)
     )
     if not idle:
@@ -169,7 +171,7 @@ def idle_members(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def away_members(facts: GroupFacts) -> Iterator[Finding]:
-    """Static members of a KIP-848 group that left to come back, and keep their partitions."""
+    """Static members of a KIP-848 group that left temporarily and keep their partitions."""
     group = facts.group
     away = [member for member in facts.static if member.status == "away"]
     if away:
@@ -185,7 +187,8 @@ def away_members(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def uneven_shares(facts: GroupFacts) -> Iterator[Finding]:
-    """The range assignor gives the rest of each topic to the same members, which adds up over many topics."""
+    """Uneven numbers of partitions. The range assignor gives the remainder of every topic to the same members, which
+    adds up over many topics."""
     group = facts.group
     loads = {one.identity: count(one.assignment) for one in group.members if one.status != "away" and one.is_readable}
     same = len({frozenset(one.known_topics) for one in group.members}) == 1
@@ -207,7 +210,7 @@ def uneven_shares(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def mixed_subscriptions(facts: GroupFacts) -> Iterator[Finding]:
-    """Members with different subscriptions: on purpose, or a rollout that has not reached every member."""
+    """Members with different subscriptions: on purpose, or in a rollout that has not reached every member."""
     kinds: dict[tuple[tuple[str, ...], str | None], list[str]] = {}
     clients: dict[str, str] = {}
     for one in facts.group.members:
@@ -242,7 +245,7 @@ def missing_topics(facts: GroupFacts) -> Iterator[Finding]:
             f"missing: {some(missing)}", about=missing, run=("describe", "-o", "wide"),
         )  # fmt: skip
     elif facts.vanished_topics:
-        # librdkafka takes them out of the subscription; Java leaves them in.
+        # librdkafka drops such topics from the subscription; Java keeps them.
         names = in_order(facts.vanished_topics)
         yield facts.finding(
             "missing-topics", Severity.WARNING,
@@ -253,8 +256,8 @@ def missing_topics(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def mixed_clients(facts: GroupFacts) -> Iterator[Finding]:
-    """Members on several libraries, or on old and new versions of one: on purpose, or an upgrade that has left some
-    behind."""
+    """Members on several libraries, or on old and new versions of one: on purpose, or in an upgrade that has skipped
+    some."""
     kinds: dict[str, list[str]] = {}
     versions: set[int] = set()
     libraries: set[frozenset[str]] = set()
@@ -264,7 +267,7 @@ def mixed_clients(facts: GroupFacts) -> Iterator[Finding]:
             kinds.setdefault(f"{library.text}, subscription version {version}", []).append(one.identity)
             versions.add(version)
             libraries.add(frozenset(library.candidates))
-    # A member of which two libraries are possible may run on the one of another member.
+    # A member that could be using either of two libraries may be using the same one as another member.
     is_one = not any(one.isdisjoint(other) for one, other in combinations(libraries, 2))
     if not is_one or len(versions) > 1:
         ordered = sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0]))
@@ -279,7 +282,7 @@ def mixed_clients(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def protocols(facts: GroupFacts) -> Iterator[Finding]:
-    """The rebalance protocol: a migration that is not finished, or the classic one where brokers have the new one."""
+    """The rebalance protocol: an unfinished migration, or a classic group on brokers that support the new protocol."""
     group = facts.group
     kinds = {member.protocol for member in group.members if member.protocol is not None}
     if group.type == "consumer" and "classic" in kinds:
@@ -307,8 +310,8 @@ def protocols(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def _may_migrate(group: GroupSnapshot) -> bool:
-    """Whether its clients have the consumer protocol, and brokers would upgrade it while it runs: they refuse to where
-    assignments carry user data, and what an assignor of one's own does, the brokers' do not."""
+    """Whether the group's clients support the consumer protocol and brokers would convert the group while it runs.
+    Brokers refuse if assignments carry user data, and their own assignors do not do what a custom assignor does."""
     is_known = group.assignor is None or group.assignor in KNOWN_ASSIGNORS
     return is_known and not any(member.user_data for member in group.members)
 

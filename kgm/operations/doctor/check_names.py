@@ -1,4 +1,4 @@
-"""The names of all checks, for `--check` and for what is ignored."""
+"""The names of all checks, for `--check` and for settings that ignore checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kgm.model.errors import UsageError
 from kgm.operations.doctor.history_findings import ALARM_CHECKS
 from kgm.text.names import did_you_mean
 
-#: Reported whatever was asked for: nothing else is known of that group.
+#: Reported whichever checks were requested, because nothing else is known about that group.
 UNAVAILABLE: Final = "coordinator-unavailable"
 CHECK_NAMES: Final = (
     "away-members", "classic-protocol", "committed-beyond-end", "commits-without-members", "confusable-instance-ids",
@@ -24,7 +24,8 @@ CHECK_NAMES: Final = (
 
 
 def check_names(names: Iterable[str], where: str) -> tuple[str, ...]:
-    """The names. Raises UsageError for one that is no check. where: what named it."""
+    """Return the names as a tuple. Raises UsageError for a name that is not a check. where: the option or setting that
+    has the names, for the message."""
     taken = tuple(names)
     for name in taken:
         if name not in CHECK_NAMES:

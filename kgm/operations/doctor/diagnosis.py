@@ -1,4 +1,4 @@
-"""The doctor's run over the groups of a cluster: what it asks, and what it finds."""
+"""Runs the doctor over the groups of a cluster: what it requests, and what it finds."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _CHECKS: Final = (
 )
 _RETENTION: Final = "offsets.retention.minutes"
 _MAX_SESSION: Final = "group.max.session.timeout.ms"
-#: Of more groups the commits are not read, which takes time and bytes for each.
+#: The commits of at most this many groups are read, because each one takes time and bytes.
 _MOST_LOGS: Final = 10
 #: The share of the remaining time that reading the coordinators' logs may take.
 _LOG_SHARE: Final = 0.3
@@ -77,15 +77,16 @@ _CHECKS_OF_LOG: Final = (
     "offsets-expire-soon",
     _CHECK_OF_IDLE,
 )
-#: The feature of 4.0 and later with which brokers have consumer groups, and the setting of all that may have them.
+#: Brokers 4.0 and later enable consumer groups with this feature; the setting exists in every version that can have
+#: them.
 _GROUP_VERSION: Final = "group.version"
 _PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _CHECKS_OF_COMMITS: Final = ("session-too-short", "max-poll-exceeded")
 _CHECK_OF_RETENTION: Final = "offsets-expire-soon"
 _CHECK_OF_SIZE: Final = "group-full"
-#: Of more groups without members the log is not read back for commits, which takes time and bytes for each.
+#: The logs of at most this many memberless groups are read back for commits, because each one takes time and bytes.
 _MOST_IDLE: Final = 20
-#: The setting that limits the members of a group, by its type.
+#: The setting that limits the number of members, by group type.
 _MAX_SIZES: Final = {"classic": "group.max.size", "consumer": "group.consumer.max.size"}
 _CHECKS_OF_ENDS: Final = (
     "committed-beyond-end",
@@ -101,14 +102,14 @@ _CHECKS_OF_OFFSETS: Final = {
     UnreadKind.COMMITTED: (*_CHECKS_OF_ENDS, "offsets-expire-soon", "offsets-of-other-topics"),
 }
 _CHECKS_OF_WINDOW: Final = ("growing-lag", "stalled-owner", "stalled-partition", "rebalancing")
-#: These look at both descriptions, if there are two.
+#: Checks that compare both descriptions, if there are two.
 _CHECKS_OF_BOTH: Final = frozenset({*_CHECKS_OF_WINDOW, "double-owners", "unowned-partitions"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """findings: the most severe first, without those that are ignored. group_ids: the groups that were examined.
-    listing: None if none was needed. is_blind: there are none to examine for this login, whatever groups exist."""
+    """findings: most severe first, without the ignored ones. group_ids: the groups that were examined. listing: None if
+    none was needed. is_blind: this login cannot see any group, so there may be groups that were not examined."""
 
     group_ids: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -121,8 +122,8 @@ class Diagnosis:
     is_blind: bool = False
 
     def unread(self, asked: Collection[str]) -> PartialError | AuthorizationError | None:
-        """Why the absence of findings proves nothing: no group may be seen, or checks could not run. asked: the checks
-        that the operator named; none if all are to run."""
+        """Why the absence of findings proves nothing: no group was visible, or checks could not run; None if it is
+        conclusive. asked: the checks that the operator named; empty for all."""
         if self.is_blind:
             return AuthorizationError(
                 "no group was examined: without DESCRIBE on Cluster 'kafka-cluster' brokers list no group on which the "
@@ -134,7 +135,7 @@ class Diagnosis:
         names = sorted({name for one in missing for name in one.checks})
         return PartialError(
             f"{many(len(names), 'check')} could not run: {', '.join(names)}", facts=[one.why for one in missing],
-            hint="grant what is missing, or choose the checks that are to run with --check",
+            hint="grant what is missing, or choose the checks to run with --check",
         )  # fmt: skip
 
 
@@ -157,12 +158,12 @@ def diagnose(
     consumer_settings: Mapping[str, str] | None = None,
     phase: Phase = no_phase,
 ) -> Diagnosis:
-    """Examine the named groups and those that match the pattern; all groups when there is neither.
+    """Examine the named groups and those that match the pattern; all groups if neither is given.
 
-    removals: those that the audit log of this machine has. checks: the names of those to report; empty is all, and a
-    coordinator that does not answer is always reported. consumer_settings: of a consumer that is to join the group of
-    its group.id, or the only one that is examined. Describes groups again `window_ms` later where time tells
-    more; 0 is not at all. Raises KgmError when no broker answers."""
+    removals: those recorded in this machine's audit log. checks: the names of the checks to report; empty means all. A
+    coordinator that does not answer is always reported. consumer_settings: settings of a consumer that will join the
+    group named by its group.id, or the only group examined. Groups are described again `window_ms` later where a second
+    look shows more; 0 means never. Raises KgmError when no broker answers."""
     needs_both = not checks or not _CHECKS_OF_BOTH.isdisjoint(checks)
     group_ids, is_skipped = [], False
     held: KeptGroups[GroupSnapshot] = KeptGroups()
@@ -177,7 +178,7 @@ def diagnose(
             errors=list(selection.errors),
             waiting=WaitingPartitions(cluster),
         )
-        # Of the settings of one consumer it is known which group it is to join, or there is only one.
+        # The group the consumer would join: the one in its settings, or the only one examined.
         queries.joined_group = (consumer_settings or {}).get("group.id") or (
             selection.group_ids[0] if len(selection.group_ids) == 1 else None
         )
@@ -222,7 +223,7 @@ def diagnose(
 def _sorted(
     findings: Iterable[Finding], checks: Collection[str], ignored: Sequence[IgnoredCheck]
 ) -> tuple[tuple[Finding, ...], tuple[IgnoredFinding, ...]]:
-    """(those to report, the worst first; those to ignore)."""
+    """(findings to report, most severe first; ignored findings)."""
     wanted = [one for one in findings if not checks or one.check in {*checks, UNAVAILABLE}]
     wanted.sort(key=lambda one: (one.severity.rank, natural(one.group_id), one.check, one.message))
     pairs = [(one, _reason_to_ignore(one, ignored)) for one in wanted]
@@ -238,14 +239,14 @@ def _reason_to_ignore(finding: Finding, ignored: Sequence[IgnoredCheck]) -> str 
 
 
 def _of_checks(skipped: SkippedChecks, checks: Collection[str]) -> SkippedChecks:
-    """Only what was asked for."""
+    """The skipped checks, limited to the requested ones."""
     names = tuple(name for name in skipped.checks if not checks or name in checks)
     return replace(skipped, checks=names)
 
 
 @dataclass(slots=True, kw_only=True)
 class _ClusterQueries:
-    """The requests to the cluster, and what they have shown so far."""
+    """The requests to the cluster, and what they have returned so far."""
 
     cluster: AdminClient
     window_ms: int
@@ -254,14 +255,14 @@ class _ClusterQueries:
     consumer_settings: Mapping[str, str]
     errors: list[KgmError]
     waiting: WaitingPartitions
-    #: The group that a consumer with the settings would join.
+    #: The group that a consumer with `consumer_settings` would join.
     joined_group: str | None = None
     findings: list[Finding] = field(default_factory=list)
     skipped: list[SkippedChecks] = field(default_factory=list)
     skipped_of_groups: list[SkippedChecks] = field(default_factory=list)
     _recorded: Mapping[str, Sequence[RawRecord]] | None = None
     _has_consumer_protocol: bool | None = None
-    #: By broker and setting.
+    #: By (broker id, setting name).
     _max_sizes: dict[tuple[int, str], int | None] = field(default_factory=dict)
     _logs_read: int = 0
     _without_retention: set[str] = field(default_factory=set)
@@ -269,13 +270,14 @@ class _ClusterQueries:
     _idle_groups: int = 0
 
     def described(self, group_ids: Sequence[str]) -> Iterator[GroupSnapshot]:
-        """A coordinator that does not answer is a finding; a missing group or right is an error."""
+        """Describe the groups. A coordinator that does not answer becomes a finding; a missing group or permission, an
+        error."""
         is_whole = len(group_ids) <= PART
 
         def ask(part: Sequence[str]) -> list[GroupSnapshot | KgmError]:
             answers = self.cluster.describe_groups(part)
             present = [answer.group_id for answer in answers if isinstance(answer, GroupSnapshot)]
-            if present and self._recorded is None:  # after the first descriptions, so that it is not behind them
+            if present and self._recorded is None:  # after the first descriptions, so that the log is not older
                 self._recorded = self._read_records(in_order(present) if is_whole else group_ids)
             return answers
 
@@ -288,7 +290,7 @@ class _ClusterQueries:
                 self.findings.append(_coordinator_unavailable(group_id, answer))
 
     def described_again(self, held: KeptGroups[GroupSnapshot]) -> Iterator[tuple[GroupSnapshot, GroupSnapshot | None]]:
-        """Each group as it was, and as it is now; None where that cannot be described."""
+        """(first, later) descriptions of each group; later is None if the group could not be described again."""
         errors: dict[str, KgmError] = {}
         group_ids = held.group_ids
         answers = in_parts(self.cluster, group_ids, self.cluster.describe_groups)
@@ -305,7 +307,7 @@ class _ClusterQueries:
             self.skipped.append(SkippedChecks(checks=_CHECKS_OF_WINDOW, why=text))
 
     def _read_records(self, group_ids: Sequence[str]) -> Mapping[str, Sequence[RawRecord]]:
-        """What the coordinators wrote of groups that do not use the consumer protocol."""
+        """What the coordinators recorded about groups that do not use the consumer protocol."""
         tail = GroupRecordTail(self.cluster, group_ids)
         records = tail.read_back(self.cluster.deadline.part(_LOG_SHARE))
         why = tail.unreadable_because or tail.interrupted_because
@@ -314,7 +316,7 @@ class _ClusterQueries:
         return records
 
     def examine(self, groups: Iterable[tuple[GroupSnapshot, GroupSnapshot | None]]) -> None:
-        """Run all checks on each group, as it was and as it was described again, if it was."""
+        """Run all checks on each group, given its first description and its second one, if any."""
         pairs = iter(groups)
         while some := list(islice(pairs, PART)):
             self.waiting.look_at([later or first for first, later in some])
@@ -363,7 +365,8 @@ class _ClusterQueries:
         )
 
     def _commits(self, group_id: str, *, since_ms: int) -> tuple[Sequence[CommitRecord], int | None]:
-        """The commits in the group's log since then, as far back as they can be read, and how far that is in ms."""
+        """The commits in the group's log since `since_ms`, as far back as they could be read, and how far back that is,
+        in ms."""
         activity = GroupActivity(self.cluster, group_id)
         records = activity.read_back(
             lambda records: bool(records) and records[0].at_ms < since_ms, self.cluster.deadline.part(_LOG_SHARE)
@@ -378,7 +381,7 @@ class _ClusterQueries:
         return [record for record in records if isinstance(record, CommitRecord)], known_since_ms
 
     def _absences(self, group: GroupSnapshot, now_ms: int) -> Sequence[MemberAbsence]:
-        """Of members of a consumer group, as far as logs are read."""
+        """Absences of members of a consumer group, unless the limit on logs to read has been reached."""
         if group.type != "consumer" or not group.members or not self._may_read_log(_CHECK_OF_POLLS):
             return ()
         since_ms = now_ms - poll_intervals.RECENT_MS
@@ -392,7 +395,7 @@ class _ClusterQueries:
         return poll_intervals.absences(records, since_ms)
 
     def _idleness(self, group: GroupSnapshot, now_ms: int) -> Idleness | None:
-        """Of a group that could be deleted, as far as logs are read."""
+        """Whether a group that could be deleted is idle; None if it could not be, or if its log is not read."""
         if group_impediment(group) is not None:
             return None
         self._idle_groups += 1
@@ -406,13 +409,13 @@ class _ClusterQueries:
         return watch.verdict(None)
 
     def _is_told_by_commits(self, recorded: Sequence[RecordedGroup], now_ms: int) -> bool:
-        """Whether members have left lately of whom commits tell how. That takes a log to read for each group."""
+        """Whether members left recently whose commits may show why. Finding out means reading one log per group."""
         if not poll_intervals.has_recent_departures(recorded, now_ms):
             return False
         return self._may_read_log(_CHECK_OF_POLLS)
 
     def _may_read_log(self, check: str) -> bool:
-        """Whether the commits of one more group may be read; a check does not run if not."""
+        """Whether the commits of one more group may be read; if not, the check is recorded as skipped."""
         self._logs_read += 1
         if self._logs_read > _MOST_LOGS:
             why = f"the logs of more than {_MOST_LOGS} groups are not read"
@@ -420,7 +423,7 @@ class _ClusterQueries:
         return self._logs_read <= _MOST_LOGS
 
     def without_settings(self) -> list[SkippedChecks]:
-        """The checks that need settings of brokers that could not be read."""
+        """The checks that need broker settings that could not be read."""
         skipped = []
         for checks, reasons in ((_CHECK_OF_RETENTION, self._without_retention), (_CHECK_OF_SIZE, self._without_size)):
             is_optional = checks == _CHECK_OF_SIZE
@@ -431,7 +434,7 @@ class _ClusterQueries:
         return skipped
 
     def without_offsets(self) -> list[SkippedChecks]:
-        """The checks that need offsets that could not be read: they found nothing there, whatever there is."""
+        """The checks that need offsets that could not be read: finding nothing there proves nothing."""
         return [
             SkippedChecks(checks=_CHECKS_OF_OFFSETS[one.kind], why=one.text)
             for one in unread(self.cluster)
@@ -443,7 +446,8 @@ class _ClusterQueries:
         return None if minutes is None else minutes * 60_000
 
     def _max_size(self, group: GroupSnapshot) -> int | None:
-        """How many members the coordinator's broker allows in a group like this; None if it does not tell."""
+        """How many members the coordinator's broker allows in a group of this type; None if the broker does not report
+        it."""
         name = _MAX_SIZES.get(group.type)
         if name is None or group.coordinator is None:
             return None
@@ -453,16 +457,16 @@ class _ClusterQueries:
         return self._max_sizes[place]
 
     def _broker_number(self, group: GroupSnapshot, name: str, unread: set[str]) -> int | None:
-        """A setting of the coordinator's broker; None if it does not tell. unread: the reasons why it could not be
-        read."""
+        """A numeric setting of the coordinator's broker; None if the broker does not report it. unread: collects the
+        reasons why it could not be read."""
         text = self.cluster.broker_settings(group.group_id, [name]).get(name, "")
         if why := self.cluster.unread_broker_settings.get(group.group_id):
             unread.add(why)
         return int(text) if text.isascii() and text.isdigit() else None
 
     def _supports_consumer_protocol(self, group_id: str) -> bool:
-        """Whether the brokers have consumer groups turned on: 3.7 to 3.9 report the APIs in any case, so only a setting
-        tells. Asked once."""
+        """Whether consumer groups are enabled on the brokers. Brokers 3.7 to 3.9 advertise the APIs either way, so only
+        a setting shows it. The answer is cached."""
         if self._has_consumer_protocol is None:
             try:
                 has_api, level = self.cluster.brokers.on_any(
@@ -477,7 +481,7 @@ class _ClusterQueries:
 
 
 def _changes_with_time(group: GroupSnapshot) -> bool:
-    """Whether a second description tells more: records wait for members, or the group is not stable."""
+    """Whether a second description shows more: records are waiting for members, or the group is not stable."""
     if not group.members:
         return False
     return group.state != "Stable" or any(row.lag for row in group.offsets)

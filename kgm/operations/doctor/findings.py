@@ -11,12 +11,13 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.text.shell import shell_word
 from kgm.text.wording import partitions_text
 
-#: A command names so many partitions at most.
+#: A command names at most this many partitions.
 _MOST_RESET: Final = 50
 
 
 class Severity(StrEnum):
-    """error: something is not consumed, or will be lost. warning: it costs rebalances, or will. info: worth knowing."""
+    """error: something is not consumed, or will be lost. warning: it causes rebalances, or will. info: worth
+    knowing."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -30,8 +31,8 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One problem. evidence: what was seen, a line each; about: the ids of the members or partitions concerned;
-    next_command: what to run to see more of it, or to solve it."""
+    """One problem. evidence: what was observed, one item per line; about: the ids of the members or partitions
+    concerned; next_command: what to run to investigate or fix it."""
 
     group_id: str
     check: str
@@ -44,7 +45,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IgnoredFinding:
-    """A finding that is accepted, and why."""
+    """A finding that the operator chose to ignore, and why."""
 
     finding: Finding
     reason: str
@@ -52,9 +53,9 @@ class IgnoredFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedChecks:
-    """Checks that did not run, and why. is_choice: because the operator said so. is_optional: there is
-    more to read than a diagnosis reads, or a right is missing that nothing else needs; that is a failure only for
-    somebody who names one of these checks."""
+    """Checks that did not run, and why. is_choice: the operator's own options ruled them out. is_optional: there is
+    more to read than a diagnosis reads, or a permission is missing that nothing else needs; that is a failure only if
+    the operator named one of these checks."""
 
     checks: tuple[str, ...]
     why: str
@@ -76,12 +77,13 @@ def partition_names(pairs: Iterable[tuple[str, int]]) -> Iterator[str]:
 
 
 def server_of(group: GroupSnapshot) -> str:
-    """A broker that Kafka's own tools may ask about the group."""
+    """A broker address that Kafka's own tools can use for this group."""
     return "HOST:PORT" if group.coordinator is None else f"{group.coordinator.host}:{group.coordinator.port}"
 
 
 def reset_line(group: GroupSnapshot, pairs: Sequence[tuple[str, int]], to: str) -> Iterator[str]:
-    """How to choose where consumers of these partitions begin, with Kafka's own tool. None for many partitions."""
+    """How to set where consumers of these partitions start, with Kafka's own tool; nothing if there are too many
+    partitions."""
     if len(pairs) > _MOST_RESET:
         return
     by_topic: dict[str, list[str]] = {}
@@ -89,6 +91,6 @@ def reset_line(group: GroupSnapshot, pairs: Sequence[tuple[str, int]], to: str) 
         by_topic.setdefault(topic, []).append(str(partition))
     topics = " ".join(f"--topic {shell_word(topic)}:{','.join(numbers)}" for topic, numbers in by_topic.items())
     yield (
-        "while no member runs, another place can be chosen: kafka-consumer-groups.sh --bootstrap-server "
+        "to choose another position, while no member runs: kafka-consumer-groups.sh --bootstrap-server "
         f"{server_of(group)} --group {shell_word(group.group_id)} {topics} --reset-offsets {to} --dry-run"
     )

@@ -1,4 +1,4 @@
-"""Everything that is known of one group, for the checks."""
+"""Everything that is known about one group, for the checks."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from kgm.text.wording import group_command
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberAbsence:
-    """A member of a consumer group that was out of it, and came back under its member id. rebalance_timeout_ms: what it
-    joins with, which is its max.poll.interval.ms; None where no record says so."""
+    """A consumer-group member that left the group and came back under the same member id. rebalance_timeout_ms: the
+    timeout it joins with, which is its max.poll.interval.ms; None if no record has it."""
 
     member_id: str
     left_ms: int
@@ -30,17 +30,17 @@ class MemberAbsence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
-    """One group. earlier: the description before `group`, `window_ms` earlier, if there was one.
+    """One group. earlier: the description taken `window_ms` before `group`, if there was one.
 
-    recorded: the group's records, oldest first. commits: those in its log, if it is known that members were gone;
-    commits_since_ms: from when on it has them all, None if the log could not be read. removals:
-    those that this machine's audit log has. max_session_timeout_ms, max_size (members): what the broker allows.
-    retention_ms: the retention of offsets of an empty group; None where the broker does not say. wait: what a group
-    that rebalances waits for, as its log tells. idleness: of a group without members; None where it was not read.
-    vanished_topics: those that its members subscribed to before, and that do not exist. absences: of members of a
-    consumer group. stable_ends: the last stable offsets (KIP-98) of partitions in which records wait; marker_ends:
-    partitions of which nothing but markers of transactions is left to read. consumer_settings: of a consumer that is to
-    join, by Kafka's names. advice, alarms: of the built history in folder `history`."""
+    recorded: the group's records, oldest first. commits: the commits in its log, read only if members are known to have
+    been absent; commits_since_ms: the time since when they are complete, None if the log could not be read. removals:
+    those in this machine's audit log. max_session_timeout_ms, max_size (members): what the broker allows. retention_ms:
+    the retention of offsets of an empty group; None if the broker does not report it. wait: what a rebalancing group is
+    waiting for, according to its log. idleness: for a group without members; None if it was not read. vanished_topics:
+    topics that members used to subscribe to and that do not exist. absences: of members of a consumer group.
+    stable_ends: the last stable offsets (KIP-98) of partitions with lag; marker_ends: partitions where only transaction
+    markers are left to read. consumer_settings: settings of a consumer that will join, by Kafka's names. advice,
+    alarms: from the built history in folder `history`."""
 
     group: GroupSnapshot
     now_ms: int
@@ -65,7 +65,7 @@ class GroupFacts:
     advice: Sequence[TimeoutAdviceRow] = ()
     alarms: Sequence[AlarmRow] = ()
     history: str | None = None
-    #: The members by identity, made from `group`.
+    #: The members in order of identity, derived from `group`.
     static: tuple[MemberSnapshot, ...] = field(init=False)
     dynamic: tuple[MemberSnapshot, ...] = field(init=False)
 
@@ -77,13 +77,13 @@ class GroupFacts:
         object.__setattr__(self, "dynamic", dynamic)
 
     def has_to_read(self, row: OffsetSnapshot) -> bool:
-        """Whether records wait in a partition that a consumer may read: not while they are in an open transaction, or
-        behind one, and not if what is left are markers."""
+        """Whether the partition has records waiting that a consumer can read: not records in or behind an open
+        transaction, and not if only transaction markers are left."""
         place = (row.topic, row.partition)
         return bool(row.lag) and place not in self.marker_ends and not self.is_held_up(row)
 
     def is_held_up(self, row: OffsetSnapshot) -> bool:
-        """Whether all is committed in a partition up to a transaction that is open."""
+        """Whether everything before an open transaction in the partition is committed."""
         stable_end = self.stable_ends.get((row.topic, row.partition))
         if stable_end is None or row.end is None or stable_end >= row.end:
             return False
@@ -93,7 +93,8 @@ class GroupFacts:
         self, check: str, severity: Severity, message: str, *evidence: str, about: Iterable[str] = (),
         run: Sequence[str] = (),
     ) -> Finding:  # fmt: skip
-        """A finding of this group. run: the next command, without `kgm` and without the group after its first word."""
+        """A finding for this group. run: the next command as words, without `kgm`; the group is inserted after the
+        first word."""
         return Finding(
             group_id=self.group.group_id,
             check=check,

@@ -1,4 +1,4 @@
-"""What a built history (`kgm history build`) says of the present: advice on session timeouts, and open alarms."""
+"""What a built history (`kgm history build`) says about the present: session timeout advice and open alarms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ALARM_SEVERITY: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryFacts:
-    """The advice and the alarms in a folder."""
+    """The advice and the alarms stored in a folder."""
 
     folder: str
     advice: tuple[TimeoutAdviceRow, ...]
@@ -30,7 +30,8 @@ class HistoryFacts:
 
 
 def read_history(folder: str) -> HistoryFacts:
-    """Raises NotFoundError, UsageError; ImportError where the extra for histories is not installed."""
+    """Read the advice and alarms of a built history. Raises NotFoundError, UsageError; ImportError if the extra for
+    histories is not installed."""
     from kgm.history.store.query import RowFilter
     from kgm.history.store.tables import open_store
 
@@ -41,7 +42,7 @@ def read_history(folder: str) -> HistoryFacts:
 
 
 def timeout_advice(facts: GroupFacts) -> Iterator[Finding]:
-    """A session timeout that the history advises to change."""
+    """A session timeout that the history advises changing."""
     for one in facts.advice:
         if one.verdict not in ("raise", "lower"):
             continue
@@ -70,5 +71,5 @@ def open_alarms(facts: GroupFacts) -> Iterator[Finding]:
 
 
 CHECKS: Final = (timeout_advice, open_alarms)
-#: The checks that an alarm of a history is a finding of.
+#: The checks that report a history's open alarms.
 ALARM_CHECKS: Final = tuple(f"history-{alarm}" for alarm in _ALARM_SEVERITY)

@@ -1,4 +1,4 @@
-"""Who the members are: instance ids that do not serve the purpose of static membership (KIP-345)."""
+"""Who the members are: instance ids that defeat the purpose of static membership (KIP-345)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.text.sanitize import clean
 from kgm.text.wording import many, some
 
-#: Forms of names that the next start will not have again.
+#: Patterns of names that change with the next start.
 _GENERATED: Final = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE), "a UUID"),
     (re.compile(r"-[0-9a-f]{6,10}-[a-z0-9]{5}$"), "the name of a Deployment's pod"),
@@ -23,7 +23,7 @@ _GENERATED: Final = (
 
 
 def random_instance_ids(facts: GroupFacts) -> Iterator[Finding]:
-    """Instance ids that change with each start: the old member stays until its session expires."""
+    """Instance ids that change with every start, so the old member stays until its session expires."""
     ids = [(one.identity, kind) for one in facts.static if (kind := generated_form(one.identity)) is not None]
     if ids:
         yield facts.finding(
@@ -36,12 +36,12 @@ def random_instance_ids(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def generated_form(name: str) -> str | None:
-    """What a name looks like, if it looks generated."""
+    """What a generated-looking name looks like ("a UUID"); None for other names."""
     return next((kind for form, kind in _GENERATED if form.search(name)), None)
 
 
 def mixed_membership(facts: GroupFacts) -> Iterator[Finding]:
-    """Static and dynamic members in one group: restarts of the latter move partitions of the former."""
+    """Static and dynamic members in one group: restarts of dynamic members move partitions of static ones."""
     if facts.static and facts.dynamic:
         costs = (
             "makes members give up and take over partitions, one after another"
@@ -59,7 +59,7 @@ def mixed_membership(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def confusable_instance_ids(facts: GroupFacts) -> Iterator[Finding]:
-    """Names that people confuse."""
+    """Instance ids that people would confuse."""
     alike: dict[str, list[str]] = {}
     for one in facts.static:
         plain = "".join(char for char in unicodedata.normalize("NFKC", one.identity) if char.isprintable())
@@ -73,7 +73,7 @@ def confusable_instance_ids(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def hidden_characters(facts: GroupFacts) -> Iterator[Finding]:
-    """Characters that a terminal hides or acts on."""
+    """Ids with characters that a terminal hides or interprets."""
     members = facts.group.members
     ids = [facts.group.group_id, *(m.identity for m in members), *(m.client_id for m in members)]
     odd = list(dict.fromkeys(name for name in ids if clean(name) != name))

@@ -1,4 +1,4 @@
-"""Removals that the audit log of this machine has: a member that kgm removed was not absent by itself."""
+"""Removals recorded in this machine's audit log: a member that kgm removed did not leave on its own."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from kgm.model.errors import KgmError
 from kgm.operations.audit.audit_log import REMOVAL, AuditLog, default_path
 
-#: Results of members that stayed, or were not there.
+#: Results for members that stayed, or were not there.
 _NOT_REMOVED = frozenset({"planned", "absent", "refused", "failed"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownRemoval:
-    """A static member that kgm has removed, or may have. at_ms: when the request was sent, by this machine's clock."""
+    """A static member that kgm removed, or may have removed. at_ms: when the request was sent, by this machine's
+    clock."""
 
     cluster_id: str | None
     group_id: str
@@ -23,12 +24,12 @@ class KnownRemoval:
     at_ms: int
 
     def is_of(self, cluster_id: str | None, group_id: str) -> bool:
-        """Whether it is of the group, as far as clusters are known."""
+        """Whether the removal belongs to this group; a cluster id that is not known matches any."""
         return self.group_id == group_id and (None in (cluster_id, self.cluster_id) or cluster_id == self.cluster_id)
 
 
 def known_removals(environment: Mapping[str, str]) -> tuple[KnownRemoval, ...]:
-    """Those in the audit log; none where there is no log that can be read."""
+    """The removals in the audit log; empty if there is no readable log."""
     try:
         removals = AuditLog(default_path(environment)).read().removals
     except (KgmError, OSError):
@@ -36,7 +37,7 @@ def known_removals(environment: Mapping[str, str]) -> tuple[KnownRemoval, ...]:
     known = []
     for one in removals:
         if one.action != REMOVAL:
-            continue  # a member that a rollout has restarted
+            continue  # a member restarted by a rollout
         group_id, name, at_ms = one.group_id, one.group_instance_id, _milliseconds(one.time)
         if group_id is None or name is None or at_ms is None or one.result in _NOT_REMOVED:
             continue

@@ -1,5 +1,5 @@
-"""What is asked of the cluster beside the descriptions of groups: what holds up the partitions with lag, and topics
-that are gone."""
+"""What is requested from the cluster besides group descriptions: what holds up partitions with lag, and topics that no
+longer exist."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from kgm.model.errors import ErrorCode, KgmError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.doctor import poll_intervals
 
-#: A lag up to this may be the markers of transactions alone, one for each.
+#: A lag up to this many records can be nothing but transaction markers, one per transaction.
 _MOST_MARKERS: Final = 2
-#: Of more groups records are not read, which takes time for each.
+#: Records of at most this many groups are read, because each one takes time.
 _MOST_TIMED: Final = 10
 _UNKNOWN_TOPIC: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @dataclass(slots=True)
 class WaitingPartitions:
-    """stable_ends: the last stable offsets (KIP-98), by (topic, partition), of the groups that were looked at last."""
+    """What holds up partitions with lag. stable_ends: the last stable offsets (KIP-98) by (topic, partition), for the
+    groups in the latest `look_at`."""
 
     cluster: AdminClient
     stable_ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
@@ -31,8 +32,8 @@ class WaitingPartitions:
     _timed: int = 0
 
     def look_at(self, groups: Collection[GroupSnapshot]) -> None:
-        """Learn of the partitions with lag whether a transaction is open in them, and of those with so little lag that
-        it may be the markers of transactions, whether it is."""
+        """For partitions with lag, find out whether a transaction is open in them; for those whose lag is small enough
+        to be only transaction markers, whether it is."""
         pairs = {(row.topic, row.partition) for group in groups for row in group.offsets if row.lag}
         self.stable_ends = self.cluster.end_offsets(pairs, is_stable=True) if pairs else {}
         few = [
@@ -49,20 +50,20 @@ class WaitingPartitions:
             for topic, numbers in group.marker_ends.items()
             for number in numbers
         }
-        self.cluster.offsets.unread_times.clear()  # without the right lag is taken for records, as it is without this
+        self.cluster.offsets.unread_times.clear()  # without permission, any lag counts as records to read
 
     def marker_ends_of(self, group_id: str) -> frozenset[tuple[str, int]]:
-        """The (topic, partition) pairs of a group of which nothing but markers of transactions is left to read."""
+        """The (topic, partition) pairs of a group where only transaction markers are left to read."""
         return frozenset(place for one, place in self._marker_ends if one == group_id)
 
 
 def vanished_topics(cluster: AdminClient, group: GroupSnapshot, recorded: Sequence[RecordedGroup]) -> frozenset[str]:
-    """Those that members subscribed to before, and that do not exist."""
+    """Topics that members used to subscribe to and that do not exist."""
     names = poll_intervals.vanishing_topics(recorded, group) if group.state == "Stable" else set()
     if not names:
         return frozenset()
     try:
         rows = cluster.brokers.metadata(sorted(names), cluster.deadline).topics
     except KgmError:
-        return frozenset()  # nothing is said of them then
+        return frozenset()  # unknown, so not reported
     return frozenset(row.name for row in rows if row.name and row.error_code == _UNKNOWN_TOPIC)

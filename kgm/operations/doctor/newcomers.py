@@ -1,5 +1,5 @@
-"""Whether a group would refuse a consumer with given settings. A consumer that is refused is in no description: only
-its own log says why, and its settings, which `--command-config` and `-X` take."""
+"""Whether a group would refuse a consumer with given settings. A refused consumer appears in no description; only its
+own log shows the reason. So its settings have to be passed in with `--command-config` and `-X`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kgm.text.wording import some
 _STRATEGY: Final = "partition.assignment.strategy"
 _INSTANCE: Final = "group.instance.id"
 _PROTOCOL: Final = "group.protocol"
-#: Java's classes, by the name in the group.
+#: Java class names to the assignor names that groups use.
 _JAVA_CLASSES: Final = {
     "RangeAssignor": "range",
     "RoundRobinAssignor": "roundrobin",
@@ -23,7 +23,7 @@ _JAVA_CLASSES: Final = {
 
 
 def refused_consumer(facts: GroupFacts) -> Iterator[Finding]:
-    """What a consumer with the settings of this run gets when it joins."""
+    """What happens when a consumer with the given settings joins."""
     settings, group = facts.consumer_settings, facts.group
     offered, is_classic = _assignors(settings), settings.get(_PROTOCOL, "classic").lower() == "classic"
     is_known = is_classic and group.type == "classic" and group.members and group.assignor and offered
@@ -50,7 +50,8 @@ def refused_consumer(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def _assignors(settings: Mapping[str, str]) -> list[str]:
-    """The assignors that a consumer with these settings offers, by their names in groups; none if they do not say."""
+    """The assignors that a consumer with these settings offers, by the names that groups use; empty if not
+    configured."""
     words = [word.strip() for word in settings.get(_STRATEGY, "").split(",") if word.strip()]
     return [_JAVA_CLASSES.get(word.rpartition(".")[2], word) for word in words]
 

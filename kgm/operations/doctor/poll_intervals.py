@@ -1,7 +1,7 @@
-"""Members that left because their applications did not poll: the library leaves the group by itself after
-max.poll.interval.ms, and joins again with the next poll.
+"""Members that left because their applications did not poll: the client library leaves the group on its own after
+max.poll.interval.ms, and rejoins with the next poll.
 
-In a consumer group (KIP-848) a process keeps its member id when it joins again, and a new process has another one."""
+In a consumer group (KIP-848) a process keeps its member id when it rejoins; a new process gets a new one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kgm.text.durations import show_duration
 from kgm.text.timestamps import rfc3339
 from kgm.text.wording import many
 
-#: What is longer ago than this is not recent.
+#: Older events are not recent.
 RECENT_MS: Final = 3_600_000
 _LEAST_COMMITS: Final = 3
 _MOST_SHOWN: Final = 5
@@ -41,7 +41,8 @@ class _GoneMember:
 
 
 def gone_members(recorded: Sequence[RecordedGroup], now_ms: int) -> Iterator[_GoneMember]:
-    """Those of the last hour, while others stayed, oldest first. Static members do not leave by themselves."""
+    """Dynamic members that left in the last hour while others stayed, oldest first. Static members do not leave on
+    their own."""
     for before, after in pairwise(recorded):
         new = by_identity(after.group)
         if now_ms - after.at_ms > RECENT_MS or not new:
@@ -52,7 +53,8 @@ def gone_members(recorded: Sequence[RecordedGroup], now_ms: int) -> Iterator[_Go
 
 
 def exceeded_poll_intervals(facts: GroupFacts) -> Iterator[Finding]:
-    """Members that went after a silence as long as their poll interval, though their sessions went on."""
+    """Members that left after committing nothing for as long as their poll interval, with their sessions still
+    alive."""
     departures = [(gone, _departure(facts, gone)) for gone in gone_members(facts.recorded, facts.now_ms)]
     late = [(gone, how) for gone, how in departures if how is not None and how.cause is Cause.MAX_POLL]
     if late:
@@ -70,7 +72,7 @@ def exceeded_poll_intervals(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def absences(records: Sequence[ActivityRecord], since_ms: int) -> list[MemberAbsence]:
-    """Those that ended after a time, oldest first. records: of a consumer group, oldest first."""
+    """Absences that ended at or after `since_ms`, oldest first. records: of a consumer group, oldest first."""
     left_ms: dict[str, int] = {}
     found = []
     for one in records:
@@ -89,7 +91,7 @@ def absences(records: Sequence[ActivityRecord], since_ms: int) -> list[MemberAbs
 
 
 def absent_consumers(facts: GroupFacts) -> Iterator[Finding]:
-    """Members of a consumer group whose process went on while they were out of it."""
+    """Members of a consumer group whose process kept running while they were out of the group."""
     if facts.absences:
         names = list(dict.fromkeys(one.member_id for one in facts.absences))
         were = "its process" if len(names) == 1 else "their processes"
@@ -117,7 +119,7 @@ def _absence_text(facts: GroupFacts, one: MemberAbsence) -> str:
 
 
 def _departure(facts: GroupFacts, gone: _GoneMember) -> Departure | None:
-    """How a member went; None where its timeouts or its commits are not known."""
+    """How a member left; None if its timeouts or its commits are not known."""
     group, member, at_ms = gone.before.group, gone.member, gone.after.at_ms
     session_ms, poll_ms = group.session_of(member), group.rebalance_of(member)
     times = _commit_times(facts, gone)
@@ -138,7 +140,7 @@ def _departure(facts: GroupFacts, gone: _GoneMember) -> Departure | None:
 
 
 def _commit_times(facts: GroupFacts, gone: _GoneMember) -> list[int]:
-    """When the partition of the member was committed that was committed most often while it had it, in ms."""
+    """Commit times in ms of whichever of the member's partitions was committed most often while the member owned it."""
     since_ms, until_ms, owned = gone.before.at_ms, gone.after.at_ms, gone.member.assignment
     mine = [
         one for one in facts.commits if since_ms <= one.at_ms <= until_ms and one.partition in owned.get(one.topic, ())
@@ -148,7 +150,8 @@ def _commit_times(facts: GroupFacts, gone: _GoneMember) -> list[int]:
 
 
 def _return(facts: GroupFacts, gone: _GoneMember) -> str:
-    """Whether a member of the same client id and host has come since, as a stalled application does."""
+    """A note if a member with the same client id and host has joined since, as a stalled application does; else
+    empty."""
     present = by_identity(facts.group)
     known = by_identity(gone.before.group)
     for name, one in present.items():
@@ -158,12 +161,12 @@ def _return(facts: GroupFacts, gone: _GoneMember) -> str:
 
 
 def has_recent_departures(recorded: Sequence[RecordedGroup], now_ms: int) -> bool:
-    """Whether the commits of a group tell more."""
+    """Whether reading the group's commits would help, because dynamic members left recently."""
     return any(True for _ in gone_members(recorded, now_ms))
 
 
 def vanishing_topics(recorded: Sequence[RecordedGroup], group: GroupSnapshot) -> set[str]:
-    """Topics that members subscribed to before, and no member does now."""
+    """Topics that members used to subscribe to and that no current member subscribes to."""
     before = {topic for one in recorded for member in one.group.members for topic in member.known_topics}
     return before - {topic for member in group.members for topic in member.known_topics}
 

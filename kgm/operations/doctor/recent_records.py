@@ -1,4 +1,4 @@
-"""What happened lately, from what the group's coordinator wrote in `__consumer_offsets`."""
+"""What happened recently, according to what the group's coordinator wrote in `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from kgm.text.durations import show_duration
 from kgm.text.names import in_order
 from kgm.text.wording import many, some
 
-#: So many takeovers of an instance id within this time are two processes that fence each other.
+#: This many takeovers of one instance id within this window mean that two processes fence each other.
 _DUPLICATE_COUNT: Final = 3
 _DUPLICATE_WINDOW_MS: Final = 120_000
 _OFTEN_COUNT: Final = 6
 _OFTEN_WINDOW_MS: Final = 600_000
-#: What is longer ago than this is not recent.
+#: Older events are not recent.
 _RECENT_MS: Final = 3_600_000
-#: By how much the clock of the coordinator may differ from that of the machine with the audit log.
+#: How far the coordinator's clock may be from that of the machine with the audit log.
 _CLOCK_SKEW_MS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Takeover:
-    """A process that joined under an instance id of another member."""
+    """A process that joined under another member's instance id."""
 
     at_ms: int
     host: str
@@ -39,7 +39,8 @@ class _Takeover:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class _Absence:
-    """A static member whose session expired and that came back. duration_ms: from its last heartbeat, about."""
+    """A static member whose session expired and that came back. duration_ms: approximate, counted from its last
+    heartbeat."""
 
     duration_ms: int
     session_timeout_ms: int
@@ -47,15 +48,15 @@ class _Absence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _GoneMember:
-    """A static member that is in one record and not in the next one, which was written at at_ms."""
+    """A static member that is in one record and missing from the next, which was written at `at_ms`."""
 
     at_ms: int
     session_timeout_ms: int
 
 
 def duplicate_instance_ids(facts: GroupFacts) -> Iterator[Finding]:
-    """One instance id that is taken over again and again without a rebalance, by processes that ran at the same time:
-    they fence each other. Restarts of one process are none."""
+    """One instance id that is taken over repeatedly without a rebalance, by processes that run at the same time and
+    fence each other. Restarts of a single process do not count."""
     for name, takeovers in sorted(_takeovers(facts).items()):
         latest_ms = takeovers[-1].at_ms
         recent = [one for one in takeovers if latest_ms - one.at_ms <= _DUPLICATE_WINDOW_MS]
@@ -73,7 +74,7 @@ def duplicate_instance_ids(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def _takeovers(facts: GroupFacts) -> dict[str, list[_Takeover]]:
-    """By instance id."""
+    """The takeovers of each instance id, oldest first."""
     takeovers: dict[str, list[_Takeover]] = {}
     for before, after in pairwise(facts.recorded):
         old = by_identity(before.group)
@@ -84,8 +85,8 @@ def _takeovers(facts: GroupFacts) -> dict[str, list[_Takeover]]:
 
 
 def short_sessions(facts: GroupFacts) -> Iterator[Finding]:
-    """Static members that left the group and came back under the same id: their restarts take longer than a session,
-    unless an admin removed them, which no record shows."""
+    """Static members that left the group and came back under the same id: restarting takes them longer than a session
+    timeout, unless an admin removed them, which no record shows."""
     absences = _longest_absences(facts)
     if not absences:
         return
@@ -95,7 +96,7 @@ def short_sessions(facts: GroupFacts) -> Iterator[Finding]:
     advice = (
         f"session.timeout.ms above {longest.duration_ms} would have avoided that"
         if is_allowed
-        else f"the longest is more than group.max.session.timeout.ms ({most_ms}) lets a session.timeout.ms be"
+        else f"the longest is more than group.max.session.timeout.ms ({most_ms}) allows"
     )
     tried_ms = longest.duration_ms + 10_000 if most_ms is None else min(longest.duration_ms + 10_000, most_ms)
     yield facts.finding(
@@ -115,7 +116,7 @@ def short_sessions(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def has_absences(recorded: Sequence[RecordedGroup]) -> bool:
-    """Whether a static member is missing in some record and there again in a later one."""
+    """Whether a static member is missing from one record and back in a later one."""
     gone: set[str] = set()
     for before, after in pairwise(recorded):
         old, new = by_identity(before.group), by_identity(after.group)
@@ -128,9 +129,9 @@ def has_absences(recorded: Sequence[RecordedGroup]) -> bool:
 def _longest_absences(facts: GroupFacts) -> dict[str, _Absence]:
     """The longest absence of each static member that came back after its session had expired, by instance id.
 
-    A member that gave a sign of life less than a session before it was gone did not expire: it has left, or was
-    removed. Where the commits of that time are not known, nothing is said. The last heartbeat of any other was a
-    session earlier, unless an admin removed it from another machine."""
+    A member that showed a sign of life less than a session timeout before it disappeared did not expire: it left, or
+    was removed. If the commits of that time are not known, the member is left out. Any other member sent its last
+    heartbeat one session timeout before it disappeared, unless an admin removed it from another machine."""
     gone: dict[str, _GoneMember] = {}
     last_signs_ms: dict[str, int] = {}
     longest: dict[str, _Absence] = {}
@@ -160,7 +161,7 @@ def _longest_absences(facts: GroupFacts) -> dict[str, _Absence]:
 
 
 def _last_commit_ms(facts: GroupFacts, member: MemberSnapshot, *, until_ms: int) -> int:
-    """When an offset was committed last for one of its partitions; 0 if that is not known."""
+    """When an offset was last committed for one of the member's partitions, in ms; 0 if not known."""
     return max(
         (
             commit.at_ms
@@ -172,7 +173,7 @@ def _last_commit_ms(facts: GroupFacts, member: MemberSnapshot, *, until_ms: int)
 
 
 def _was_removed(facts: GroupFacts, name: str, before: RecordedGroup, after: RecordedGroup) -> bool:
-    """Whether the audit log of this machine has a removal of the member between two records."""
+    """Whether this machine's audit log has a removal of the member between the two records."""
     return any(
         removal.group_instance_id == name
         and before.at_ms - _CLOCK_SKEW_MS <= removal.at_ms <= after.at_ms + _CLOCK_SKEW_MS
@@ -199,7 +200,7 @@ def frequent_rebalances(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def _rejoined(recorded: Sequence[RecordedGroup]) -> Iterator[str]:
-    """In how many rebalances no member joined or left."""
+    """A note on how many rebalances happened without a member joining or leaving."""
     ids = [{one.member_id for one in record.group.members} for record in recorded]
     generations = [record.group.generation for record in recorded]
     same = sum(
@@ -211,7 +212,8 @@ def _rejoined(recorded: Sequence[RecordedGroup]) -> Iterator[str]:
 
 
 def _most_restless(recorded: Sequence[RecordedGroup]) -> Iterator[str]:
-    """Who joined and left most often: dynamic members by client id and host, as each start has another member id."""
+    """A note on who joined and left most often. Dynamic members are counted by client id and host, because each start
+    gets a new member id."""
     changes: Counter[str] = Counter()
     for before, after in pairwise(recorded):
         old, new = by_identity(before.group), by_identity(after.group)

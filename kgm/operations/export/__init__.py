@@ -1,1 +1,1 @@
-"""Groups as metrics: `collector` asks the cluster again and again, `families` makes OpenMetrics of what it saw."""
+"""Groups as metrics: `collector` polls the cluster periodically, `families` turns what it saw into OpenMetrics."""

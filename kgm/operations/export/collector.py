@@ -1,7 +1,7 @@
-"""What monitoring wants to know of groups, asked of the cluster again and again.
+"""Collects what monitoring needs to know about groups, by polling the cluster periodically.
 
-A collection that fails is data: the groups that could not be described are missing from it, and never have the values
-of an earlier one. Counters go on where they were. Groups that come are watched from then on, groups that go are
+A failed collection is data too: the groups that could not be described are missing from it, and never carry values of
+an earlier one. Counters continue from where they were. New groups are watched from then on, deleted groups are
 forgotten."""
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from kgm.operations.watch.watched_group import WatchedGroup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRequest:
-    """Which groups: names and those that match the pattern; all groups where neither is given.
+    """Which groups: the named ones and those that match the pattern; all groups if neither is given.
 
-    budget_ms: how long one collection may take. findings_every_ms: how often the doctor examines the groups, in the
-    first collection to begin with; None: never. with_times: collect lag in time too. max_series: of one collection.
-    is_once: whether there is no other collection that this one is compared with, so that no group has to be kept."""
+    budget_ms: how long one collection may take. findings_every_ms: how often the doctor examines the groups, starting
+    with the first collection; None: never. with_times: also collect lag in time. max_series: the limit for one
+    collection. is_once: this collection will not be compared with another one, so no group has to be kept."""
 
     names: Sequence[str] = ()
     pattern: str | None = None
@@ -41,9 +41,9 @@ class ExportRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
-    """What was seen at one time. at_s: seconds since the epoch. findings: of the latest examination; None before the
+    """What one collection saw. at_s: seconds since the epoch. findings: from the latest examination; None before the
     first one, or if it failed. is_up: whether the cluster answered. log_unreadable_because: why rebalances between two
-    collections may be missed; None where the log of the groups is read, or is not needed."""
+    collections may be missed; None if the groups' log is read, or is not needed."""
 
     at_s: float
     duration_s: float
@@ -57,7 +57,7 @@ class Collection:
 
 @dataclass(slots=True, kw_only=True)
 class GroupCollector:
-    """Collects from one cluster. clock: seconds that never go back."""
+    """Collects from one cluster. clock: monotonic, in seconds."""
 
     cluster: AdminClient
     request: ExportRequest
@@ -69,7 +69,7 @@ class GroupCollector:
     _log_unreadable_because: str | None = None
 
     def collect(self) -> Collection:
-        """The groups as they are now. Raises nothing: see `Collection.errors`."""
+        """The groups as they are now. Never raises: see `Collection.errors`."""
         began_s, request = self.clock(), self.request
         self.cluster.renew(request.budget_ms)
         series = GroupSeries(most=request.max_series, has_times=request.with_times)
@@ -79,7 +79,7 @@ class GroupCollector:
             all_groups = not request.names and request.pattern is None
             selection = select_groups(self.cluster, request.names, request.pattern, all_groups=all_groups)
             errors += selection.errors
-            # Where a broker did not answer, its groups are not gone.
+            # Groups of a broker that did not answer are not gone.
             known = self._watched.group_ids if selection.errors else ()
             observe = self._observe_once if request.is_once and not request.with_times else self._observe
             failed = observe(list(dict.fromkeys([*selection.group_ids, *known])), series)
@@ -101,7 +101,7 @@ class GroupCollector:
         )
 
     def _observe_once(self, group_ids: Sequence[str], series: GroupSeries) -> list[KgmError]:
-        """Describe the groups, of which none is kept. Returns what failed; raises KgmError."""
+        """Describe the groups without keeping any. Returns what failed; raises KgmError."""
         errors = []
         for polled in poll_once(self.cluster, group_ids, budget_ms=self.request.budget_ms):
             self._log_unreadable_because = self._log_unreadable_because or polled.log_unreadable_because
@@ -112,7 +112,7 @@ class GroupCollector:
         return errors
 
     def _observe(self, group_ids: Sequence[str], series: GroupSeries) -> list[KgmError]:
-        """Describe the groups, and read what was recorded of them since the last time. Returns what failed."""
+        """Describe the groups, and read what was recorded about them since the last collection. Returns what failed."""
         if self._poller is None:
             budget_ms = self.request.budget_ms
             self._poller = GroupPoller(self.cluster, group_ids, budget_ms=budget_ms, is_packed=True)
@@ -127,13 +127,13 @@ class GroupCollector:
         return errors
 
     def _observed(self, poller: GroupPoller, errors: list[KgmError]) -> Iterator[ExportedGroup]:
-        """Each group that could be described. errors: gets why another could not."""
+        """Each group that could be described. errors: receives an error for each of the others."""
         before, self._watched = self._watched, KeptGroups()
         for group_id, polled in poller.poll_in_turn():
             self._log_unreadable_because = self._log_unreadable_because or polled.log_unreadable_because
             watched = before.take(group_id) or WatchedGroup(group_id=group_id)
             watched.observe(polled, round(self.clock() * 1000))
-            # For screens only; the names of dynamic members would pile up.
+            # Only screens need these, and the names of dynamic members would pile up.
             watched.last_events.clear()
             self._watched.put(group_id, watched)
             if isinstance(polled.seen, KgmError):
@@ -150,14 +150,14 @@ class GroupCollector:
         return [replace(one, snapshot=snapshot) for one, snapshot in zip(exported, timed, strict=True)]
 
     def _forget_gone(self, failed: Sequence[KgmError]) -> None:
-        """Without the findings of groups that are no longer there, whose last examination may be minutes old."""
+        """Drop the findings of groups that no longer exist, since the last examination may be minutes old."""
         gone = {error.group_id for error in failed if isinstance(error, NotFoundError)}
         present = {*self._watched.group_ids} - gone
         if any(one.group_id not in present for one in self._findings or ()):
             self._findings = tuple(one for one in self._findings or () if one.group_id in present)
 
     def _examine(self, group_ids: Sequence[str]) -> None:
-        """Ask the doctor when it is time. Raises KgmError."""
+        """Run the doctor if it is due. Raises KgmError."""
         every_ms, now_s = self.request.findings_every_ms, self.clock()
         if every_ms is None:
             return

@@ -1,4 +1,4 @@
-"""A collection as OpenMetrics. Names begin with `kgm_`, times are in seconds, lag is in records."""
+"""A collection as OpenMetrics. Names begin with `kgm_`; times are in seconds, lag is in records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DROPPED: Final = "kgm_export_dropped_series"
 
 
 class CollectionMetrics:
-    """The latest collection, for a registry of prometheus_client."""
+    """The latest collection, as a collector for a prometheus_client registry."""
 
     def __init__(self, latest: Callable[[], Collection | None]) -> None:
         self._latest = latest
@@ -30,7 +30,7 @@ class CollectionMetrics:
             yield from families(collection)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: the registry would collect otherwise."""
+        """Empty, so that the registry does not run a collection on registration."""
         return ()
 
 
@@ -41,7 +41,7 @@ def openmetrics_text(collection: Collection) -> str:
 
 
 def prometheus_text(collection: Collection) -> str:
-    """The older text format, which is the only one that node_exporter reads from files."""
+    """The older text format, the only one that node_exporter reads from files."""
     return generate_latest(_registry(collection)).decode()
 
 
@@ -52,8 +52,8 @@ def _registry(collection: Collection) -> CollectorRegistry:
 
 
 def families(collection: Collection) -> list[Metric]:
-    """All metrics of a collection. With more series than it may have, the most detailed metrics are left out, and
-    `kgm_export_dropped_series` says how many."""
+    """All metrics of a collection. If that exceeds the maximum number of series, the most detailed metrics are left
+    out, and `kgm_export_dropped_series` reports how many."""
     kept = [*_of_collection(collection), *_of_findings(collection)]
     left = collection.series.most - sum(len(one.samples) for one in kept)
     dropped: list[tuple[str, int]] = []

@@ -1,11 +1,11 @@
 """Metrics over HTTP, for Prometheus to scrape.
 
-A scrape gets the latest collection and asks nothing of the cluster, so that scrapers cannot put load on it. Whoever
-reaches the port may hold it up only so far: MOST_CONNECTIONS at a time, of which a new one replaces the oldest,
-MOST_REQUEST_BYTES for a request, and LONGEST_EXCHANGE_S for request and response.
+A scrape gets the latest collection and asks nothing of the cluster, so scrapers cannot put load on it. A client can
+only tie up the port within limits: MOST_CONNECTIONS at a time, where a new one replaces the oldest, MOST_REQUEST_BYTES
+for a request, and LONGEST_EXCHANGE_S for request and response.
 
-The Host header must name this machine as somebody does who means it: otherwise a page in a browser, whose name was made
-to resolve to a loopback address (DNS rebinding), could read groups and lag."""
+The Host header must be one that a legitimate client of this machine would send. Otherwise a web page whose name was
+made to resolve to a loopback address (DNS rebinding) could read groups and lag."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ from kgm.operations.export.families import CollectionMetrics
 MOST_CONNECTIONS: Final = 16
 MOST_REQUEST_BYTES: Final = 16 * 1024
 LONGEST_EXCHANGE_S: Final = 10.0
-#: How often connections are looked at, in seconds.
+#: How often connections are checked, in seconds.
 _LOOK_S: Final = 0.2
 _PATH: Final = "/metrics"
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
 class MetricsListener:
-    """Serves /metrics until the end of the `with` block. `latest` is what it shows; nothing before the first.
+    """Serves /metrics until the end of the `with` block. `latest` is the collection it serves; nothing before the
+    first.
 
-    allowed_hosts: names in Host headers that are answered besides loopback's, `host`, and the address that was
+    allowed_hosts: names accepted in Host headers in addition to loopback's, `host`, and the address the client
     connected to."""
 
     def __init__(self, host: str, port: int, *, allowed_hosts: AnyCollection[str] = ()) -> None:
@@ -53,7 +54,7 @@ class MetricsListener:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that it listens on."""
+        """The (host, port) it listens on."""
         return self._host, self._port
 
     def __enter__(self) -> Self:
@@ -75,7 +76,7 @@ class MetricsListener:
 
 
 class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """One thread for each connection, of which there are few."""
+    """One thread per connection; there are few."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -104,7 +105,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Called again and again: ends what takes too long."""
+        """Called periodically: ends connections that take too long."""
         before = time.monotonic() - LONGEST_EXCHANGE_S
         with self._lock:
             for request in [one for one, since in self._since.items() if since < before]:
@@ -117,13 +118,14 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
                 self._end(request)
 
     def _end(self, request: socket.socket) -> None:
-        """Its thread, wherever it waits, reads or writes nothing more, and closes it. The lock is held."""
+        """End a connection: wherever its thread is blocked, it reads or writes nothing more, and closes the connection.
+        The caller holds the lock."""
         del self._since[request]
-        with contextlib.suppress(OSError):  # the peer has ended it
+        with contextlib.suppress(OSError):  # the peer has already closed it
             request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing: a scraper that went away is not of interest."""
+        """Ignore it: a scraper that went away is not of interest."""
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -182,11 +184,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return address.is_loopback or address == _plain(ipaddress.ip_address(self.connection.getsockname()[0]))
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 class _Limited:
-    """Reads MOST_REQUEST_BYTES of a request, and then its end."""
+    """Reads at most MOST_REQUEST_BYTES of a request, then reports end of file."""
 
     def __init__(self, file: BinaryIO | Any) -> None:
         self._file, self._left = file, MOST_REQUEST_BYTES
@@ -205,7 +207,7 @@ class _Limited:
 
 
 def _host_of(header: str) -> str:
-    """The name or address in a Host header, without the port and the dot of the root."""
+    """The name or address in a Host header, without the port and the trailing dot."""
     try:
         return (urlsplit(f"//{header.strip()}").hostname or "").rstrip(".")
     except ValueError:
@@ -213,5 +215,5 @@ def _host_of(header: str) -> str:
 
 
 def _plain(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """IPv4 where a socket of both shows it as IPv6."""
+    """The IPv4 address if a dual-stack socket shows it as IPv6; else the address itself."""
     return getattr(address, "ipv4_mapped", None) or address

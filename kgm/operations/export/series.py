@@ -1,7 +1,7 @@
-"""The series of groups, made of each as it comes, so that the groups themselves need not be kept.
+"""The series of groups, built from each group as it arrives, so that the groups themselves need not be kept.
 
-What is not known is missing, never 0 or -1. Dynamic members have no label of their own, because their ids are new with
-every restart: their partitions have the label `client_id` only."""
+Unknown values are missing, never 0 or -1. Dynamic members have no label of their own, because their ids change with
+every restart: their partitions have only the label `client_id`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Final
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.text.sanitize import clean
 
-#: Kafka's limit for topics; group, instance and client ids have none but the size of a request.
+#: Kafka's limit for topic names; group, instance and client ids are limited only by the request size.
 _LONGEST_LABEL: Final = 249
 _GROUP: Final = ("group",)
 _SECONDS: Final = "seconds"
@@ -22,7 +22,7 @@ _SECONDS: Final = "seconds"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedGroup:
-    """A group as it is now. rebalances, handovers: since it was first seen by this collector."""
+    """A group as it is now. rebalances, handovers: counted since this collector first saw it."""
 
     snapshot: GroupSnapshot
     rebalances: int
@@ -31,8 +31,8 @@ class ExportedGroup:
 
 @dataclass(slots=True)
 class SeriesFamily:
-    """One metric. rows: the values of the labels, and that of the series. is_cut: whether there are too many, and only
-    their number is kept."""
+    """One metric. rows: (label values, value) of each series. is_cut: there are too many, and only their number is
+    kept."""
 
     name: str
     help: str
@@ -49,13 +49,13 @@ class SeriesFamily:
             self.rows.append((labels, value))
 
     def cut(self) -> None:
-        """From now on only count."""
+        """Drop the rows, and only count from now on."""
         self.is_cut, self.rows = True, []
 
 
 class GroupSeries:
-    """All metrics of groups. most: series of one exposition, and of what is kept for it: where there are more, the
-    metrics that no longer fit are cut, the most detailed ones first. has_times: whether lag in time was asked for."""
+    """All metrics of groups. most: the maximum number of series in one exposition, and kept for it; beyond that, the
+    metrics that no longer fit are cut, the most detailed first. has_times: whether lag in time was requested."""
 
     def __init__(self, *, most: int, has_times: bool = False) -> None:
         self.group_ids: list[str] = []
@@ -92,8 +92,7 @@ class GroupSeries:
         )
         self._seconds = family(
             "kgm_group_lag_seconds",
-            "Age of the oldest record that is not committed, of the group; missing if that of one partition is not "
-            "known.",
+            "Age of the group's oldest record that is not committed; missing if that of any partition is not known.",
             unit=_SECONDS,
         )
         self._partition_seconds = family(
@@ -107,7 +106,7 @@ class GroupSeries:
         return SeriesFamily(name, text, (*_GROUP, *labels), is_counter=is_counter, unit=unit)
 
     def __iter__(self) -> Iterator[SeriesFamily]:
-        """From the least to the most detailed, so that what is left out is the detail."""
+        """From the least to the most detailed, so that the most detailed are left out first."""
         yield from (self._state, self._kind, self._members, self._static, self._generation)
         yield from (self.rebalances, self.handovers)
         yield from (self._lag, self._topic_lag, self._member_lag, self._partition_lag, self._lost)
@@ -115,7 +114,7 @@ class GroupSeries:
             yield from (self._seconds, self._partition_seconds)
 
     def add(self, row: ExportedGroup) -> None:
-        """The series of one group."""
+        """Add the series of one group."""
         snapshot, name = row.snapshot, label(row.snapshot.group_id)
         self.group_ids.append(snapshot.group_id)
         self._state.add(1, name, snapshot.state)
@@ -138,7 +137,7 @@ class GroupSeries:
             left -= 0 if family.is_cut else family.count
 
     def _add_lag(self, snapshot: GroupSnapshot, name: str) -> None:
-        """The lag of the group, of topics, of members, of partitions."""
+        """Add the lag of the group, its topics, its members and its partitions."""
         if snapshot.lag is not None:
             self._lag.add(snapshot.lag, name)
         by_id = {member.member_id: member for member in snapshot.members}
@@ -163,7 +162,7 @@ class GroupSeries:
             self._member_lag.add(lag, name, *owner)
 
     def _add_lag_times(self, snapshot: GroupSnapshot, name: str) -> None:
-        """How far behind the group and its partitions are in time."""
+        """Add how far behind the group and its partitions are in time."""
         if snapshot.lag_ms is not None:
             self._seconds.add(snapshot.lag_ms / 1000, name)
         for offset in snapshot.offsets:
@@ -173,14 +172,15 @@ class GroupSeries:
 
 
 def _owner(members: Mapping[str, MemberSnapshot], member_id: str | None) -> tuple[str, str]:
-    """(group instance id, client id) of the member; empty where it has none."""
+    """(group instance id, client id) of the member; empty strings where there is none."""
     member = None if member_id is None else members.get(member_id)
     return ("", "") if member is None else (label(member.group_instance_id), label(member.client_id))
 
 
 def label(text: str | None) -> str:
-    """A foreign string as the value of a label: on one line, without characters that a terminal acts on, of limited
-    length. What is changed gets a part of its hash, because two series with the same labels would spoil the scrape."""
+    """A string from the cluster as a label value: on one line, without characters that a terminal interprets, of
+    limited length. A changed string gets part of its hash as a suffix, because two series with the same labels would
+    break the scrape."""
     shown = clean(text or "")
     if shown == (text or "") and len(shown) <= _LONGEST_LABEL:
         return shown

@@ -1,4 +1,5 @@
-"""A file for the textfile collector of node_exporter: it reads the folder at any time, so a file is replaced whole."""
+"""A file for the textfile collector of node_exporter, which can read the folder at any time, so a file is replaced
+atomically."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from kgm.text.files import replace_file
 
 
 def write_textfile(path: Path, text: str) -> None:
-    """Replace the file. Readable for all, as node_exporter runs as another user. Raises UsageError."""
+    """Replace the file. It is readable by everyone, since node_exporter runs as another user. Raises UsageError."""
     if path.suffix != ".prom":
         raise UsageError(f"--textfile {path}: node_exporter reads only files that end with .prom")
     try:

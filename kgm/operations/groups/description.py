@@ -1,4 +1,4 @@
-"""What `kgm describe` asks a cluster: groups as snapshots, and the partitions that were asked for."""
+"""What `kgm describe` gets from a cluster: groups as snapshots, and the requested partitions."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from kgm.text.durations import show_duration, typed_duration
 if TYPE_CHECKING:
     from kgm.operations.groups.sink_tasks import SinkTask, SinkTasks  # asks for groups that most commands do not need
 
-#: Of more groups the coordinators' logs are not read, which takes time and bytes for each.
+#: The coordinators' logs are read for at most this many groups, because each one takes time and bytes.
 _MOST_COMPLETED = 10
-#: States in which members, or partitions, are waited for.
+#: States in which the group is waiting for members, or for partitions to be released.
 _CHANGING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescriptionRequest:
-    """Which groups: names, those that match the pattern, or all. partitions: None to show none.
+    """Which groups: the named ones, those that match the pattern, or all. partitions: None to show none.
 
-    is_complete: read also what only the coordinators' logs and versions tell. with_times: and how far behind partitions
-    are in time, and when they were committed last. trend_ms: and describe them twice, so far apart, to see how lag
-    changes; None is once."""
+    is_complete: also read what only the coordinators' logs and API versions show. with_times: also how far behind
+    partitions are in time, and when they were last committed. trend_ms: describe the groups twice, this far apart, to
+    see how lag changes; None: only once."""
 
     names: Sequence[str] = ()
     pattern: str | None = None
@@ -44,19 +44,20 @@ class DescriptionRequest:
 
     @property
     def is_of_all_readers(self) -> bool:
-        """Whether a topic is asked for, and no group: then all groups are meant that have a part in it."""
+        """Whether a topic is requested and no group: that means all groups that use the topic."""
         has_topics = self.partitions is not None and bool(self.partitions.topics)
         return has_topics and not self.names and self.pattern is None and not self.all_groups
 
 
 @dataclass(slots=True, kw_only=True)
 class DescribedGroups:
-    """The groups as they are described, which can be iterated once; what else there is to say of them is complete
-    after the last. They come in the order in which they are named, then by name.
+    """The described groups, which can be iterated once; the other fields are complete after the last one. Groups come
+    in the order in which they were named, then by name.
 
-    partitions: None if they were not asked for. waits: what groups that rebalance wait for. listing: None if none was
-    needed. unread: what is missing. described: how many groups there were. trends: by group id; None if they were not
-    asked for. sink_tasks: which Connect worker runs which member of a sink connector's group, of either group."""
+    partitions: None if they were not requested. waits: what rebalancing groups are waiting for. listing: None if none
+    was needed. unread: what could not be read. described: how many groups there were. trends: by group id; None if they
+    were not requested. sink_tasks: which Connect worker runs which member of a sink connector's group, whichever of the
+    two groups was described."""
 
     groups: Iterator[GroupSnapshot]
     errors: list[KgmError] = field(default_factory=list)
@@ -70,7 +71,7 @@ class DescribedGroups:
 
 
 def describe(cluster: AdminClient, request: DescriptionRequest, order: PartitionOrder) -> DescribedGroups:
-    """Find the groups, and describe some at a time while `groups` is iterated. Both raise KgmError when no broker
+    """Find the groups, and describe them in batches while `groups` is iterated. Both raise KgmError when no broker
     answers. UsageError if there is no time for trends."""
     if request.trend_ms is not None and request.trend_ms >= cluster.deadline.remaining() * 1000:
         raise UsageError(
@@ -93,11 +94,11 @@ def _described(
     cluster: AdminClient, request: DescriptionRequest, order: PartitionOrder, group_ids: Sequence[str],
     found: DescribedGroups, sinks: SinkTasks,
 ) -> Iterator[GroupSnapshot]:  # fmt: skip
-    """The groups; what else is known of them goes into `found`."""
+    """The described groups. Everything else that is found goes into `found`."""
     from kgm.client.in_parts import PART, in_parts
 
     rows: list[PartitionRow] = []
-    # How far behind groups are in time, and how that changes, is read for all of them at once.
+    # Lag in time and trends are read for all groups together.
     size = len(group_ids) if request.with_times or request.trend_ms is not None else PART
     is_whole = len(group_ids) <= size
 
@@ -131,8 +132,9 @@ def _answers(
     cluster: AdminClient, request: DescriptionRequest, group_ids: Sequence[str], rows: list[PartitionRow],
     trends: dict[str, GroupTrends] | None, *, is_whole: bool,
 ) -> list[GroupSnapshot | KgmError]:  # fmt: skip
-    """Some groups, without those that have no part in what was asked for, and why others are not known. Their
-    partitions go into `rows`, and how their lag changes into `trends`. is_whole: whether there are no other groups."""
+    """The snapshots of a batch of groups, without those that have nothing to do with the request, followed by the
+    errors for the others. Their partitions go into `rows`, and their trends into `trends`. is_whole: this batch has all
+    the groups."""
     answers = cluster.describe_groups(group_ids)
     errors = [answer for answer in answers if isinstance(answer, KgmError)]
     groups = [answer for answer in answers if not isinstance(answer, KgmError)]
@@ -151,7 +153,7 @@ def _answers(
         rows += [row for _, own in found for row in own]
     if groups and request.is_complete:
         groups = cluster.with_kafka_versions(groups)
-    # The log tells when the delay of a Connect group began, and so when it ends.
+    # The log shows when the rebalance delay of a Connect group began, and so when it ends.
     if is_whole and (request.is_complete or any(group.rebalance_delay_ms for group in groups)):
         groups = _with_logged(cluster, groups)
     return [*groups, *errors]
@@ -160,8 +162,8 @@ def _answers(
 def _with_trends(
     cluster: AdminClient, first: list[GroupSnapshot], window_ms: int
 ) -> tuple[list[GroupSnapshot], dict[str, GroupTrends]]:
-    """(the groups as they are so much later, with the ages of their commits; their trends). A group that cannot be
-    described again stays as it was."""
+    """(the groups `window_ms` later, with the ages of their commits; their trends by group id). A group that could not
+    be described again is returned as it was the first time."""
     import time
 
     from kgm.client.lag_times import with_commit_ages
@@ -174,7 +176,7 @@ def _with_trends(
     seen = [answer for answer in answers if not isinstance(answer, KgmError)]
     now = {group.group_id: group for group in with_commit_ages(cluster, seen)}
     now_ms = round(time.time() * 1000)
-    # Where lag does not fall, a transaction may be in the way.
+    # If lag does not fall, an open transaction may be in the way.
     waiting = {(row.topic, row.partition) for group in now.values() for row in group.offsets if row.lag}
     stable_ends = cluster.end_offsets(waiting, is_stable=True) if waiting else {}
     trends = {

@@ -14,7 +14,7 @@ from kgm.model.snapshot import CoordinatorNode, GroupSnapshot
 from kgm.operations.groups.selection import unmatched
 from kgm.text.names import NaturalKey, natural
 
-#: States and types of groups as Kafka names them.
+#: Group states and types as Kafka names them.
 STATES = (
     "PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling", "NotReady",
     "Unknown",
@@ -23,7 +23,7 @@ TYPES = ("classic", "consumer", "share", "streams")
 
 
 class GroupOrder(StrEnum):
-    """What a list of groups is sorted by: names from a to z, numbers from the highest down, what is unknown last."""
+    """What a list of groups is sorted by: names alphabetically, numbers in descending order, unknown values last."""
 
     GROUP = "group"
     TYPE = "type"
@@ -34,8 +34,8 @@ class GroupOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
-    """One group. members and coordinator are None where the group could not be described; lag, in records, is None too
-    where it was not asked for."""
+    """One group. members and coordinator are None if the group could not be described; lag, in records, is None then
+    too, and if it was not requested."""
 
     group_id: str
     type: str | None
@@ -48,8 +48,9 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTable:
-    """undescribed: why groups could not be described, by id; with topics they are not in the rows. Groups that are gone
-    by now are not among them. errors: brokers that did not list theirs, or that no group matches the pattern."""
+    """A list of groups. undescribed: why groups could not be described, by id; if topics are requested, these groups
+    are not in the rows. Groups deleted in the meantime are not in undescribed. errors: brokers that did not list their
+    groups, or a pattern that no group matches."""
 
     rows: tuple[GroupRow, ...]
     listing: Listing
@@ -68,12 +69,12 @@ def list_groups(
     order: GroupOrder = GroupOrder.GROUP,
     see: Callable[[GroupSnapshot], object] = lambda _: None,
 ) -> GroupTable:
-    """Groups in any of these states, of any of these types (in any case; empty is all), whose id matches the pattern,
-    and that have a member or a committed offset on any of the topics.
+    """Groups in any of these states and of any of these types (case-insensitive; empty means all), whose id matches the
+    pattern, and that have a member or a committed offset on any of the topics.
 
-    lag and topics cost requests for the offsets of every group. see: called with each group that is listed and could be
-    described, without offsets and assignments unless lag or topics were asked for. Raises KgmError when no broker
-    answers."""
+    lag and topics cost requests for the offsets of every group. see: called with each listed group that could be
+    described; its snapshot lacks offsets and assignments unless lag or topics were requested. Raises KgmError when no
+    broker answers."""
     from kgm.client.in_parts import in_parts
 
     listing = cluster.list_groups(states=states, types=types)
@@ -102,7 +103,7 @@ def list_groups(
 
 
 def _topics_of(group: GroupSnapshot) -> set[str]:
-    """Topics that members subscribe to or own, and those with committed offsets."""
+    """Topics that members subscribe to or own, and topics with committed offsets."""
     topics = {row.topic for row in group.offsets if row.committed is not None}
     for member in group.members:
         topics |= {*member.known_topics, *member.assignment, *(member.target_assignment or {})}
@@ -110,7 +111,7 @@ def _topics_of(group: GroupSnapshot) -> set[str]:
 
 
 def _place(row: GroupRow, order: GroupOrder) -> tuple[bool, int, str, NaturalKey]:
-    """What rows are compared by."""
+    """The sort key of a row."""
     value = _value(row, order)
     number, name = (-value, "") if isinstance(value, int) else (0, value or "")
     return value is None, number, name, natural(row.group_id)
@@ -131,7 +132,8 @@ def _value(row: GroupRow, order: GroupOrder) -> str | int | None:
 
 
 def _row(listed: ListedGroup, snapshot: GroupSnapshot | None, *, lag: bool) -> GroupRow:
-    """A row whose state and members are of one moment: a broker that coordinated the group before may still list it."""
+    """A row whose state and members are from the same moment: a broker that used to coordinate the group may still list
+    it."""
     return GroupRow(
         group_id=listed.group_id,
         type=listed.type or (None if snapshot is None else snapshot.type),

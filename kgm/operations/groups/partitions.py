@@ -1,4 +1,4 @@
-"""Partitions over groups: who owns them, how far behind they are, and which of them no member owns."""
+"""Partitions across groups: who owns them, how far behind they are, and which of them no member owns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgm.text.names import closest, in_order
 
 
 class HasLag(Protocol):
-    """A group, a member or a partition. lag: in records, lag_ms: in time; None if it is not known."""
+    """A group, a member or a partition. lag: in records; lag_ms: in time, in ms. None if not known."""
 
     @property
     def lag(self) -> int | None: ...
@@ -24,14 +24,14 @@ class HasLag(Protocol):
 
 
 class PartitionOrder(StrEnum):
-    """What partitions are sorted by: names from a to z, numbers from the highest down, what is unknown last."""
+    """What partitions are sorted by: names alphabetically, numbers in descending order, unknown values last."""
 
     NAME = "name"
     LAG = "lag"
     LAG_TIME = "lag-time"
 
     def place(self, one: HasLag) -> tuple[bool, int]:
-        """What is compared before the name."""
+        """The part of the sort key that precedes the name."""
         match self:
             case PartitionOrder.LAG:
                 value = one.lag
@@ -44,8 +44,8 @@ class PartitionOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFilter:
-    """Which partitions are meant: of these topics, with these numbers (empty is all). only_lagging: those whose lag is
-    not 0, which may be unknown. unowned: those that no member owns, or of which that is unknown."""
+    """Which partitions are selected: those of these topics, with these numbers (empty means all). only_lagging: those
+    whose lag is not 0, including unknown lag. unowned: those that no member owns, or whose owner is unknown."""
 
     topics: tuple[str, ...] = ()
     numbers: tuple[int, ...] = ()
@@ -63,7 +63,7 @@ class PartitionFilter:
 
 
 class PartitionOwner(NamedTuple):
-    """Of a member that owns a partition, what is shown beside it."""
+    """What is shown of a partition's owner next to the partition."""
 
     identity: str
     client_id: str
@@ -72,8 +72,8 @@ class PartitionOwner(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRow:
-    """A partition as one group has it. owner: the member that owns it; has_owner: None if that is not known, as while a
-    classic group rebalances."""
+    """A partition from the point of view of one group. owner: the member that owns it; has_owner: None if that is not
+    known, for instance while a classic group rebalances."""
 
     group_id: str
     offset: OffsetSnapshot
@@ -82,7 +82,7 @@ class PartitionRow:
 
 
 def partition_rows(group: GroupSnapshot, wanted: PartitionFilter) -> list[PartitionRow]:
-    """A row for each partition that a group owns, has a committed offset for, or subscribes to by the topic's name."""
+    """A row for each partition that the group owns, has a committed offset for, or subscribes to by topic name."""
     return [row for row in _rows(group) if wanted.takes(row)]
 
 
@@ -97,12 +97,13 @@ def sort_rows(rows: list[PartitionRow], order: PartitionOrder) -> None:
 
 
 def _places(names: Iterable[str]) -> dict[str, int]:
-    """The place of each name in natural order: the keys of names are large."""
+    """The position of each name in natural order. Comparing positions is cheaper than keeping the keys of names, which
+    are large."""
     return {name: place for place, name in enumerate(in_order(set(names)))}
 
 
 def _rows(group: GroupSnapshot) -> Iterator[PartitionRow]:
-    from kgm.model.changes import knows_owners  # which takes long to import, and most descriptions do without
+    from kgm.model.changes import knows_owners  # slow to import, and most descriptions do not need it
 
     owners = {one.member_id: PartitionOwner(one.identity, one.client_id, one.client_host) for one in group.members}
     is_known = knows_owners(group) and all(member.is_readable for member in group.members)
@@ -122,9 +123,9 @@ def _rows(group: GroupSnapshot) -> Iterator[PartitionRow]:
 
 
 def absent_partitions(cluster: AdminClient, wanted: PartitionFilter) -> list[KgmError]:
-    """Why the topics and partitions that were asked for cannot be there: each that does not exist, or may not be seen.
+    """An error for each requested topic or partition that does not exist or is not visible to this login.
 
-    Raises KgmError if that cannot be asked."""
+    Raises KgmError if the cluster cannot be asked."""
     errors: list[KgmError] = []
     for row in cluster.brokers.metadata(wanted.topics, cluster.deadline).topics if wanted.topics else ():
         name, count = row.name or "", len(row.partitions)
@@ -145,6 +146,6 @@ def _missing_topic(cluster: AdminClient, name: str) -> NotFoundError:
         known: Sequence[str] = [row.name for row in cluster.brokers.metadata(None, cluster.deadline).topics if row.name]
         meant = closest(name, known)
     except KgmError:
-        pass  # worth a suggestion, not an error
+        pass  # only the suggestion is lost
     facts = () if meant in (None, name) else (f"did you mean {meant!r}?",)
     return NotFoundError(f"topic {name!r} does not exist", facts=facts)

@@ -1,9 +1,9 @@
-"""Whom a rebalance waits for, how long at most, and what happens then.
+"""Which members a rebalance waits for, for how long at most, and what happens then.
 
-No Kafka API tells which members of a classic group have rejoined. What is known is who was in the last generation
-(from the group's log) and who has come since; a member of the last generation that is still listed may have rejoined
-already. In a consumer group (KIP-848) each member's epoch and partitions show whom the others wait for, and its records
-since when it is asked to give them up, and how long it has for that."""
+No Kafka API reports which members of a classic group have rejoined. What is known is who was in the last generation
+(from the group's log) and who has joined since; a member of the last generation that is still listed may have rejoined
+already. In a consumer group (KIP-848), each member's epoch and partitions show which members the others wait for; its
+records show when it was asked to give up partitions, and how long it has for that."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SHARE = 0.3
 
 
 class WaitPhase(StrEnum):
-    """join: members are to rejoin. sync: they are to fetch their assignments. reconcile: partitions pass from member to
+    """join: members must rejoin. sync: they must fetch their assignments. reconcile: partitions pass from member to
     member (KIP-848)."""
 
     JOIN = "join"
@@ -45,8 +45,9 @@ class WaitPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationMember:
-    """A member as the group's log has it: of the last generation, or of a consumer group. Timeouts in ms; idle_ms: how
-    long it has committed nothing; asked_at_ms: when it was asked to give up what it still holds; None: not known."""
+    """A member according to the group's log: of the last generation, or of a consumer group. Timeouts are in ms.
+    idle_ms: how long it has committed nothing; asked_at_ms: when it was asked to give up what it still holds. None: not
+    known."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -62,9 +63,9 @@ class GenerationMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitedMember:
-    """A member that the others may wait for. holds: partitions that it is to give up. session_timeout_ms: after so long
-    without a heartbeat it is removed; limit_ms: after so long although it sends heartbeats; fenced_at_ms: when that is
-    at the latest, in ms since the epoch of the coordinator's clock. None: not known."""
+    """A member that the others may be waiting for. holds: partitions that it must give up. session_timeout_ms: it is
+    removed after this long without a heartbeat; limit_ms: it is removed after this long even if it sends heartbeats;
+    fenced_at_ms: the latest time of that, in ms since the epoch by the coordinator's clock. None: not known."""
 
     identity: str
     member_id: str
@@ -79,10 +80,10 @@ class AwaitedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceWait:
-    """One rebalance that is not over. seen_for_ms: how long it has been seen; None for one look. limit_ms: how long
-    this phase takes at most; None if that is not known. arrived, gone: identities that came, and that left, since the
-    last generation. unknown_because: why the last generation is not known. away: static members that have said that
-    they will be back (KIP-848)."""
+    """A rebalance in progress. seen_for_ms: how long it has been observed; None after a single look. limit_ms: how long
+    this phase takes at most; None if not known. arrived, gone: identities that joined, and that left, since the last
+    generation. unknown_because: why the last generation is not known. away: static members that left and said they
+    would be back (KIP-848)."""
 
     group_id: str
     phase: WaitPhase
@@ -97,7 +98,7 @@ class RebalanceWait:
 
     @property
     def headline(self) -> str:
-        """Whom it waits for, and how long at most, in one line."""
+        """Which members it waits for, and for how long at most, on one line."""
         ends_ms = [one.fenced_at_ms for one in self.awaited if one.fenced_at_ms is not None]
         if ends_ms and len(ends_ms) == len(self.awaited):
             limit = f", at most until {rfc3339(max(ends_ms))}"
@@ -116,7 +117,7 @@ class RebalanceWait:
         return f"{whom}{limit}{seen}"
 
     def lines(self) -> list[str]:
-        """Who came and went, and each member with its own limits."""
+        """Who joined and left, and each awaited member with its own limits."""
         lines = [] if self.unknown_because is None else [f"the last generation is not known: {self.unknown_because}"]
         if self.arrived:
             lines.append(f"joined since generation {self.generation}: {some(self.arrived)}")
@@ -155,7 +156,7 @@ def _line(one: AwaitedMember, phase: WaitPhase) -> str:
 
 
 def logged_members(record: GroupSnapshot | None) -> list[GenerationMember] | None:
-    """The members of a generation, from the group's record; None if it is not known."""
+    """The members of a generation, from the group's record; None if there is no record."""
     if record is None:
         return None
     return [
@@ -173,8 +174,8 @@ def rebalance_wait(
     group: GroupSnapshot, last: Sequence[GenerationMember] | None = None, *, generation: int | None = None,
     seen_for_ms: int | None = None, unknown_because: str | None = None,
 ) -> RebalanceWait | None:  # fmt: skip
-    """What a group waits for; None if it is not rebalancing. last: the members of the last generation of a classic
-    group, or those of a consumer group, as the log has them; None if they are not known."""
+    """What a group is waiting for; None if it is not rebalancing. last: from the log, the members of the last
+    generation of a classic group, or the members of a consumer group; None if not known."""
     if group.type != "classic":
         return _reconciling(group, {one.member_id: one for one in last or ()}, seen_for_ms)
     if group.state not in REBALANCING:
@@ -216,8 +217,8 @@ def _awaited(member: MemberSnapshot, known: GenerationMember | None) -> AwaitedM
 def _reconciling(
     group: GroupSnapshot, known: Mapping[str, GenerationMember], seen_for_ms: int | None
 ) -> RebalanceWait | None:
-    """Of a group with epochs: members that are behind, those first that hold what another is to get. known: by member
-    id."""
+    """What a group with epochs is waiting for: the members that are behind, starting with those that hold partitions
+    that another member will get. known: by member id."""
     if group.state not in ("Assigning", "Reconciling"):
         return None
     awaited = [_holder(one, known.get(one.member_id), group.session_timeout_ms) for one in behind(group)]
@@ -252,7 +253,7 @@ def _holder(member: MemberSnapshot, known: GenerationMember | None, session_time
 
 
 def behind(group: GroupSnapshot) -> Iterator[MemberSnapshot]:
-    """The members of a group with epochs that have not taken over their part of the newest one."""
+    """The members of a group with epochs that have not adopted their part of the newest epoch."""
     for one in group.members:
         is_old = one.member_epoch is not None and 0 <= one.member_epoch < (group.group_epoch or 0)
         if group.group_epoch is not None and (one.status == "reconciling" or is_old):
@@ -262,7 +263,8 @@ def behind(group: GroupSnapshot) -> Iterator[MemberSnapshot]:
 def read_rebalance_wait(
     cluster: AdminClient, group: GroupSnapshot, *, seen_for_ms: int | None = None
 ) -> RebalanceWait | None:
-    """What a live group waits for, with what its log has of its members and the commits since. Raises nothing."""
+    """What a live group is waiting for, given what its log has about its members and the commits since. Raises
+    nothing."""
     wait = rebalance_wait(group, seen_for_ms=seen_for_ms)
     if wait is None:
         return None
@@ -302,7 +304,7 @@ def _timeouts(records: Sequence[ActivityRecord]) -> dict[str, int]:
 
 
 def _reconciling_members(records: Sequence[ActivityRecord], ids: Collection[str]) -> list[GenerationMember]:
-    """Those of a consumer group that are named, as far as its log has them."""
+    """The members of a consumer group with these ids, with what its log has about them."""
     timeouts = _timeouts(records)
     epochs = {one.member_id: one for one in records if isinstance(one, MemberRecord) and one.member_epoch is not None}
     return [
@@ -316,7 +318,8 @@ def _reconciling_members(records: Sequence[ActivityRecord], ids: Collection[str]
 
 
 def _idle_ms(owned: Partitions, commits: dict[tuple[str, int], int], since_ms: int, now_ms: int) -> int | None:
-    """How long nothing was committed for partitions that a member owned, since the generation began at most."""
+    """How long nothing has been committed for the partitions of a member, in ms, counted from the start of the
+    generation at the earliest; None if it owned none."""
     pairs = [(topic, number) for topic, numbers in owned.items() for number in numbers]
     if not pairs:
         return None

@@ -1,4 +1,4 @@
-"""Which groups are meant: by name, by a pattern, or all of them."""
+"""Which groups are selected: by name, by pattern, or all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kgm.text.wording import many
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSelection:
-    """group_ids: each once, those that were named first. listing: None if it was not needed."""
+    """The selected groups. group_ids: without duplicates, named groups first. listing: None if it was not needed."""
 
     group_ids: tuple[str, ...]
     errors: tuple[KgmError, ...] = ()
@@ -23,7 +23,7 @@ class GroupSelection:
 
 
 def unmatched(pattern: str | None, matching: Sequence[object], listing: Listing) -> Iterator[NotFoundError]:
-    """That no group matches a pattern, if that is known."""
+    """An error if no group matches the pattern, unless the listing is incomplete."""
     if pattern is not None and not matching and not listing.errors:
         number = many(len(listing.groups), "visible group")
         yield NotFoundError(f"no group matches {pattern}", facts=[number], hint="kgm list")

@@ -1,7 +1,7 @@
 """Which Connect worker runs each member of a sink connector's consumer group.
 
-A worker's assignment names connectors and the numbers of their tasks; the client id of a task's consumer has both, too.
-So the two groups of a sink connector can be told of each other, although neither names the other."""
+A worker's assignment names connectors and their task numbers, and so does the client id of a task's consumer. That is
+how the two groups of a sink connector can be matched, although neither names the other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPEN = "which worker runs which task of a sink connector is not known in full"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkTask:
     """A task of a sink connector. task: `CONNECTOR-NUMBER`. worker_id, url: the worker that runs it, a member of group
-    `workers`. member_id: the consumer that it is in `sink_group`."""
+    `workers`. member_id: the task's consumer, a member of `sink_group`."""
 
     task: str
     workers: str
@@ -34,15 +34,15 @@ class SinkTask:
 
     @property
     def work(self) -> Work:
-        """The task as the assignors of Connect have it."""
+        """The task as Connect's assignors represent it: (connector, number)."""
         name, _, number = self.task.rpartition("-")
         return name, int(number)
 
 
 @dataclass(slots=True, kw_only=True)
 class SinkTasks:
-    """Finds the other group of each one that is described. listing: of all groups, if there is one. tasks: what was
-    found so far, by sink group and member id. groups: those that were described for it. unread: why others may be
+    """Finds the counterpart of each described group. listing: of all groups, if there is one. tasks: what was found so
+    far, by (sink group, member id). groups: the groups that were described for this. unread: why some may be
     missing."""
 
     cluster: AdminClient
@@ -53,7 +53,7 @@ class SinkTasks:
     _workers: list[GroupSnapshot] | None = None
 
     def look(self, groups: Sequence[GroupSnapshot]) -> None:
-        """The groups of sink connectors and of Connect workers among these, each with its counterpart."""
+        """Match the groups of sink connectors and of Connect workers among these with their counterparts."""
         known = {group.group_id: group for group in groups}
         workers = [group for group in groups if _is_of_workers(group)]
         names = {f"{SINK_GROUP}{name}" for group in workers for name in _connectors(group)}
@@ -68,7 +68,7 @@ class SinkTasks:
         if self._workers is None:
             try:
                 listing = self.listing or self.cluster.list_groups()
-            except KgmError as error:  # the groups that were asked for are there all the same
+            except KgmError as error:  # the requested groups are there regardless
                 listing = Listing(groups=(), errors=(error,))
             for unlisted in listing.errors[:1]:
                 text = f"not all groups could be listed ({unlisted.reason})"
@@ -82,7 +82,7 @@ class SinkTasks:
             return []
         answers = dict(zip(group_ids, self.cluster.describe_groups(group_ids, offsets=False), strict=True))
         errors = {name: one for name, one in answers.items() if isinstance(one, KgmError)}
-        # A source connector has no such group.
+        # A source connector has no consumer group.
         self.unread += undescribed({name: e for name, e in errors.items() if not isinstance(e, NotFoundError)}, _OPEN)
         found = [one for one in answers.values() if not isinstance(one, KgmError)]
         self.groups |= {one.group_id: one for one in found}
@@ -90,8 +90,9 @@ class SinkTasks:
 
 
 def sink_tasks(workers: Iterable[GroupSnapshot], sinks: Iterable[GroupSnapshot]) -> Iterator[SinkTask]:
-    """The tasks that run in both. Where several workers may run one, or several consumers be one, as in two clusters of
-    Connect that have a connector of that name, it is the one at the host of the other; none if that is not certain."""
+    """The tasks that appear in both. If several workers may run a task, or several consumers may be it, as in two
+    Connect clusters that have a connector of the same name, the pair on the same host counts; if that is ambiguous,
+    none does."""
     runs: dict[str, list[tuple[str, MemberSnapshot]]] = {}
     for group in workers:
         for member in group.members:
@@ -114,7 +115,7 @@ def sink_tasks(workers: Iterable[GroupSnapshot], sinks: Iterable[GroupSnapshot])
 
 
 def tasks_of(group: GroupSnapshot, tasks: Iterable[SinkTask]) -> list[SinkTask]:
-    """Those that are about a group."""
+    """The tasks that involve the group, as workers or as sink group."""
     if not (_is_of_workers(group) or group.group_id.startswith(SINK_GROUP)):
         return []
     return [one for one in tasks if group.group_id in (one.workers, one.sink_group)]
@@ -131,6 +132,6 @@ def _connector(group: GroupSnapshot) -> str | None:
 
 
 def _connectors(group: GroupSnapshot) -> set[str]:
-    """Those of which a worker runs a task."""
+    """The connectors that a worker of this group runs a task of."""
     tasks = (member.work.active_tasks or () for member in group.members if member.work is not None)
     return {task.rpartition("-")[0] for some in tasks for task in some}

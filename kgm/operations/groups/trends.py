@@ -1,7 +1,8 @@
-"""How lag changes, from two polls: rising, falling and done when, or unknown.
+"""How lag changes, from two polls: rising, falling (and done when), steady, caught up, or unknown.
 
-Arrivals are what the ends of the logs moved by. What was committed is measured from commit to commit where their ages
-are known; from poll to poll one commit more or less, whatever is in it, is no trend. Nothing here reads a clock."""
+Arrivals are how far the log ends moved. Commits are measured from commit to commit if their ages are known; otherwise
+they are measured from poll to poll, where one commit more or less, however large, is not a trend. Nothing here reads a
+clock."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from typing import Final
 from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
 from kgm.text.durations import show_duration
 
-#: How far apart commits are taken to be: Kafka's default of auto.commit.interval.ms.
+#: The assumed time between commits: Kafka's default of auto.commit.interval.ms.
 _COMMIT_INTERVAL_MS: Final = 5_000
-#: A lag that changes by less than this share of what arrives, or is committed, is steady.
+#: Lag is steady if it changes by less than this share of what arrives or is committed, whichever is more.
 _STEADY: Final = 0.05
-#: What is done later than that, ten years, is not told.
+#: A lag that takes longer than this (ten years) to clear gets no estimate.
 _LONGEST_MS: Final = 315_360_000_000
 SEEN_ONCE: Final = "it was seen once"
 OPEN_TRANSACTION: Final = "all that a read_committed consumer may read is committed: a transaction is open"
@@ -25,7 +26,7 @@ _Place = tuple[str, int]
 
 
 class TrendKind(StrEnum):
-    """What lag does; the values are what JSON has."""
+    """What lag does; the values appear in JSON."""
 
     RISING = "rising"
     FALLING = "falling"
@@ -36,9 +37,9 @@ class TrendKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """How the lag of a partition, or of several, changes. Rates are in records a second, and None where they are not
-    known. done_in_ms: when all is committed if that goes on, in ms from the second poll; None unless the lag falls in
-    each partition that has one. because: why the kind, or the end, is not known, or what else is to be said."""
+    """How the lag of one or more partitions changes. Rates are in records per second, and None if not known.
+    done_in_ms: when everything is committed at this rate, in ms after the second poll; None unless the lag falls in
+    every partition that has any. because: why the kind or the estimate is not known, or another remark."""
 
     kind: TrendKind
     arrived_per_s: float | None = None
@@ -48,7 +49,7 @@ class Trend:
 
     @property
     def change_per_s(self) -> float | None:
-        """By how much the lag changes; negative while it falls."""
+        """How fast the lag changes, in records per second; negative while it falls; None if not known."""
         if self.arrived_per_s is None or self.committed_per_s is None:
             return None
         return self.arrived_per_s - self.committed_per_s
@@ -65,8 +66,8 @@ class Trend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTrends:
-    """The trends of one group, and of its partitions by (topic, partition). window_ms: between the two polls; at_ms:
-    the second one, in ms since the epoch."""
+    """The trends of one group, and of its partitions by (topic, partition). window_ms: the time between the two polls;
+    at_ms: the time of the second one, in ms since the epoch."""
 
     group_id: str
     window_ms: int
@@ -75,7 +76,7 @@ class GroupTrends:
     partitions: Mapping[_Place, Trend] = field(default_factory=dict)
 
     def of(self, rows: Iterable[OffsetSnapshot]) -> Trend:
-        """Over some partitions of the group: those of a member, or all."""
+        """The trend over some partitions of the group: those of one member, or all."""
         return total_trend([(row, self.partitions.get((row.topic, row.partition), _UNSEEN)) for row in rows])
 
 
@@ -86,8 +87,8 @@ def group_trends(
     then: GroupSnapshot, now: GroupSnapshot, *, then_ms: int, now_ms: int,
     stable_ends: Mapping[_Place, int] | None = None,
 ) -> GroupTrends:  # fmt: skip
-    """From two descriptions of a group, and when they were made. stable_ends: the last stable offsets (KIP-98), where
-    they are known."""
+    """The trends of a group from two descriptions of it, and when they were made. stable_ends: the last stable offsets
+    (KIP-98), where known."""
     before = {(row.topic, row.partition): row for row in then.offsets}
     trends = {
         (row.topic, row.partition): partition_trend(
@@ -103,7 +104,7 @@ def group_trends(
 def partition_trend(
     then: OffsetSnapshot | None, now: OffsetSnapshot, *, then_ms: int, now_ms: int, stable_end: int | None = None
 ) -> Trend:
-    """The trend of one partition. stable_end: its last stable offset at the second poll; None if it is not known."""
+    """The trend of one partition. stable_end: its last stable offset at the second poll; None if not known."""
     window_ms = now_ms - then_ms
     if then is None or window_ms <= 0:
         return _UNSEEN
@@ -143,7 +144,7 @@ def _arrived(then: OffsetSnapshot, now: OffsetSnapshot) -> int:
 
 
 def _between_commits(then: OffsetSnapshot, now: OffsetSnapshot, window_ms: int) -> int | None:
-    """The time in ms between the last commits that the two polls saw; None if that is not known."""
+    """The time between the last commits that the two polls saw, in ms; None if not known."""
     if then.commit_age_ms is None or now.commit_age_ms is None:
         return None
     span_ms = window_ms + then.commit_age_ms - now.commit_age_ms
@@ -170,7 +171,8 @@ def _as(rates: Trend, kind: TrendKind, because: str | None = None, *, done_in_ms
 
 
 def total_trend(parts: Sequence[tuple[OffsetSnapshot, Trend]]) -> Trend:
-    """The trend over partitions. All is done when the last of them is; one that does not fall is never done."""
+    """The trend over several partitions. The total is done when the last partition is; a single partition that does not
+    fall means there is no estimate."""
     for row, trend in parts:
         if trend.change_per_s is None:
             return Trend(kind=TrendKind.UNKNOWN, because=f"{row.topic}[{row.partition}]: {trend.because}")

@@ -1,4 +1,4 @@
-"""What a cluster did not tell of topics and offsets, in words."""
+"""What a cluster did not report about topics and offsets, in words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgm.text.wording import some
 
 
 class UnreadKind(Enum):
-    """Of what something could not be read."""
+    """The kind of thing that could not be read."""
 
     GROUP = "group"
     TOPIC = "topic"
@@ -24,7 +24,7 @@ class UnreadKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unread:
-    """text: what could not be read, and why. consequence: what is unknown therefore."""
+    """Something that could not be read. text: what, and why. consequence: what is unknown as a result."""
 
     kind: UnreadKind
     text: str
@@ -36,8 +36,8 @@ class Unread:
 
 
 def unread(cluster: AdminClient) -> Iterator[Unread]:
-    """Topics that were not described; groups whose committed offsets or records, and partitions whose ends were not
-    read."""
+    """Topics that were not described, groups whose committed offsets or records were not read, and partitions whose
+    ends were not read."""
     offsets, all_of_it = cluster.offsets, "its partition count, offsets and lag are unknown"
     if offsets.denied_topics:
         names = ", ".join(map(repr, sorted(offsets.denied_topics)))
@@ -67,14 +67,14 @@ def unread(cluster: AdminClient) -> Iterator[Unread]:
 
 
 def undescribed(errors: Mapping[str, KgmError], consequence: str) -> Iterator[Unread]:
-    """Groups that could not be described, by id, and what follows for them."""
+    """Groups that could not be described, as notes. errors: by group id; consequence: what is unknown as a result."""
     for why, names in by_reason(errors):
         text = f"group {names} could not be described ({why})"
         yield Unread(kind=UnreadKind.GROUP, text=text, consequence=consequence)
 
 
 def by_reason(errors: Mapping[str, KgmError]) -> Iterator[tuple[str, str]]:
-    """(reason, names) of what could not be read."""
+    """(reason, names) of what could not be read, one per reason."""
     names: dict[str, list[str]] = {}
     for name, error in sorted(errors.items()):
         names.setdefault(error.reason, []).append(name)

@@ -1,7 +1,7 @@
-"""The files of brokers' logs: rotated and compressed ones, of several brokers, as Kafka or journald wrote them.
+"""Reads brokers' log files: rotated and compressed ones, from several brokers, as written by Kafka or journald.
 
-The files of one broker are read one after the other, by the time of their first line: what a line in one file begins, a
-line in the next one may complete. The files of different brokers are kept apart."""
+The files of one broker are read in order of the time of their first line, because an entry that begins in one file may
+continue in the next. The files of different brokers are kept apart."""
 
 import gzip
 import json
@@ -20,33 +20,33 @@ from kgm.history.causes.log_clock import log_time
 from kgm.model.errors import MissingFileError, UsageError
 from kgm.text.input_files import open_input
 
-#: In bytes. A coordinator names all members of a LeaveGroup in one line.
+#: In bytes. A coordinator logs all members of a LeaveGroup request on one line.
 _LONGEST_LINE = 1 << 20
 _GZIP = b"\x1f\x8b"
 _OTHER_COMPRESSIONS = {b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2"}
-#: The first line with a time is within so many lines, if there is one.
+#: If a file has lines with a time, the first is within this many lines.
 _HEAD_LINES = 200
 #: What rotation adds to the name of a log: `.1`, `.2026-11-21-04`, `-20261121`, and `.gz`.
 _ROTATION = re.compile(r"(?:[.-]\d[\d.T_-]*)*(?:\.gz)?$")
 _NUMBER = re.compile(r"\.(\d{1,4})(?:\.gz)?$")
-#: A field of an export by journald that begins the file.
+#: The field that begins a file exported by journald.
 _EXPORT = b"__CURSOR="
 _MESSAGE, _REALTIME = "MESSAGE", "__REALTIME_TIMESTAMP"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LogFile:
-    """broker: the log's path without what rotation adds to the name."""
+    """A log file. broker: its path without the rotation suffix."""
 
     path: Path
     broker: str
 
 
 def broker_reasons(paths: Iterable[Path]) -> Iterator[BrokerReason]:
-    """What the logs say of rebalances, broker by broker. paths: files, and directories of files.
+    """What the logs say about rebalances, broker by broker. paths: files, and directories of files.
 
-    Raises MissingFileError for a path that is not there and a directory without logs; UsageError for a file that cannot
-    be read, or is damaged, truncated, or compressed in another way than with gzip."""
+    Raises MissingFileError for a path that does not exist or a directory without logs; UsageError for a file that
+    cannot be read, is damaged or truncated, or is compressed with anything but gzip."""
     by_broker: dict[str, list[_LogFile]] = {}
     for file in _files(paths):
         by_broker.setdefault(file.broker, []).append(file)
@@ -55,13 +55,14 @@ def broker_reasons(paths: Iterable[Path]) -> Iterator[BrokerReason]:
 
 
 def check_broker_logs(paths: Iterable[Path]) -> None:
-    """Raises as `broker_reasons` for what is no log at the first look, also where a question has no use for them."""
+    """Raises as `broker_reasons` does for paths that are visibly not logs, even if the question asked does not use
+    them."""
     for _ in _files(paths):
         pass
 
 
 def _files(paths: Iterable[Path]) -> Iterator[_LogFile]:
-    """Each file once."""
+    """The log files, each once."""
     seen: set[Path] = set()
     for path in paths:
         inside = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
@@ -83,14 +84,14 @@ def _broker(log: Path, directory: Path | None) -> str:
 
 
 def _is_text(path: Path) -> bool:
-    """Whether a file in a directory may be a log: others, such as those of an index, have zeros."""
+    """Whether a file in a directory may be a log. Other files, such as index files, contain zeros."""
     with _opened(path) as file:
         head = file.read(4_096)
     return b"\0" not in head or head.startswith(_EXPORT)
 
 
 def _check_text(path: Path) -> None:
-    """Raises UsageError for a file that begins with a hole, which may be of any size."""
+    """Raises UsageError for a file that begins with zeros, for instance a sparse file of any size."""
     with _opened(path) as file:
         head = file.read(4_096)
     if head and not head.strip(b"\0"):
@@ -102,7 +103,7 @@ def _lines_of_all(files: Iterable[_LogFile]) -> Iterator[str]:
         with _opened(file.path) as opened:
             times = (log_time(line) for line in islice(_lines(opened), _HEAD_LINES))
             first = next((time for time in times if time is not None), None)
-        # Of lines of the same millisecond those in the file with the larger number are older.
+        # Of files whose first lines have the same millisecond, the one with the larger number is older.
         number = _NUMBER.search(file.path.name)
         age = 0 if number is None else int(number[1])
         return first is None, 0 if first is None else first.ms, -age, str(file.path)
@@ -114,7 +115,7 @@ def _lines_of_all(files: Iterable[_LogFile]) -> Iterator[str]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    """A file, unzipped if it is zipped, whatever its name is."""
+    """The file, decompressed if it is gzipped, whatever its name is."""
     try:
         with open_input(str(path)) as plain:
             head = plain.read(6)
@@ -141,7 +142,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def _lines(file: BinaryIO) -> Iterator[str]:
-    """The lines of a log. An entry of journald becomes lines that begin with its time in UTC."""
+    """The lines of a log. A journald entry becomes lines that begin with its time in UTC."""
     is_export = None
     for line in _bounded(file):
         if is_export is None:
@@ -156,7 +157,7 @@ def _lines(file: BinaryIO) -> Iterator[str]:
 
 
 def _bounded(file: BinaryIO) -> Iterator[bytes]:
-    """The lines, without those that are longer than any line of a broker."""
+    """The lines, skipping those longer than any line a broker writes."""
     is_rest = False
     while line := file.readline(_LONGEST_LINE):
         is_whole = len(line) < _LONGEST_LINE or line.endswith(b"\n")
@@ -166,7 +167,8 @@ def _bounded(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _of_json(line: bytes) -> Iterator[str]:
-    """An entry of `journalctl -o json`; any other line that begins so is a line of a log."""
+    """The lines of an entry of `journalctl -o json`; any other line that begins with a brace is an ordinary log
+    line."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
@@ -182,7 +184,8 @@ def _of_json(line: bytes) -> Iterator[str]:
 
 
 def _exported(first: bytes, file: BinaryIO) -> Iterator[str]:
-    """The entries of `journalctl -o export`: lines `FIELD=value`, or `FIELD`, the length in 8 bytes and the value."""
+    """The entries of `journalctl -o export`: lines of the form `FIELD=value`, or `FIELD` followed by the length in 8
+    bytes and the value."""
     fields: dict[str, str] = {}
     line: bytes | None = first
     while line is not None:

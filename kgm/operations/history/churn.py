@@ -11,13 +11,13 @@ from kgm.operations.history.group_rows import matching
 from kgm.operations.history.source import History
 
 _HOUR_MS, _LEAST_MS = 3_600_000, 60_000
-#: Causes that no member has brought about: the second half of a rebalance.
+#: Causes that no member is responsible for: the second half of a rebalance.
 _WITHOUT_CULPRIT = frozenset({"cooperative-round", "probing", "delay-ended"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChurnRebalance(TableRow):
-    """The columns of a rebalance that are counted here."""
+    """The columns of a rebalance that are used here."""
 
     table: ClassVar[str] = "gold_rebalance"
     partition: int
@@ -43,9 +43,9 @@ class _Restart(TableRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupChurn:
-    """A group. per_hour: over the time from its first rebalance to its last, None if that is too short to say anything.
-    stopped_partition_ms: time without a consumer, total over partitions, as far as the log bounds it. absorbed: how
-    many restarts of static members caused no rebalance."""
+    """How much a group rebalances. per_hour: from its first rebalance to its last; None if that time is too short to be
+    meaningful. stopped_partition_ms: time without a consumer, summed over partitions, as far as the log bounds it.
+    absorbed: how many restarts of static members caused no rebalance."""
 
     group_id: str
     group_type: str | None
@@ -63,8 +63,8 @@ class GroupChurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Culprit:
-    """A member that was involved in rebalances of a group. who: its instance id, or the client id of dynamic members on
-    one host, as each start has another member id."""
+    """A member that was involved in rebalances of a group. who: its instance id; for dynamic members on one host their
+    client id, because each start gets a new member id."""
 
     group_id: str
     who: str
@@ -75,7 +75,7 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Churn:
-    """groups: those with the most rebalances first; culprits: likewise. total: of groups before a limit."""
+    """The ranking. groups: most rebalances first; culprits: likewise. total: the number of groups before the limit."""
 
     groups: tuple[GroupChurn, ...]
     culprits: tuple[Culprit, ...]
@@ -83,8 +83,8 @@ class Churn:
 
 
 def rank_churn(history: History, *, match: str | None = None, limit: int | None = None) -> Churn:
-    """Rank the groups whose id matches a pattern. limit: only so many of them."""
-    # What a broker's log explains is read with all columns.
+    """Rank the groups whose id matches a pattern. limit: the maximum number of groups returned."""
+    # Explaining rebalances with brokers' logs needs all columns.
     rows: _Rows = (
         matching(history.rebalances(), match) if history.broker_logs else matching(_rebalances(history), match)
     )
@@ -133,7 +133,7 @@ def _counts(counts: Counter[str]) -> tuple[CauseCount, ...]:
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
-    """Of what is known; None where nothing is."""
+    """The sum of the known values; None if none is known."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
@@ -143,7 +143,7 @@ def _culprits(rows: _Rows) -> list[Culprit]:
     for row in rows:
         if row.cause in _WITHOUT_CULPRIT:
             continue
-        # A dynamic member has another id at each start; its client id and host stay.
+        # A dynamic member gets a new id with every start; its client id and host stay the same.
         named = {
             (each.seat, "") if each.seat != each.member_id else (each.client_id or "", each.client_host or "")
             for each in row.who

@@ -23,10 +23,10 @@ _GENERATIONS_SHOWN = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """A group, within the time that was asked about. complete: nothing is missing between its rebalances; None if there
-    are none. rebalance: the one that is explained in detail, with the members that changed and the partitions that
-    moved between it and the next one. advice: what would have avoided rebalances of the group, of all those. wait: whom
-    the rebalance waits for that is under way at the end of the history; None if none is known to be."""
+    """A group, within the requested time. complete: nothing is missing between its rebalances; None if there are none.
+    rebalance: the one explained in detail, with the members it changed and the partitions that moved between it and the
+    next one. advice: what would have avoided rebalances, for all of the group's rebalances. wait: which members the
+    rebalance in progress at the end of the history waits for; None if none is known to be in progress."""
 
     group_id: str
     group_type: str | None
@@ -49,10 +49,10 @@ def explain(
     until_ms: int | None = None, broker_logs: Iterable[Path] = (), sessions: "SessionLookup | None" = None,
 ) -> Explanation:  # fmt: skip
     """Explain a group from a history: `segments:DIR`, a copy of a broker's folders `__consumer_offsets-N`, or the
-    directory of a built store. generation: the rebalance that led to it is explained in detail, the last one if None.
+    directory of a built store. generation: explain the rebalance that led to it in detail; None: the last one.
     sessions: as for `open_history`.
 
-    Raises what `open_history` does, and NotFoundError if the history does not have the group or the generation."""
+    Raises what `open_history` raises, and NotFoundError if the history does not have the group or the generation."""
     history = open_history(source, since_ms=since_ms, until_ms=until_ms, broker_logs=broker_logs, sessions=sessions)
     return explain_group(history, group_id, generation)
 
@@ -60,8 +60,8 @@ def explain(
 def explain_group(
     history: History, group_id: str, generation: int | None = None, *, is_advised: bool = True
 ) -> Explanation:
-    """The same from a history that is open. is_advised: whether the history is played again with changes, which takes
-    longer than all the rest."""
+    """Explain a group from an open history, as `explain` does. is_advised: whether to replay the history with changes,
+    which takes longer than everything else."""
     rebalances = history.rebalances(group_id)
     if not rebalances:
         history.require_group(group_id)
@@ -86,7 +86,7 @@ def explain_group(
 
 
 def count_causes(rebalances: Iterable[RebalanceRow]) -> tuple[CauseCount, ...]:
-    """How often each cause occurs, the most frequent first."""
+    """How often each cause occurs, most frequent first."""
     return tuple(
         CauseCount(cause=cause, count=n) for cause, n in Counter(row.cause for row in rebalances).most_common()
     )
@@ -95,7 +95,7 @@ def count_causes(rebalances: Iterable[RebalanceRow]) -> tuple[CauseCount, ...]:
 def _chosen(
     history: History, rows: Sequence[RebalanceRow], generation: int | None, group_id: str
 ) -> RebalanceRow | None:
-    """The last rebalance, or the last one that led to this generation, or lost it on the way."""
+    """The last rebalance; if a generation is given, the last rebalance that led to it or skipped it."""
     if generation is None:
         return rows[-1] if rows else None
     for row in reversed(rows):
@@ -112,7 +112,7 @@ def _chosen(
 
 
 def _changes(history: History, chosen: RebalanceRow) -> tuple[MemberChangeRow, ...]:
-    """What became of each member in the rebalance."""
+    """What happened to each member in the rebalance."""
     rows = history.rows(MemberChangeRow, chosen.group_id)
     mine = [row for row in rows if row.offset == chosen.offset]
     if not mine and chosen.group_type == "consumer":
@@ -150,5 +150,5 @@ def _moves(history: History, rows: Sequence[RebalanceRow], chosen: RebalanceRow)
 
 
 def topic_name(row: OwnerRow) -> str:
-    """The name of a topic, or its id where the history does not tell the name."""
+    """The name of a topic, or its id if the history does not have the name."""
     return row.topic or ("?" if row.topic_id is None else f"id {uuid_text(row.topic_id)}")

@@ -1,4 +1,5 @@
-"""What planned work would cost each group of a history: simulated in this process, or on Spark for many groups."""
+"""What planned work would cost each group of a history, simulated in this process, or on Spark if there are many
+groups."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
     from kgm.simulation.draws.executor import DrawExecutor
     from kgm.simulation.fleet import FleetCost, FleetPlan
 
-#: So many groups are simulated in this process: for fewer, starting Spark is not worth it.
+#: Up to this many groups are simulated in this process; starting Spark is not worth it for fewer.
 MOST_IN_PROCESS = 300
 
 
 def groups_to_simulate(history: History, group_id: str | None, match: str | None) -> "list[FinalGroup]":
-    """Each group as the history ends with it. Raises NotFoundError for a group that is not there."""
+    """The state of each group at the end of the history. Raises NotFoundError for a group that does not exist."""
     with extra_needed():
         from kgm.history.store.final_state import final_groups
 
@@ -46,8 +47,8 @@ def fleet_costs(
     executor: "DrawExecutor | None" = None,
 ) -> "list[FleetCost]":  # fmt: skip
     """What the plan costs each group, the most expensive first. spark: how to start Spark, which is used for many
-    groups or if it names a master. on_group: in this process, called with the number of groups done, and with what the
-    last one costs. executor: plays the groups, unless that is Spark."""
+    groups or if it names a master. on_group: called in this process with the number of groups done, and with the costs
+    of the last one. executor: simulates the groups, unless Spark does."""
     from kgm.simulation.draws.executor import HERE
     from kgm.simulation.fleet import FleetCost, costs_of_groups
 
@@ -66,7 +67,8 @@ def fleet_costs(
 
 
 def _on_spark(groups: "Sequence[FinalGroup]", plan: "FleetPlan", options: SparkOptions) -> "list[FleetCost]":
-    """What crosses over is JSON: there what `kgm describe` prints, and back the costs."""
+    """Simulate the groups on Spark. Groups are passed to Spark as the JSON that `kgm describe` prints; the costs come
+    back as JSON, too."""
     from kgm.simulation.fleet import FleetCost
 
     with extra_needed():
@@ -83,7 +85,7 @@ def _on_spark(groups: "Sequence[FinalGroup]", plan: "FleetPlan", options: SparkO
 
 
 def costs_as_text(group: str, plan: "FleetPlan") -> list[str]:
-    """What the plan costs a group, each scenario as JSON. group: as JSON."""
+    """What the plan costs a group, one JSON text per scenario. group: as JSON."""
     from kgm.simulation.fleet import group_costs
 
     return [msgspec.json.encode(cost).decode() for cost in group_costs(json.loads(group), plan)]

@@ -1,4 +1,4 @@
-"""Questions that rows of one table answer: rebalances, tenures, owners, alarms and advice."""
+"""Questions that the rows of a single table answer: rebalances, tenures, owners, alarms and advice."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ def matching(rows: Iterable[GroupRow], pattern: str | None) -> list[GroupRow]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenuresAndEvents:
-    """tenures: by identity, oldest first."""
+    """Who was in a group and what happened to it. tenures: by identity, oldest first."""
 
     tenures: tuple[TenureRow, ...]
     events: tuple[EventRow, ...]
@@ -34,7 +34,7 @@ class TenuresAndEvents:
 
 
 def tenures_and_events(history: History, group_id: str) -> TenuresAndEvents:
-    """Who was a member of a group, and what happened to it. Raises NotFoundError for a group that is not there."""
+    """Who was a member of a group, and what happened to it. Raises NotFoundError for a group that does not exist."""
     tenures = sorted(history.rows(TenureRow, group_id), key=lambda row: (natural(row.seat or ""), row.from_offset))
     rows = TenuresAndEvents(
         tenures=tuple(tenures), events=tuple(history.rows(EventRow, group_id)),
@@ -47,7 +47,7 @@ def tenures_and_events(history: History, group_id: str) -> TenuresAndEvents:
 
 def owners(history: History, group_id: str) -> list[OwnerRow]:
     """Who owned each partition of a group: by topic and partition, oldest first. Raises NotFoundError for a group that
-    is not there."""
+    does not exist."""
     rows = sorted(history.rows(OwnerRow, group_id), key=_owner_order)
     if not rows:
         history.require_group(group_id)
@@ -59,12 +59,12 @@ def _owner_order(row: OwnerRow) -> tuple[NaturalKey, bytes, int, int]:
 
 
 def count_moves(rows: Sequence[OwnerRow]) -> int:
-    """How often a partition came to another identity."""
+    """How often a partition passed to another identity. rows: of one partition, oldest first."""
     return sum(before.seat != after.seat for before, after in pairwise(rows))
 
 
 def rebalances(history: History, group_id: str | None, match: str | None) -> list[RebalanceRow]:
-    """Rebalances by time. Raises NotFoundError for a group that is not there."""
+    """Rebalances by time. Raises NotFoundError for a group that does not exist."""
     rows = history.rebalances(group_id)
     if group_id is not None and not rows:
         history.require_group(group_id)
@@ -72,12 +72,13 @@ def rebalances(history: History, group_id: str | None, match: str | None) -> lis
 
 
 def alarms(history: History, group_id: str | None, match: str | None) -> list[AlarmRow]:
-    """By group, oldest first. Raises NotFoundError for a group that is not there."""
+    """Alarms by group, oldest first. Raises NotFoundError for a group that does not exist."""
     return sorted(_rows(AlarmRow, history, group_id, match), key=lambda row: (natural(row.group_id), row.offset))
 
 
 def timeout_advice(history: History, group_id: str | None, match: str | None) -> list[TimeoutAdviceRow]:
-    """Those that would save most rebalances first. Raises NotFoundError for a group that is not there."""
+    """Timeout advice, starting with what would avoid the most rebalances. Raises NotFoundError for a group that does
+    not exist."""
     rows = _rows(TimeoutAdviceRow, history, group_id, match)
     return sorted(rows, key=lambda row: (-(row.saved or 0), -(row.restarts or 0), natural(row.group_id)))
 

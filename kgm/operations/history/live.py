@@ -1,8 +1,8 @@
 """The history of a live cluster: the topic `__consumer_offsets`, read by kgm's own client and derived in this process.
 
-For one group only its partition is read, otherwise all. The answers are those that a copy of the brokers' segments
-gives; where a partition is too large to be read from its beginning, what was before `since` is missing, and rebalances
-whose previous state it had are marked as incomplete."""
+For one group only its partition is read, otherwise all of them. The answers are the same as from a copy of the brokers'
+segments. If a partition is too large to be read from its beginning, everything before `since` is missing, and
+rebalances whose previous state it held are marked as incomplete."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from kgm.history.facts.offset_changes import BrokerView
     from kgm.history.growing import GrowingTables
 
-#: Between two reads of `follow`.
+#: Seconds between two reads of `follow`.
 POLL_S: Final = 0.5
-#: By the group's type: of the group, and of the broker with `group.` before it.
+#: The setting of the group, by group type; brokers have it with the prefix `group.`.
 _SESSION: Final = {kind: f"{kind}.session.timeout.ms" for kind in ("consumer", "streams", "share")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRequest:
-    """What to read. group_id: None for all groups. since_ms, until_ms: the rows that are asked for, by time.
-    connection: the options that name the cluster, for commands that continue with the same history. sessions: the
-    session timeouts of consumer groups that are given; the others are asked for."""
+    """What to read. group_id: None for all groups. since_ms, until_ms: the time of the requested rows. connection: the
+    options that name the cluster, for commands that continue with the same history. sessions: the session timeouts of
+    consumer groups that are given; the others are read from the cluster."""
 
     group_id: str | None = None
     since_ms: int | None = None
@@ -47,7 +47,8 @@ class LiveRequest:
 
 
 class LiveHistory:
-    """The history as far as it was read, and what follows. on_progress: gets offsets read and offsets in all."""
+    """The history as far as it was read, and what follows. on_progress: called with the number of offsets read and the
+    total."""
 
     def __init__(
         self, cluster: AdminClient, request: LiveRequest, on_progress: Callable[[int, int], None] = lambda *_: None
@@ -61,22 +62,22 @@ class LiveHistory:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was not read."""
+        """Notes on what was not read."""
         if not self._reader.shortened:
             return ()
         numbers = ", ".join(map(str, sorted(self._reader.shortened)))
         return (f"partition {numbers} was read only from --since on: it is too large to be read from its beginning",)
 
     def read(self) -> History:
-        """The history with everything that the brokers have now. Raises KgmError: see `TopicReader.read`; UsageError if
-        numpy or pyarrow is not installed."""
+        """The history with everything that the brokers have now. Raises KgmError (see `TopicReader.read`); UsageError
+        if numpy or pyarrow is not installed."""
         with extra_needed():
             self._add(self._reader.read(self._cluster.deadline, self._on_progress))
         return self._history()
 
     def follow(self, sleep: Callable[[float], None]) -> Iterator[tuple[History, Sequence[RebalanceRow]]]:
-        """The history each time that groups have rebalanced since the last read, and the new rebalances, oldest first.
-        It has no end. The cluster client's budget is renewed for each read. Raises what `read` does."""
+        """The history and the new rebalances, oldest first, each time that groups have rebalanced since the last read.
+        Never ends. The cluster client's time budget is renewed for each read. Raises what `read` raises."""
         start = self._history() if self._tables is not None else self.read()
         seen = {_key(row) for row in start.rebalances(self._request.group_id)}
         while True:
@@ -93,11 +94,11 @@ class LiveHistory:
                 yield history, new
 
     def broker_view(self, history: History, group_id: str, retention_ms: int | None) -> BrokerView:
-        """What the brokers say of a group's offsets now: see `offsets.broker_view`."""
+        """What the brokers currently report about a group's offsets: see `offsets.broker_view`."""
         return broker_view(self._cluster, history, group_id, retention_ms)
 
     def wait(self, group_id: str) -> RebalanceWait | None:
-        """Whom a group waits for that rebalances now; None if it does not, or cannot be described."""
+        """What a rebalancing group is currently waiting for; None if it is not rebalancing, or cannot be described."""
         try:
             group = self._cluster.describe_group(group_id, offsets=False)
         except KgmError:
@@ -123,8 +124,8 @@ class LiveHistory:
         self._tables.add((part.partition, part.first_offset, part.data) for part in parts)
 
     def _session_of_group(self, group_id: str, group_type: str) -> SessionTimeout | None:
-        """The session timeout of members whose sessions the broker sets: what was given, else that of the group, else
-        that of the brokers; None where that cannot be read. Each group is asked for once."""
+        """The session timeout of members whose sessions the broker controls: the given one, else the group's setting,
+        else the brokers'; None if that cannot be read. The cluster is asked once per group."""
         given = self._request.sessions(group_id, group_type)
         if given is not None:
             return given

@@ -1,4 +1,4 @@
-"""The commands to run next, by what a history has of a group."""
+"""The commands to run next, given what a history says about a group."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ def next_steps(
     history: History, group_id: str, *, rebalances: Sequence[RebalanceRow], alarms: Sequence[AlarmRow],
     advice: TimeoutAdviceRow | None, moved: bool,
 ) -> tuple[NextStep, ...]:  # fmt: skip
-    """The most telling first. moved: whether the rebalance that is explained moved partitions."""
+    """The next steps, most useful first. moved: whether the explained rebalance moved partitions."""
     group = typed(group_id)
     timeouts = history.command("timeouts", group_id)
     steps: list[tuple[str, str]] = []
@@ -44,5 +44,5 @@ def next_steps(
 
 
 def _has_dynamic_bounces(rebalances: Sequence[RebalanceRow]) -> bool:
-    """Whether a dynamic member came back: its identity is its member id."""
+    """Whether a dynamic member came back; its identity is its member id."""
     return any(each.what == "returned" and each.seat == each.member_id for row in rebalances for each in row.who)

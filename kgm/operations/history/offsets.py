@@ -18,8 +18,8 @@ _RETENTION: Final = "offsets.retention.minutes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetHistory:
-    """changes: by topic and partition, oldest first; held: the offsets that are there at the end. retention_ms:
-    offsets.retention.minutes, in ms; None if it is unknown."""
+    """The committed offsets of a group over time. changes: by topic and partition, oldest first; held: the offsets that
+    exist at the end. retention_ms: offsets.retention.minutes, in ms; None if unknown."""
 
     changes: tuple[OffsetChange, ...]
     held: tuple[HeldOffset, ...]
@@ -29,8 +29,8 @@ class OffsetHistory:
 def offset_history(
     history: History, group_id: str, view: BrokerView, *, topic: str | None = None, partition: int | None = None
 ) -> OffsetHistory:
-    """The answer for a group, or for a topic or a partition of each topic. Raises NotFoundError for a group that is not
-    there."""
+    """The offset history of a group, optionally limited to a topic, or to a partition number. Raises NotFoundError for
+    a group that does not exist."""
     commits = history.tables.rows(CommitRow, history.all_times(group_id))
     if not commits:
         history.require_group(group_id)
@@ -53,8 +53,8 @@ def offset_history(
 
 
 def broker_view(cluster: AdminClient, history: History, group_id: str, retention_ms: int | None) -> BrokerView:
-    """What the brokers say of a group's offsets now. retention_ms: offsets.retention.minutes if it is given; else it is
-    asked for. What cannot be read is left out."""
+    """What the brokers currently report about a group's offsets. retention_ms: offsets.retention.minutes in ms; if
+    None, it is read from the brokers. What cannot be read is left out."""
     if retention_ms is None:
         minutes = cluster.broker_settings(group_id, [_RETENTION]).get(_RETENTION, "")
         retention_ms = int(minutes) * 60_000 if minutes.isascii() and minutes.isdigit() else None

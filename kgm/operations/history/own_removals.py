@@ -1,6 +1,7 @@
-"""Rebalances that kgm itself caused: the audit log of this machine has the member ids that it removed.
+"""Rebalances that kgm itself caused: this machine's audit log has the member ids that it removed.
 
-A member id is given out once, so a member of a rebalance and one of the log are the same, whatever their clocks say."""
+A member id is issued only once, so a member in a rebalance and one in the log with the same id are the same, whatever
+the clocks say."""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ from kgm.history.rows import RebalanceRow
 from kgm.model.errors import KgmError
 from kgm.operations.audit.audit_log import REMOVAL, AuditedRemoval, AuditLog, default_path
 
-#: How a member is gone that may have been removed.
+#: How members that were removed may be recorded.
 _GONE: Final = frozenset({Cause.REMOVAL, Cause.LEAVE, Cause.DEPARTURE, Cause.SESSION_EXPIRY, Cause.MAX_POLL})
-#: Results that say for certain that the member id was removed. A member that returned has another one.
+#: Results that prove that the member id was removed. A member that returned has a new id.
 _REMOVED: Final = frozenset({"removed", "returned"})
 
 
 def own_removals(environment: Mapping[str, str]) -> dict[tuple[str | None, str], AuditedRemoval]:
-    """{(group id, member id): removal} of this machine's audit log; empty where no log can be read."""
+    """{(group id, member id): removal} from this machine's audit log; empty if there is no readable log."""
     try:
         removals = AuditLog(default_path(environment)).read().removals
     except (KgmError, OSError):
@@ -35,8 +36,8 @@ def own_removals(environment: Mapping[str, str]) -> dict[tuple[str | None, str],
 def audited(
     rows: Iterable[RebalanceRow], removals: Mapping[tuple[str | None, str], AuditedRemoval]
 ) -> list[RebalanceRow]:
-    """The rebalances, with what the audit log says of members that are gone. The cause is certain if kgm removed all of
-    them, and nothing else happened."""
+    """The rebalances, with what the audit log says about members that are gone. The cause is certain if kgm removed all
+    of them and nothing else happened."""
     return [_audited(row, removals) for row in rows] if removals else list(rows)
 
 

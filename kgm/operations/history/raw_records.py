@@ -1,4 +1,4 @@
-"""The records of a history themselves: as lines of JSON, and how far they can be trusted."""
+"""The raw records of a history: as lines of JSON, and how far they can be trusted."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator
@@ -16,8 +16,8 @@ def decoded_lines(
     source: HistorySource, reading: "Reading", *, partitions: Collection[int] | None = None,
     since_ms: int | None = None, until_ms: int | None = None, all_batches: bool = False,
 ) -> Iterator[str]:  # fmt: skip
-    """A line of JSON for each record, without its end; see `kgm.history.decode.ndjson`. partitions: all if None.
-    reading: gets the damages that are met."""
+    """A line of JSON for each record, without the line end; see `kgm.history.decode.ndjson`. partitions: all if None.
+    reading: collects the damage that is found."""
     with extra_needed():
         from kgm.history.decode.ndjson import lines
         from kgm.history.in_process import read_partitions

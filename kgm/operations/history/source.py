@@ -1,4 +1,4 @@
-"""Opening a history: where it is read from, and which part of it is asked about."""
+"""Opens a history: where it is read from, and which part of it is requested."""
 
 import contextlib
 import os
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from kgm.history.store.query import RowFilter
     from kgm.history.store.tables import Tables
 
-#: One process derives at most so many bytes of files; what is larger has to be built.
+#: A single process derives at most this many bytes of files; anything larger has to be built.
 MOST_BYTES = 512 << 20
-#: What may not be installed, and the extra that it comes with: Spark is not needed for everything.
+#: Modules that may not be installed, and the extra that contains each. Spark is not needed for everything.
 _EXTRAS = dict.fromkeys(("numpy", "pyarrow"), "history") | dict.fromkeys(("pandas", "pyspark", "py4j"), "spark")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySource:
-    """Where a history is. kind: of raw records that are derived in this process; None for a built store. connection:
-    the options that name the cluster, for the live topic; more: other options that the answers depend on, for raw
-    records."""
+    """Where a history is. kind: the kind of raw records, which are derived in this process; None for a built store.
+    connection: the options that name the cluster, for the live topic; more: other options that the answers depend on,
+    for raw records."""
 
     path: Place
     kind: SourceKind | None = None
@@ -42,8 +42,8 @@ class HistorySource:
 
     @classmethod
     def parse(cls, text: str) -> "HistorySource":
-        """`segments:DIR`, `parquet:DIR` or `delta:DIR`; anything else is the directory of a built store. DIR: or a
-        URI. Raises UsageError for one that is not supported."""
+        """`segments:DIR`, `parquet:DIR` or `delta:DIR`; anything else is the directory of a built store. DIR may also
+        be a URI. Raises UsageError for one that is not supported."""
         kind, colon, path = text.partition(":")
         if colon and kind in (SourceKind.SEGMENTS, SourceKind.PARQUET, SourceKind.DELTA):
             return cls(path=place(path), kind=SourceKind(kind))
@@ -60,7 +60,7 @@ class HistorySource:
 
     @property
     def raw(self) -> tuple[str, Place]:
-        """(kind, directory) of the raw records: the source, or what was captured into the store."""
+        """(kind, directory) of the raw records: the source itself, or what was captured into the store."""
         if self.kind is None:
             return SourceKind.PARQUET.value, self.path / "bronze" / "raw"
         return self.kind.value, self.path
@@ -68,8 +68,8 @@ class HistorySource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """A history that was opened, and what is asked about: times in ms since 1970, since is inclusive, until is
-    exclusive. broker_logs: files that say why groups rebalanced, and directories of such files."""
+    """An open history, and the requested time range in ms since 1970; since is inclusive, until is exclusive.
+    broker_logs: files that say why groups rebalanced, and directories of such files."""
 
     source: HistorySource
     tables: "Tables"
@@ -78,7 +78,7 @@ class History:
     broker_logs: tuple[Path, ...] = ()
 
     def filter(self, group_id: str | None = None) -> "RowFilter":
-        """Rows of this group, or of every group, within the time."""
+        """A filter for the rows of this group, or of every group, within the time range."""
         from kgm.history.store.query import RowFilter
 
         return RowFilter(
@@ -86,23 +86,23 @@ class History:
         )
 
     def all_times(self, group_id: str | None = None) -> "RowFilter":
-        """The same at any time."""
+        """A filter for the same rows without the time range."""
         from kgm.history.store.query import RowFilter
 
         return RowFilter(group_ids=None if group_id is None else (group_id,))
 
     def rows(self, cls: type[AnyRow], group_id: str | None = None) -> list[AnyRow]:
-        """Rows within the time."""
+        """The rows of a table within the time range."""
         return self.tables.rows(cls, self.filter(group_id))
 
     def rebalances(self, group_id: str | None = None) -> list[RebalanceRow]:
-        """Rebalances by time, of a group or of all, as the brokers' logs and the audit log of this machine explain
-        them. Raises NotFoundError, UsageError for a log that cannot be read."""
+        """Rebalances by time, of one group or of all, as explained by the brokers' logs and this machine's audit log.
+        Raises NotFoundError, UsageError for a log that cannot be read."""
         removals = own_removals(os.environ)
         if not self.broker_logs:
             return audited(sorted(self.rows(RebalanceRow, group_id), key=rebalance_order), removals)
 
-        # A group that was removed and created again counts its generations from the beginning: all times are needed.
+        # A group that was deleted and created again counts its generations from the beginning, so all times are needed.
         every = sorted(self.tables.rows(RebalanceRow, self.all_times(group_id)), key=rebalance_order)
         since, until = self.since_ms, self.until_ms
         return [
@@ -112,7 +112,7 @@ class History:
         ]
 
     def require_group(self, group_id: str) -> None:
-        """Raises NotFoundError if the history has nothing of the group at any time."""
+        """Raises NotFoundError if the history has nothing about the group at any time."""
         from kgm.history.store.tables import has_group
 
         if not has_group(self.tables, group_id):
@@ -124,13 +124,13 @@ class History:
             )
 
     def command(self, name: str, group_id: str | None = None) -> str:
-        """`kgm history NAME` for the same history."""
+        """The command `kgm history NAME` for the same history."""
         words = ["kgm history", name, *([] if group_id is None else [typed(group_id)]), self.source.option]
         return " ".join(words)
 
 
 def rebalance_order(row: RebalanceRow) -> tuple[int, int, int]:
-    """Records of one partition never change places."""
+    """The sort key of a rebalance: by time, with records of one partition kept in log order."""
     return row.timestamp, row.partition, row.offset
 
 
@@ -139,11 +139,11 @@ def open_history(
     broker_logs: Iterable[Path] = (), most_bytes: int | None = None, sessions: "SessionLookup | None" = None,
 ) -> History:  # fmt: skip
     """Open a built store, or derive every table from raw records. Raises NotFoundError and UsageError for a source that
-    is not there or not what it is said to be, or if numpy or pyarrow is not installed; RefusedError for raw records of
-    more than `most_bytes` (MOST_BYTES if None).
+    does not exist or is not what it claims to be, or if numpy or pyarrow is not installed; RefusedError for more than
+    `most_bytes` of raw records (MOST_BYTES if None).
 
-    sessions: the session timeouts of consumer groups, which no record has; what is not given is inferred from the
-    records. A built store was derived before: UsageError."""
+    sessions: the session timeouts of consumer groups, which no record has; those not given are inferred from the
+    records. UsageError for a built store, whose rows were derived before."""
     if not isinstance(source, HistorySource):
         source = HistorySource.parse(str(source))
     broker_logs = tuple(broker_logs)
@@ -170,7 +170,8 @@ def _tables(source: HistorySource, most_bytes: int, sessions: "SessionLookup | N
 
 @contextlib.contextmanager
 def extra_needed() -> Iterator[None]:
-    """For what needs numpy, pyarrow or Spark: raises UsageError with the extra to install if one is missing."""
+    """A context for code that needs numpy, pyarrow or Spark: raises UsageError with the extra to install if one is
+    missing."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,6 +1,6 @@
-"""What a consumer group (KIP-848) waits for where a history ends within a rebalance, by its records alone.
+"""What a consumer group (KIP-848) is waiting for if a history ends during a rebalance, from its records alone.
 
-A classic group writes nothing when a rebalance begins: only a live coordinator tells whether one is under way."""
+A classic group writes nothing when a rebalance begins: only a live coordinator knows whether one is in progress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEFT = (LoggedMemberState.AWAY, LoggedMemberState.GONE)
 
 
 def logged_wait(history: History, group_id: str) -> RebalanceWait | None:
-    """None for a group whose last epoch was reached by all, and for one that has no epochs."""
+    """What the group is waiting for; None if all members reached its last epoch, or if it has no epochs."""
     rows = history.all_times(group_id)
     epochs = sorted(history.tables.rows(GroupEpochRow, rows), key=lambda row: row.offset)
     if not epochs or epochs[-1].settled_offset is not None:

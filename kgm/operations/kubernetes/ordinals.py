@@ -1,4 +1,4 @@
-"""Pods of a StatefulSet: `NAME-0` to `NAME-N`, of which those with the highest numbers go first."""
+"""Pods of a StatefulSet: `NAME-0` to `NAME-N`, where those with the highest numbers are removed first."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ _POD: Final = re.compile(r"(.*[^-])-(0|[1-9]\d{0,8})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberedPod:
-    """The name of a pod, taken apart."""
+    """The name of a StatefulSet's pod, split into its parts."""
 
     stateful_set: str
     ordinal: int
 
     @classmethod
     def of(cls, name: str) -> NumberedPod | None:
-        """None for a name that no StatefulSet gives."""
+        """The parts of the name; None for a name that no StatefulSet generates."""
         match = _POD.fullmatch(name)
         return None if match is None else cls(stateful_set=match[1], ordinal=int(match[2]))
 
 
 def braced(names: Sequence[str]) -> str:
-    """A list as `--instance-ids` takes it: `app-{2..4}` for app-2, app-3 and app-4."""
+    """A list of names in the form that `--instance-ids` takes: `app-{2..4}` for app-2, app-3 and app-4."""
     numbered = [NumberedPod.of(name) for name in names]
     if len(names) < 2 or any(re.search(r"[{},\\]", name) for name in names):
         return ",".join(names)

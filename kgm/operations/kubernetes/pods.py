@@ -1,7 +1,7 @@
 """Members of a group and the pods in which they run.
 
-A member belongs to the pod that has its instance id as a name; otherwise to the only pod with its address. Where
-neither says it for certain, nothing is done: restarting another pod would be worse than restarting none."""
+A member belongs to the pod that is named after its instance id; otherwise to the only pod with its address. If neither
+is conclusive, nothing is done: restarting the wrong pod would be worse than restarting none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIMEOUT_S: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """A pod. ip: None until it has one. Pods of the host's network share the address of their node."""
+    """A pod. ip: None until it has one. Pods on the host network share the address of their node."""
 
     name: str
     ip: str | None
@@ -29,7 +29,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kubectl:
-    """The command, with the options that name the cluster and the namespace. Make one with `of`."""
+    """The kubectl command, with the options that name the cluster and the namespace. Create one with `of`."""
 
     words: tuple[str, ...]
     selector: str | None = None
@@ -47,7 +47,7 @@ class Kubectl:
         return cls(words=(*words, *options), selector=selector)
 
     def delete_command(self, *, is_shell: bool) -> str:
-        """Restarts a pod that a controller starts again: a template of `--exec`."""
+        """A template for `--exec` that restarts a pod by deleting it, so that its controller starts it again."""
         words = [word.replace("{", "{{").replace("}", "}}") for word in self.words] if not is_shell else [*self.words]
         pod = '"$KGM_POD"' if is_shell else "{pod}"
         return f"{shell_line([*words, 'delete', 'pod'])} {pod}"
@@ -55,8 +55,8 @@ class Kubectl:
     def pods_of(
         self, group: GroupSnapshot, identities: Collection[str], environment: Mapping[str, str]
     ) -> dict[str, str]:
-        """The name of the pod of each of these members, by identity. Raises RefusedError if kubectl fails, or if it is
-        not certain which pod a member runs in."""
+        """The name of each member's pod, by identity. Raises RefusedError if kubectl fails, or if it is not certain
+        which pod a member runs in."""
         pods = self._pods(environment)
         return {
             member.identity: _pod_of(member, pods, group.group_id).name
@@ -88,7 +88,7 @@ class Kubectl:
 
 
 def _parsed(document: Any) -> list[Pod]:
-    """Pods that are not about to go. Raises KeyError and the like for another document."""
+    """Pods that are not being deleted. Raises KeyError and similar errors for any other document."""
     pods = []
     for item in document["items"]:
         if item["metadata"].get("deletionTimestamp") is None:

@@ -1,7 +1,9 @@
-"""Kafka's config providers (KIP-297, KIP-421): values of a client.properties that are in the environment or in files.
+"""Kafka's config providers (KIP-297, KIP-421): values in a client.properties that come from the environment or from
+files.
 
-The three that Kafka ships, by their class names. Other classes are refused, because Python cannot run them. A key that
-a provider does not have is an error; Kafka would use the placeholder itself, as a password for example."""
+The three that Kafka ships are supported, by their class names. Other classes are refused, because Python cannot run
+them. A key that a provider does not have is an error; Kafka would use the placeholder itself, as a password for
+example."""
 
 import os
 import pathlib
@@ -22,7 +24,7 @@ _KEY = "config.providers"
 def resolve_placeholders(properties: Mapping[str, str], path: str, environment: Mapping[str, str]) -> dict[str, str]:
     """The properties with every placeholder replaced, without those that configure the providers.
 
-    path: the file, for errors. Raises UsageError or MissingFileError; neither shows a value."""
+    path: the file, for error messages. Raises UsageError or MissingFileError; neither shows a value."""
     names = [name.strip() for name in properties.get(_KEY, "").split(",") if name.strip()]
     if not names:
         return dict(properties)
@@ -47,7 +49,7 @@ def resolve_placeholders(properties: Mapping[str, str], path: str, environment: 
 def _provider(
     name: str, properties: Mapping[str, str], environment: Mapping[str, str]
 ) -> Callable[[str, str], str | None]:
-    """(path, key) -> value."""
+    """A function (path, key) -> value, or None if there is none."""
     kind = properties.get(f"{_KEY}.{name}.class", "").removeprefix(_PACKAGE)
     allowed = properties.get(f"{_KEY}.{name}.param.allowed.paths", "")
     if kind == "EnvVarConfigProvider":
@@ -67,7 +69,7 @@ def _provider(
 
 
 def _checked(name: str, path: str, allowed: str) -> str:
-    """The path, if it is in one of the allowed folders (all, when none is named)."""
+    """The path, if it is in one of the allowed folders (all if none is named). Raises UsageError."""
     folders = [pathlib.Path(folder.strip()).resolve() for folder in allowed.split(",") if folder.strip()]
     if folders and not any(pathlib.Path(path).resolve().is_relative_to(folder) for folder in folders):
         raise UsageError(f"{_KEY}.{name}.param.allowed.paths does not allow {path}")

@@ -1,4 +1,4 @@
-"""Findings of the doctor that are known and accepted: `[[ignore]]` in config.toml, for all clusters or in a profile.
+"""Doctor findings that are known and accepted: `[[ignore]]` in config.toml, for all clusters or in a profile.
 
 [[ignore]]
 check = "classic-protocol"
@@ -24,7 +24,7 @@ _KEYS: Final = ("check", "group", "reason")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IgnoredCheck:
-    """One table. group: a pattern for group ids; where: the file and the table, for messages."""
+    """One `[[ignore]]` table. group: a pattern for group ids; where: the file and the table, for messages."""
 
     check: str
     group: str
@@ -33,7 +33,7 @@ class IgnoredCheck:
 
 
 def read_ignored_checks(file: pathlib.Path, profile: str | None) -> tuple[IgnoredCheck, ...]:
-    """Those of the profile, and those of the file for all clusters; none without a file. Raises UsageError."""
+    """The tables of the profile, followed by those for all clusters; empty without a file. Raises UsageError."""
     if not file.exists():
         return ()
     document = read_toml(file)
@@ -60,5 +60,5 @@ def _ignored(table: dict[str, Any], where: str) -> IgnoredCheck:
             raise UsageError(f"{where}: {key} is not a text")
     for key in ("check", "reason"):
         if key not in table:
-            raise UsageError(f"{where}: {key} is missing", hint="what is ignored needs a check and a reason")
+            raise UsageError(f"{where}: {key} is missing", hint="each [[ignore]] needs a check and a reason")
     return IgnoredCheck(check=table["check"], group=table.get("group", "*"), reason=table["reason"], where=where)

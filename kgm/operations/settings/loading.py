@@ -1,5 +1,5 @@
-"""The settings of a Kafka client that apply, from: overrides, the environment, a client.properties, a profile; the
-first that has a setting wins.
+"""The effective settings of a Kafka client, from: overrides, the environment, a client.properties, a profile. The first
+of these that has a setting wins.
 
 Secrets come from files or the environment. `ClientSettings` does not show values in its `repr`, and no error does."""
 
@@ -31,7 +31,7 @@ _BOOTSTRAP = "bootstrap.servers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting and where it came from. lines: the numbers of those of a properties file; None elsewhere."""
+    """One setting and where it came from. lines: its line numbers in a properties file; None for other sources."""
 
     key: str
     value: str
@@ -40,8 +40,8 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """The key as it may be shown. In a file whose lines were broken, a key may be a part of a secret: one that is
-        not the name of a setting is called by its line."""
+        """The key as it may be shown. In a file with broken lines, a key can be part of a secret, so a key that is not
+        the name of a setting is identified by its line."""
         return self.key if self.lines is None or is_named(self.key) else f"line {self.lines[0]}"
 
     def __repr__(self) -> str:
@@ -75,9 +75,9 @@ class ClientSettings(Mapping[str, str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSettings:
-    """What the sources have. profile: its name; profile_options: kgm's own options in it, by name.
+    """What the sources contain. profile: its name; profile_options: kgm's own options in it, by name.
 
-    in_files: the bootstrap servers of the client.properties and the profile, whatever is exported."""
+    in_files: the bootstrap servers from the client.properties and the profile, regardless of the environment."""
 
     client: ClientSettings
     profile_options: Mapping[str, Setting]
@@ -86,12 +86,12 @@ class LoadedSettings:
     in_files: Setting | None = None
 
     def bootstrap(self) -> Setting | None:
-        """The bootstrap servers that apply."""
+        """The effective bootstrap servers."""
         return _bootstrap_of(self.client, self.profile_options)
 
 
 def _bootstrap_of(settings: ClientSettings, profile_options: Mapping[str, Setting]) -> Setting | None:
-    """In a profile the option's name wins over Kafka's."""
+    """The bootstrap servers. Within a profile, the option's name wins over Kafka's."""
     servers, option = settings.get(_BOOTSTRAP), profile_options.get("bootstrap_server")
     if servers and (option is None or settings.origin(_BOOTSTRAP) != option.origin):
         return settings.setting(_BOOTSTRAP)
@@ -102,7 +102,7 @@ def load_settings(
     *, overrides: Iterable[Setting] = (), properties_file: str | None = None, profile: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> LoadedSettings:  # fmt: skip
-    """Read every source. profile: by name; None is the default profile, if there is one.
+    """Read all sources. profile: its name; None means the default profile, if there is one.
 
     Raises UsageError or NotFoundError; neither shows a value."""
     environment = os.environ if environment is None else environment
@@ -139,7 +139,7 @@ def load_settings(
 
 
 def _merged(layers: Iterable[Mapping[str, Setting]]) -> dict[str, Setting]:
-    """A later layer wins."""
+    """The settings of all layers; later layers win."""
     merged: dict[str, Setting] = {}
     for layer in layers:
         for key, setting in layer.items():
@@ -173,7 +173,8 @@ def _settings(values: Mapping[str, str], origin: str) -> dict[str, Setting]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Setting]:
-    """`KGM_SASL_PASSWORD` is sasl.password. KGM_BOOTSTRAP_SERVER is named after the option, as help shows it."""
+    """Settings from variables: `KGM_SASL_PASSWORD` is sasl.password. KGM_BOOTSTRAP_SERVER is named after the option, as
+    help shows it."""
     if not any(name.startswith("KGM_") for name in environment):
         return {}
 
@@ -209,7 +210,7 @@ _UNKNOWN = "neither a Kafka client nor kgm has"
 
 
 def _warnings_of_lines(unnamed: Iterable[Setting]) -> Iterator[str]:
-    """One for each run of lines that follow one another: the rest of a value that was broken has many."""
+    """One warning for each run of consecutive lines, because the rest of a broken value may span many."""
     runs: list[tuple[str, range]] = []
     for lines, origin in sorted(((one.lines, one.origin) for one in unnamed if one.lines), key=lambda one: one[0][0]):
         if runs and lines[0] == runs[-1][1].stop:
@@ -227,7 +228,7 @@ def _warnings_of_lines(unnamed: Iterable[Setting]) -> Iterator[str]:
 
 
 def _refuse_foreign_command(path: str, settings: Mapping[str, str]) -> None:
-    """Raises RefusedError for a file that others may write and that names a program to run."""
+    """Raises RefusedError if the file names a program to run and others can write to it."""
     if TOKEN_COMMAND in settings:
         refuse_foreign(path, f"which command kgm runs ({TOKEN_COMMAND})")
 
@@ -251,7 +252,7 @@ def _warnings_of_open_file(path: pathlib.Path) -> list[str]:
     except OSError:
         return []  # reading it fails later, with an error of its own
     if is_read_only:
-        return []  # such as a mounted Secret of Kubernetes, whose mode is not the reader's to change
+        return []  # such as a mounted Kubernetes Secret, whose mode the reader cannot change
     if stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH | stat.S_IWGRP | stat.S_IWOTH):
         return [f"{path} contains secrets and is accessible to other users: chmod 600 {shlex.quote(str(path))}"]
     return []

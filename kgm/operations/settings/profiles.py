@@ -21,10 +21,10 @@ from kgm.model.errors import MissingFileError, UsageError
 from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
 from kgm.text.names import closest
 
-#: Names of settings have fewer dots.
+#: No setting's name has this many dots.
 _DEEPEST = 30
 _TOP_LEVEL = ("default_profile", "profiles", "ignore")
-#: Options that a profile may set, besides the settings of a Kafka client.
+#: Options that a profile may set in addition to the settings of a Kafka client.
 PROFILE_OPTIONS = (
     "bootstrap_server",
     "command_config",
@@ -38,7 +38,8 @@ PROFILE_OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """One profile. options: kgm's own, by name; settings: of a Kafka client, by dotted key. `repr` shows no value."""
+    """One profile. options: kgm's own options, by name; settings: those of a Kafka client, by dotted key. `repr` shows
+    no value."""
 
     name: str
     options: Mapping[str, str] = field(repr=False)
@@ -46,7 +47,7 @@ class Profile:
 
 
 def read_profile(name: str | None, file: pathlib.Path) -> Profile | None:
-    """The profile of this name, or the default one; None when no name is given and there is no default.
+    """The profile with this name, or the default one; None if no name is given and there is no default.
 
     Raises MissingFileError for a name or a file that does not exist, UsageError for a file that cannot be read."""
     if not file.exists():
@@ -64,11 +65,11 @@ def read_profile(name: str | None, file: pathlib.Path) -> Profile | None:
     if not isinstance(profiles, dict) or not isinstance(profiles.get(chosen), dict):
         names = ", ".join(sorted(profiles)) if isinstance(profiles, dict) and profiles else "none"
         raise MissingFileError(f"profile {chosen}: {file} has no [profiles.{chosen}]", facts=(f"profiles: {names}",))
-    # What the doctor ignores is in kgm.operations.settings.ignored_checks.
+    # kgm.operations.settings.ignored_checks reads what the doctor ignores.
     table = {key: value for key, value in profiles[chosen].items() if key != "ignore"}
     values = {key.replace("-", "_") if "." not in key else key: value for key, value in _flat(table)}
     for key in values:
-        if "." not in key and key not in PROFILE_OPTIONS:  # Kafka's settings have dots, those of plug-ins too
+        if "." not in key and key not in PROFILE_OPTIONS:  # the settings of Kafka and of plug-ins have dots
             raise _unknown_key(f"profile {chosen} ({file})", key, PROFILE_OPTIONS)
     return Profile(
         name=chosen,
@@ -78,7 +79,7 @@ def read_profile(name: str | None, file: pathlib.Path) -> Profile | None:
 
 
 def _unknown_key(where: str, key: str, known: Sequence[str]) -> UsageError:
-    """A guard that is misspelt would not guard: so this is no mere warning."""
+    """The error for an unknown key. A warning would not do: a misspelled guard does not guard."""
     meant = closest(key.replace("-", "_"), known) or closest(key.replace("_", "."), USED, cutoff=0.8)
     hint = f"did you mean {meant}?" if meant else f"known: {', '.join(known)}, and Kafka's dotted settings"
     return UsageError(f"{where}: there is no setting {key}", hint=hint)
@@ -97,7 +98,7 @@ def read_toml(file: pathlib.Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         place = str(error).rpartition("(")[2].rstrip(")")  # the rest of the message may show a value
         raise UsageError(f"{file} is not valid TOML: error {place}") from None
-    except (ValueError, RecursionError):  # a number of thousands of digits, tables in tables
+    except (ValueError, RecursionError):  # a number with thousands of digits, deeply nested tables
         raise UsageError(f"{file} is not valid TOML: a number is too long, or it is nested too deeply") from None
 
 

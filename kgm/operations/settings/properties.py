@@ -1,9 +1,9 @@
-r"""A Java client.properties, as the Apache scripts take it with --command-config.
+r"""A Java client.properties, as passed to the Apache scripts with --command-config.
 
-Read as `java.util.Properties.load(InputStream)` does, which is what Kafka uses: in Latin-1, so that the same file gives
-the same credentials. Characters outside Latin-1 are written \uXXXX. Two things are not as in Java: a byte order mark
-is no part of the first key, and a setting that holds a secret and became a part of the value before it, by a backslash
-at the end of that line, is an error, because values of other settings are shown."""
+Read the way `java.util.Properties.load(InputStream)` reads it, which is what Kafka uses: as Latin-1, so that the same
+file gives the same credentials. Characters outside Latin-1 are written \uXXXX. Two things differ from Java. A byte
+order mark does not become part of the first key. And if a backslash at the end of a line makes the next line, which
+sets a secret, part of the value before it, that is an error, because values of other settings are shown."""
 
 import codecs
 import re
@@ -17,9 +17,9 @@ _BLANK = " \t\f"
 #: Key, separator (blanks around at most one = or :), value.
 _LINE = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
-#: The beginning of a line that sets a key without escapes.
+#: The beginning of a line that sets an unescaped key.
 _SETTING = re.compile(r"([\w.-]+)(?:[ \t\f]*[=:]|[ \t\f]+\S)")
-#: What looks like it in a list of brokers.
+#: Text in a list of brokers that looks like one.
 _SERVERS = re.compile(r"(?:[\w.\[\]:-]+:\d+[ \t\f]*,?[ \t\f]*)+")
 _PEM = ("certificates", "certificate.chain", ".pem")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -31,7 +31,7 @@ def read_properties(path: str) -> dict[str, str]:
 
 
 def read_numbered_properties(path: str) -> dict[str, tuple[str, range]]:
-    """The values by key, each with the numbers of its lines. Raises as `read_properties` does."""
+    """(value, line numbers) by key. Raises what `read_properties` raises."""
     try:
         data = read_input(path, MOST_SETTINGS_BYTES)
     except FileNotFoundError:
@@ -43,7 +43,7 @@ def read_numbered_properties(path: str) -> dict[str, tuple[str, range]]:
     properties = {}
     for number, parts in _logical_lines(data.removeprefix(codecs.BOM_UTF8).decode("latin-1")):
         match = _LINE.fullmatch("".join(parts))
-        assert match is not None  # every backslash has its character
+        assert match is not None  # every backslash is followed by a character
         try:
             key, value = _unescaped(match[1]), _unescaped(match[2])
         except ValueError:
@@ -55,9 +55,9 @@ def read_numbered_properties(path: str) -> dict[str, tuple[str, range]]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    """(number of the first line, it and the lines that continue it) without comments and blank lines.
+    """(number of the first line, that line and its continuation lines), without comments and blank lines.
 
-    A line continues when it ends in an odd number of backslashes; comments never do."""
+    A line continues if it ends in an odd number of backslashes; comments never do."""
     parts: list[str] = []
     first_number = 0
     for number, raw in enumerate(re.split(r"\r\n|\r|\n", text), 1):
@@ -67,7 +67,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, list[str]]]:
                 continue
             parts, first_number = [], number
         if (len(line) - len(line.rstrip("\\"))) % 2:
-            parts.append(line[:-1])  # while all of them are empty, the next line may be a comment
+            parts.append(line[:-1])  # while all parts are empty, the next line may be a comment
             continue
         yield first_number, [*parts, line]
         parts = []
@@ -76,13 +76,13 @@ def _logical_lines(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _check_part(path: str, key: str, first: int, number: int, part: str) -> None:
-    """Raises UsageError for a line that continues the value of another one and is a setting of its own, as far as one
-    can see: where a backslash was left behind, a secret would become a part of a value that is shown."""
+    """Raises UsageError for a continuation line that looks like a setting of its own: if a backslash was left behind by
+    mistake, a secret would become part of a value that is shown."""
     match = _SETTING.match(part)
     if match is None:
         return
     is_of_a_secret = is_named(match[1]) and is_secret(match[1])
-    # The values of other settings are not in errors, and `config view` hides them where they have several lines.
+    # Errors do not show the values of other settings, and `config view` hides those that span several lines.
     is_shown = key in USED and not is_secret(key) and not key.endswith(_PEM)
     if is_of_a_secret or (is_shown and not _SERVERS.fullmatch(part)):
         raise UsageError(

@@ -1,2 +1,2 @@
-"""All groups of a cluster at a glance, the worst first: `fleet` reads them and goes on reading, `rows` is what it knows
-of each and how they are sorted, `reader` does so in a thread of its own while a screen shows them."""
+"""All groups of a cluster at a glance, worst first: `fleet` reads them and keeps them up to date, `rows` is what it
+knows about each group and how rows are sorted, `reader` runs it in a separate thread while a screen shows the rows."""

@@ -1,9 +1,8 @@
-"""The groups of a cluster, read in slices of many groups, and read again, within bounds of processor time.
+"""The groups of a cluster, read in large slices and then refreshed, within a bound on processor time.
 
-A round reads the groups that are asked for (those that are on the screen), those whose state in the listing is another
-one than before, and of the others those whose last reading is the oldest: as many as its share of a core allows. How
-far groups are behind in time takes one fetch for each partition that lags, so a round reads it of the groups that are
-asked for, then of those with the largest lag."""
+A round reads the wanted groups (those on the screen), those whose state changed in the listing, and then the groups
+that were read longest ago, as many as its share of a core allows. Lag in time takes one fetch per lagging partition, so
+a round reads it for the wanted groups first, then for those with the largest lag."""
 
 from __future__ import annotations
 
@@ -25,15 +24,15 @@ from kgm.operations.groups.unread import Unread, UnreadKind, undescribed, unread
 from kgm.operations.top.rows import FleetRow
 from kgm.text.names import natural
 
-#: How many groups one slice has at most.
+#: The maximum number of groups in a slice.
 _SLICE: Final = 500
 #: How often groups are listed, in ms.
 _LISTING_MS: Final = 5_000
-#: The processor time of a round, as a share of the time from one round to the next.
+#: The processor time of a round, as a share of the interval between rounds.
 _SHARE: Final = 0.07
-#: The share of a round's time that reading the log may take, and of its processor time.
+#: The share of a round's time, and of its processor time, that reading the log may take.
 _LOG_SHARE: Final = 0.3
-#: How many records are fetched in a round to tell how old they are, and how many are remembered.
+#: How many records are fetched per round to find out how old they are, and how many ages are remembered.
 _MOST_FETCHES: Final = 100
 _MOST_TIMES: Final = 200_000
 _AWAY: Final = "away"
@@ -41,7 +40,7 @@ _AWAY: Final = "away"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetRequest:
-    """Which groups: those whose id matches the pattern, or all. round_ms: from one round to the next."""
+    """Which groups: those whose id matches the pattern; None for all. round_ms: the interval between rounds."""
 
     pattern: str | None = None
     round_ms: int = 1_000
@@ -49,8 +48,8 @@ class FleetRequest:
 
 @dataclass(slots=True)
 class _Past:
-    """What was seen of a group in earlier rounds. members: (at_ms, how many a stable group had), the most first;
-    rebalances: (at_ms, how many)."""
+    """What earlier rounds saw of a group. members: (at_ms, number of members while stable), largest first; rebalances:
+    (at_ms, number)."""
 
     since_ms: int
     state: str | None = None
@@ -60,7 +59,8 @@ class _Past:
     rebalances: deque[tuple[int, int]] = field(default_factory=deque)
 
     def observe(self, group: GroupSnapshot, now_ms: int) -> int | None:
-        """The most members that it had within an hour before now; None if it was not seen before."""
+        """Take a new description. Returns the largest number of members it had in the hour before; None if it was not
+        seen before."""
         self._count(group, now_ms)
         most = self._most_members(now_ms)
         if group.state == "Stable":
@@ -76,7 +76,7 @@ class _Past:
         return self.members[0][1] if self.members else None
 
     def _count(self, group: GroupSnapshot, now_ms: int) -> None:
-        """Count rebalances by epochs, or, of a classic group, by what can be seen of them."""
+        """Count rebalances by epochs, or for a classic group by their visible effects."""
         member_ids = frozenset(member.member_id for member in group.members)
         count = 0
         if self.state is not None:
@@ -96,7 +96,7 @@ class _Past:
 
 
 class Fleet:
-    """The groups of one cluster. clock: seconds since the epoch; cpu_clock: the processor time of this process in
+    """The groups of one cluster. clock: seconds since the epoch; cpu_clock: processor time of this process, in
     seconds."""
 
     def __init__(
@@ -104,7 +104,7 @@ class Fleet:
         cpu_clock: Callable[[], float] = time.process_time,
     ) -> None:  # fmt: skip
         self.cluster = cluster
-        #: All groups that are listed, in the order of their names.
+        #: All listed groups, sorted by name.
         self.rows: dict[str, FleetRow] = {}
         self.listing = Listing(groups=(), errors=())
         self._request, self._clock, self._cpu_clock = request, clock, cpu_clock
@@ -113,11 +113,11 @@ class Fleet:
         self._times: KnownTimes = {}
         self._listed: Mapping[str, ListedGroup] = {}
         self._listed_at_ms: int | None = None
-        #: Groups whose state in the latest listing is another one than before, until they are read.
+        #: Groups whose state changed in the latest listing and that have not been read since.
         self._changed: list[str] = []
-        #: The groups by when they were read last, the oldest first.
+        #: The groups in the order in which they were last read, oldest first.
         self._turns: deque[str] = deque()
-        #: What reading one group takes, in seconds of processor time.
+        #: The processor time for reading one group, in seconds.
         self._group_cost_s = 0.0005
 
     @property
@@ -130,7 +130,7 @@ class Fleet:
         return bool(self._turns) and self.rows[self._turns[0]].read_at_ms is None
 
     def read_all(self, on_progress: Callable[[int, int], None] = lambda *_: None) -> None:
-        """Every group once. Raises KgmError when no broker answers."""
+        """Read every group once. Raises KgmError when no broker answers."""
         self._list(self._now_ms())
         self._log.read(self.cluster.deadline.part(_LOG_SHARE))
         while self.is_filling:
@@ -138,14 +138,14 @@ class Fleet:
             on_progress(len(self.rows) - self._unread(), len(self.rows))
 
     def read_round(self, wanted: Sequence[str] = (), *, budget_ms: int) -> None:
-        """One round, of the wanted groups and others. Raises KgmError when no broker answers: the rows stay as they
-        are. budget_ms: how long it may take."""
+        """Read the wanted groups and some others. Raises KgmError when no broker answers; the rows then stay as they
+        are. budget_ms: how long the round may take."""
         self.cluster.renew(budget_ms)
         now_ms = self._now_ms()
         if self._listed_at_ms is None or now_ms - self._listed_at_ms >= _LISTING_MS:
             self._list(now_ms)
         began_s, share_s = self._cpu_clock(), self._request.round_ms / 1000 * _SHARE
-        is_bounded = not self.is_filling  # what was never read is read as soon as possible
+        is_bounded = not self.is_filling  # groups never read before are read as soon as possible
         self._log.read(
             self.cluster.deadline.part(_LOG_SHARE),
             lambda: is_bounded and self._cpu_clock() - began_s > share_s * _LOG_SHARE,
@@ -157,7 +157,7 @@ class Fleet:
             self._group_cost_s = (self._group_cost_s + (self._cpu_clock() - began_s) / len(slice_)) / 2
 
     def unread(self) -> list[Unread]:
-        """What the cluster did not tell, and what is unknown therefore."""
+        """What the cluster did not report, and what is unknown as a result."""
         errors = {row.group_id: row.error for row in self.rows.values() if row.error is not None}
         told = [*unread(self.cluster), *undescribed(errors, "members and lag are unknown")]
         if self._log.unreadable_because is not None:
@@ -172,7 +172,8 @@ class Fleet:
         return sum(row.read_at_ms is None for row in self.rows.values())
 
     def _list(self, now_ms: int) -> None:
-        """Raises KgmError when no broker answers. Where one does not, its groups are not gone."""
+        """List the groups. Raises KgmError when no broker answers. If only some answer, the groups of the others are
+        kept."""
         self.listing = self.cluster.list_groups()
         self._listed_at_ms = now_ms
         pattern = self._request.pattern
@@ -195,11 +196,11 @@ class Fleet:
         self._log.keep(rows.keys())
 
     def _next(self, wanted: Sequence[str], budget_s: float) -> list[str]:
-        """The groups of this round."""
+        """The groups to read in this round."""
         first = [group_id for group_id in wanted if group_id in self.rows]
         changed, self._changed = self._changed[:_SLICE], self._changed[_SLICE:]
         room = len(first) + len(changed)
-        # Each group is read at last, however much there is to show.
+        # At least one more, so that every group gets its turn however many are on the screen.
         count = _SLICE if self.is_filling else min(_SLICE, max(round(budget_s / self._group_cost_s), room + 1))
         others = (self._turns[at] for at in range(min(len(self._turns), count)))
         return list(dict.fromkeys([*first, *changed, *others]))[:count]
@@ -267,8 +268,8 @@ class Fleet:
 
 
 def _commit_age_ms(group: GroupSnapshot, logged: LoggedGroup) -> tuple[int | None, int | None]:
-    """(how long ago it committed, how long ago at least where that is not known)."""
-    if logged.read_ms is None or logged.known_since_ms is None or group.type == "share":  # which commits nothing
+    """(how long ago it last committed, or the minimum if that is not known); in ms."""
+    if logged.read_ms is None or logged.known_since_ms is None or group.type == "share":  # share groups do not commit
         return None, None
     if logged.committed_ms is not None:
         return max(logged.read_ms - logged.committed_ms, 0), None
@@ -279,8 +280,8 @@ def _commit_age_ms(group: GroupSnapshot, logged: LoggedGroup) -> tuple[int | Non
 def _rebalances(
     past: _Past, logged: LoggedGroup, now_ms: int, *, is_classic: bool
 ) -> tuple[int | None, int | None, bool | None]:
-    """(how many, since when, whether none is missing) by the log where it is read, else by what was seen; None where
-    that is a single look."""
+    """(number, since when, whether it is exact), from the log if it can be read, else from what was seen; all None
+    after a single look."""
     if logged.rebalances_since_ms is not None:
         return logged.rebalances, logged.rebalances_since_ms, True
     since_ms = max(past.since_ms, now_ms - WINDOW_MS)
@@ -294,7 +295,7 @@ def _listed_row(listed: ListedGroup) -> FleetRow:
 
 
 def _undescribed_row(listed: ListedGroup, error: KgmError, now_ms: int) -> FleetRow:
-    is_gone = isinstance(error, NotFoundError)  # the next listing is without it
+    is_gone = isinstance(error, NotFoundError)  # it will be missing from the next listing
     return replace(
         _listed_row(listed), state="Dead" if is_gone else listed.state, read_at_ms=now_ms,
         error=None if is_gone else error,

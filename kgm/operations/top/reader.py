@@ -1,4 +1,4 @@
-"""A fleet that is read in a thread of its own, so that a screen answers keys meanwhile."""
+"""Reads a fleet in a separate thread, so that the screen stays responsive."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kgm.operations.top.fleet import Fleet
 from kgm.operations.watch.events import GroupEvent
 from kgm.operations.watch.watched_group import WatchedGroup
 
-#: So many events of the group that is open wait to be shown at most.
+#: The maximum number of events of the open group that wait to be shown.
 _MOST_EVENTS: Final = 200
-#: How long reading may take after it was told to end, in seconds; the thread does not keep the process.
+#: How long reading may continue after it was told to stop, in seconds; the thread does not keep the process alive.
 _END_S: Final = 0.5
 
 
 @dataclass(slots=True, kw_only=True)
 class OpenGroup:
-    """The group that is looked at, and what has happened to it that was not shown yet."""
+    """The open group, and the events that were not shown yet."""
 
     watched: WatchedGroup
     poller: GroupPoller
@@ -31,25 +31,25 @@ class OpenGroup:
     is_read: bool = False
 
     def new_events(self) -> list[GroupEvent]:
-        """Those that this has not returned before; called from another thread than the one that reads."""
+        """Events not returned before. Called from another thread than the one that reads."""
         return [self.events.popleft() for _ in range(len(self.events))]
 
 
 class FleetReader:
-    """Reads round after round until it is left; a context manager.
+    """Reads round after round until the context manager exits.
 
-    budget_ms: of one round. notify: called from the thread after each."""
+    budget_ms: the time limit of a round. notify: called from the thread after each round."""
 
     def __init__(self, fleet: Fleet, *, round_ms: int, budget_ms: int, notify: Callable[[], None]) -> None:
         self.fleet = fleet
-        #: Why the last round failed, and since when rounds fail, in ms since the epoch.
+        #: Why the last round failed, and since when rounds have been failing, in ms since the epoch.
         self.error: KgmError | None = None
         self.failing_since_ms: int | None = None
         #: The group that is open.
         self.opened: OpenGroup | None = None
-        #: A mistake in kgm, to be raised where the screen is.
+        #: A bug in kgm, to be raised in the screen's thread.
         self.mistake: Exception | None = None
-        #: How many rounds are over.
+        #: The number of completed rounds.
         self.rounds = 0
         self._round_ms, self._budget_ms, self._notify = round_ms, budget_ms, notify
         self._wanted: Sequence[str] = ()
@@ -66,17 +66,17 @@ class FleetReader:
         self._thread.join(_END_S)
 
     def want(self, group_ids: Sequence[str]) -> None:
-        """Read these in each round: those that are on the screen."""
+        """Read these groups in every round: those on the screen."""
         self._wanted = group_ids
 
     def open(self, group_id: str) -> None:
-        """Look at one group; it is read at once."""
+        """Switch to one group, and read it immediately."""
         poller = GroupPoller(self.fleet.cluster, [group_id], budget_ms=self._budget_ms)
         self.opened = OpenGroup(watched=WatchedGroup(group_id), poller=poller)
         self._wake.set()
 
     def close(self) -> None:
-        """Look at the fleet again."""
+        """Switch back to the fleet."""
         self.opened = None
 
     def _run(self) -> None:

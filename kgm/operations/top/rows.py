@@ -1,4 +1,4 @@
-"""One group of a fleet in one row, and the orders in which rows are shown."""
+"""A row per group of a fleet, and the orders in which rows are shown."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kgm.model.errors import KgmError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetRow:
-    """A group as it was at read_at_ms; None before it was read. What is not known is None.
+    """A group as it was at read_at_ms, which is None before the first read. Unknown values are None.
 
-    missing: how many more members it had within the last hour, as far as that is known, and how many are away.
-    lag: in records; lag_ms: how far behind it is in time. commit_age_ms: how long ago it committed;
-    commit_age_least_ms: where that is not known, for how long at least it has not. rebalances: how many ended since
-    rebalances_since_ms, an hour before read_at_ms at the earliest; rebalances_exact: False if there may have been more.
-    error: why it could not be described."""
+    missing: how many fewer members are present (not away) than at the maximum within the last hour; if that is not
+    known, how many are away. lag: in records; lag_ms: how far behind it is in time. commit_age_ms: how long ago it last
+    committed; commit_age_least_ms: if that is not known, the minimum. rebalances: how many ended since
+    rebalances_since_ms, which is at most an hour before read_at_ms; rebalances_exact: False if there may have been
+    more. error: why it could not be described."""
 
     group_id: str
     type: str | None
@@ -40,10 +40,10 @@ class FleetRow:
 
 
 class FleetOrder(StrEnum):
-    """What rows are sorted by: the worst first; names from a to z. Groups that are equal are sorted by name.
+    """What rows are sorted by: the worst first, or names alphabetically. Ties are broken by name.
 
-    lag-time: those whose lag in time is known; then those that have a lag, by it; then those of which no lag is known;
-    then those that are caught up. The others: what is unknown is last."""
+    lag-time: groups whose lag in time is known; then those with a lag in records, by that lag; then those whose lag is
+    unknown; then those that are caught up. In the other orders, unknown values come last."""
 
     LAG_TIME = "lag-time"
     LAG = "lag"
@@ -55,7 +55,7 @@ class FleetOrder(StrEnum):
     GROUP = "group"
 
     def sorted(self, rows: list[FleetRow]) -> list[FleetRow]:
-        """rows: sorted by name already, which the sort keeps among equals."""
+        """The rows in this order. rows: already sorted by name, which the stable sort keeps for ties."""
         return rows if self is FleetOrder.GROUP else sorted(rows, key=_KEYS[self])
 
 
@@ -75,7 +75,7 @@ def _by_number(value: Callable[[FleetRow], int | None]) -> Callable[[FleetRow], 
     return key
 
 
-#: States by how much they need attention; others come between.
+#: States by how much they need attention; any other state comes in between.
 _STATES: Final = {"Dead": 0, "PreparingRebalance": 1, "CompletingRebalance": 2, "Assigning": 3, "Reconciling": 4,
                   "Stable": 8, "Empty": 9}  # fmt: skip
 
@@ -100,6 +100,7 @@ _KEYS: Final[dict[FleetOrder, Callable[[FleetRow], Any]]] = {
 
 
 def matches(group_id: str, pattern: str) -> bool:
-    """A pattern with `*`, `?` or `[` is a glob for the whole id, another one a part of it; case does not matter."""
+    """Whether the id matches. A pattern with `*`, `?` or `[` is a glob for the whole id, any other a substring.
+    Case-insensitive."""
     text, pattern = group_id.lower(), pattern.lower()
     return fnmatchcase(text, pattern) if any(char in pattern for char in "*?[") else pattern in text

@@ -37,8 +37,8 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionState:
-    """seen: what was seen of the group, in words. is_final: whether waiting does not help. is_of_lag: whether it is not
-    met because of a lag that is known, so that its trend tells when it may be."""
+    """Whether a condition is met. seen: what was seen of the group, in words. is_final: waiting will not help.
+    is_of_lag: it is not met because of a known lag, so the lag's trend shows when it may be."""
 
     met: bool
     seen: str
@@ -48,7 +48,8 @@ class ConditionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """text: as it was typed. sign, limit: how members or lag are compared, and with what; lag in time in ms."""
+    """A condition. text: as typed. sign, limit: how members or lag are compared, and with what; lag in time is in
+    ms."""
 
     text: str
     subject: Subject
@@ -65,7 +66,7 @@ class Condition:
 
     @property
     def is_met_by_deletion(self) -> bool:
-        """Whether a group that no longer exists meets it."""
+        """Whether a deleted group meets it."""
         return self.subject is Subject.EMPTY or (self.subject is Subject.MEMBERS and self._compares(0))
 
     def check(self, group: GroupSnapshot) -> ConditionState:
@@ -87,8 +88,8 @@ class Condition:
         return _COMPARE[self.sign](number, self.limit)
 
     def _lag(self, group: GroupSnapshot) -> ConditionState:
-        """Over all partitions that the group owns or has committed offsets for. A partition with unknown lag keeps the
-        condition from being met; an empty partition without a committed offset has no lag."""
+        """The lag of all partitions that the group owns or has committed offsets for. A partition with unknown lag
+        keeps the condition from being met; an empty partition without a committed offset has no lag."""
         rows = group.offsets
         if group.may_lack_offsets:
             seen = "unknown lag: brokers leave out topics on which this login has no DESCRIBE, if there are any"
@@ -120,7 +121,7 @@ class Condition:
         return ConditionState(met=met, seen=f"lag {known}{left}", is_of_lag=not met)
 
     def _lag_time(self, group: GroupSnapshot) -> ConditionState:
-        """Of a group whose lag is known."""
+        """Compare the lag in time of a group whose lag in records is known."""
         lag_ms = group.lag_ms
         if lag_ms is None:
             row = next(row for row in group.offsets if row.known_lag_ms is None)
@@ -131,7 +132,7 @@ class Condition:
 
 
 def parse_condition(text: str) -> Condition:
-    """`stable`, `settled`, `empty`, `members=N`, `members>=N`, `members<=N`, `lag<=N`, `lag-time<=60s`. Raises
+    """Parse `stable`, `settled`, `empty`, `members=N`, `members>=N`, `members<=N`, `lag<=N` or `lag-time<=60s`. Raises
     UsageError."""
     plain = text.strip().lower()
     if plain in (Subject.STABLE, Subject.SETTLED, Subject.EMPTY):
@@ -160,8 +161,8 @@ def _stable(group: GroupSnapshot) -> ConditionState:
 
 
 def _settled(group: GroupSnapshot) -> ConditionState:
-    """Whether a Kafka Streams application, or a group of Connect workers, is stable and starts no rebalance by
-    itself."""
+    """Whether a Kafka Streams application, or a group of Connect workers, is stable and will not start another
+    rebalance on its own."""
     stable = _stable(group)
     if not stable.met:
         return stable

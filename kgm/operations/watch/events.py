@@ -9,7 +9,7 @@ from kgm.model.assignment import Move
 
 
 class EventKind(StrEnum):
-    """The kinds of events; the values are what JSON has."""
+    """The kinds of events; the values appear in JSON."""
 
     WATCHING = "watching"
     ABSENT = "absent"
@@ -42,9 +42,9 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEvent:
-    """One event. at_ms: when it was seen; written_at_ms: when the coordinator wrote it, where its log says so.
+    """One event. at_ms: when it was seen; written_at_ms: when the coordinator recorded it, if its log has that.
 
-    before, after: the value that changed."""
+    before, after: the old and the new value."""
 
     at_ms: int
     group_id: str

@@ -1,4 +1,4 @@
-"""The clock of the loops of this room."""
+"""The clock of the loops in this package."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Timekeeper(Protocol):
 
 
 class SystemTimekeeper:
-    """The wall clock as it was at the start, and the monotonic clock since then."""
+    """Starts from the wall clock and advances with the monotonic clock."""
 
     def __init__(self) -> None:
         self._started_ms = round(time.time() * 1000)

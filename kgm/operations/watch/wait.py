@@ -1,4 +1,4 @@
-"""The loop of `kgm wait`: describe a group until it meets all conditions, or the time is over."""
+"""The loop of `kgm wait`: describe a group until it meets all conditions, or time runs out."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from kgm.operations.watch.timekeeper import Timekeeper
 from kgm.text.durations import show_duration
 from kgm.text.wording import partitions_text, typed
 
-#: The time limit of one poll in ms. A poll that takes longer has failed, and the next one tries again.
+#: The time limit of one poll in ms. A poll that takes longer fails, and the next one tries again.
 _POLL_MS: Final = 5_000
 _SHORTEST_POLL_MS: Final = 100
-#: So many descriptions must show that a condition cannot be met.
+#: How many descriptions in a row must show that a condition cannot be met.
 _FINAL_POLLS: Final = 2
-#: The trend of lag is that of the last polls within this time.
+#: The trend of lag is computed over the polls of this period.
 _TREND_MS: Final = 10_000
-#: The time that is left for the last poll.
+#: The time reserved for the last poll.
 _LAST_POLL_MS: Final = 500
 
 
 class GroupSource(Protocol):
-    """Where groups are described; `kgm.client.AdminClient` is one."""
+    """Something that describes groups, such as `kgm.client.AdminClient`."""
 
     def renew(self, timeout_ms: int) -> None:
-        """Start a new time limit for what follows."""
+        """Start a new time limit for the requests that follow."""
         ...
 
     def describe_group(self, group_id: str, *, offsets: bool) -> GroupSnapshot:
@@ -41,7 +41,8 @@ class GroupSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitLimits:
-    """hold_ms: how long the conditions must hold. must_exist: a group that does not exist at first is an error."""
+    """The limits of a wait. hold_ms: how long the conditions must hold. must_exist: a group that does not exist at the
+    start is an error."""
 
     timeout_ms: int
     hold_ms: int
@@ -50,13 +51,13 @@ class WaitLimits:
 
     @property
     def last_poll_ms(self) -> int:
-        """How long before the timeout the last poll begins, whatever the interval is."""
+        """How long before the timeout the last poll begins, whatever the interval."""
         return min(_LAST_POLL_MS, self.timeout_ms // 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionResult:
-    """A condition, and whether the last poll met it."""
+    """A condition, and whether it was met in the last poll."""
 
     condition: Condition
     met: bool
@@ -65,8 +66,8 @@ class ConditionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitResult:
-    """How it ended. group: as it was described last; None if it never was. error: None when all conditions are met.
-    trend: how lag changed at last, where a condition is about it."""
+    """How a wait ended. group: the last description; None if there was none. error: None if all conditions are met.
+    trend: the latest trend of lag, if a condition is about lag."""
 
     group_id: str
     waited_ms: int
@@ -84,10 +85,11 @@ def wait_for(
     source: GroupSource, group_id: str, conditions: Sequence[Condition], limits: WaitLimits, timekeeper: Timekeeper,
     *, with_lag_time: Callable[[GroupSnapshot], GroupSnapshot] = lambda group: group,
 ) -> WaitResult:  # fmt: skip
-    """Poll until all conditions hold, or the time is over. with_lag_time: completes a group where a condition needs it.
+    """Poll until all conditions hold, or time runs out. with_lag_time: adds lag in time to a group if a condition needs
+    it.
 
-    A group that does not exist is waited for, and brokers that cannot be reached are. Raises AuthenticationError and
-    AuthorizationError, and NotFoundError with `must_exist`."""
+    A missing group and unreachable brokers are waited for. Raises AuthenticationError and AuthorizationError, and
+    NotFoundError with `must_exist`."""
     state = _WaitState(group_id=group_id, conditions=conditions, limits=limits, started_ms=timekeeper.now_ms())
     needs_offsets = any(condition.needs_offsets for condition in conditions)
     needs_times = any(condition.needs_times for condition in conditions)
@@ -119,11 +121,11 @@ class _WaitState:
     conditions: Sequence[Condition]
     limits: WaitLimits
     started_ms: int
-    #: Since when all conditions are met.
+    #: Since when all conditions have been met.
     met_since_ms: int | None = None
     states: list[ConditionState] = field(default_factory=list)
     group: GroupSnapshot | None = None
-    #: (when, what) of the last descriptions, oldest first.
+    #: (time in ms, group) of the latest descriptions, oldest first.
     polled: deque[tuple[int, GroupSnapshot]] = field(default_factory=deque)
     #: Why the last poll has no description.
     error: KgmError | None = None
@@ -132,7 +134,7 @@ class _WaitState:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether waiting does not help. Two brokers may differ for a moment, so it takes two descriptions."""
+        """Whether waiting will not help. Two brokers may briefly disagree, so it takes two descriptions."""
         return self.final_polls >= _FINAL_POLLS
 
     def take(self, group: GroupSnapshot, now_ms: int) -> None:
@@ -145,13 +147,13 @@ class _WaitState:
         self.final_polls = self.final_polls + 1 if any(state.is_final for state in self.states) else 0
 
     def look_for_markers(self, with_lag_time: Callable[[GroupSnapshot], GroupSnapshot]) -> None:
-        """Say of a lag that is too high that nothing is left to read, if so: then it does not end."""
+        """If nothing is left to read in a lag that is too high, report that: it will not shrink."""
         if self.group is None or not any(state.is_of_lag for state in self.states):
             return
         try:
             markers = with_lag_time(self.group).marker_ends
         except KgmError:
-            return  # the lag stays what is known
+            return  # report the lag as it is
         if markers:
             where = f": {partitions_text(markers)} has nothing left to read but markers of transactions (lag-time<=0s)"
             self.states = [
@@ -160,7 +162,7 @@ class _WaitState:
             ]
 
     def take_failure(self, error: KgmError) -> None:
-        """Raises the error if waiting does not help."""
+        """Record a failed poll. Raises the error if waiting will not help."""
         if isinstance(error, AuthenticationError | AuthorizationError):
             raise error
         is_missing = isinstance(error, NotFoundError)
@@ -187,7 +189,7 @@ class _WaitState:
     @property
     def _hold_ms(self) -> int:
         """How long the conditions must hold. A coordinator that has just taken over may describe a group as it was
-        before its members joined, so a group without members must stay so for a moment."""
+        before its members joined, so a group without members must stay that way for a moment."""
         if self.group is not None and self.error is None and self.group.members:
             return self.limits.hold_ms
         return max(self.limits.hold_ms, min(round(TAKEOVER_S * 1000), self.limits.timeout_ms // 2))
@@ -212,7 +214,7 @@ class _WaitState:
         )
 
     def _trend(self) -> Trend | None:
-        """Over the last polls; None where no condition is about lag, or no description has it."""
+        """The trend over the last polls; None if no condition is about lag, or if no description has it."""
         if not self.polled:
             return None
         (then_ms, then), (now_ms, now) = self.polled[0], self.polled[-1]

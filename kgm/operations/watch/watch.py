@@ -15,7 +15,7 @@ from kgm.operations.watch.watched_group import WatchedGroup, WatchVerdict
 from kgm.text.durations import show_duration
 from kgm.text.wording import typed
 
-#: At most so many reasons are given why groups did not become what was waited for.
+#: The maximum number of reasons given for groups that did not reach the goal.
 _MOST_REASONS = 20
 
 
@@ -33,20 +33,20 @@ class Poller(Protocol):
 
 
 class WatchObserver(Protocol):
-    """Gets what happens, poll after poll."""
+    """Receives what happens, poll after poll."""
 
     def show(self, events: Sequence[GroupEvent], now_ms: int) -> None:
-        """The events since the last call, also when there are none."""
+        """Show the events since the last call; also called when there are none."""
         ...
 
     def has_left(self) -> bool:
-        """Whether nothing that is shown reaches anyone any more."""
+        """Whether output no longer reaches anyone."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchLimits:
-    """goal: None is to watch without one. duration_ms, looks: None is without end."""
+    """The limits of a watch. goal: None to watch without one. duration_ms, looks: None for no limit."""
 
     interval_ms: int
     goal: Goal | None = None
@@ -55,13 +55,13 @@ class WatchLimits:
 
 
 class Watch:
-    """One watch over one or more groups. `error` says, once it is over, which expectation was not met."""
+    """A watch of one or more groups. Once it is over, `error` has the expectation that was not met."""
 
     def __init__(
         self, poller: Poller, groups: Sequence[WatchedGroup], limits: WatchLimits, timekeeper: Timekeeper,
         *, is_ended: Callable[[], bool] = lambda: False,
     ) -> None:  # fmt: skip
-        """is_ended: whether the operator has ended the watch, which is the same as a limit that is reached."""
+        """is_ended: whether the operator has ended the watch, which has the same effect as reaching a limit."""
         self._is_ended = is_ended
         self.groups = tuple(groups)
         self.error: ConditionNotMet | None = None
@@ -70,15 +70,15 @@ class Watch:
         self._first_events: list[GroupEvent] = []
 
     def begin(self) -> None:
-        """The first poll. Raises KgmError when a group cannot be described at all."""
+        """The first poll. Raises KgmError if a group cannot be described."""
         self._first_events = self._poll()
         for group in self.groups:
             if group.error is not None:
                 raise group.error
 
     def run(self, observer: WatchObserver) -> None:
-        """Report what happens until the goal is reached, an expectation is broken, the limits are, or the observer has
-        left. Where the watch is interrupted, how it ended is reported too."""
+        """Report what happens until the goal is reached, an expectation is broken, a limit is reached, or the observer
+        has left. If the watch is interrupted, its end is reported, too."""
         observer.show(self._first_events, self._now_ms())
         try:
             while not self._is_over(observer):
@@ -89,7 +89,7 @@ class Watch:
             raise
 
     def verdicts(self) -> list[WatchVerdict]:
-        """How each group stands; also of a watch that was interrupted."""
+        """The verdict on each group, also after an interrupted watch."""
         return [
             group.verdict(reached=None if self._limits.goal is None else group.is_quiet() and group.breach() is None)
             for group in self.groups

@@ -1,8 +1,8 @@
 """One watched group, poll after poll: what happened, how often it rebalanced, what moved, and whether it is quiet.
 
 The owners that everything is compared with (the *baseline*) are those of the first poll in which the group is stable,
-or of a snapshot from a file. Where the coordinator's log can be read, members and owners are taken from it alone, since
-nothing is missing in it; otherwise two descriptions are compared, and what happens between them may be missed."""
+or of a snapshot from a file. If the coordinator's log can be read, members and owners are taken from it alone, since it
+is complete; otherwise successive descriptions are compared, and what happens between them may be missed."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from kgm.text.wording import lost_text, many, moves_text, partitions_text, past_
 STABLE: Final = "Stable"
 AWAY: Final = "away"
 RECONCILING: Final = "reconciling"
-#: Events that do not end a quiet time.
+#: Events that do not interrupt a quiet period.
 _HARMLESS: Final = frozenset({
     EventKind.LAG, EventKind.COORDINATOR, EventKind.REACHABLE, EventKind.WATCHING, EventKind.NOTE, EventKind.STABLE,
     EventKind.BREACH, EventKind.ENDED,
 })  # fmt: skip
-#: Lag is reported again when it is this many times the lag reported last, or less than that fraction of it.
+#: Lag is reported again when it has grown, or shrunk, by this factor since it was last reported.
 _LAG_FACTOR: Final = 2
 #: Lag below this is noise.
 _LAG_NOISE: Final = 100
@@ -45,12 +45,12 @@ _LAG_NOISE: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectations:
-    """What is expected of a group. quiet_ms: for how long nothing may happen until the group counts as stable.
-    expect_no_moves: that no partition passes from one consumer to another, and that the owners of a stable group are
-    those of the baseline.
+    """What is expected of a group. quiet_ms: how long nothing may happen before the group counts as stable.
+    expect_no_moves: no partition passes from one consumer to another, and a stable group has the owners of the
+    baseline.
 
-    bounced: every member of the baseline has to be replaced before that. members: how many there have to be; None:
-    those of the baseline. max_rebalances: None is any number."""
+    bounced: every member of the baseline must be replaced first. members: the required number; None: those of the
+    baseline. max_rebalances: None for any number."""
 
     quiet_ms: int = 5_000
     bounced: bool = False
@@ -61,7 +61,7 @@ class Expectations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountDoubt:
-    """Why the number of rebalances may be another. bound: `at least` or `at most`."""
+    """Why the number of rebalances may be wrong. bound: `at least` or `at most`."""
 
     bound: str
     why: str
@@ -72,11 +72,11 @@ class CountDoubt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchVerdict:
-    """How a group stands at the end of a watch. reached: whether it became what was waited for; None: nothing was.
+    """How a group stands at the end of a watch. reached: whether it reached the goal; None if there was none.
 
-    moves: from the owners of the baseline to those seen last; moved_partitions: those that had another owner at any
-    time since the baseline. handovers: how often a partition passed from one consumer to another; if not
-    handovers_exact, perhaps more often."""
+    moves: from the owners of the baseline to the latest owners; moved_partitions: those that had another owner at any
+    time since the baseline. handovers: how often a partition passed from one consumer to another; there may have been
+    more unless handovers_exact."""
 
     group_id: str
     reached: bool | None
@@ -96,25 +96,25 @@ class WatchVerdict:
 
 @dataclass(slots=True)
 class WatchedGroup:
-    """One group. `observe` takes a poll and returns what is new in it."""
+    """A watched group. `observe` takes a poll and returns what is new in it."""
 
     group_id: str
     expectations: Expectations = field(default_factory=Expectations)
     #: The group that every later state is compared with.
     baseline: GroupSnapshot | None = None
-    #: The group as it was described last; None before that, and while it does not exist.
+    #: The latest description; None before the first one, and while the group does not exist.
     latest: GroupSnapshot | None = None
-    #: Why it could not be described at the last poll.
+    #: Why the group could not be described in the last poll.
     error: KgmError | None = None
     looks: int = 0
     rebalances: int = 0
     #: None while the number of rebalances is certain.
     doubt: CountDoubt | None = None
-    #: Partitions that had another owner than in the baseline at any time, with the first such move.
+    #: Partitions that had a different owner than in the baseline at any time, with the first such move.
     moved: dict[tuple[str, int], Move] = field(default_factory=dict)
-    #: How often a partition has passed from one consumer to another since the baseline.
+    #: How often a partition passed from one consumer to another since the baseline.
     handovers: int = 0
-    #: Since when nothing is missing and nothing has happened.
+    #: Since when nothing has been missing and nothing has happened.
     quiet_since_ms: int | None = None
     replaced: set[str] = field(default_factory=set)
     generation: int | None = None
@@ -122,11 +122,11 @@ class WatchedGroup:
     last_events: dict[str, GroupEvent] = field(default_factory=dict)
     _members: GroupSnapshot | None = None
     _owners: GroupSnapshot | None = None
-    #: The latest consumer of each partition since the baseline, also while it has none.
+    #: The latest consumer of each partition since the baseline, kept while it has none.
     _consumers: dict[tuple[str, int], str] = field(default_factory=dict)
     #: The first handover of each partition.
     _first_handovers: dict[tuple[str, int], Move] = field(default_factory=dict)
-    #: Whether partitions of a consumer group may have been handed over between two polls and back.
+    #: Whether partitions of a consumer group may have been handed over and back between two polls.
     _may_miss_handovers: bool = False
     _is_rebalancing: bool = False
     _reported_lag: int | None = None
@@ -143,7 +143,7 @@ class WatchedGroup:
     # -- polls
 
     def observe(self, look: PolledGroup, now_ms: int) -> list[GroupEvent]:
-        """What is new. now_ms: the time; it never goes back."""
+        """What is new, as events. now_ms: the current time, which never goes back."""
         self._now_ms = now_ms
         self.looks += 1
         events: list[GroupEvent] = []
@@ -186,7 +186,8 @@ class WatchedGroup:
         return [self._event(EventKind.UNREACHABLE, error.message)]
 
     def _description(self, now: GroupSnapshot, *, is_logged: bool, is_unlogged: bool) -> list[GroupEvent]:
-        """is_logged: records of the log have been applied already; is_unlogged: the log cannot be read."""
+        """Take a description. is_logged: records of the log have already been applied; is_unlogged: the log cannot be
+        read."""
         events: list[GroupEvent] = []
         if self.error is not None and not isinstance(self.error, NotFoundError):
             events.append(self._event(EventKind.REACHABLE, "the group can be described again"))
@@ -238,19 +239,19 @@ class WatchedGroup:
         ]
 
     def _lost(self, before: Mapping[tuple[str, int], int], now: Mapping[tuple[str, int], int]) -> Iterable[GroupEvent]:
-        """Partitions in which retention has overtaken the group."""
+        """A note on partitions where retention has overtaken the group."""
         if new := {pair: number for pair, number in now.items() if pair not in before}:
             yield self._event(EventKind.NOTE, lost_text(new))
 
     def _past_end(self, before: Partitions, now: Partitions) -> Iterable[GroupEvent]:
-        """Committed offsets that are past the end now and were not before."""
+        """A note on committed offsets that are newly past the end."""
         if new := less(now, before):
             yield self._event(
                 EventKind.NOTE, f"{past_end_text(new)} ({partitions_text(new)}); the lag there is unknown"
             )
 
     def _lag(self, now: GroupSnapshot) -> list[GroupEvent]:
-        """When it starts, ends, doubles or halves; a little lag is always there."""
+        """An event when lag starts, ends, doubles or halves; a little lag is always there."""
         lag, before = now.lag, self._reported_lag
         if lag is None:
             return []
@@ -264,7 +265,7 @@ class WatchedGroup:
     # -- rebalances
 
     def _record(self, record: RecordedGroup) -> list[GroupEvent]:
-        """A record of the log, which has everything that became of members and partitions."""
+        """Take a record of the log, which has every change of members and partitions."""
         group = self._logged = record.group
         events = []
         if group.generation is not None and self.generation is not None and group.generation != self.generation:
@@ -370,18 +371,19 @@ class WatchedGroup:
 
     @property
     def moves_now(self) -> tuple[Move, ...]:
-        """From the owners of the baseline to those seen last."""
+        """The moves from the owners of the baseline to the latest owners."""
         if self.baseline is None or self._owners is None:
             return ()
         return moves(owned(self.baseline), owned(self._owners))
 
     @property
     def handovers_exact(self) -> bool:
-        """Whether there were no handovers but those that were seen."""
+        """Whether every handover was seen."""
         return self.doubt is None and not self._may_miss_handovers
 
     def breach(self, *, is_over: bool = False) -> str | None:
-        """Which expectation is broken, and by what. is_over: a partition without a consumer will not get one."""
+        """Which expectation is broken, and how. is_over: the watch is over, so a partition without a consumer will not
+        get one."""
         if self.expectations.expect_no_moves:
             if self.handovers:
                 return f"{many(self.handovers, 'handover')}: {moves_text(sorted(self._first_handovers.values()))}"
@@ -395,7 +397,7 @@ class WatchedGroup:
         return None
 
     def missing(self) -> list[str]:
-        """What is missing for the group to be stable."""
+        """What keeps the group from being stable."""
         if self.error is not None or self.latest is None:
             exists = not isinstance(self.error, NotFoundError)
             return ["the group cannot be described" if exists else "the group does not exist"]
@@ -410,7 +412,7 @@ class WatchedGroup:
         ]
 
     def _waiting(self, now: GroupSnapshot) -> str:
-        """Whom a group that rebalances waits for, and for how long that has been seen."""
+        """Which members a rebalancing group waits for, and for how long that has been observed."""
         seen_for_ms = self._now_ms - (self._changing_since_ms or self._now_ms)
         wait = rebalance_wait(now, logged_members(self._logged), generation=self.generation, seen_for_ms=seen_for_ms)
         return "" if wait is None else f": {wait.headline}"
@@ -434,7 +436,7 @@ class WatchedGroup:
         return reasons
 
     def _missing_owners(self) -> list[str]:
-        """Partitions that have an owner in the baseline and none now."""
+        """Partitions that had an owner in the baseline and have none now."""
         if self.baseline is None or self._owners is None:
             return []
         free: dict[str, list[int]] = {}
@@ -449,11 +451,11 @@ class WatchedGroup:
             self.quiet_since_ms = self._now_ms
 
     def is_quiet(self) -> bool:
-        """Whether nothing is missing, and nothing has happened for as long as expected."""
+        """Whether nothing is missing, and nothing has happened for the expected time."""
         return self.quiet_since_ms is not None and self._now_ms - self.quiet_since_ms >= self.expectations.quiet_ms
 
     def verdict(self, *, reached: bool | None) -> WatchVerdict:
-        """How the group stands. reached: whether it became what was waited for; None: nothing was."""
+        """The verdict on the group. reached: whether it reached the goal; None if there was none."""
         return WatchVerdict(
             group_id=self.group_id,
             reached=reached,

@@ -1,7 +1,7 @@
-"""What would have spared a group its rebalances, computed by playing its history again with a change.
+"""What would have avoided a group's rebalances, computed by replaying its history with a change.
 
-`recorded` makes of a history what can be played; `gains` plays it as it was and with a change, and measures both in
-the same way; `advise` chooses the changes that the causes of the rebalances suggest.
+`recorded` turns a history into something that can be replayed; `gains` replays it as it was and with a change, and
+measures both in the same way; `advise` chooses the changes that the causes of the rebalances suggest.
 
 Importing this package needs neither numpy nor pyarrow; asking for advice does."""
 

@@ -1,4 +1,4 @@
-"""Which changes the causes of a group's rebalances suggest, and what each would have spared the group."""
+"""Which changes the causes of a group's rebalances suggest, and how many rebalances each would have avoided."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from kgm.operations.history.advice.wording import caveats_of, price_of, text_of
 from kgm.operations.history.source import History
 from kgm.simulation.replay.changes import GroupChange, GroupChangeKind
 
-#: A replay whose rebalances differ by more than this part from those that were recorded explains nothing.
+#: A replay explains nothing if its number of rebalances differs from the recorded one by more than this share.
 _MOST_OFF = 0.2
 _OF_EXPIRIES = frozenset({Cause.SESSION_EXPIRY.value, Cause.BOUNCE.value, Cause.ALL_GONE.value})
 _OF_RESTARTS = _OF_EXPIRIES | {
@@ -23,8 +23,8 @@ _OF_RESTARTS = _OF_EXPIRIES | {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """A change and would have avoided the group. causes: of rebalances that it is about. caveats: what the
-    replay cannot know. price: what it costs; None: nothing that is known of."""
+    """A change, and what it would have avoided in the group. causes: the causes of the rebalances that it affects.
+    caveats: what the replay cannot know. price: what the change costs; None if no cost is known."""
 
     change: GroupChange
     causes: tuple[str, ...]
@@ -37,8 +37,9 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdviceReport:
-    """rebalances: how many were played again; replayed: (least, most) of the replays as it was; untouched: how many of
-    them no change here is about; reason: why there is no advice, None if there could be some."""
+    """The advice for a group. rebalances: how many were replayed; replayed: (fewest, most) rebalances in the replays
+    without a change; untouched: how many rebalances no change here affects; reason: why there is no advice, None if
+    there could be some."""
 
     advice: tuple[Advice, ...] = ()
     rebalances: int = 0
@@ -48,7 +49,7 @@ class AdviceReport:
 
 
 def advise(history: History, group_id: str, rebalances: Sequence[RebalanceRow]) -> AdviceReport:
-    """The advice for a group, that which spares it most first. rebalances: by time, all of the group."""
+    """The advice for a group, most effective first. rebalances: all of the group's, by time."""
     if not rebalances:
         return AdviceReport(reason="there are no rebalances")
     try:
@@ -63,7 +64,7 @@ def advise(history: History, group_id: str, rebalances: Sequence[RebalanceRow]) 
         )  # fmt: skip
     try:
         return _computed(recording, changes, rebalances)
-    except Exception as error:  # noqa: BLE001  (a history that no client can have made must not hide what it shows)
+    except Exception as error:  # noqa: BLE001  (an impossible history must not hide the rest of the answer)
         return AdviceReport(reason=f"internal error: {type(error).__name__}: {error}")
 
 
@@ -80,7 +81,8 @@ def _computed(
 
 
 def _worth_it(every: Iterable[Advice]) -> list[Advice]:
-    """Those that spare something, the most first; of two that spare the same, the one that changes less."""
+    """The advice that avoids anything, most effective first; of two with the same effect, only the first, which changes
+    less."""
     ranked: list[Advice] = []
     for each in every:
         if _spares(each) and not any(other.gain == each.gain for other in ranked):
@@ -95,7 +97,7 @@ def _spares(advice: Advice) -> bool:
     return gain.rebalances.typical > 0 or (gain.rebalances.typical == 0 and gain.moves.typical > 0)
 
 
-# -- what they come to
+# -- the effect of each change
 
 
 def _advice(recording: Recording, replays: Replays, change: GroupChange, rows: Sequence[RebalanceRow]) -> Advice:
@@ -112,14 +114,14 @@ def _bound(recording: Recording, replays: Replays, change: GroupChange, gain: Ga
         return Bound.AT_MOST
     if change.kind is GroupChangeKind.MAX_POLL_INTERVAL and recording.has_unsure_stalls:
         return Bound.AT_MOST
-    if change.kind is GroupChangeKind.ASSIGNOR:  # rebalances take another time, and then others come together
+    if change.kind is GroupChangeKind.ASSIGNOR:  # rebalances take longer or shorter, so other ones coincide
         return Bound.RANGE
     is_known = recording.is_session_known and recording.are_partitions_known and replays.is_faithful
     return Bound.EXACT if is_known and gain.rebalances.is_exact and gain.moves.is_exact else Bound.RANGE
 
 
 def _causes(change: GroupChange, rows: Sequence[RebalanceRow]) -> tuple[str, ...]:
-    """The causes of rebalances that the change is about."""
+    """The causes of the rebalances that the change affects."""
     if change.kind is GroupChangeKind.ASSIGNOR:
         return tuple(dict.fromkeys(row.cause for row in rows))
     if change.kind is GroupChangeKind.MAX_POLL_INTERVAL:

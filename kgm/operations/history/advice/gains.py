@@ -1,4 +1,4 @@
-"""How much a change would have spared a group: its history played again, as it was and with the change."""
+"""How much a change would have helped a group, by replaying its history as it was and with the change."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,17 +12,17 @@ from kgm.simulation.replay.changes import GroupChange, GroupChangeKind
 from kgm.simulation.replay.player import Replay, ReplayDraw, Spacing
 from kgm.simulation.replay.recorded_group import ReplayedGroup
 
-#: The two ways of what the records leave open that are as far apart as can be: how long before its stop a process was
-#: heard from, and whether processes of which it is not known how they ended let their sessions expire.
+#: The two extremes of what the records leave open: how long before its stop a process was last heard from, and whether
+#: processes that ended in an unknown way let their sessions expire.
 _EXTREME_TIMINGS = ((0.0, False), (1.0, True))
 _RANDOM: tuple[float | None, bool | None] = (None, None)
-#: The random ids of members, too, decide who is assigned what.
+#: The number of random draws. The random member ids, too, influence the assignment.
 _RANDOM_DRAWS = 4
-#: A history that takes more requests than this is only played in the extreme ways.
+#: A history that takes more requests than this is replayed only with the extremes.
 _MANY_REQUESTS = 2_500
-#: Until a replay has as many rebalances as were recorded, it is tried with brokers that wait so long for the first
-#: members, and members that learn of a rebalance so soon; each time with other random numbers, as a slow request at the
-#: wrong moment joins two rebalances.
+#: (how long brokers wait for the first members, how soon members learn of a rebalance), tried in this order until a
+#: replay has as many rebalances as were recorded. Each attempt uses other random numbers, because a slow request at the
+#: wrong moment merges two rebalances.
 _TRIES_MS = (
     (3_000, 300), (3_000, 1_000), (0, 300), (3_000, 100), (0, 100), (3_000, 30), (0, 30), (3_000, 3_000),
 )  # fmt: skip
@@ -30,19 +30,19 @@ _SEED = "advice"
 
 
 class Bound(StrEnum):
-    """What the numbers of an advice are."""
+    """How exact the numbers of a piece of advice are."""
 
     EXACT = "exact"
     """All replays agree, and the replays of the history as it was have the rebalances that were recorded."""
     RANGE = "range"
-    """Something that the records leave open decides."""
+    """The numbers depend on something that the records leave open."""
     AT_MOST = "at-most"
-    """Also, it is not certain which processes were started in place of which."""
+    """In addition, it is not certain which process replaced which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What one replay comes to. interruptions: how often a member stopped consuming a partition. requests: how many the
+    """The totals of one replay. interruptions: how often a member stopped consuming a partition. requests: how many the
     coordinator handled."""
 
     rebalances: int
@@ -53,8 +53,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spared:
-    """recorded: how many there were. avoided: how many of them would not have happened, at least, typically and at
-    most; below zero for more than there were."""
+    """How many rebalances, moves or interruptions a change would have avoided. recorded: how many there were. least,
+    typical, most: how many of them would have been avoided; negative if there would have been more."""
 
     recorded: int
     least: int
@@ -68,8 +68,8 @@ class Spared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """What a change would have spared. interruptions: recorded is what the replay as it was came to, as no record tells
-    it."""
+    """What a change would have avoided. interruptions: no record has them, so `recorded` is the number in the replay
+    without the change."""
 
     rebalances: Spared
     moves: Spared
@@ -77,7 +77,7 @@ class Gain:
 
 
 class Replays:
-    """The replays of a recording as it was, and what a change makes of each."""
+    """The replays of a recording as it was, and the effect of a change on each."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
@@ -87,12 +87,12 @@ class Replays:
 
     @property
     def is_faithful(self) -> bool:
-        """Whether each replay as it was has as many rebalances as were recorded."""
+        """Whether each replay without a change has as many rebalances as were recorded."""
         return all(measured.rebalances == self._replayable for _, measured in self.baselines)
 
     @property
     def replayed(self) -> tuple[int, int]:
-        """(least, most) rebalances of the replays as it was, with those that are not played."""
+        """(fewest, most) rebalances of the replays without a change, plus those that are not replayed."""
         counts = [measured.rebalances + self.recording.untouched for _, measured in self.baselines]
         return min(counts), max(counts)
 
@@ -101,7 +101,7 @@ class Replays:
         return self.recording.rebalances - self.recording.untouched
 
     def gain(self, change: GroupChange) -> Gain:
-        """What the change would have spared."""
+        """What the change would have avoided."""
         changed = change.applied(self.recording.group)
         pairs = [(before, measure(changed, draw)) for draw, before in self.baselines]
         if change.kind is GroupChangeKind.ASSIGNOR:
@@ -118,8 +118,8 @@ class Replays:
         )
 
     def _otherwise_timed(self, changed: ReplayedGroup) -> list[tuple[Measured, Measured]]:
-        """The change where rebalances take another time than they took: what came together then may come one after the
-        other now, and the reverse."""
+        """Replays of the change in which rebalances take other times than recorded: those that coincided may now follow
+        one another, and vice versa."""
         draw, before = self.baselines[0]
         session_ms = self.recording.group.session_timeout_ms
         apart = replace(draw, spacing=Spacing.APART)
@@ -135,7 +135,7 @@ class Replays:
     def _as_it_was(
         self, number: int, lag: float | None, unsure_expired: bool | None  # noqa: FBT001
     ) -> tuple[ReplayDraw, Measured]:  # fmt: skip
-        """The first draw that has as many rebalances as were recorded, or else the one that comes nearest."""
+        """The first draw that has as many rebalances as were recorded, or else the closest one."""
         tried: list[tuple[int, int, ReplayDraw, Measured]] = []
         for attempt, (delay_ms, heartbeat_ms) in enumerate(_TRIES_MS):
             draw = ReplayDraw(
@@ -152,8 +152,8 @@ class Replays:
 
 
 def _spared(recorded: int, replayable: int | None, pairs: Sequence[tuple[int, int]]) -> Spared:
-    """recorded: all; replayable: those that replays can have. pairs: (as it was, with the change) of each replay. What
-    was recorded and what the replay makes of it are both taken for how it was."""
+    """How many would have been avoided. recorded: all; replayable: those that a replay can contain. pairs: (without the
+    change, with it) for each replay. Both the recorded number and the replayed one are used as starting points."""
     avoided = sorted(
         start - after
         for before, after in pairs
@@ -165,7 +165,7 @@ def _spared(recorded: int, replayable: int | None, pairs: Sequence[tuple[int, in
 
 
 def measure(group: ReplayedGroup, draw: ReplayDraw) -> Measured:
-    """Play it once, and read the records as those of a broker are read."""
+    """Replay the group once, and derive the result from its records as from a broker's."""
     from kgm.history.in_process import derive_records
     from kgm.history.store.query import RowFilter
 

@@ -1,4 +1,4 @@
-"""Which processes a history shows, and which of them were started in place of others."""
+"""Which processes a history shows, and which of them replaced others."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,10 +9,10 @@ from kgm.history.rows import OwnerRow, RebalanceRow, TenureRow
 from kgm.operations.history.advice.window import Window
 from kgm.simulation.replay.recorded_group import MemberRun, RecordedProcess, RunEnd
 
-#: A process that comes back later than this is another one.
+#: A process that comes back later than this counts as a different one.
 _RESTART_WITHIN_MS = 3_600_000
-#: A member that stopped this long after the start of another one with its client id and host is taken for it: times are
-#: known to a heartbeat.
+#: A member is taken for the predecessor of one with the same client id and host if it stopped at most this long after
+#: the other's start, because times are known only to within a heartbeat.
 _SLACK_MS = 3_500
 _ENDS = {
     Cause.LEAVE.value: RunEnd.LEAVE, Cause.MAX_POLL.value: RunEnd.LEAVE, Cause.SESSION_EXPIRY.value: RunEnd.EXPIRY,
@@ -22,7 +22,7 @@ _ENDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribed:
-    """What a member said when it joined."""
+    """What a member sent when it joined."""
 
     topics: tuple[str, ...]
     rebalance_timeout_ms: int
@@ -33,7 +33,7 @@ def processes(
     tenures: Sequence[TenureRow], window: Window, owners: Sequence[OwnerRow], subscriptions: Mapping[str, Subscribed],
     stalled: Mapping[str, bool],
 ) -> list[RecordedProcess]:  # fmt: skip
-    """The processes of a group in a time. subscriptions: by member id; stalled: `stalls`."""
+    """The processes of a group within the window. subscriptions: by member id; stalled: the result of `stalls`."""
     chains: list[_Chain] = []
     for tenure in _within(tenures, window):
         run = _run(tenure, window)
@@ -60,8 +60,8 @@ def processes(
 
 
 def stalls(tenures: Sequence[TenureRow], rebalances: Iterable[RebalanceRow]) -> dict[str, bool]:
-    """The member ids that ended because their applications did not poll within max.poll.interval.ms, by their own
-    records or by what a broker logged of the rebalance, and whether that is certain."""
+    """The member ids that ended because their applications did not poll within max.poll.interval.ms, according to their
+    own records or to what a broker logged about the rebalance; the value is whether that is certain."""
     known = {
         row.member_id: row.end_confidence == Confidence.CERTAIN
         for row in tenures
@@ -76,7 +76,7 @@ def stalls(tenures: Sequence[TenureRow], rebalances: Iterable[RebalanceRow]) -> 
 
 
 class _Chain:
-    """The tenures of one process and of those that were started in its place."""
+    """The tenures of one process and of the processes that replaced it."""
 
     def __init__(self, tenure: TenureRow, run: MemberRun) -> None:
         self.first, self.last, self.runs, self.is_sure = tenure, tenure, [run], True
@@ -96,14 +96,14 @@ class _Chain:
 
 
 def _key(tenure: TenureRow) -> tuple[str | None, ...]:
-    """What tells processes apart: the group instance id, or else the client id and the host."""
+    """What identifies a process: the group instance id, or else the client id and the host."""
     if tenure.group_instance_id is not None:
         return (tenure.group_instance_id,)
     return tenure.client_id, tenure.client_host
 
 
 def _chain_of(tenure: TenureRow, run: MemberRun, chains: Sequence[_Chain], session_ms: int) -> _Chain | None:
-    """The process that stopped before, in whose place this one was started."""
+    """The chain of the stopped process that this one replaces; None if there is none."""
     alike = [chain for chain in chains if chain.key == _key(tenure)]
     start = run.start
     if start is None or not alike:
@@ -138,7 +138,7 @@ def _run(tenure: TenureRow, window: Window) -> MemberRun:
     end = _ENDS.get(tenure.end_cause or "", RunEnd.LEAVE)
     if end is RunEnd.LEAVE and tenure.group_instance_id is not None:
         end = RunEnd.REMOVAL  # closed so that it leaves the group (KIP-1092)
-    # A static member says nothing when it is closed: its session expires however it stopped.
+    # A static member sends nothing when it is closed: its session expires however it stopped.
     is_sure = tenure.group_instance_id is not None or (
         tenure.end_cause in _ENDS and tenure.end_confidence in (Confidence.CERTAIN, Confidence.LIKELY)
     )
@@ -146,7 +146,7 @@ def _run(tenure: TenureRow, window: Window) -> MemberRun:
 
 
 def _within(tenures: Iterable[TenureRow], window: Window) -> list[TenureRow]:
-    """Those that the window has a part of, the oldest first."""
+    """The tenures that overlap the window, oldest first."""
     return sorted(
         (
             row

@@ -1,4 +1,4 @@
-"""From the rows of a history to a group that can be played again."""
+"""Turns the rows of a history into a group that can be replayed."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,10 +18,10 @@ from kgm.simulation.replay.recorded_group import ReplayedGroup
 _MOST_PROCESSES = 200
 _MOST_PARTITIONS = 20_000
 _REBALANCE_TIMEOUT_MS = 300_000
-#: So long after the last epoch partitions are handed over at most.
+#: Partitions may be handed over until this long after the last epoch.
 _HANDED_OVER_MS = 60_000
 _OTHER_PARTITIONS = frozenset({Cause.PARTITIONS.value, Cause.METADATA.value, Cause.SUBSCRIPTION.value})
-#: Their session timeouts are looked at, of the newest members.
+#: The session timeouts of this many of the newest members are used.
 _MEMBERS_ASKED = 60
 
 
@@ -36,11 +36,11 @@ class _SubscribedRow(TableRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """A group that can be played again, and what is known of the time that is played.
+    """A group that can be replayed, and what is known about the time that is replayed.
 
-    rebalances: all that were recorded; untouched: how many of them come from something else than processes that start
-    and stop, and happen whatever is changed. moves: of partitions in the others. are_partitions_known: whether the
-    topics had the same partitions all the time."""
+    rebalances: all that were recorded; untouched: how many of them have causes other than processes that start and
+    stop, and would happen whatever is changed. moves: recorded partition moves; untouched_moves: those of them in
+    untouched rebalances. are_partitions_known: whether the topics kept the same partitions throughout."""
 
     group: ReplayedGroup
     rebalances: int
@@ -52,12 +52,12 @@ class Recording:
 
     @property
     def has_unsure_stalls(self) -> bool:
-        """Whether a member that is taken for one that did not poll in time may have gone another way."""
+        """Whether a member counted as not having polled in time may have left for another reason."""
         return any(run.is_stall and not run.is_stall_sure for each in self.group.processes for run in each.runs)
 
 
 def record(history: History, group_id: str, rebalances: Sequence[RebalanceRow]) -> Recording:
-    """The newest rebalances in which nothing is missing. Raises NotReplayableError."""
+    """Record the newest rebalances that are complete. Raises NotReplayableError."""
     rows = newest(rebalances)
     every = history.all_times(group_id)
     group_type = rows[0].group_type
@@ -93,7 +93,7 @@ def _rebalance_timeout(subscriptions: Mapping[str, Subscribed]) -> int:
 
 
 def _subscriptions(history: History, group_id: str, group_type: str) -> dict[str, Subscribed]:
-    """The newest of each member id."""
+    """The newest subscription of each member id."""
     every = history.all_times(group_id)
     if group_type == GroupProtocol.CLASSIC.value:
         rows = sorted(history.tables.rows(_SubscribedRow, every), key=lambda row: row.offset)
@@ -123,7 +123,7 @@ def _assignor(rows: Sequence[RebalanceRow], subscriptions: Mapping[str, Subscrib
 
 
 def _session_timeout(history: History, group_id: str, tenures: Sequence[TenureRow]) -> tuple[int, bool]:
-    """(ms, whether it is known)."""
+    """(session timeout in ms, whether it is known)."""
     seen = Counter(row.session_timeout_ms for row in tenures[-_MEMBERS_ASKED:] if row.session_timeout_ms)
     if seen:
         return seen.most_common(1)[0][0] or SESSION_TIMEOUT_MS, True
@@ -138,7 +138,7 @@ def _leader(history: History, group_id: str, first: RebalanceRow) -> str | None:
 
 
 def _topics(owners: Sequence[OwnerRow], window: Window) -> dict[str, int]:
-    """Partition counts, as far as partitions were assigned."""
+    """Partition counts by topic, derived from the partitions that were assigned."""
     counts: dict[str, int] = {}
     for row in owners:
         if row.from_offset <= window.last or _is_in(row, window):
@@ -150,15 +150,15 @@ def _topics(owners: Sequence[OwnerRow], window: Window) -> dict[str, int]:
 
 
 def _is_in(row: OwnerRow, window: Window) -> bool:
-    """Whether a partition came to its owner by these rebalances. Members of a consumer group give partitions up, and
-    take them, after the record of the epoch."""
+    """Whether one of these rebalances gave the partition to its owner. Members of a consumer group release and take
+    partitions after the record of the epoch."""
     if window.is_consumer:
         return row.from_offset >= window.begin and row.from_timestamp <= window.rows[-1].timestamp + _HANDED_OVER_MS
     return window.begin <= row.from_offset <= window.last
 
 
 def moved(owners: Iterable[OwnerRow]) -> list[OwnerRow]:
-    """Those to which a partition came from another identity."""
+    """The rows in which a partition came from another identity."""
     ordered = sorted(owners, key=lambda row: (row.place, row.topic_partition, row.from_offset))
     return [
         row

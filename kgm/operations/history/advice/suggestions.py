@@ -1,4 +1,4 @@
-"""Which changes may spare a group rebalances, from how its processes started and stopped."""
+"""Which changes may avoid rebalances of a group, given how its processes started and stopped."""
 
 from collections.abc import Iterator
 from math import ceil
@@ -16,9 +16,9 @@ from kgm.simulation.replay.recorded_group import ReplayedGroup
 
 _COOPERATIVE = "cooperative-sticky"
 _EAGER = frozenset({"range", "roundrobin", "sticky"})
-#: A longer session timeout is never advised: a member that dies would not be missed for so long.
+#: A longer session timeout is never advised: a dead member would go unnoticed for that long.
 _LONGEST_SESSION_MS = 600_000
-#: What brokers allow members of consumer groups by default (group.consumer.max.session.timeout.ms).
+#: The brokers' default limit for members of consumer groups (group.consumer.max.session.timeout.ms).
 _LONGEST_CONSUMER_SESSION_MS = 60_000
 _MARGIN = 1.2
 _HEARTBEAT_MS = 3_000
@@ -29,7 +29,7 @@ _POLL_ROUND_MS = 30_000
 
 
 def suggested_changes(group: ReplayedGroup) -> Iterator[GroupChange]:
-    """Those that may spare something, the simplest first."""
+    """The changes that may avoid rebalances, simplest first."""
     again = [process for process in group.processes if len(process.runs) > 1]
     has_dynamic = any(process.group_instance_id is None for process in again)
     session_ms = _advised_session(group)
@@ -53,7 +53,8 @@ def suggested_changes(group: ReplayedGroup) -> Iterator[GroupChange]:
 
 
 def _advised_session(group: ReplayedGroup) -> int | None:
-    """A session timeout that the restarts fit into which do not now; None if none that is sensible would help."""
+    """A session timeout long enough for restarts that do not fit into the current one; None if no sensible one would
+    help."""
     longest_ms = _LONGEST_CONSUMER_SESSION_MS if group.protocol is GroupProtocol.CONSUMER else _LONGEST_SESSION_MS
     needed = sorted(
         ceil((max(each.up.latest_ms - each.down.latest_ms, 0) * _MARGIN + _HEARTBEAT_MS) / _ROUND_MS) * _ROUND_MS
@@ -64,8 +65,8 @@ def _advised_session(group: ReplayedGroup) -> int | None:
 
 
 def _advised_max_poll_interval(group: ReplayedGroup) -> int | None:
-    """A max.poll.interval.ms within which applications that stalled would have polled again; None if there were none,
-    or none that is sensible would help."""
+    """A max.poll.interval.ms within which applications that stalled would have polled again; None if none stalled, or
+    if no sensible value would help."""
     needed = [ceil(ms * _MARGIN / _POLL_ROUND_MS) * _POLL_ROUND_MS for ms in stall_lengths_ms(group)]
     fitting = [ms for ms in needed if group.rebalance_timeout_ms < ms <= _LONGEST_POLL_MS]
     return fitting[-1] if fitting else None

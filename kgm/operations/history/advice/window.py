@@ -1,4 +1,4 @@
-"""Which rebalances of a history are played again, and when what they show happened."""
+"""Which rebalances of a history are replayed, and when the events they show happened."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -8,14 +8,14 @@ from kgm.history.rows import RebalanceRow, TenureRow
 from kgm.simulation.plan.bounce_plan import GroupProtocol
 from kgm.simulation.replay.recorded_group import Moment
 
-#: So many of the newest rebalances are played again, and so many with all their members.
+#: At most this many of the newest rebalances are replayed, with at most this many member assignments in total.
 MOST_REBALANCES = 60
 _MOST_ASSIGNMENTS = 1_200
-#: In records.
+#: The largest number of records in the batch of a rebalance.
 _LARGEST_BATCH = 50
-#: Before the first thing that happens.
+#: How long before the earliest possible event the window starts.
 _BEFORE_MS = 60_000
-#: Rebalances of these causes are not caused by processes that start and stop.
+#: Causes that have nothing to do with processes that start or stop.
 _OTHER_CAUSES = frozenset(
     each.value
     for each in (
@@ -26,12 +26,12 @@ _OTHER_CAUSES = frozenset(
 
 
 class NotReplayableError(Exception):
-    """A history that cannot be played again, and why."""
+    """A history that cannot be replayed, and why."""
 
 
 def newest(rebalances: Sequence[RebalanceRow]) -> list[RebalanceRow]:
-    """The newest rebalances of one protocol and assignor, as far as nothing is missing between them. Raises
-    NotReplayableError if there are none."""
+    """The newest rebalances with the same protocol and assignor and no gap between them. Raises NotReplayableError if
+    there are none."""
     rows: list[RebalanceRow] = []
     assignor: str | None = None
     assignments = 0
@@ -50,8 +50,8 @@ def newest(rebalances: Sequence[RebalanceRow]) -> list[RebalanceRow]:
 
 
 def untouched(rows: Sequence[RebalanceRow]) -> list[RebalanceRow]:
-    """Rebalances that no process caused by starting or stopping, and the cooperative rounds that follow them. A static
-    member that comes back causes one if it subscribes to something else."""
+    """Rebalances that no process caused by starting or stopping, and the cooperative rounds that follow them. A
+    returning static member causes one if its subscription has changed."""
     others: list[RebalanceRow] = []
     for row in rows:
         is_round = row.cause == Cause.COOPERATIVE
@@ -65,8 +65,8 @@ def untouched(rows: Sequence[RebalanceRow]) -> list[RebalanceRow]:
 class Window:
     """The time in which these rebalances happened. session_ms: the session timeout of the members.
 
-    A record of a classic group shows what happened between the rebalance before and the end of the join phase, one of a
-    consumer group what happened when it was written."""
+    The record of a classic group shows what happened between the previous rebalance and the end of the join phase; that
+    of a consumer group shows what happened when it was written."""
 
     def __init__(self, rows: Sequence[RebalanceRow], tenures: Iterable[TenureRow], session_ms: int) -> None:
         self.rows, self.session_ms = rows, session_ms
@@ -79,7 +79,7 @@ class Window:
             self._of_rebalance[row.offset] = _moment(row, before.timestamp + 1)
 
     def moment(self, offset: int, timestamp: int) -> Moment:
-        """Of what the record at this offset shows."""
+        """When the event shown by the record at this offset happened."""
         at_once = Moment(earliest_ms=timestamp, latest_ms=timestamp)
         return at_once if self.is_consumer else self._of_rebalance.get(offset, at_once)
 
@@ -90,8 +90,8 @@ def _moment(row: RebalanceRow, earliest_ms: int) -> Moment:
 
 
 def _first_offset(tenures: Iterable[TenureRow], first: RebalanceRow) -> int:
-    """The offset at which the first rebalance of a consumer group begins: the records of the members that came or went
-    precede that of the epoch, in one batch."""
+    """The offset at which the first rebalance of a consumer group begins: the records of the members that joined or
+    left precede that of the epoch, in one batch."""
     places = [(row.from_offset, row.from_timestamp) for row in tenures]
     places += [
         (row.to_offset, row.to_timestamp)

@@ -1,4 +1,4 @@
-"""What a change would have spared a group, in words."""
+"""What a change would have avoided in a group, in words."""
 
 from kgm.operations.history.advice.gains import Bound, Gain, Replays, Spared
 from kgm.operations.history.advice.recorded import Recording
@@ -61,7 +61,7 @@ def _with(group: ReplayedGroup, change: GroupChange) -> str:
 
 
 def price_of(change: GroupChange, group: ReplayedGroup) -> str | None:
-    """What the change costs; None if nothing is known of that."""
+    """What the change costs; None if no cost is known."""
     later = None
     if change.session_timeout_ms is not None:
         later = (
@@ -88,15 +88,15 @@ def price_of(change: GroupChange, group: ReplayedGroup) -> str | None:
 
 
 def caveats_of(recording: Recording, replays: Replays, change: GroupChange) -> tuple[str, ...]:
-    """What the replays do not know."""
+    """What the replays cannot know."""
     group, caveats = recording.group, []
     unsure = group.unsure_restarts
     if unsure and change.kind.is_about_restarts:
         caveats.append(
-            f"{many(unsure, 'start')} may be of other processes: several members have the same client id and host"
+            f"{many(unsure, 'start')} may belong to other processes: several members have the same client id and host"
         )
     if change.kind is GroupChangeKind.MAX_POLL_INTERVAL and recording.has_unsure_stalls:
-        caveats.append("of some members it is not certain that their applications did not poll (--broker-log)")
+        caveats.append("it is not certain that some members' applications really failed to poll (--broker-log)")
     if not replays.is_faithful:
         least, most = replays.replayed
         counts = str(least) if least == most else f"{least} to {most}"
@@ -105,9 +105,9 @@ def caveats_of(recording: Recording, replays: Replays, change: GroupChange) -> t
         assumed = show_duration(group.expired_after_ms)
         caveats.append(f"the session timeout is not known: {assumed} is assumed (--session-timeout)")
     if not recording.are_partitions_known:
-        caveats.append("topics or subscriptions changed meanwhile, which is not replayed")
+        caveats.append("topics or subscriptions changed in the meantime, which is not replayed")
     if group.has_unsure_ends:
-        caveats.append("of some members it is not known whether they left or their sessions expired")
+        caveats.append("for some members, it is not known whether they left or their sessions expired")
     if recording.untouched:
         caveats.append(
             f"{many(recording.untouched, 'rebalance')} did not come from members that start or stop, and would have "
