@@ -1,5 +1,5 @@
-"""Why a group of Kafka Streams or of Connect workers rebalanced although its members are the same: the assignments of
-the rebalance before say who was to begin another one, and when."""
+"""Why a group of Kafka Streams or of Connect workers rebalanced although its members are the same: the assignments from
+the previous rebalance show which member was to trigger the next one, and when."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kgm.model.work import CONNECT_PROTOCOL_TYPE, STREAMS_ASSIGNOR
 from kgm.protocol.subscription import decode_assignment
 
 T = TypeVar("T")
-#: By how much the clocks of members and coordinator may differ, and a record is late.
+#: How far the clocks of members and coordinator may differ, plus how late a record may be.
 _SLACK_MS: Final = 2_000
 _SAME: Final = "the members are the same"
 
 
 def framework_verdict(previous: Snapshot, snapshot: Snapshot) -> Verdict | None:
-    """None for a group of consumers, and where the assignments of `previous` do not say it. Both snapshots have the
-    same members."""
+    """The cause that the assignments of `previous` show. None for a group of plain consumers, and if they show none.
+    Both snapshots have the same members."""
     if previous.protocol_type == CONNECT_PROTOCOL_TYPE:
         return _of_connect(previous, snapshot)
     return _of_streams(previous, snapshot) if previous.protocol == STREAMS_ASSIGNOR else None
@@ -69,7 +69,7 @@ def _follow_up(some: Iterable[tuple[SnapshotMember, object]], what: str) -> Verd
 
 
 def _read(members: Iterable[SnapshotMember], decode: Callable[[bytes], T]) -> Iterator[tuple[SnapshotMember, T]]:
-    """What can be decoded."""
+    """The members whose assignment can be decoded, with it."""
     for member in members:
         try:
             yield member, decode(member.record.assignment)
