@@ -188,7 +188,7 @@ class OffsetFold:
         moment, following = self._around(at)
         is_sure = following is None or following.complete
         if moment is None and not is_sure:
-            return Committer.UNKNOWN, None, Confidence.UNKNOWN, "records of the group are missing: had it members?"
+            return Committer.UNKNOWN, None, Confidence.UNKNOWN, "records of the group are missing: did it have members?"
         confidence = Confidence.CERTAIN if is_sure else Confidence.LIKELY
         if moment is None or not moment.members:
             return Committer.OUTSIDER, None, confidence, "the group had no members"
@@ -226,7 +226,7 @@ class OffsetFold:
             return OffsetChangeKind.TOPIC_DELETED, confidence, (said, *_topic_words(is_same))
         started = None if held is None else self._retention_start(held, row.offset)
         if started is None:
-            said = "since when it could expire is unknown: records before it are missing"
+            said = "it is unknown when its retention began: earlier records are missing"
             return OffsetChangeKind.TOMBSTONED, Confidence.UNKNOWN, (said,)
         if held is not None and (asked_ms := _asked_expiry(held)) is not None and row.timestamp >= asked_ms:
             return OffsetChangeKind.EXPIRED, Confidence.LIKELY, ("after the time that the commit asked for",)
@@ -250,7 +250,7 @@ class OffsetFold:
             return OffsetChangeKind.OFFSETS_DELETED, confidence, (not_expired, kept)
         if is_same is False:
             return OffsetChangeKind.TOPIC_DELETED, Confidence.LIKELY, (not_expired, *_topic_words(is_same))
-        said = "DeleteOffsets, or the topic was deleted: the records do not tell which"
+        said = "DeleteOffsets, or the topic was deleted: the records do not show which"
         return OffsetChangeKind.TOMBSTONED, Confidence.UNKNOWN, (not_expired, said)
 
     def _is_same_topic(self, topic: str, held: CommitRow | None) -> bool | None:
