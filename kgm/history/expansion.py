@@ -49,7 +49,7 @@ class Expansion:
         self._files: set[object] = set()
 
     def grow(self, size_bytes: int) -> None:
-        """This many more bytes of input are about to be read."""
+        """Count `size_bytes` more bytes of input, which are about to be read."""
         self._size += size_bytes
 
     def grow_by(self, path: Place) -> None:
@@ -67,12 +67,12 @@ class Expansion:
         self.decode(path, _FILE)
 
     def decode(self, path: Place, size_bytes: int) -> None:
-        """This many bytes are about to be decoded from a file of the input."""
+        """Count `size_bytes` bytes that are about to be decoded from a file of the input."""
         self._made += size_bytes
         self.expect(path, 0)
 
     def expect(self, path: Place, size_bytes: int) -> None:
-        """This many bytes are about to be made temporarily from decoded data."""
+        """Check whether `size_bytes` more bytes may be made temporarily from decoded data."""
         if self._taken() + size_bytes > self._allowed():
             raise self._refusal(path)
 
@@ -120,8 +120,8 @@ class RecordExpansion(Expansion):
         self._group_keys: set[bytes] = set()
 
     def expect_records(self, records: int, size_bytes: int) -> None:
-        """This many records are about to be counted, and their source has this many bytes uncompressed. Raises
-        RefusedError if that is too much."""
+        """Check, before they are read, whether the input may hold this many records, whose source has `size_bytes`
+        bytes uncompressed. Raises RefusedError if it may not."""
         self._check(records, size_bytes)
 
     def count(self, batch: pa.RecordBatch) -> None:
