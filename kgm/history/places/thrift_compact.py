@@ -9,9 +9,9 @@ _DEEPEST: Final = 8
 
 
 def fields(data: bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
-    """(values of 32 bits, bytes, lists and structs by the number of their field, None for others; where it ends).
-    Raises IndexError where the data end first, pyarrow's ArrowInvalid for what no writer writes, so that nothing is
-    read here in another way than by the decoder."""
+    """(32-bit values, bytes, lists and structs by field number, None for other types; the position after them). Raises
+    IndexError if the data end early, and pyarrow's ArrowInvalid for what no writer produces, so that nothing is read
+    differently here than by the decoder."""
     found: dict[int, Any] = {}
     number = 0
     while head := data[at]:
