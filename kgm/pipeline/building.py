@@ -49,7 +49,7 @@ def build(
         spans = Bronze.of(store).spans.items()
         plan = planned(spans, before, output, from_scratch=from_scratch, sessions=sessions)
         if newest is not None and not plan.works:
-            store.show(*newest)  # which the build itself may not have come to
+            store.show(*newest)  # in case that build died before it did so
             return plan.report((), newest[1])
         done = [BuiltPartition.of_json(text) for text in _on_spark(options, plan.works)]
         manifest = _manifest(store, number, before, plan, done)

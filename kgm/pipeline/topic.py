@@ -162,7 +162,7 @@ class _Fetching:
             self._leader = self._led_by(deadline)
             first = cluster.brokers.on_broker(self._leader, self._first_left(deadline), deadline)
             position = max(position, first)
-            if position >= part.end:  # deleted meanwhile
+            if position >= part.end:  # deleted in the meantime
                 return position, b"", position
 
         def ask(connection: BrokerConnection) -> tuple[bytes, int]:

@@ -121,7 +121,7 @@ class LeavingMember:
     def missing(self, change: MemberChange) -> MissingMember:
         """The member in the form that a verdict needs. change: its departure."""
         library = None
-        if self.member.instance_id is not None:  # how a dynamic member went does not depend on it
+        if self.member.instance_id is not None:  # how a dynamic member left does not depend on it
             library = recognise_by_ids(
                 self.record.group_id, self.member.client_id or "", self.member_id, "consumer", is_static=True
             )

@@ -55,7 +55,7 @@ def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
     count, kind = head >> 4, head & 15
     if count == 15:
         count, at = _varint(data, at)
-    if count > len(data) - at:  # each takes a byte at least
+    if count > len(data) - at:  # each takes at least one byte
         raise IndexError
     found = []
     for _ in range(count):

@@ -92,7 +92,7 @@ def consumer_groups(tables: Tables, wanted: RowFilter) -> Iterator[tuple[GroupSn
             snapshot, unplayable = _group(
                 epoch, assigned.get(key), sorted(members[key], key=attrgetter("member_id")), names
             )
-            # Set by the broker or for the group: one for all members, which the history was given, asked for or infers.
+            # Set by the broker or for the group: one for all members, and given, asked of the broker, or inferred.
             known = {sessions.get((*key, each.member_id)) for each in members[key]}
             yield replace(snapshot, session_timeout_ms=known.pop() if len(known) == 1 else None), unplayable
 

@@ -86,7 +86,7 @@ def newest_build(store: Place) -> tuple[Place, Manifest] | None:
         try:
             return newest, _decoded(newest.read_bytes(), newest, store)
         except FileNotFoundError:
-            continue  # two newer ones have come
+            continue  # two newer ones have arrived
     raise UsageError(f"the builds in {store} change faster than they can be read", hint="run it again")
 
 

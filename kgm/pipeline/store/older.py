@@ -45,7 +45,7 @@ def take_over(store: Path) -> None:
             commits[f"read-{checkpoint.name}"] = Commit(source=checkpoint.name, positions=_positions(checkpoint))
         entries = {"commits": {name: commit.to_json() for name, commit in commits.items()}}
         put(raw / LOG / "0-older.json", json.dumps(entries).encode())
-        _unlink(store / "carry")  # a build of today has a directory there
+        _unlink(store / "carry")  # today's builds have a directory there
 
 
 def sweep(store: Path) -> None:
@@ -91,7 +91,7 @@ def _positions(checkpoint: Path) -> dict[int, int]:
         return {}
     line = (checkpoint / "offsets" / str(max(done))).read_text(encoding="utf-8").splitlines()[2]
     offsets: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
-    nested = [each for each in offsets.values() if isinstance(each, dict)]  # Kafka's are by topic
+    nested = [each for each in offsets.values() if isinstance(each, dict)]  # Kafka's offsets are by topic
     return {int(number): offset for number, offset in (nested[0] if nested else offsets).items()}
 
 
