@@ -59,7 +59,7 @@ def folders(path: Place) -> tuple[Folder, ...]:
     """The partitions in a directory, or the one that the directory is, by number. If there are several topics,
     `__consumer_offsets` is read.
 
-    Raises NotFoundError if there is no directory, UsageError if it holds no segments."""
+    Raises MissingFileError if there is no directory, UsageError if it holds no segments."""
     check_is_directory(path)
     by_topic: dict[str, list[Folder]] = {}
     for each in (path, *inside(path)):

@@ -20,8 +20,8 @@ from kgm.model.errors import RefusedError, UsageError
 
 def derive_source(kind: str, path: Place, *, most_bytes: int, sessions: SessionLookup | None = None) -> TablesInMemory:
     """Every table, from segments, or from Parquet or Delta files of raw records. kind: "segments", "parquet" or
-    "delta"; sessions: as for `derive`. Raises NotFoundError, UsageError; RefusedError if there are more bytes to read
-    than `most_bytes`."""
+    "delta"; sessions: as for `derive`. Raises MissingFileError, UsageError; RefusedError if there are more bytes to
+    read than `most_bytes`."""
     reading = Reading()
     raw = read_source(kind, path, most_bytes=most_bytes, reading=reading)
     origin = HistoryOrigin(

@@ -87,7 +87,7 @@ def build(
     source: captured first, once, into the same store. from_scratch: build all partitions from their beginning, for
     example after kgm's rules have changed. sessions: the user's session timeouts of consumer groups, for what is built
     now. Building twice, or again after a build was killed, gives the same tables.
-    Raises the errors of `capture`, and NotFoundError if there is no store and no source."""
+    Raises the errors of `capture`, and MissingFileError if there is no store and no source."""
     captured = None
     if source is not None:
         captured = capture(out, source, options=options, once=True, format=format, cluster=cluster)
@@ -101,7 +101,7 @@ def build(
 
 
 def read(out: Place, table: str, spark: "SparkSession") -> "DataFrame":
-    """A table of a built store, by its name in `kgm.history.schema.TABLES`. Raises NotFoundError."""
+    """A table of a built store, by its name in `kgm.history.schema.TABLES`. Raises MissingFileError."""
     from kgm.pipeline import building
 
     return building.read(out, table, spark)

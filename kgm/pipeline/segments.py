@@ -61,7 +61,7 @@ def by_size(partitions: Sequence[Folder]) -> list[Folder]:
 
 
 def slice_records(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    """The records of a slice (`taking.slices`). Raises UsageError, NotFoundError."""
+    """The records of a slice (`taking.slices`). Raises UsageError, MissingFileError."""
     (folder,) = folders(place(row["path"]))
     return FolderPart(folder, row["start"], row["end"]).records()
 

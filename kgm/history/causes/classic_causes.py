@@ -101,7 +101,7 @@ def departure(missing: MissingMember, at: int) -> Departure:
     if missing.last_commit is not None:
         return _silent(missing, at - missing.last_commit)
     if static:
-        why = "it never committed: its session expired, or it was removed, or it was closed so that it leaves the group"
+        why = "it never committed: its session expired, or it was removed, or it left when it was closed"
         return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
     return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, "it never committed, so nothing shows how it left")
 
@@ -209,7 +209,7 @@ def _changed_members(context: RebalanceContext) -> Verdict:
 
 def _maybe_before(came: Verdict) -> Verdict:
     """The verdict that members joined, for a log that does not start with the group's creation."""
-    line = "records of the group are missing before: who joined may have been a member then"
+    line = "earlier records of the group are missing: whoever joined may have been a member before"
     return replace(came, confidence=weaker(came.confidence, Confidence.POSSIBLE), evidence=(*came.evidence, line))
 
 
@@ -283,7 +283,7 @@ def _same_members(context: RebalanceContext) -> Verdict:
     new = after.keys() - before.keys()
     added = _added_partitions(before, new - context.unassigned)
     if added and not context.unassigned_known and snapshot.protocol not in EAGER:
-        line = f"partitions have owners that had none in the first record of the group: {partitions_text(added)}"
+        line = f"partitions without owners in the group's first record now have owners: {partitions_text(added)}"
         return Verdict(Cause.COOPERATIVE, Confidence.POSSIBLE, evidence=(line, "the members are the same"))
     if added:
         line = f"new partitions are assigned: {partitions_text(added)}"

@@ -103,6 +103,6 @@ def logged_text(logged: LogTime, offset_ms: int | None) -> str:
     if logged.is_utc:
         return f"{text} UTC"
     if offset_ms is None:
-        return f"{text} in a time zone that nothing shows"
+        return f"{text} in an unknown time zone"
     sign, minutes = "-" if offset_ms < 0 else "+", abs(offset_ms) // 60_000
     return f"{text} UTC{sign}{minutes // 60:02}:{minutes % 60:02}"

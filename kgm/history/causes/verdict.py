@@ -160,7 +160,7 @@ def static_departure(missing: MissingMember, silence: int, why: str, *, missed: 
             return missing.departed(Cause.LEAVE, Confidence.LIKELY, line)
         line = f"{why}: an admin removed it, as static members of {text} do not leave when they are closed"
         return missing.departed(Cause.REMOVAL, Confidence.LIKELY, line)
-    either = f"{why}: an admin removed it, or it was closed so that it leaves the group"
+    either = f"{why}: an admin removed it, or it left when it was closed"
     cause = Cause.LEAVE if silence <= _LEAVES_WITHIN_MS else Cause.REMOVAL
     return missing.departed(cause, Confidence.POSSIBLE, either)
 

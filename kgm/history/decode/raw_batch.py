@@ -1,7 +1,7 @@
 """A batch of raw records during decoding: what each record is, and the records of one type read together.
 
 Keys repeat, so each distinct key is decoded once. Values are decoded by version. Nothing is read twice: `commits` and
-`groups` are the input of `partition_replay`, and `record_tables` builds tables from the same reading."""
+`read_groups` are the input of `partition_replay`, and `record_tables` builds tables from the same reading."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

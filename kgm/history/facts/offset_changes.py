@@ -106,7 +106,7 @@ class OffsetChange:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOffset:
     """A committed offset that still exists at the end. expires_ms: when it expires if nothing changes; None if it does
-    not expire or that is unknown, in which case rule says why; lost: how many records the log no longer has that the
+    not expire, or if that is unknown; rule: the reason in words; lost: how many records the log no longer has that the
     group has not read, None if unknown."""
 
     topic: str

@@ -61,7 +61,7 @@ def opened_parquet(file: BinaryIO, **options: Any) -> pq.ParquetFile:
             for column, leaf in zip(group[_COLUMNS], leaves, strict=True):
                 _check_column(column, leaf)
     except (TypeError, KeyError, ValueError, AttributeError):
-        raise pa.ArrowInvalid("a row group is not what the file says") from None
+        raise pa.ArrowInvalid("a row group does not match the schema") from None
     return pq.ParquetFile(file, metadata=metadata, **options)
 
 
@@ -87,13 +87,13 @@ def _check_column(column: dict[int, Any], leaf: pq.ColumnSchema) -> None:
     found = column[_META_DATA]
     kind, size = _TYPES[found[_TYPE]]
     if not _ENCRYPTED.isdisjoint(column) or kind != leaf.physical_type:
-        raise pa.ArrowInvalid("a column has another type than the file says, or is encrypted")
+        raise pa.ArrowInvalid("a column has another type than in the schema, or is encrypted")
     sizes = found.get(_SIZES, {})
     if 1 in sizes and kind != "BYTE_ARRAY":
-        raise pa.ArrowInvalid("a column of numbers has a size of texts")
+        raise pa.ArrowInvalid("a column of numbers has a text size")
     for levels, most in ((sizes.get(2), leaf.max_repetition_level), (sizes.get(3), leaf.max_definition_level)):
         if levels and len(levels) != most + 1:
-            raise pa.ArrowInvalid("a column has other levels than the file says")
+            raise pa.ArrowInvalid("a column has other levels than in the schema")
     statistics = found.get(_STATISTICS, {})
     for value in map(statistics.get, _EXTREMES):
         if value is not None and len(value) != (leaf.length if kind == _FIXED else size or len(value)):

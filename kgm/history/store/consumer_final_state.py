@@ -63,7 +63,7 @@ class _Tenure(TableRow):
 
 
 def consumer_groups(tables: Tables, wanted: RowFilter) -> Iterator[tuple[GroupSnapshot, str | None]]:
-    """Each group, by id, and why it cannot be simulated; None if it can."""
+    """Each group, by id, and why it cannot be simulated; None if no reason is known."""
     every = tables.rows(_Epoch, wanted)
     if not every:
         return
@@ -140,7 +140,7 @@ def _group(
         members=_members(epoch.group_id, members, names),
     )  # fmt: skip
     if nameless:
-        reason = "the history does not tell the names of all of its topics: no member commits offsets of them"
+        reason = "the history does not show the names of all of its topics: no member commits offsets for them"
         return snapshot, reason
     if any(row.topics is None for row in members):
         return snapshot, "compaction has removed what its members subscribe to"

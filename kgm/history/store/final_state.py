@@ -14,7 +14,7 @@ from kgm.model.snapshot import GroupSnapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalGroup:
-    """A group, and why it cannot be simulated: information that the history lacks; None if it can."""
+    """A group. unplayable: what the history lacks, so that the group cannot be simulated; None if nothing is known."""
 
     snapshot: GroupSnapshot
     unplayable: str | None = None

@@ -19,7 +19,7 @@ from kgm.pipeline.store import delta, older, shown
 from kgm.pipeline.store.claims import CLAIMS
 
 _ABOUT: Final = "kgm-store.json"
-#: The layout's version. In a directory, 1 is the one of `older`; stores named by a URI never had another one.
+#: The layout's version. In a directory, 1 is the one of `older`; stores named by a URI have always had version 2.
 _VERSION: Final = 2
 #: How many builds are kept regardless of age, and for how long others are kept after they were replaced.
 _KEPT_BUILDS: Final = 2

@@ -2,7 +2,7 @@
 first build after it, kgm's readers read them as they are.
 
     DIR/bronze/raw/COMMIT/*.parquet      records; all of them count, and stay where they are
-    DIR/checkpoints/SOURCE/...           how far each source was read, by kgm or by a streaming query of Spark's
+    DIR/checkpoints/SOURCE/...           how far each source was read, by kgm or by a Spark streaming query
     DIR/builds/NUMBER/...                the tables of a build, which the first build makes again from the records
     DIR/current, carry, kgm-history.json links to the last build and what is in it
 
@@ -37,7 +37,7 @@ def take_over(store: Path) -> None:
             if not try_lock(file.fileno()):
                 raise RefusedError(
                     f"{store} was written by an older kgm, and another process is working on it",
-                    hint="stop it; this kgm takes the store over then",
+                    hint="stop it; then this kgm takes over the store",
                 )
         raw = store / "bronze" / "raw"
         commits = {folder.name: _commit(raw, folder) for folder in sorted(raw.glob("*")) if _is_commit(folder)}

@@ -37,7 +37,7 @@ def follow(
         missing = {number: place for number, place in known.items() if number not in end and place[0] < place[1]}
         if missing:
             raise RefusedError(
-                f"partitions of {source} are gone that were there before", facts=facts_of(missing),
+                f"partitions of {source} have disappeared", facts=facts_of(missing),
                 hint="capture it into another store if it is another log",
             )  # fmt: skip
 
