@@ -1,5 +1,5 @@
-"""What `derive` keeps to go on behind the records that it has seen: partitions into a table by `schema.CARRY`, and
-back."""
+"""What `derive` keeps so that it can continue after the records it has seen: converts partitions to a table by
+`schema.CARRY`, and back."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,15 +18,15 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """All that is known so far, as a small table by `schema.CARRY`."""
+    """Everything known so far, as a small table by `schema.CARRY`."""
 
     table: pa.Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PartitionState:
-    """topics: (topic id in hex, offset, name). replay: a table of `replay_state`, as a stream of Arrow's. every_type:
-    whether streams and share groups were read, too, which an older kgm did not."""
+    """topics: (topic id in hex, offset, name). replay: a table of `replay_state`, as an Arrow IPC stream. every_type:
+    whether streams and share groups were read, too; older versions of kgm did not read them."""
 
     gaps: int
     topics: list[tuple[str, int, str]]
@@ -52,12 +52,12 @@ def load_carry(carry: Carry | None) -> dict[int, Partition]:
 
 
 def new_partition(number: int) -> Partition:
-    """One of which nothing is known yet."""
+    """A partition about which nothing is known yet."""
     return Partition(number, PartitionReplay(number))
 
 
 def dump_carry(partitions: Mapping[int, Partition]) -> Carry:
-    """The opposite of `load_carry`."""
+    """The inverse of `load_carry`."""
     rows = []
     for number, partition in partitions.items():
         replay = partition.replay

@@ -1,7 +1,7 @@
-"""From raw records to every silver and gold table of `schema`, and what has to be kept to go on behind them.
+"""Derives every silver and gold table of `schema` from raw records, plus the state needed to continue later.
 
-`derive(all)` gives the same as `derive(the first part)` and then `derive(the rest, carry=...)`, merged by `merge`: rows
-with the key (`schema.KEYS`) of an older one replace it. Records that were seen before, or that come twice, change
+`derive(all)` gives the same as `derive(the first part)` and then `derive(the rest, carry=...)`, merged by `merge`: a
+row replaces an older row with the same key (`schema.KEYS`). Records that were seen before, or that occur twice, change
 nothing."""
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ DERIVED = tuple(name for name in TABLES if name.startswith(("silver_", "gold_"))
 @dataclass(frozen=True, slots=True)
 class DerivedTables:
     """tables: by name (`DERIVED`), each with its schema: new rows, and rows that replace older ones with the same key.
-    bad: the new records that cannot be decoded, by `schema.BAD`. carry: for the records that come next."""
+    bad: the new records that cannot be decoded, by `schema.BAD`. carry: the state for the records that come next."""
 
     tables: dict[str, pa.Table]
     bad: pa.Table
@@ -43,8 +43,8 @@ class DerivedTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """The new records of a partition, read once. gaps: in the offsets before each record; opened: the records before
-    them of transactions that had no end then."""
+    """The new records of a partition, read once. gaps: how many gaps in the offsets precede each record; opened:
+    earlier records of transactions that had not ended by then."""
 
     raw: pa.Table
     gaps: np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -54,12 +54,11 @@ class _Read:
 
 
 def derive(raw: pa.Table, *, carry: Carry | None = None, session_of_group: SessionLookup = no_session) -> DerivedTables:
-    """Everything that records by `schema.RAW` tell: of whole partitions, or of what follows the records that `carry`
-    has seen. Offsets that are missing in between count as removed by compaction. Raises nothing for what a log may
-    hold.
+    """Everything that records by `schema.RAW` show: for whole partitions, or for what follows the records that `carry`
+    has seen. Offsets missing in between count as removed by compaction. No content of a log raises an error.
 
-    session_of_group: the session timeout of members of the consumer protocol, which no record has; what it does not
-    know is inferred from the records."""
+    session_of_group: looks up the session timeout of members of the consumer protocol, which no record has; where it
+    returns None, the timeout is inferred from the records."""
     partitions = load_carry(carry)
     rows, bad, timelines = RowCollector(), [BAD.empty_table()], []
     commits, members = [TABLES["silver_commit"].empty_table()], [TABLES["silver_member"].empty_table()]
@@ -91,7 +90,7 @@ def derive(raw: pa.Table, *, carry: Carry | None = None, session_of_group: Sessi
 
 
 def merge(before: Mapping[str, pa.Table], after: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """The tables of two steps as one: rows of `after` replace those of `before` that have their key."""
+    """The tables of two steps as one: rows of `after` replace those in `before` with the same key."""
     return {name: _merged(name, before[name], after[name]) for name in before}
 
 
@@ -108,7 +107,7 @@ def _keys(name: str, table: pa.Table) -> Iterator[tuple[object, ...]]:
 
 
 def _with_times(raw: pa.Table) -> pa.Table:
-    """A record without a timestamp has -1."""
+    """Replaces missing timestamps with -1."""
     times = raw.column("timestamp")
     if not times.null_count:
         return raw
@@ -133,7 +132,7 @@ def _read(raw: pa.Table, partition: Partition) -> _Read:
 
 
 def _counted_commits(read: _Read) -> pa.Table:
-    """The commits that count since the last run: new ones, and older ones whose transaction has ended now."""
+    """The commits that have come to count since the last run: new ones, and older ones whose transaction ended now."""
     whole = pa.concat_tables([read.opened, read.raw])
     outcomes = transaction_outcomes(whole)
     table = commit_table(read.decoded, whole, outcomes)

@@ -1,9 +1,9 @@
-"""How much memory the records of an input may take, so that a small file cannot take all of it.
+"""Limits how much memory the records of an input may take, so that a small file cannot use all of it.
 
-Compressed batches of some hundred kB can hold gigabytes, or millions of groups. What is derived from a record takes
-many times its bytes, most of all what a member or a group leaves behind. So the memory is estimated while records are
-read, and compared with the size of the input: 1 MiB never takes more than 512 MiB, with what Python and its libraries
-take. A log that is not compressed never comes near that."""
+Compressed batches of a few hundred kB can hold gigabytes, or millions of groups. What is derived from a record takes
+many times its bytes, above all the state that a member or a group leaves behind. So the memory is estimated while
+records are read, and compared with the size of the input: 1 MiB never takes more than 512 MiB, including what Python
+and its libraries take. A log that is not compressed never comes near that."""
 
 import posixpath
 from typing import Final
@@ -16,32 +16,32 @@ from kgm.history.places.remote_path import Place, RemoteStat
 from kgm.model.errors import RefusedError
 from kgm.records.record_types import RecordType
 
-#: What any input may take, and what each of its bytes beyond the first MiB may take. Gzipped segments of a real broker
-#: take a third of that for each byte.
+#: How much memory any input may take, and how much each byte beyond the first MiB may take. Gzipped segments of a real
+#: broker take a third of that per byte.
 _LEAST_BYTES: Final = 384 << 20
 _FIRST_BYTES: Final = 1 << 20
 _BYTES_PER_BYTE: Final = 1024
-#: What these take in memory at most, in bytes, measured: a record; a byte of it; a byte of one that tells of a group or
-#: its members, and a different key of such records.
+#: The most memory that each of these takes, in bytes, measured: a record; a byte of one; a byte of a record about a
+#: group or its members, and a distinct key of such records.
 _RECORD: Final = 2_400
 _BYTE: Final = 6
 _GROUP_BYTE: Final = 120
 _GROUP_KEY: Final = 6_000
-#: The same of the tables of a store: a byte of a row; a row that becomes an object, and a byte of it, up to where it is
-#: printed as JSON. Of commits there are many, and they are only looked at.
+#: The same for the tables of a store: a byte of a row; a row that becomes an object, and a byte of it, up to printing
+#: it as JSON. Commits are numerous, and are only looked at.
 _KEPT_BYTE: Final = 3
 _ROW: Final = 2_000
 _ROW_BYTE: Final = 33
 _COMMIT: Final = 300
 _COMMIT_BYTE: Final = 11
-#: A file that is opened.
+#: An opened file.
 _FILE: Final = 16 << 10
 _COMMITTED: Final = "committed_offset"
 _COMMIT_TYPES: Final = RecordType.LEGACY_OFFSET_COMMIT, RecordType.OFFSET_COMMIT
 
 
 class Expansion:
-    """Counts what is made of one input, which may come in parts. what: names it in errors."""
+    """Counts what one input expands to; the input can arrive in parts. what: names the input in errors."""
 
     def __init__(self, what: object) -> None:
         self._what = what
@@ -49,11 +49,11 @@ class Expansion:
         self._files: set[object] = set()
 
     def grow(self, size_bytes: int) -> None:
-        """So many bytes of input more are about to be read."""
+        """Count `size_bytes` more bytes of input, which are about to be read."""
         self._size += size_bytes
 
     def grow_by(self, path: Place) -> None:
-        """The same for a file, whatever the names under which it is read more than once."""
+        """The same for a file; a file that is read again, even under another name, counts once."""
         status = path.stat()
         file: object = posixpath.normpath(str(path))
         if not isinstance(status, RemoteStat):
@@ -63,21 +63,21 @@ class Expansion:
             self._size += status.st_size
 
     def opened(self, path: Place) -> None:
-        """A file of it is about to be read. As for the following: raises RefusedError if that is too much."""
+        """A file of the input is about to be read. Like the methods below, raises RefusedError if that is too much."""
         self.decode(path, _FILE)
 
     def decode(self, path: Place, size_bytes: int) -> None:
-        """So many bytes are about to be made of a file of it."""
+        """Count `size_bytes` bytes that are about to be decoded from a file of the input."""
         self._made += size_bytes
         self.expect(path, 0)
 
     def expect(self, path: Place, size_bytes: int) -> None:
-        """So many are about to be made of what is decoded, for some moments."""
+        """Check whether `size_bytes` more bytes may be made temporarily from decoded data."""
         if self._taken() + size_bytes > self._allowed():
             raise self._refusal(path)
 
     def _taken(self) -> int:
-        """Bytes that have been made so far."""
+        """The bytes made so far."""
         return self._made
 
     def _allowed(self) -> int:
@@ -87,30 +87,31 @@ class Expansion:
         return RefusedError(
             f"{path} holds more than one process can read: what was read of {self._what} takes more than "
             f"{self._allowed() >> 20:,} MiB, and the files have {self._size:,} bytes",
-            facts=("they repeat themselves far more than what kgm writes does",),
-            hint="ask for one group or less time; if that does not help, see who may write there",
+            facts=("they repeat themselves far more than files that kgm writes",),
+            hint="ask for one group or less time; if that does not help, check who can write there",
         )
 
 
 class RowExpansion(Expansion):
-    """Of the tables of a store, for all that is read of it."""
+    """The expansion of a store's tables, over everything that is read of it."""
 
     def opened(self, path: Place) -> None:
         self.grow_by(path)
         super().opened(path)
 
     def keep(self, path: Place, rows: pa.RecordBatch) -> None:
-        """Rows that were read. Raises RefusedError."""
+        """Count rows that were read. Raises RefusedError."""
         self.decode(path, _KEPT_BYTE * rows.nbytes)
 
     def count(self, path: Place, rows: pa.Table) -> None:
-        """Rows that are about to become objects. Raises RefusedError."""
+        """Count rows that are about to become objects. Raises RefusedError."""
         row, byte = (_COMMIT, _COMMIT_BYTE) if _COMMITTED in rows.column_names else (_ROW, _ROW_BYTE)
         self.decode(path, row * len(rows) + byte * rows.nbytes)
 
 
 class RecordExpansion(Expansion):
-    """Of raw records. most_bytes: of keys and values, however large the input is; None: no such bound."""
+    """The expansion of raw records. most_bytes: limit for keys and values, however large the input is; None: no such
+    limit."""
 
     def __init__(self, what: object, most_bytes: int | None = None) -> None:
         super().__init__(what)
@@ -119,12 +120,12 @@ class RecordExpansion(Expansion):
         self._group_keys: set[bytes] = set()
 
     def expect_records(self, records: int, size_bytes: int) -> None:
-        """So many records are about to be counted, and what they are read from has so many bytes when it is not
-        compressed. Raises RefusedError if that is too much."""
+        """Check, before they are read, whether the input may hold this many records, whose source has `size_bytes`
+        bytes uncompressed. Raises RefusedError if it may not."""
         self._check(records, size_bytes)
 
     def count(self, batch: pa.RecordBatch) -> None:
-        """Records by `schema.RAW` of the input. Raises RefusedError once they are more than the input may hold."""
+        """Count records by `schema.RAW`. Raises RefusedError once there are more than the input may hold."""
         self._records += len(batch)
         self._bytes += _bytes_of(batch)
         kinds, has_kind = leading_int16(batch.column("key"))

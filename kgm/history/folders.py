@@ -1,7 +1,7 @@
-"""Copies of a broker's folders `__consumer_offsets-N`: their segments, oldest first, and what is in them.
+"""Copies of a broker's folders `__consumer_offsets-N`: their segments, oldest first, and the records in them.
 
 Reading a copy changes nothing and locks nothing, unlike `kgm.records.log`, which is for a log that kgm itself writes. A
-copy of a running broker's files often ends in a torn tail, which is noted and no error. Segments may be gzipped
+copy of a running broker's files often ends in a torn tail, which is noted and is not an error. Segments can be gzipped
 (`.log.gz`)."""
 
 import re
@@ -21,7 +21,7 @@ from kgm.records.segment import LOG, SWAP, BadBatch, base_offset_of, is_torn_tai
 
 TOPIC = "__consumer_offsets"
 GZIPPED = ".gz"
-#: Keys and values that one process reads, unless the files themselves are larger.
+#: The most bytes of keys and values that one process reads, unless the files themselves are larger.
 MOST_BYTES = 512 << 20
 _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
 
@@ -38,8 +38,8 @@ class Folder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """Where reading a segment stopped. torn: at what was being written when the writer died or the copy was taken.
-    position: in bytes; None where only the segment is known. The segments after it are read."""
+    """Where reading a segment stopped. torn: whether it stopped at what was being written when the writer died or the
+    copy was taken. position: in bytes; None if only the segment is known. Later segments are still read."""
 
     partition: int
     path: Place
@@ -50,16 +50,16 @@ class Damage:
 
 @dataclass(slots=True)
 class Reading:
-    """What was noted while folders were read."""
+    """What was noted while reading folders."""
 
     damages: list[Damage] = field(default_factory=list)
 
 
 def folders(path: Place) -> tuple[Folder, ...]:
-    """The partitions in a directory, or the one that the directory is, by number. Of several topics
+    """The partitions in a directory, or the one that the directory is, by number. If there are several topics,
     `__consumer_offsets` is read.
 
-    Raises NotFoundError where there is no directory, UsageError where it holds no segments."""
+    Raises MissingFileError if there is no directory, UsageError if it holds no segments."""
     check_is_directory(path)
     by_topic: dict[str, list[Folder]] = {}
     for each in (path, *inside(path)):
@@ -84,7 +84,7 @@ def folders(path: Place) -> tuple[Folder, ...]:
 
 
 def _segments(directory: Place) -> tuple[Place, ...]:
-    """Oldest first. The `.swap` file of a finished compaction replaces the segment of its name."""
+    """The segments, oldest first. The `.swap` file of a finished compaction replaces the segment of the same name."""
     by_offset: dict[int, Place] = {}
     for path in inside(directory):
         name = path.name.removesuffix(GZIPPED)
@@ -96,8 +96,8 @@ def _segments(directory: Place) -> tuple[Place, ...]:
 
 
 def read_folder(folder: Folder, reading: Reading) -> Iterator[pa.RecordBatch]:
-    """Every record of a partition by `schema.RAW`, with rising offsets. Raises DecodeError for a codec that cannot be
-    read here, and OSError."""
+    """Every record of a partition by `schema.RAW`, with ascending offsets. Raises DecodeError for a codec that cannot
+    be read here, and OSError."""
     next_offset = 0
     for path in folder.segments:
         file, size, problem = _open(path)
@@ -132,8 +132,8 @@ def _open(path: Place) -> tuple[BinaryIO, int, str | None]:
 
 
 def raw_table(source: tuple[Folder, ...], reading: Reading, *, most_bytes: int | None = None) -> pa.Table:
-    """All records of all partitions, by partition and offset. Raises RefusedError for more than `most_bytes`, and for
-    more than files of their size may hold (`expansion`); None: the size of the files, but at least 512 MiB."""
+    """All records of all partitions, by partition and offset. Raises RefusedError for more than `most_bytes` (None: the
+    size of the files, but at least 512 MiB), and for more than files of their size may hold (`expansion`)."""
     size = sum(folder.size for folder in source)
     expansion = RecordExpansion(
         source[0].path if len(source) == 1 else f"{len(source)} partitions", most_bytes or max(size, MOST_BYTES)

@@ -1,4 +1,4 @@
-"""Tables of a log that is read piece by piece, as it grows: each piece is derived behind what the ones before left."""
+"""Tables of a log that is read piece by piece, as it grows: each piece is derived from the state after the last one."""
 
 from collections.abc import Iterable
 
@@ -26,8 +26,8 @@ class GrowingTables:
         )
 
     def add(self, pieces: Iterable[LogBytes]) -> None:
-        """Pieces that follow those before, by partition and offset. Raises DecodeError for what is no log,
-        RefusedError for more than so many bytes may hold."""
+        """Add pieces that follow the previous ones, by partition and offset. Raises DecodeError for bytes that are not
+        a log, RefusedError for more than this many bytes may hold."""
         batches = []
         for piece in pieces:
             self._expansion.grow(len(piece[2]))

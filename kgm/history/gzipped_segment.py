@@ -1,7 +1,7 @@
-"""A segment that was compressed with gzip, decompressed into a temporary file.
+"""Decompresses a gzipped segment into a temporary file.
 
-A small gzip file can hold gigabytes. So the batches are followed while they are decompressed: where their lengths stop
-making sense, little more is read, and no batch or segment may be larger than Kafka makes them."""
+A small gzip file can hold gigabytes. So the batches are followed during decompression: where their lengths stop making
+sense, little more is read, and no batch or segment may be larger than Kafka makes them."""
 
 import struct
 import tempfile
@@ -14,9 +14,9 @@ from kgm.records.batch import BEHIND_LENGTH, HEADER, MAGIC
 
 #: The largest batch: Kafka's `message.max.bytes` is 1 MiB unless it is set.
 MAX_BATCH: Final = 32 << 20
-#: The largest segment: Kafka's default for `segment.bytes`; that of `__consumer_offsets` is 100 MiB.
+#: The largest segment: Kafka's default for `segment.bytes`; for `__consumer_offsets` it is 100 MiB.
 MAX_SEGMENT: Final = 1 << 30
-#: How much is kept from the first impossible length on, in which whole batches may follow.
+#: How much is kept after the first impossible length; whole batches may follow there.
 _BEYOND: Final = 4 << 20
 _PIECE: Final = 1 << 18
 _IN_MEMORY: Final = 16 << 20
@@ -27,7 +27,7 @@ _START = struct.Struct(">qiib")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpacked:
-    """What was decompressed, in a file of so many bytes. problem: why that is not all; None if it is."""
+    """The decompressed bytes, in a file of `size` bytes. problem: why some are missing; None if none are."""
 
     file: IO[bytes]
     size: int
@@ -35,7 +35,7 @@ class Unpacked:
 
 
 def unpack(path: Place) -> Unpacked:
-    """Decompress a file, as far as it goes. Raises OSError. The caller closes the file, which is then gone."""
+    """Decompress a file, as far as possible. Raises OSError. The caller closes the file, which deletes it."""
     unpacking = _Unpacking()
     problem = None
     try:
@@ -58,7 +58,7 @@ class _Unpacking:
         self._why_stopped = f"gzip: the segment is larger than {MAX_SEGMENT >> 20} MiB"
 
     def read(self, packed: IO[bytes]) -> str | None:
-        """One gzip member after the other, perhaps followed by zeros. Returns why it stopped before the end."""
+        """Decompress gzip members one by one, with any trailing zeros. Returns why it stopped early; None if not."""
         data = packed.read(_PIECE)
         while data:
             stream = zlib.decompressobj(_WITH_HEADER)
@@ -69,7 +69,7 @@ class _Unpacking:
                 if self.size >= self._stop_at:
                     return self._why_stopped
                 is_whole = stream.eof
-                # A full piece may leave output in the stream although it has taken all input.
+                # A full piece can leave output in the stream although all input was consumed.
                 data = stream.unused_data if is_whole else stream.unconsumed_tail
                 if not is_whole and not data and len(piece) < _PIECE and not (data := packed.read(_PIECE)):
                     return "gzip: the file ends in the middle"

@@ -1,4 +1,4 @@
-"""A source that is small enough, read and derived in this process: no Spark, nothing written."""
+"""Reads a source that is small enough and derives its tables in this process: no Spark, nothing written."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -20,8 +20,8 @@ from kgm.model.errors import RefusedError, UsageError
 
 def derive_source(kind: str, path: Place, *, most_bytes: int, sessions: SessionLookup | None = None) -> TablesInMemory:
     """Every table, from segments, or from Parquet or Delta files of raw records. kind: "segments", "parquet" or
-    "delta"; sessions: as for `derive`. Raises NotFoundError, UsageError; RefusedError if there are more bytes to
-    read."""
+    "delta"; sessions: as for `derive`. Raises MissingFileError, UsageError; RefusedError if there are more bytes to
+    read than `most_bytes`."""
     reading = Reading()
     raw = read_source(kind, path, most_bytes=most_bytes, reading=reading)
     origin = HistoryOrigin(
@@ -40,7 +40,7 @@ def derive_records(records: Iterable[tuple[int, bytes, bytes | None]]) -> Tables
 
 
 def read_partitions(kind: str, path: Place, *, reading: Reading) -> Iterator[pa.Table]:
-    """The raw records of one partition after the other, however many there are in all."""
+    """The raw records, one partition after another, however many there are in total."""
     with failures_of(path), _damage(path):
         yield from _partitions(kind, path, reading)
 

@@ -1,4 +1,4 @@
-"""All groups of one partition of `__consumer_offsets`: their rows, and what has to be kept to go on."""
+"""All groups of one partition of `__consumer_offsets`: their rows, and the state needed to continue."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,8 +41,8 @@ _NO_ID = bytes(16)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
-    """What is kept of a group. gaps: how many there were in the offsets of the partition before its last record with
-    epochs. classic, consumer, streams, share: None if it has not been of that type; a group may change it."""
+    """The state kept for a group. gaps: how many gaps the partition's offsets had before the group's last record with
+    epochs. classic, consumer, streams, share: None if it has not been of that type; a group can change its type."""
 
     gaps: int = 0
     restarts: RestartState = field(default_factory=RestartState)
@@ -54,8 +54,8 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """A record of a group that is kept by epochs, as one of a consumer group (`framework_records`). group_type: what it
-    is really of; gaps: in the offsets of the partition before it."""
+    """A record of a group with epochs, converted to a consumer group's record (`framework_records`). group_type: the
+    group's real type; gaps: how many gaps in the partition's offsets precede it."""
 
     group_type: str
     offset: int
@@ -68,8 +68,8 @@ class EpochRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRecords:
-    """Some records of a partition. offsets, gaps: of each, and how many gaps there are before it. decoded: the records.
-    timelines: by group. commits: by `schema.SILVER_COMMIT`; those of earlier records may be among them, if their
+    """Some records of a partition. offsets, gaps: of each record, the offset and how many gaps precede it. decoded: the
+    records. timelines: by group. commits: by `schema.SILVER_COMMIT`; they include commits of earlier records whose
     transaction has ended."""
 
     offsets: Positions
@@ -81,9 +81,9 @@ class PartitionRecords:
 
 @dataclass(slots=True)
 class Partition:
-    """replay: of the metadata records of classic groups; it counts offsets and gaps, too. topics: the name of each
-    topic id (in hex) that is known, and the offset of the record that told it. groups: the `GroupState` of each, as
-    JSON. every_type: whether its streams and share groups were read from its beginning on."""
+    """replay: of the metadata records of classic groups; it also counts offsets and gaps. topics: the name of each
+    known topic id (in hex), and the offset of the record that has it. groups: the `GroupState` of each, as JSON.
+    every_type: whether its streams and share groups were read from its beginning on."""
 
     number: int
     replay: PartitionReplay
@@ -92,18 +92,18 @@ class Partition:
     every_type: bool = True
 
     def name(self, topic: str, offset: int) -> str | None:
-        """The name of a topic id, if a record up to an offset tells it."""
+        """The name of a topic id, if a record up to an offset has it."""
         known = self.topics.get(topic)
         return None if known is None or known[0] > offset else known[1]
 
     def feed(
         self, rows: RowCollector, records: PartitionRecords, *, session_of_group: SessionLookup = no_session
     ) -> None:
-        """Make the rows that the records add."""
+        """Derive the rows that the records add."""
         self._add_topics(rows, records.decoded)
         by_epochs = _epoch_records(records)
         timelines = records.timelines
-        # Most groups of a log may have nothing but commits: of these nothing is kept.
+        # Most groups of a log can have nothing but commits: no state is kept for these.
         commits = commit_windows(records.commits, timelines.keys() | by_epochs.keys() | self.groups.keys())
         touched = timelines.keys() | by_epochs.keys() | (commits.keys() & self.groups.keys())
         for name in sorted(touched):
@@ -123,7 +123,7 @@ class Partition:
 
 
 def _committed_topics(decoded: Decoded) -> list[tuple[int, bytes, str]]:
-    """(offset, topic id, name) of the first commit of each topic that tells its id."""
+    """(offset, topic id, name) of each topic's first commit that has its id."""
     if RecordType.OFFSET_COMMIT not in decoded.records:
         return []
     table = decoded.records[RecordType.OFFSET_COMMIT]
@@ -139,7 +139,7 @@ def _committed_topics(decoded: Decoded) -> list[tuple[int, bytes, str]]:
 
 
 def _listed_topics(decoded: Decoded) -> list[tuple[int, bytes, str]]:
-    """The same of the records with a group's topics, which brokers before 4.1 wrote."""
+    """The same from the records that list a group's topics, which brokers before 4.1 wrote."""
     kind = RecordType.CONSUMER_GROUP_PARTITION_METADATA
     if kind not in decoded.records:
         return []
@@ -154,7 +154,7 @@ def _listed_topics(decoded: Decoded) -> list[tuple[int, bytes, str]]:
 
 
 def _listed_subtopologies(decoded: Decoded) -> Iterator[tuple[int, bytes, str]]:
-    """The same of the subtopologies of streams groups, which stand for topics."""
+    """The same for the subtopologies of streams groups, which stand for topics."""
     kind = RecordType.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT
     if kind in decoded.records:
         table = decoded.records[kind]
@@ -165,7 +165,7 @@ def _listed_subtopologies(decoded: Decoded) -> Iterator[tuple[int, bytes, str]]:
 
 
 def _epoch_records(records: PartitionRecords) -> dict[str, list[EpochRecord]]:
-    """The records of groups that are kept by epochs, by group, in order."""
+    """The records of groups with epochs, by group, in order."""
     by_group: dict[str, list[EpochRecord]] = {}
     for kind in (*RECORD_TYPES, *GROUP_TYPES):
         if kind not in records.decoded.records:
@@ -193,7 +193,7 @@ def _epoch_records(records: PartitionRecords) -> dict[str, list[EpochRecord]]:
 
 
 class _Group:
-    """One group on its way through its records, of whatever type it is at each of them."""
+    """Processes one group's records, whatever type it has at each of them."""
 
     def __init__(
         self, partition: Partition, rows: RowCollector, name: str, state: GroupState, session_of_group: SessionLookup
@@ -206,7 +206,7 @@ class _Group:
         self._make = partial(
             ConsumerGroupFacts, rows, number, name, partition.name, self.restarts, session_of_group=session_of_group
         )
-        #: By type, those of which it has been.
+        #: By type, for each type that the group has had.
         self.by_epochs = {
             kind: self._make(known, group_type=kind)
             for kind, known in ((CONSUMER, state.consumer), (STREAMS, state.streams), (SHARE, state.share))
@@ -214,7 +214,7 @@ class _Group:
         }
 
     def feed(self, timeline: Timeline | None, records: Sequence[EpochRecord], commits: GroupCommits | None) -> None:
-        """The records of all types, with the commits between them, in order."""
+        """Process the records of all types, with the commits between them, in order."""
         steps: list[tuple[int, Callable[[], None]]] = [
             (record.offset, partial(self._by_epochs, record)) for record in records
         ]
@@ -231,7 +231,7 @@ class _Group:
             self.classic.timed(timeline.history.rebalances)
 
     def finish(self) -> GroupState:
-        """Put what is open; what has to be kept."""
+        """Put the rows that are still open; returns the state to keep."""
         if self.is_classic:
             self.classic.finish()
         for facts in self.by_epochs.values():
@@ -243,7 +243,7 @@ class _Group:
         )  # fmt: skip
 
     def _committed(self, windows: list[list[CommitWindow]] | None, at: int) -> None:
-        """What was committed before anything is known of a group says nothing about it."""
+        """Process commits. Commits before the group's first record say nothing about it, and are skipped."""
         if windows is not None and windows[at]:
             if self.is_classic:
                 self.classic.committed(windows[at])
@@ -271,8 +271,8 @@ class _Group:
         self, snapshot: Snapshot, changes: Sequence[MemberChange], rebalance: Rebalance | None, leader_epoch: int | None
     ) -> None:
         self.is_classic = True
-        # The conversion deletes the consumer group's record and writes this one with the same request. A coordinator
-        # before 4.0 begins a group like this, with its first completed generation.
+        # The conversion deletes the consumer group's record and writes this one for the same request. A coordinator
+        # before 4.0 also starts a group like this, with its first completed generation.
         before = self.by_epochs.get(CONSUMER)
         removed_at = None if before is None else before.removed_at
         converted = self.classic.previous is None and removed_at == snapshot.timestamp

@@ -1,7 +1,7 @@
-"""Parquet files of raw records: dumps, what was captured, Delta tables.
+"""Parquet files of raw records: dumps, captured records, Delta tables.
 
-They are read in batches (`parquet_batches`), and what they would take is compared with the size of the files, as for
-segments (`expansion`)."""
+They are read in batches (`parquet_batches`), and the memory that they would take is compared with the size of the
+files, as for segments (`expansion`)."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _LEAST_COLUMNS: Final = ("partition", "offset", "key", "value")
 _BYTES: Final = ("key", "value")
 _PARTITION: Final = "partition"
 _TOPIC: Final = "topic"
-#: The most records of a batch.
+#: The most records in a batch.
 _BATCH_RECORDS: Final = 20_000
 
 
 def raw_of_files(
     files: Sequence[Place], directory: Place, *, partition: int | None = None, most_bytes: int | None = None
 ) -> pa.Table:
-    """What a dump has of `schema.RAW`, by partition and offset, and null for the rest. `timestamp` may be a time or
-    milliseconds. Records of other topics are left out if there is a column `topic`.
+    """A dump's records by `schema.RAW`, by partition and offset, with nulls for missing columns. `timestamp` can be a
+    time or milliseconds. Records of other topics are left out if there is a column `topic`.
 
-    Raises UsageError, and RefusedError for more than files of their size may hold, or keys and values of more than
-    `most_bytes`."""
+    Raises UsageError, and RefusedError for more than files of their size may hold, or for more than `most_bytes` of
+    keys and values."""
     _require_columns(files[0], directory)
     expansion = _expansion(files, directory, most_bytes)
     found = []
@@ -86,7 +86,7 @@ def without_values(directory: Place, *names: str) -> UsageError:
 
 
 def _expansion(files: Sequence[Place], directory: Place, most_bytes: int | None) -> RecordExpansion:
-    """Of these files. Raises RefusedError for more than they may hold, before any record is read."""
+    """The expansion of these files. Raises RefusedError for more than they may hold, before any record is read."""
     expansion = RecordExpansion(directory, most_bytes)
     for file in files:
         expansion.grow_by(file)
@@ -96,7 +96,7 @@ def _expansion(files: Sequence[Place], directory: Place, most_bytes: int | None)
 
 
 def _shape(file: Place) -> tuple[int, int]:
-    """(records, bytes of their keys and values as they are encoded), as its footer has them."""
+    """(number of records, bytes of their keys and values as encoded), according to the file's footer."""
     with parquet_file(file) as opened:
         metadata = opened.metadata
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
@@ -108,7 +108,7 @@ def _shape(file: Place) -> tuple[int, int]:
 def _batches(
     files: Sequence[Place], columns: Sequence[str], expansion: RecordExpansion, partition: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Records of the topic, of one partition or of all, with those of these columns that there are, in parts."""
+    """Records of the topic, of one partition or of all, with those of these columns that exist, in parts."""
 
     def chosen(batch: pa.RecordBatch) -> pa.RecordBatch:
         return _of_partition(_of_topic(batch), partition)
@@ -122,7 +122,7 @@ def _batches(
 
 
 def _may_have(metadata: pq.FileMetaData, row_group: int, partition: int | None) -> bool:
-    """Whether a row group may have records of a partition, by its statistics."""
+    """Whether a row group can have records of a partition, according to its statistics."""
     group = metadata.row_group(row_group)
     for place in range(group.num_columns):
         column = group.column(place)

@@ -1,4 +1,4 @@
-"""What the rows of the history's tables are made of: the types of their columns, and the values of several columns."""
+"""Building blocks for the rows of the history's tables: the types of columns, and groups of columns."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final, TypedDict
@@ -14,7 +14,7 @@ Required = Annotated[str, NOT_NULL]
 
 
 class RecordColumns(TypedDict):
-    """The columns that every table of records begins with (`schema.POSITION`)."""
+    """The columns with which every table of records begins (`schema.POSITION`)."""
 
     partition: int
     offset: int
@@ -31,12 +31,12 @@ class GroupColumns(TypedDict):
 
 
 class GroupRecordColumns(RecordColumns, GroupColumns):
-    """Both."""
+    """The columns of a record, and those of `GroupKey`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupKey:
-    """Which group a row is of, and the partition of `__consumer_offsets` that holds it."""
+    """The group that a row is about, and the partition of `__consumer_offsets` that holds it."""
 
     partition: int
     group_id: str
@@ -77,7 +77,7 @@ class GroupRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Who:
-    """A member involved in something. seat: the member's identity (its group_instance_id, or else its member id); what:
+    """A member involved in an event. seat: the member's identity (its group_instance_id, or else its member id); what:
     what it did, or what happened to it."""
 
     seat: str
@@ -97,7 +97,7 @@ class TopicPartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicIdPartitions:
-    """Partitions of a topic of which the id is known (16 bytes)."""
+    """Partitions of a topic that is known by its id (16 bytes)."""
 
     topic_id: bytes
     partitions: tuple[Int32, ...]

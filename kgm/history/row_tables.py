@@ -1,7 +1,7 @@
-"""The rows of `rows` into Arrow tables by `schema`, and back: the only place where a row meets a column's name.
+"""Converts the rows of `rows` to Arrow tables by `schema`, and back: the only place where a row meets a column's name.
 
-`RowCollector` holds the rows that a step of `derive` makes, by key, so that what is said again of the same thing
-replaces what was said before."""
+`RowCollector` holds the rows that a step of `derive` produces, by key, so that a newer row about the same thing
+replaces the older one."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
@@ -19,7 +19,7 @@ _Convert = Callable[[Any], Any]
 
 
 class _Column(NamedTuple):
-    """A field of a row. read, write: from and to what Arrow has in its place; None where that is the same."""
+    """A field of a row. read, write: convert from and to Arrow's value; None if no conversion is needed."""
 
     name: str
     read: _Convert | None
@@ -27,7 +27,7 @@ class _Column(NamedTuple):
 
 
 def columns_of(cls: type[TableRow]) -> tuple[str, ...]:
-    """The names of the columns that rows of a class have."""
+    """The names of the columns in rows of a class."""
     return tuple(column.name for column in _columns(cls))
 
 
@@ -42,7 +42,7 @@ def read_rows(cls: type[AnyRow], table: pa.Table) -> list[AnyRow]:
 
 
 def row_table(cls: type[TableRow], rows: Sequence[TableRow]) -> pa.Table:
-    """A table by the schema of the class's table."""
+    """A table with the schema of the class's table."""
     arrays = []
     for field, (name, _, write) in zip(TABLES[cls.table], _columns(cls), strict=True):
         values = list(map(attrgetter(name), rows))
@@ -51,8 +51,8 @@ def row_table(cls: type[TableRow], rows: Sequence[TableRow]) -> pa.Table:
 
 
 def column_table(columns: dict[str, list[Any]], count: int, schema: pa.Schema) -> pa.Table:
-    """A table of lists of values, where an object for each row would take too long; columns that are left out are
-    null."""
+    """A table from lists of values, for cases in which one object for each row would take too long; columns that are
+    left out are null."""
     arrays = [
         pa.array(columns[field.name], type=field.type) if field.name in columns else pa.nulls(count, field.type)
         for field in schema
@@ -66,7 +66,7 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     except (OverflowError, pa.ArrowInvalid):
         if not pa.types.is_integer(kind):
             raise
-        # Sums of times that no clock shows: the rest of the table must not suffer from them.
+        # Sums of implausible timestamps: the rest of the table must not suffer from them.
         most = (1 << (kind.bit_width - 1)) - 1
         return pa.array([None if value is None else max(min(value, most), -most - 1) for value in values], type=kind)
 
@@ -125,7 +125,7 @@ class RowCollector:
         self._keys: dict[type[TableRow], Callable[[TableRow], tuple[Any, ...]]] = {}
 
     def put(self, row: TableRow) -> None:
-        """Add a row, or replace the one that has its key."""
+        """Add a row, or replace the one with the same key."""
         cls = type(row)
         rows = self._rows.get(cls)
         if rows is None:
@@ -134,11 +134,11 @@ class RowCollector:
         rows[self._keys[cls](row)] = row
 
     def without(self, *classes: type[TableRow]) -> "RowCollector":
-        """The same, for somebody whose rows of these classes are left out."""
+        """The same collector, for a caller whose rows of these classes are left out."""
         return _WithoutSome(self, classes)
 
     def put_all(self, rows: Iterable[TableRow]) -> None:
-        """Add or replace each."""
+        """Add or replace each of these rows."""
         for row in rows:
             self.put(row)
 

@@ -1,8 +1,8 @@
 """One frozen dataclass for each table of the history: the row, with the table's columns as its fields, in their order.
 
-A field that may be null is `None`; a list that an older store does not have is empty. The integers of a column have
-64 bits unless its field says otherwise. Nothing here needs pyarrow: `schema` makes the tables' schemas of these
-classes, `row_tables` converts rows to Arrow and back."""
+A nullable field can be `None`; a list that an older store does not have is empty. Integer columns have 64 bits unless
+the field says otherwise. Nothing here needs pyarrow: `schema` builds the tables' schemas from these classes,
+`row_tables` converts rows to Arrow and back."""
 
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
@@ -22,7 +22,7 @@ from kgm.history.row_parts import (
 
 
 class TableRow:
-    """A row of `table`, a name of `schema.TABLES`. A class with some of the columns only is a row, too: a reader that
+    """A row of `table`, a name in `schema.TABLES`. A class with only some of the columns is a row, too: a reader that
     needs no more declares one (`store.Tables.rows`)."""
 
     __slots__ = ()
@@ -34,7 +34,7 @@ AnyRow = TypeVar("AnyRow", bound=TableRow)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RecordRow(TableRow):
-    """The columns that every table of records of groups begins with."""
+    """The columns with which every table of group records begins."""
 
     partition: Partition
     offset: Offset
@@ -46,7 +46,7 @@ class _RecordRow(TableRow):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawRow(TableRow):
     """A record as it is in the log. At the end of a transaction `marker` is 1 for COMMIT and 0 for ABORT, and key and
-    value are null; `marker` is null for all other records. Columns that a source does not know are null."""
+    value are null; `marker` is null for all other records. Columns that a source does not have are null."""
 
     table: ClassVar[str] = "raw"
     partition: Partition
@@ -64,7 +64,7 @@ class RawRow(TableRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BronzeRawRow(TableRow):
-    """Raw records in a store, with what the store adds."""
+    """Raw records in a store, with the columns that the store adds."""
 
     table: ClassVar[str] = "bronze_raw"
     cluster: Required
@@ -87,7 +87,7 @@ class BronzeRawRow(TableRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadRow(RawRow):
-    """A record that cannot be decoded, whole. reason: one of `schema.REASONS`; error: the message of the decoder."""
+    """A record that cannot be decoded, in full. reason: one of `schema.REASONS`; error: the decoder's message."""
 
     table: ClassVar[str] = "bronze_bad"
     key_type: Int16 | None = None
@@ -99,9 +99,9 @@ class BadRow(RawRow):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRow(_RecordRow):
     """Offset commits that count, and tombstones. `txn` is null, or "committed" or "open" (pending: no marker yet);
-    those of aborted transactions are void and not in the table. visible_offset: the record from which on it counts,
-    which is the marker for a transaction; null while that is open. A later plain commit of the same key wins, whatever
-    the marker is."""
+    commits of aborted transactions are void and not in the table. visible_offset: the offset from which the commit
+    counts, which is the marker's for a transaction; null while that is open. A later plain commit of the same key wins,
+    wherever the marker is."""
 
     table: ClassVar[str] = "silver_commit"
     topic: str
@@ -119,9 +119,9 @@ class CommitRow(_RecordRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRow(_RecordRow):
-    """A member in one GroupMetadata record, its subscription and assignment decoded. Both are null when the group's
-    protocol type is not "consumer", when the bytes are empty, and when they do not parse, for which `blob_error` has a
-    number (1: the subscription, 2: the assignment, 3: both)."""
+    """A member in one GroupMetadata record, with its decoded subscription and assignment. Both are null if the group's
+    protocol type is not "consumer", if the bytes are empty, and if they do not parse; in the last case `blob_error` has
+    a number (1: the subscription, 2: the assignment, 3: both)."""
 
     table: ClassVar[str] = "silver_member"
     generation: Int32
@@ -141,8 +141,8 @@ class MemberRow(_RecordRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRow(_RecordRow):
-    """A classic group as one GroupMetadata record has it (`classic_snapshots.Snapshot`). contiguous: compaction cannot
-    have removed a record between it and the one before."""
+    """A classic group as of one GroupMetadata record (`classic_snapshots.Snapshot`). contiguous: compaction cannot have
+    removed a record between it and the previous one."""
 
     table: ClassVar[str] = "silver_snapshot"
     kind: str
@@ -158,9 +158,9 @@ class SnapshotRow(_RecordRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberChangeRow(_RecordRow):
-    """What became of one member between two snapshots (`classic_snapshots.MemberChange`); absorbed is null where the
-    log does not tell. For a group of the consumer protocol, the record is the member's; generation is the group's epoch
-    then. group_type, here and in every table: "classic" or "consumer", as in ListGroups."""
+    """How one member changed between two snapshots (`classic_snapshots.MemberChange`); absorbed is null if the log does
+    not show it. For a group of the consumer protocol, the record is the member's; generation is the group's epoch at
+    the time. group_type, here and in every table: "classic" or "consumer", as in ListGroups."""
 
     table: ClassVar[str] = "silver_member_change"
     generation: Int32
@@ -184,10 +184,9 @@ class MemberChangeRow(_RecordRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenureRow(TableRow):
-    """A tenure: one member id under one identity, from the first record that has it to the first that does not have it
-    any more. A null `to` is the end of what was read. known_from: whether nothing is missing before the first record.
-    end_cause: one of `verdict.Cause`, or "replaced" when another process took over the instance id without a
-    rebalance."""
+    """A tenure: one member id under one identity, from the first record that has it to the first that no longer does. A
+    null `to` is the end of what was read. known_from: whether no record before the first one is missing. end_cause: one
+    of `verdict.Cause`, or "replaced" if another process took over the instance id without a rebalance."""
 
     table: ClassVar[str] = "silver_seat"
     partition: Partition
@@ -213,9 +212,10 @@ class TenureRow(TableRow):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerRow(TableRow):
     """The time in which an identity owns a partition, across rebalances that do not move it. exact: true for a group of
-    the consumer protocol, whose records tell when a partition is given up. For a classic group `to` is the latest
-    possible moment, and to_earliest the last commit before it. topic is null where only the id is known; `silver_topic`
-    may have its name. place: the topic's name, or in a group of the consumer protocol its id as Kafka writes ids."""
+    the consumer protocol, whose records show when a partition is released. For a classic group `to` is the latest
+    possible time, and to_earliest that of the last commit before it. topic is null if only the id is known;
+    `silver_topic` may have its name. place: the topic's name, or in a group of the consumer protocol its id as Kafka
+    writes ids."""
 
     table: ClassVar[str] = "silver_owner"
     partition: Partition
@@ -240,7 +240,7 @@ class OwnerRow(TableRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow(TableRow):
-    """The names of topic ids, as far as commits and records of older brokers tell them."""
+    """The names of topic ids, as far as commits and records of older brokers show them."""
 
     table: ClassVar[str] = "silver_topic"
     partition: Partition
@@ -252,8 +252,8 @@ class TopicRow(TableRow):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEpochRow(_RecordRow):
     """An epoch of a group of the consumer protocol (KIP-848): the record that raised it, the target assignment of this
-    or a later epoch that answered it (`assigned_`), and the record at which all members had that (`settled_`); null
-    before."""
+    or a later epoch that followed it (`assigned_`), and the record at which all members had that (`settled_`); both are
+    null until then."""
 
     table: ClassVar[str] = "silver_group_epoch"
     epoch: Int32
@@ -269,13 +269,13 @@ class GroupEpochRow(_RecordRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberStateRow(_RecordRow):
-    """What a member of a group of the consumer protocol has, by its own record. state: "stable", "unrevoked",
+    """What a member of a group of the consumer protocol has, according to its own record. state: "stable", "unrevoked",
     "unreleased", "unknown", or "away" (member epoch -2: a static member that stopped and keeps its place); "gone" is
-    the tombstone. From client_id on: what the member's other record says, null where compaction has removed that.
-    classic: whether the member uses the classic protocol. From target on, what the order in which the broker lists the
-    group depends on: the target assignment with topics and partitions as its record has them; the record since which
-    the member is in the broker's map of members without a break; and the size of that map's table, null where the
-    records do not tell it."""
+    the tombstone. From client_id on: content of the member's other record, null if compaction has removed that.
+    classic: whether the member uses the classic protocol. From target on, everything that determines the order in which
+    the broker lists the group: the target assignment with topics and partitions in the order of its record; the record
+    since which the member has been in the broker's member map without interruption; and the size of that map's table,
+    null if the records do not show it."""
 
     table: ClassVar[str] = "silver_member_state"
     member_id: str
@@ -300,13 +300,13 @@ class MemberStateRow(_RecordRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceRow(_RecordRow):
-    """A rebalance that completed (`classic_snapshots.Rebalance`; of a group of the consumer protocol each epoch but the
-    first). complete: compaction cannot have removed a record within it. cause: one of `verdict.Cause`; also: other
-    causes that came together with it; confidence: "certain", "likely", "possible", and "unknown" with cause "unknown".
-    evidence: what in the log says so, one sentence each. source: "log", or "broker log" if the broker's own log says
-    why (then reason has its words, and inferred_cause and inferred_confidence what was inferred from the records).
-    stopped_partition_ms: the sum over the partitions, minimum and maximum; for a group of the consumer protocol it is
-    exact, when all partitions have owners again."""
+    """A rebalance that completed (`classic_snapshots.Rebalance`; for a group of the consumer protocol, each epoch
+    except the first). complete: compaction cannot have removed a record within it. cause: one of `verdict.Cause`; also:
+    further causes of the same rebalance; confidence: "certain", "likely", "possible", and "unknown" with cause
+    "unknown". evidence: what in the log shows it, one sentence each. source: "log", or "broker log" if the broker's own
+    log gives the reason (then reason has its words, and inferred_cause and inferred_confidence what was inferred from
+    the records). stopped_partition_ms: the sum over the partitions, minimum and maximum; for a group of the consumer
+    protocol it is exact, once all partitions have owners again."""
 
     table: ClassVar[str] = "gold_rebalance"
     from_generation: Int32
@@ -343,7 +343,7 @@ class RebalanceRow(_RecordRow):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRow(_RecordRow):
     """What happened to a group without a rebalance: a bounce that was absorbed, a static member that is away and keeps
-    its place, a group that was removed or got the other type. event: one of `verdict.GroupEventKind`."""
+    its place, a group that was removed or changed its type. event: one of `verdict.GroupEventKind`."""
 
     table: ClassVar[str] = "gold_event"
     group_type: str
@@ -357,7 +357,7 @@ class EventRow(_RecordRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartRow(_RecordRow):
-    """A process that went and came back with the same instance id, or with the same client id and host. down: when it
+    """A process that left and came back with the same instance id, or with the same client id and host. down: when it
     stopped, as a range; up: when it was a member again. Null bounds are unknown."""
 
     table: ClassVar[str] = "gold_restart"
@@ -382,7 +382,7 @@ class RestartRow(_RecordRow):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmRow(_RecordRow):
     """Something to look at. alarm: one of `alarms.AlarmKind`; offset, timestamp: of the record at which it was first
-    raised; it is over when cleared_timestamp is set. The seat "" stands for the whole group."""
+    raised; it is over once cleared_timestamp is set. The seat "" stands for the whole group."""
 
     table: ClassVar[str] = "gold_alarm"
     group_type: str
@@ -399,9 +399,9 @@ class AlarmRow(_RecordRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeoutAdviceRow(TableRow):
-    """Which session timeout the restarts of a group ask for. advised_ms is null where verdict is not "raise", "lower"
-    or "keep"; saved: how many of the rebalances it would have prevented; extra_stall_ms: how much longer the partitions
-    of a member that really died would have had no consumer."""
+    """The session timeout that a group's restarts call for. advised_ms is null unless verdict is "raise", "lower" or
+    "keep"; saved: how many of the rebalances it would have prevented; extra_stall_ms: how much longer the partitions of
+    a member that really died would have had no consumer."""
 
     table: ClassVar[str] = "gold_timeout_advice"
     partition: Partition
@@ -424,7 +424,7 @@ class TimeoutAdviceRow(TableRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDayRow(TableRow):
-    """A group's day (UTC, as its first millisecond), by the time of the records."""
+    """A group's day (UTC, as its first millisecond), by the records' timestamps."""
 
     table: ClassVar[str] = "gold_group_day"
     partition: Partition
@@ -447,8 +447,8 @@ class GroupDayRow(TableRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarryRow(TableRow):
-    """What has to be kept of everything up to an offset to go on behind it: a row for each partition (group_id null)
-    and one for each of its groups. `kgm.history.carry` writes and reads it; each replaces the one before as a whole."""
+    """The state needed to continue after an offset: a row for each partition (group_id null) and one for each of its
+    groups. `kgm.history.carry` writes and reads it; each version replaces the previous one completely."""
 
     table: ClassVar[str] = "carry"
     partition: Partition

@@ -1,11 +1,11 @@
 """Arrow schemas of every table of the history, version 1.
 
 The tables of records are derived from the generated messages (`record_schema`): Kafka's names in snake_case, every
-field of every version, Kafka's default where a version does not have the field. All others are made of the classes
-of `rows`. From version to version columns are only added, at the end, and may be null.
+field of every version, Kafka's default where a version does not have the field. All other tables are built from the
+classes of `rows`. New versions only add nullable columns at the end.
 
 Times are milliseconds since 1970 in UTC, as Kafka writes them. `partition` and `offset` are those of the record in
-`__consumer_offsets`; with the cluster they identify a row, so building again changes nothing. uuids are binary of
+`__consumer_offsets`; with the cluster they identify a row, so building again changes nothing. uuids are binary with
 sixteen bytes (Spark has no fixed width), uint16 is int32 (Spark has no unsigned integers).
 
 The columns `seat` and the table `silver_seat` are named after what kgm calls an identity elsewhere: the
@@ -35,7 +35,7 @@ _PLAIN = {str: pa.string(), bytes: pa.binary(), bool: pa.bool_(), int: pa.int64(
 
 
 def _arrow_type(hint: Any) -> pa.DataType:
-    """The type of the values of a column that are not null."""
+    """The type of a column's non-null values."""
     if get_origin(hint) in (Union, UnionType):
         (hint,) = (one for one in get_args(hint) if one is not NoneType)
     if get_origin(hint) is Annotated:
@@ -61,17 +61,17 @@ RAW, BRONZE_RAW, BAD, CARRY = (TABLES[name] for name in ("raw", "bronze_raw", "b
 SILVER_COMMIT, SILVER_MEMBER, SILVER_SNAPSHOT = (
     TABLES[name] for name in ("silver_commit", "silver_member", "silver_snapshot")
 )
-#: Where a record is: the first columns of every table of records.
+#: The position of a record: the first columns of every table of records.
 POSITION = [RAW.field(name) for name in ("partition", "offset", "timestamp", "leader_epoch")]
 #: Why a record cannot be decoded.
 REASONS = ("no key", "unknown type", "unknown version", "malformed")
 
-#: Tables of which at least one has a row of each group that is in the history.
+#: Tables of which at least one has a row for each group in the history.
 TABLES_OF_GROUPS = ("silver_snapshot", "silver_group_epoch", "silver_member_state", "silver_seat", "silver_commit")
 
 _PLACE = ("partition", "offset")
-#: The key of each table's rows within a cluster. A row that is written again replaces the one with its key: an interval
-#: that was open, or a cause or bound of which later records say more.
+#: The key of each table's rows within a cluster. A row that is written again replaces the one with the same key: an
+#: interval that was open, or a cause or bound about which later records show more.
 KEYS = {
     "raw": _PLACE, "bronze_raw": ("cluster", *_PLACE), "bronze_bad": _PLACE, "silver_commit": _PLACE,
     "silver_member": (*_PLACE, "member_id"), "silver_snapshot": _PLACE,
@@ -107,8 +107,8 @@ def struct_type(cls: type[Message], struct: type[Struct]) -> pa.StructType:
 
 @cache
 def record_schema(kind: int) -> pa.Schema:
-    """The table of records of a type of TYPES. A tombstone has null for value and version. unknown_tags: the number of
-    tagged fields of a newer Kafka, whose bytes are in the raw record only."""
+    """The table of records of one of the types in TYPES. A tombstone has null for value and version. unknown_tags: the
+    number of tagged fields from a newer Kafka, whose bytes are only in the raw record."""
     key, value = message_classes(kind)
     return pa.schema(
         [

@@ -1,7 +1,7 @@
-"""What is kept between two runs, as JSON: dataclasses, with the lists, dicts, enums, bytes and rows in them.
+"""The state kept between two runs, as JSON: dataclasses, with the lists, dicts, enums, bytes and rows in them.
 
-A field that is None by default is left out while it is None, and what is missing is read as its default, so states that
-an older kgm wrote are read if fields are only added. A field that was renamed since keeps its name in JSON
+A field with the default None is left out while it is None, and a missing field is read as its default, so states that
+an older kgm wrote can be read as long as fields are only added. A renamed field keeps its name in JSON
 (`json_name`)."""
 
 import json
@@ -19,7 +19,7 @@ State = TypeVar("State")
 
 
 def json_name(name: str) -> dict[str, str]:
-    """The metadata of a dataclass's field that has another name in JSON."""
+    """The metadata for a dataclass field that has another name in JSON."""
     return {_JSON_NAME: name}
 
 
@@ -29,7 +29,7 @@ def dump_state(state: object) -> bytes:
 
 
 def load_state(cls: type[State], data: bytes | str) -> State:
-    """The state that was dumped."""
+    """The state from its dump."""
     plain = _DECODER.decode(data if isinstance(data, str) else data.decode())
     load = _loader(cls)
     state: State = plain if load is None else load(plain)
@@ -55,7 +55,7 @@ _fields_of: dict[type[Any], tuple[tuple[str, str, bool], ...]] = {}
 
 
 def _fields(cls: type[Any]) -> tuple[tuple[str, str, bool], ...]:
-    """(name, name in JSON, whether it is None by default) of each."""
+    """(name, name in JSON, whether it is None by default) of each field."""
     if cls not in _fields_of:
         _fields_of[cls] = _named_fields(cls)
     return _fields_of[cls]
@@ -76,7 +76,7 @@ _loaders: dict[Any, _Load | None] = {}
 
 
 def _loader(hint: Any) -> _Load | None:
-    """What makes a value of a type from what JSON has in its place; None where that is the same."""
+    """A function from JSON's value to a value of the type; None if no conversion is needed."""
     if hint not in _loaders:
         _loaders[hint] = _new_loader(hint)
     return _loaders[hint]
@@ -104,7 +104,7 @@ def _dataclass_loader(cls: Any) -> _Load:
     name_of = {json_name: name for name, json_name, _ in _fields(cls)}
 
     def load(value: dict[str, Any]) -> Any:
-        # A name that is not known is of another version, or a column that the table does not have.
+        # An unknown name is from another version, or a column that the table does not have.
         made = {name_of[json_name]: content for json_name, content in value.items() if json_name in name_of}
         for name, of_field in loads:
             if name in made:

@@ -1,5 +1,5 @@
-"""The two silver tables that are made of decoded columns, without an object for each row: commits that count, and the
-members of each GroupMetadata record."""
+"""The two silver tables that are built from decoded columns, without an object for each row: commits that count, and
+the members of each GroupMetadata record."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ _SUBSCRIPTION_FAILED, _ASSIGNMENT_FAILED = 1, 2
 
 
 def commit_table(decoded: Decoded, raw: pa.Table, outcomes: TransactionOutcomes) -> pa.Table:
-    """`schema.SILVER_COMMIT` of records that were decoded from `raw`, without those of aborted transactions."""
+    """`schema.SILVER_COMMIT` for records that were decoded from `raw`, without those of aborted transactions."""
     tables = [
         _commits(decoded.records[kind], raw, outcomes)
         for kind in (RecordType.LEGACY_OFFSET_COMMIT, RecordType.OFFSET_COMMIT)
@@ -37,7 +37,7 @@ def _commits(records: pa.Table, raw: pa.Table, outcomes: TransactionOutcomes) ->
         records = records.filter(pa.array(counts))
         outcome, marker = outcome[counts], marker[counts]
     key, value = _flat(records, "key"), _flat(records, "value")
-    # A record of type 0 does not have these; Arrow fills them with null.
+    # Records of type 0 do not have these; Arrow fills them with null.
     missing = pa.nulls(len(records))
     for name in _ABSENT_IN_LEGACY:
         value.setdefault(name, missing)
@@ -61,7 +61,7 @@ def _commits(records: pa.Table, raw: pa.Table, outcomes: TransactionOutcomes) ->
 def _of_records(
     records: pa.Table, raw: pa.Table, outcomes: TransactionOutcomes
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int64]]:
-    """(outcome, marker offset) of each decoded record; nothing is looked up where nothing was transactional."""
+    """(outcome, marker offset) of each decoded record; there is no lookup if no record was transactional."""
     outcome = np.zeros(len(records), dtype=np.int8)
     marker = np.full(len(records), -1, dtype=np.int64)
     theirs = pc.fill_null(records.column("transactional"), False).to_numpy()  # noqa: FBT003
@@ -86,7 +86,7 @@ def _outcome_names(outcome: npt.NDArray[np.int8]) -> pa.Array:
 
 
 def _flat(records: pa.Table, name: str) -> dict[str, pa.Array]:
-    """The fields of a struct column, null where the struct is."""
+    """The fields of a struct column, null where the struct is null."""
     column = records.column(name).combine_chunks()
     return dict(zip([field.name for field in column.type], column.flatten(), strict=True))
 
@@ -97,7 +97,7 @@ def member_table(decoded: Decoded) -> pa.Table:
 
 
 def _members(groups: GroupRecords) -> pa.Table:
-    """Each different member is decoded once, and its columns are taken as often as it occurs."""
+    """The rows for `member_table`: each distinct member is decoded once, and its columns are repeated as needed."""
     if len(groups.values) != 1:
         return _one_by_one(group_record_batch(groups))
     part, own = groups.values[0], groups.own[0]
@@ -136,7 +136,7 @@ def _of_members(member: dict[str, pa.Array], subscription: pa.Array, assignment:
 
 
 def _one_by_one(records: pa.RecordBatch) -> pa.Table:
-    """Where groups of different protocol types, or records of several versions, come together."""
+    """The same, for groups of different protocol types, or records of several versions, in one batch."""
     value = records.column("value")
     protocol_type = pc.struct_field(value, "protocol_type")
     lists = pc.struct_field(value, "members")

@@ -1,7 +1,7 @@
 """How far a log can be trusted: what is missing, what cannot be read, and since when it is complete.
 
-Missing offsets are no damage, as compaction removes what was written again later; but what happened there is not known.
-So each partition and each group has a record from which on nothing is missing."""
+Missing offsets are not damage, because compaction removes what was written again later; but what happened there is not
+known. So each partition and each group has a record from which on nothing is missing."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -52,9 +52,9 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionVerdict:
-    """One partition. end_offset: the one after its last record. missing: the number of offsets in gaps, of which the
-    first may be what was before the log. doubles: records that were there more than once. complete_from,
-    complete_since: the first record after the last gap, and its time in ms."""
+    """One partition. end_offset: the one after its last record. missing: the number of offsets in gaps, the first of
+    which may be what preceded the log. doubles: records that occurred more than once. complete_from, complete_since:
+    the first record after the last gap, and its time in ms."""
 
     partition: int
     records: int
@@ -74,9 +74,9 @@ class PartitionVerdict:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupVerdict:
     """One group with metadata in the log. protocol: classic or consumer. first, last: generations or group epochs.
-    windows: between how many of its records and the next one something may be missing. complete: between none, and its
-    beginning is there too. complete_from, complete_since: the record from which on nothing is missing, and its time in
-    ms. lost_rounds: generations that were never completed, which is no gap of the log."""
+    windows: between how many pairs of consecutive records something may be missing. complete: nothing is missing, and
+    the group's beginning is there too. complete_from, complete_since: the record from which on nothing is missing, and
+    its time in ms. lost_rounds: generations that were never completed, which is not a gap in the log."""
 
     group_id: str
     partition: int
@@ -115,9 +115,9 @@ class BadRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogVerdict:
-    """All of a log. unknown_tags: how many records have fields of a newer Kafka, which are decoded except for these.
-    damages: where segments could not be read on. complete_since, until: the window in which nothing is missing from any
-    partition, in ms; None if there is none."""
+    """A whole log. unknown_tags: how many records have fields from a newer Kafka; these are decoded except for those
+    fields. damages: where reading segments stopped. complete_since, until: the window in which nothing is missing from
+    any partition, in ms; None if there is none."""
 
     partitions: tuple[PartitionVerdict, ...]
     groups: tuple[GroupVerdict, ...]
@@ -134,19 +134,19 @@ class LogVerdict:
 
     @property
     def sound(self) -> bool:
-        """Whether everything that is there can be read; a torn tail is usual in a copy of a running broker's files."""
+        """Whether everything present can be read; a torn tail is normal in a copy of a running broker's files."""
         return not self.bad and all(damage.torn for damage in self.damages)
 
 
 def verify(raw: pa.Table, damages: Iterable[Damage] = ()) -> LogVerdict:
-    """The verdict on records by `schema.RAW`, in any order. damages: noted while they were read."""
+    """The verdict on records by `schema.RAW`, in any order. damages: noted while reading them."""
     raw = raw.select(RAW.names)
     verdicts = [_verify_partition(number, raw) for number in partitions_of(raw)]
     return replace(joined_verdict(verdicts), damages=tuple(damages))
 
 
 def joined_verdict(verdicts: Sequence[LogVerdict]) -> LogVerdict:
-    """The verdict on a log, from those on its partitions."""
+    """The verdict on a log, from the verdicts on its partitions."""
     since = [each.complete_since for each in verdicts]
     known = [each for each in since if each is not None]
     return LogVerdict(
@@ -219,7 +219,7 @@ def _open(raw: pa.Table, offset: Positions) -> tuple[OpenTransaction, ...]:
 def _classic(timelines: Iterable[Timeline]) -> Iterable[GroupVerdict]:
     for each in timelines:
         snapshots = each.history.snapshots
-        # A generation that falls is of a new group with this id; the end of the one before is gone.
+        # A lower generation is that of a new group with this id; the end of the previous one is gone.
         fallen = {rebalance.offset for rebalance in each.history.rebalances if not rebalance.complete}
         broken = [number for number, one in enumerate(snapshots) if not one.complete or one.offset in fallen]
         start = snapshots[broken[-1] if broken else 0]
@@ -233,7 +233,7 @@ def _classic(timelines: Iterable[Timeline]) -> Iterable[GroupVerdict]:
 
 
 def _consumer(decoded: Decoded, partition: PartitionVerdict) -> Iterable[GroupVerdict]:
-    """Groups of the consumer protocol, by the records that raise their epoch."""
+    """Groups of the consumer protocol, according to the records that raise their epoch."""
     kind = RecordType.CONSUMER_GROUP_METADATA
     table = decoded.records.get(kind)
     if table is None:
@@ -278,7 +278,7 @@ def _bad(bad: pa.Table) -> tuple[BadRecords, ...]:
 
 
 def _joined_bad(parts: Sequence[BadRecords]) -> tuple[BadRecords, ...]:
-    """By reason, type and version, most first; with the examples of the first partition that has any."""
+    """By reason, type and version, the largest first; with the examples from the first partition that has any."""
     by_kind: dict[tuple[str, int | None, int | None], BadRecords] = {}
     for each in parts:
         kind = each.reason, each.key_type, each.value_version

@@ -1,15 +1,15 @@
 """The history on Spark: sessions, sources and jobs around the functions of `kgm.history`.
 
-Nothing is decoded or inferred here: a job reads, passes Arrow batches to a function of the history that does not know
-Spark, and writes what it returns. PySpark comes with the extra `spark`, and nothing else in kgm imports it; importing
-this package does not.
+Nothing is decoded or inferred here: a job reads, passes Arrow batches to a function of the history that knows nothing
+about Spark, and writes what it returns. PySpark comes with the extra `spark`, and nothing else in kgm imports it;
+importing this package does not.
 
-`capture` takes records from a source (`sources`) into DIR/bronze/raw, in commits. What kgm itself reads it takes in
-slices of partitions, by this process or by Spark's workers (`taking`): no record is a row of the JVM. Spark reads
-dumps. A record is in the store once, by cluster, partition and offset, however sources overlap. `build` gives each
-partition of `__consumer_offsets` with something new to a worker, which runs `kgm.history.derive` on it from where the
-last build stopped (`partition_work`); all records of a group are in one partition, so nothing is shuffled. Where it all
-goes, and why nothing is lost or half there whatever is killed: `store`."""
+`capture` takes records from a source (`sources`) into DIR/bronze/raw, in commits. Sources that kgm itself reads are
+taken in slices of partitions, by this process or by Spark's workers (`taking`): no record becomes a row in the JVM.
+Spark reads dumps. The store has each record once, by cluster, partition and offset, no matter how sources overlap.
+`build` gives each partition of `__consumer_offsets` with something new to a worker, which runs `kgm.history.derive` on
+it from where the last build stopped (`partition_work`); all records of a group are in one partition, so nothing is
+shuffled. For where everything goes, and why nothing is lost or half-written no matter what is killed, see `store`."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,7 +42,7 @@ __all__ = [
 def start(options: SparkOptions, *sources: Source) -> "SparkSession":
     """A Spark session that can read the sources; the running one, if there is one. Stop it with `.stop()`.
 
-    Raises UsageError where the extra or Java is missing, or kgm does not support the version of PySpark."""
+    Raises UsageError if the extra or Java is missing, or if kgm does not support the version of PySpark."""
     return session.start(options, *sources)
 
 
@@ -60,11 +60,11 @@ def capture(
     store, Parquet if None; an existing one keeps its format. cluster: its id, if the caller knows it; a copy of a
     broker's log.dirs has it. most_records: in one batch, approximately. on_batch: called after each batch. options: no
     Spark is started for batches of a live topic or of segments that span fewer than 10,000,000 offsets, unless a master
-    is given or a session runs.
+    is given or a session is running.
 
     Raises UsageError (a store of another cluster or format, no Java, no extra), RefusedError (another capture is
-    running on the store; the source ends before what was captured of it), UnreachableError, AuthenticationError,
-    AuthorizationError, and BrokerError for other errors of Kafka."""
+    running on the store; the source ends before what was captured from it), UnreachableError, AuthenticationError,
+    AuthorizationError, and BrokerError for other errors from Kafka."""
     if not once and source.is_dump:
         raise UsageError(f"{source} is a dump and cannot be followed", hint="use --once")
     if not source.is_live:
@@ -82,12 +82,12 @@ def build(
     format: StoreFormat | None = None,  # noqa: A002
     cluster: str | None = None, from_scratch: bool = False, sessions: "GivenSessions | None" = None,
 ) -> BuildReport:  # fmt: skip
-    """Make the tables of DIR/silver and DIR/gold from what came into DIR/bronze since the last build.
+    """Build the tables of DIR/silver and DIR/gold from what was added to DIR/bronze since the last build.
 
     source: captured first, once, into the same store. from_scratch: build all partitions from their beginning, for
-    example after kgm's rules have changed. sessions: the session timeouts of consumer groups that are given, for what
-    is built now. Building twice, or again after a build was killed, gives the same tables.
-    Raises what `capture` does, and NotFoundError where there is no store and no source."""
+    example after kgm's rules have changed. sessions: the user's session timeouts of consumer groups, for what is built
+    now. Building twice, or again after a build was killed, gives the same tables.
+    Raises the errors of `capture`, and MissingFileError if there is no store and no source."""
     captured = None
     if source is not None:
         captured = capture(out, source, options=options, once=True, format=format, cluster=cluster)
@@ -101,7 +101,7 @@ def build(
 
 
 def read(out: Place, table: str, spark: "SparkSession") -> "DataFrame":
-    """A table of a built store, by its name in `kgm.history.schema.TABLES`. Raises NotFoundError."""
+    """A table of a built store, by its name in `kgm.history.schema.TABLES`. Raises MissingFileError."""
     from kgm.pipeline import building
 
     return building.read(out, table, spark)

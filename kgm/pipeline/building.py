@@ -1,4 +1,4 @@
-"""From the raw records of a store to its tables, one task for each partition with something new."""
+"""Builds the tables of a store from its raw records, one task for each partition with something new."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ def build(
         spans = Bronze.of(store).spans.items()
         plan = planned(spans, before, output, from_scratch=from_scratch, sessions=sessions)
         if newest is not None and not plan.works:
-            store.show(*newest)  # which the build itself may not have come to
+            store.show(*newest)  # in case that build died before it did so
             return plan.report((), newest[1])
         done = [BuiltPartition.of_json(text) for text in _on_spark(options, plan.works)]
         manifest = _manifest(store, number, before, plan, done)
@@ -68,7 +68,7 @@ def _on_spark(options: SparkOptions, works: Sequence[PartitionWork]) -> list[str
 def _manifest(
     store: Store, number: int, before: Manifest | None, plan: BuildPlan, done: list[BuiltPartition]
 ) -> Manifest:
-    """What was built, and what stays of the last build."""
+    """The manifest of what was built, and what remains of the last build."""
     files: dict[str, dict[str, int]] = {name: {} for name in (*BUILT, "carry")}
     touched = {each.partition for each in done}
     for partition in () if before is None else before.partitions.keys() - touched:
@@ -110,7 +110,7 @@ def read(out: Place, table: str, spark: "SparkSession") -> "DataFrame":
 
 
 def _rows(schema: pa.Schema, path: Place) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, read by a worker itself, so that Spark needs no jar for the store."""
+    """The rows of a file, read by the worker itself, so that Spark needs no jar for the store."""
     with parquet_file(path) as file:
         for batch in file.iter_batches():
             yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)

@@ -1,8 +1,8 @@
-"""From a source into a store: batches of offset ranges, each with its end in the entry that makes it count. See
+"""Captures a source into a store: batches of offset ranges, each with its end in the entry that makes it count. See
 `kgm.pipeline.store`.
 
-There is no streaming query and no checkpoint: what was read is what the log says was read. kgm itself reads a live
-topic and segments, in this process or by Spark's workers (`taking.engine`); Spark reads dumps."""
+There is no streaming query and no checkpoint: the log alone records what was read. kgm itself reads a live topic and
+segments, in this process or by Spark's workers (`taking.engine`); Spark reads dumps."""
 
 import hashlib
 import time
@@ -29,7 +29,7 @@ from kgm.pipeline.taking.writing import CaptureTarget, CaptureTask, Written
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: In the names of sources: `kafka` stands for what Spark's own source captured, in stores of an older kgm.
+#: Source names use `topic`: `kafka` stands for what Spark's own source captured, in stores of an older kgm.
 _SLUGS = {SourceKind.KAFKA: "topic"}
 
 
@@ -85,12 +85,12 @@ class _Capture:
         return self.progress
 
     def of_ranges(self, bronze: Bronze, ranges: Ranges) -> list[str]:
-        """Write the records of offset ranges; the results of the tasks."""
+        """Write the records of offset ranges; returns the tasks' results."""
         target = self.target(bronze, bronze.holding(ranges))
         return self.engine.each(CaptureTask(target, slice_reader(self.source)), ranges)
 
     def of_frame(self, target: CaptureTarget, frame: "DataFrame") -> list[str]:
-        """The same of a frame by `schema.RAW`."""
+        """The same for a frame by `schema.RAW`."""
 
         def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             done = target.write(map(as_raw, batches))
@@ -107,7 +107,7 @@ class _Capture:
         )  # fmt: skip
 
     def add(self, bronze: Bronze, name: str | None, results: list[str], positions: Mapping[int, int]) -> None:
-        """Let what tasks wrote count, and how far the source was read."""
+        """Make the tasks' files count, and note how far the source was read."""
         written = Written.of(results)
         self.claim.check()
         if written.files or positions:
@@ -117,6 +117,6 @@ class _Capture:
 
 
 def slug(cluster: str | None, source: Source) -> str:
-    """The name of a source in the log, which does not depend on the broker by which a cluster is reached."""
+    """The name of a source in the log, which does not depend on the broker used to reach a cluster."""
     place = f"{cluster}/{source.topic}" if source.is_live else str((source.path or Path()).resolve())
     return f"{_SLUGS.get(source.kind, source.kind)}-{hashlib.sha256(place.encode()).hexdigest()[:12]}"

@@ -1,4 +1,4 @@
-"""A function called for each group on all cores of a cluster."""
+"""Calls a function for each group on all cores of a cluster."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -9,14 +9,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Tasks for each core: groups differ in size, and a short queue evens that out.
+#: Tasks for each core: groups differ in size, and several short tasks even that out.
 _TASKS_PER_CORE = 4
 
 
 def map_groups(frame: "DataFrame", function: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> "DataFrame":
     """Call a function with all rows of one group at a time, on all cores; what it returns (by `schema`) is the result.
 
-    The function runs on other machines: it and what it refers to must be importable there, or can be pickled. Each core
+    The function runs on other machines: it and what it refers to must be importable there, or picklable. Each core
     has several tasks; Spark would put a few small rows into one."""
     cores = frame.sparkSession.sparkContext.defaultParallelism
     spread = frame.repartition(cores * _TASKS_PER_CORE, "group_id")
@@ -24,8 +24,8 @@ def map_groups(frame: "DataFrame", function: Callable[[pa.Table], pa.Table], sch
 
 
 def map_texts(frame: "DataFrame", function: Callable[[str], Iterable[str]]) -> list[str]:
-    """Call a function as `map_groups` does, with the column `text` of each row; all the texts that it returns. (Spark
-    counts the parameters of what it is given, so that is a plain function here.)"""
+    """Call a function as `map_groups` does, with the column `text` of each row; returns all texts that it returned.
+    (Spark inspects the parameter count of the function it is given, so a plain function is passed here.)"""
 
     def texts_of(table: pa.Table) -> pa.Table:
         found = [made for text in table.column("text").to_pylist() for made in function(text)]

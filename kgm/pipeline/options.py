@@ -1,4 +1,4 @@
-"""What a job is asked for and what it returns: plain values, so that a caller needs no PySpark."""
+"""The input and output of jobs: plain values, so that a caller needs no PySpark."""
 
 import re
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkOptions:
-    """How to start Spark. master: None for that of `spark-submit` or `conf`, and otherwise all cores of this machine.
+    """How to start Spark. master: None for the one from `spark-submit` or `conf`, or else all cores of this machine.
     conf: Spark's own settings, which override kgm's. jars: a directory of jars, for networks without Maven Central;
     `KGM_SPARK_JARS` if None."""
 
@@ -42,8 +42,8 @@ class SparkOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where records come from. path: for all kinds but the live topic. properties: for that, those of a Java client as
-    a client.properties has them, with `bootstrap.servers`. topic: `__consumer_offsets`, or the name of a copy of it."""
+    """Where records come from. path: for all kinds except the live topic. properties: for the live topic, a Java
+    client's as in client.properties, with `bootstrap.servers`. topic: `__consumer_offsets`, or the name of a copy."""
 
     kind: SourceKind
     path: Place | None = None
@@ -52,7 +52,7 @@ class Source:
 
     @classmethod
     def parse(cls, text: str, properties: Mapping[str, str] | None = None) -> Self:
-        """The source that `kafka` or KIND:DIR stands for. Raises UsageError."""
+        """The source for a text `kafka` or KIND:DIR. Raises UsageError."""
         if text == SourceKind.KAFKA:
             return cls(kind=SourceKind.KAFKA, properties=dict(properties or {}))
         named = re.fullmatch("(segments|parquet|delta):(.+)", text)
@@ -67,13 +67,13 @@ class Source:
 
     @property
     def is_dump(self) -> bool:
-        """Whether it is a table that was written once, so that nothing comes into it. Spark reads it, and kgm
-        itself all else, in slices of partitions."""
+        """Whether it is a table that was written once, so that nothing is added to it. Spark reads it; kgm itself
+        reads all other sources, in slices of partitions."""
         return self.kind in {SourceKind.PARQUET, SourceKind.DELTA}
 
     def directory(self) -> Place:
-        """Where the source is, for all kinds but the live topic. Raises MissingFileError and UsageError for one that
-        does not exist or is not of its kind, as far as that is seen without Spark."""
+        """Where the source is, for all kinds except the live topic. Raises MissingFileError and UsageError for one that
+        does not exist or is not of its kind, as far as that can be checked without Spark."""
         if self.path is None:
             raise UsageError(f"source {self.kind} needs a directory")
         if self.kind is SourceKind.SEGMENTS:
@@ -92,8 +92,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureProgress:
-    """What a capture has done since it started. records: written; repeated: read, but in the store already; batches:
-    those with something new."""
+    """What a capture has done since it started. records: written; repeated: read, but already in the store; batches:
+    how many had something new."""
 
     records: int = 0
     repeated: int = 0
@@ -108,9 +108,9 @@ class CaptureProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildReport:
-    """What a build did. number: of the build; that of the one before if there was nothing new.
-    records: read by it, of which `bad` could not be decoded. partitions: those with something new; rebuilt: those of
-    them that were built again from their beginning because older records had come in. rows: of each table, now."""
+    """What a build did. number: of the build, or of the previous one if there was nothing new. records: how many it
+    read, of which `bad` could not be decoded. partitions: those with something new; rebuilt: the ones among them that
+    were built again from their beginning because older records had been added. rows: of each table, now."""
 
     number: int
     records: int

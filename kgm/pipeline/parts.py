@@ -1,4 +1,4 @@
-"""Partitions of the offsets topic, and offsets of them, wherever they are: what kgm's own readers read."""
+"""Partitions of the offsets topic, and ranges of their offsets, wherever they are: the input of kgm's own readers."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ class Part:
 
     @abstractmethod
     def records(self) -> Iterator[pa.RecordBatch]:
-        """Its records by `schema.RAW`, as a worker reads them. Raises KgmError."""
+        """The part's records by `schema.RAW`, as a worker reads them. Raises KgmError."""
 
     def within(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The records of a batch that are in the part."""
@@ -28,7 +28,7 @@ class Part:
 
 
 class Partitions:
-    """What there is to read."""
+    """The partitions that can be read."""
 
     @abstractmethod
     def bounds(self) -> Mapping[int, tuple[int, int]]:
@@ -36,5 +36,5 @@ class Partitions:
 
     @abstractmethod
     def between(self, start: Mapping[int, int], end: Mapping[int, int]) -> Sequence[Part]:
-        """The offsets from start to end, by partition, where there is something, the largest first: the last task to
-        start is a short one. Raises KgmError."""
+        """The parts from start to end, by partition, without empty ones, the largest first: the last task to start is
+        then a short one. Raises KgmError."""

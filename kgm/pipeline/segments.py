@@ -1,7 +1,7 @@
 """Copies of a broker's folders `__consumer_offsets-N`, read in place.
 
 Offsets stay valid when the broker rolls or compacts its segments between two reads. Only whole batches are read, so the
-tail of a file that is being written is read when it is complete."""
+tail of a file that is being written is read once it is complete."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ class FolderPart(Part):
 
 
 class SegmentFolders(Partitions):
-    """Those of a directory."""
+    """The partitions in a directory."""
 
     def __init__(self, path: Place) -> None:
         self._path = path
@@ -56,18 +56,18 @@ class SegmentFolders(Partitions):
 
 
 def by_size(partitions: Sequence[Folder]) -> list[Folder]:
-    """Largest first: the last task to start is a short one."""
+    """The folders, largest first: the last task to start is then a short one."""
     return sorted(partitions, key=lambda folder: (-folder.size, folder.partition))
 
 
 def slice_records(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    """The records of a slice (`taking.slices`). Raises UsageError, NotFoundError."""
+    """The records of a slice (`taking.slices`). Raises UsageError, MissingFileError."""
     (folder,) = folders(place(row["path"]))
     return FolderPart(folder, row["start"], row["end"]).records()
 
 
 def _within(part: FolderPart) -> Folder:
-    """The folder with the segments that may hold something of the part."""
+    """The folder, reduced to the segments that can hold something of the part."""
     starts = [_base_offset(path) for path in part.folder.segments]
     ends = [*starts[1:], None]
     chosen = tuple(
@@ -83,10 +83,10 @@ def _base_offset(path: Place) -> int:
 
 
 class Ends:
-    """Where the whole batches of partitions end, to be asked again as their files grow."""
+    """Where the whole batches of partitions end; can be asked again as their files grow."""
 
     def __init__(self) -> None:
-        #: By the last segment: (its inode, position, next offset) as far as it was read.
+        #: By last segment: (its inode, position, next offset) up to which it was read.
         self._known: dict[Place, tuple[int, int, int]] = {}
 
     def of(self, folder: Folder) -> int:

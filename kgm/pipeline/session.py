@@ -1,8 +1,8 @@
 """A Spark session: on this machine by default, on any master, or inside `spark-submit`.
 
-Jars match the PySpark that is installed: Spark fetches them from Maven Central itself, or takes them from a directory
-(`--jars`, `KGM_SPARK_JARS`) where there is no access to it. The log of the JVM goes to a temporary file, or to the one
-that `KGM_SPARK_LOG` names; its last lines are shown when Spark does not start."""
+The jars match the installed PySpark: Spark fetches them from Maven Central itself, or takes them from a directory
+(`--jars`, `KGM_SPARK_JARS`) if it has no access to that. The JVM's log goes to a temporary file, or to the file named
+by `KGM_SPARK_LOG`; its last lines are shown if Spark does not start."""
 
 import atexit
 import os
@@ -21,13 +21,13 @@ from kgm.pipeline.options import Source, SourceKind, SparkOptions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Four attempts of each task, as on a cluster: a worker that dies does not fail the job.
+#: Four attempts for each task, as on a cluster: a worker that dies does not fail the job.
 _DEFAULT_MASTER: Final = "local[*,4]"
 _SUPPORTED: Final = "PySpark 4.0 to 4.x, except 4.2.0"
-#: Delta by the version of Spark that it is made for.
+#: Delta by the version of Spark for which it is built.
 _DELTA: Final = {"4.0": "io.delta:delta-spark_2.13:4.0.0"}
 _DELTA_CLASS: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-#: Spark has these itself.
+#: Spark includes these itself.
 _EXCLUDED: Final = (
     "org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-client-runtime", "org.slf4j:slf4j-api",
     "org.scala-lang.modules:scala-parallel-collections_2.13",
@@ -103,7 +103,7 @@ def _settings(options: SparkOptions, sources: Sequence[Source]) -> dict[str, str
         settings |= {
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-            # The default is 50 tasks to read a table's log.
+            # By default, reading a table's log takes 50 tasks.
             "spark.databricks.delta.snapshotPartitions": "2",
         }
     folder = options.jars or (Path(named) if (named := os.environ.get("KGM_SPARK_JARS")) else None)
@@ -123,7 +123,7 @@ def _settings(options: SparkOptions, sources: Sequence[Source]) -> dict[str, str
 
 
 def _packages(version: str, sources: Sequence[Source]) -> list[str]:
-    """Maven coordinates of what the sources need besides Spark."""
+    """Maven coordinates of what the sources need in addition to Spark."""
     delta = _DELTA.get(".".join(version.split(".")[:2]))
     return [delta] if delta is not None and any(source.kind is SourceKind.DELTA for source in sources) else []
 
@@ -147,7 +147,7 @@ def _launched(settings: dict[str, str], master: str | None, log: IO[bytes]) -> "
         for name, value in settings.items():
             builder = builder.config(name, value)
         spark = (builder if master is None else builder.master(master)).getOrCreate()
-        # A wheel in --py-files reaches the driver only.
+        # A wheel in --py-files reaches only the driver.
         spark.sparkContext.addPyFile(str(_zipped()))
         return spark
     conf.setMaster(settings.get("spark.master") or master or _DEFAULT_MASTER)
@@ -178,7 +178,7 @@ def _zipped() -> Path:
 
 def _prepared(spark: "SparkSession", sources: Sequence[Source]) -> "SparkSession":
     """The session, prepared for the sources. Raises UsageError if it does not have what they need."""
-    # Where stores are, which a session may have been started without; credentials are the workers' own.
+    # Variables that locate stores, without which the session may have started; credentials are the workers' own.
     spark.sparkContext.environment |= {name: os.environ[name] for name in _OF_STORES if name in os.environ}
     if any(source.kind is SourceKind.DELTA for source in sources) and not _has_class(spark, _DELTA_CLASS):
         packages = _packages(spark.version, sources) or ["the Delta of this Spark version"]
@@ -210,7 +210,7 @@ def _log() -> IO[bytes]:
 
 
 def _tail(log: IO[bytes]) -> tuple[str, ...]:
-    """The last lines that are more than a stack trace."""
+    """The log's last lines that are not part of a stack trace."""
     log.seek(0)
     lines = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
     return tuple(line for line in lines if line and not line.startswith(("at ", "::", "...")))[-_LOG_LINES:]

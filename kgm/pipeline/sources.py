@@ -26,7 +26,7 @@ _LEAST = ("partition", "offset", "key", "value")
 
 
 def read(spark: "SparkSession", source: Source) -> DataFrame:
-    """Everything that is there now, each record once, those of a partition in order."""
+    """Everything in the source now, each record once, in order within each partition."""
     path = source.directory()
     if isinstance(path, RemotePath):
         return tasks.rows(spark, _raw_batches, counted_files(path), RAW).transform(in_order)
@@ -43,7 +43,7 @@ def _raw_batches(path: RemotePath) -> Iterator[pa.RecordBatch]:
 
 
 def to_raw(frame: DataFrame) -> DataFrame:
-    """The columns of `schema.RAW`, null where there is none. `timestamp` may be a time or milliseconds."""
+    """The columns of `schema.RAW`, null where one is missing. `timestamp` can be a time or milliseconds."""
     missing = [name for name in _LEAST if name not in frame.columns]
     if missing:
         raise UsageError(
@@ -69,7 +69,7 @@ def of_topic(frame: DataFrame, topic: str) -> DataFrame:
 
 
 def in_order(frame: DataFrame) -> DataFrame:
-    """Each record once, and those of a partition of the topic together, by offset."""
+    """Each record once, with each partition's records together and by offset."""
     return (
         frame.repartition("partition")
         .dropDuplicates(["partition", "offset"])

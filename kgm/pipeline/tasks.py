@@ -1,4 +1,4 @@
-"""A function called for each of some values, on all cores of a cluster; and files read there."""
+"""Calls a function for each of several values, on all cores of a cluster; also reads files there."""
 
 import re
 import sys
@@ -34,10 +34,10 @@ def each(spark: "SparkSession", function: Callable[[Work], str], works: Sequence
 
 
 def _forget_archives() -> None:
-    """Let a worker forget its importers of archives, which the next import makes again from what they have read.
+    """Make a worker forget its importers of archives; the next import creates them again from what they have read.
 
-    PySpark has a worker read the directories of all of them again before each task, in Python: 0.1 s for that of
-    PySpark itself, more than many a task takes."""
+    PySpark makes a worker read the directories of all archives again before each task, in Python: 0.1 s for the one of
+    PySpark itself, which is more than many tasks take."""
     for path, importer in list(sys.path_importer_cache.items()):
         if isinstance(importer, zipimporter):
             del sys.path_importer_cache[path]
@@ -45,7 +45,7 @@ def _forget_archives() -> None:
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """What a worker raised of kgm's errors, as such, without its place in the worker."""
+    """Turns a kgm error that a worker raised back into that error, without its place in the worker."""
     from pyspark.errors import PySparkException
 
     try:
@@ -61,7 +61,7 @@ def rows(
     spark: "SparkSession", function: Callable[[Work], Iterable[pa.RecordBatch]], works: Sequence[Work],
     schema: pa.Schema,
 ) -> "DataFrame":  # fmt: skip
-    """The rows that a function makes of each value."""
+    """The rows that a function returns for each value."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     if not works:
@@ -77,7 +77,7 @@ def rows(
 
 
 def raised_by_worker(error: BaseException) -> KgmError | None:
-    """The KgmError of a worker or of a data source, which Spark has made into text; None if there is none."""
+    """The KgmError from a worker or a data source, which Spark has turned into text; None if there is none."""
     found = re.search(r"kgm\.model\.errors\.(\w+): (.*)", str(error))
     kind = None if found is None else getattr(errors, found[1], None)
     if found is None or not (isinstance(kind, type) and issubclass(kind, KgmError)):

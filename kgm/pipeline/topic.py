@@ -1,9 +1,9 @@
-"""The live `__consumer_offsets`, fetched by kgm's own client as whole record batches from the leaders of partitions,
+"""The live `__consumer_offsets`, fetched by kgm's own client as whole record batches from the partitions' leaders,
 and decoded in columns.
 
-As in a copy of segments there are the markers of transactions and aborted records, too: what is fetched is the log up
-to the high watermark. The settings of the client go to Spark's workers within pickled code, and are in no option and no
-plan of Spark."""
+As in a copy of segments, transaction markers and aborted records are included: kgm fetches the log up to the high
+watermark. The client's settings reach Spark's workers inside pickled code, and are not in any option or plan of
+Spark."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from kgm.pipeline.options import Source
 
 _FETCH_BYTES: Final = 8 << 20
-#: Fetches that wait while others are decoded.
+#: How many fetches can wait while another one is decoded.
 _AHEAD: Final = 2
 _TIMEOUT_MS: Final = 30_000
-#: How often the same offset is asked for again after an error that may pass, such as a new leader.
+#: How often the same offset is requested after a temporary error, such as a new leader.
 _ATTEMPTS: Final = 6
 _PAUSE_S: Final = 0.5
 
-#: (offset that was asked for, record batches); or what ended the fetching, None at its end.
+#: (requested offset, record batches); or what ended the fetching: an exception, or None at the end.
 _Fetched = tuple[int, bytes] | BaseException | None
 
 
@@ -52,7 +52,7 @@ class LiveTopic(Partitions):
 
     @classmethod
     def of(cls, source: Source) -> LiveTopic:
-        """Raises UsageError without bootstrap servers."""
+        """The topic of a source. Raises UsageError without bootstrap servers."""
         if not source.properties.get("bootstrap.servers"):
             raise UsageError(
                 f"no bootstrap.servers for the source {source.kind}", hint="--bootstrap-server HOST:PORT, or a profile"
@@ -67,12 +67,12 @@ class LiveTopic(Partitions):
             yield cluster
 
     def cluster_id(self) -> str | None:
-        """Raises KgmError."""
+        """The id of the cluster. Raises KgmError."""
         with self.connected() as cluster:
             return cluster.cluster_id
 
     def bounds(self) -> Mapping[int, tuple[int, int]]:
-        """The end is the high watermark."""
+        """(first offset, high watermark) of each partition."""
         for attempt in range(_ATTEMPTS):
             try:
                 with self.connected() as cluster:
@@ -119,7 +119,7 @@ class TopicPart(Part):
     path: str = ""
 
     def records(self) -> Iterator[pa.RecordBatch]:
-        """Raises KgmError, after some attempts."""
+        """The part's records by `schema.RAW`. Raises KgmError, after several attempts."""
         with self.topic.connected() as cluster:
             for first, data in _ahead(_Fetching(self, cluster)):
                 for batch in log_records((self.number, first, data)):
@@ -132,14 +132,14 @@ def slice_records(topic: LiveTopic, row: Mapping[str, Any]) -> Iterator[pa.Recor
 
 
 class _Fetching:
-    """Fetches the batches of a part, one fetch after another; what is temporary is tried again, at another leader."""
+    """Fetches the batches of a part, one fetch after another; after a temporary error it retries, with a new leader."""
 
     def __init__(self, part: TopicPart, cluster: AdminClient) -> None:
         self._part, self._cluster = part, cluster
         self._leader: BrokerNode | None = None
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """(offset that was asked for, whole record batches). Raises KgmError."""
+        """(requested offset, whole record batches). Raises KgmError."""
         position, failures = self._part.start, 0
         while position < self._part.end:
             try:
@@ -156,13 +156,13 @@ class _Fetching:
             position, failures = following, 0
 
     def _once(self, position: int) -> tuple[int, bytes, int]:
-        """(offset that was asked for, its record batches, the offset after them)."""
+        """(requested offset, its record batches, the offset after them)."""
         part, cluster, deadline = self._part, self._cluster, Deadline.after(_TIMEOUT_MS)
         if self._leader is None:
             self._leader = self._led_by(deadline)
             first = cluster.brokers.on_broker(self._leader, self._first_left(deadline), deadline)
             position = max(position, first)
-            if position >= part.end:  # deleted meanwhile
+            if position >= part.end:  # deleted in the meantime
                 return position, b"", position
 
         def ask(connection: BrokerConnection) -> tuple[bytes, int]:
@@ -187,7 +187,7 @@ class _Fetching:
 
 
 def _ahead(fetching: _Fetching) -> Iterator[tuple[int, bytes]]:
-    """The same, fetched in a thread while the one before is decoded. Raises what fetching does."""
+    """The same pairs, fetched in a thread while the previous one is decoded. Raises the errors of fetching."""
     waiting: queue.Queue[_Fetched] = queue.Queue(_AHEAD)
     abandoned = threading.Event()
 

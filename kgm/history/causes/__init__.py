@@ -1,5 +1,5 @@
-"""Why a group rebalanced, how sure that is, and what in the log says so.
+"""Why a group rebalanced, how certain that is, and the evidence in the log.
 
-`verdict` has the words (`Cause`, `Confidence`) and what a verdict is; `classic_causes` and `consumer_causes` infer one
-from the records of a group of either protocol; `broker_log` reads the reasons that a broker itself has logged, and puts
-them in place of what was inferred."""
+`verdict` has the vocabulary (`Cause`, `Confidence`) and defines a verdict; `classic_causes` and `consumer_causes` infer
+one from the records of a group, for their respective protocol; `broker_log` reads the reasons that a broker itself
+logged, and replaces the inferred ones with them."""

@@ -1,10 +1,10 @@
-"""Why a rebalance began, in the words of the broker that was the coordinator: lines of its log beside the history.
+"""Why a rebalance began, in the words of the broker that was the coordinator: matches lines of its log to the history.
 
 A coordinator logs `Preparing to rebalance group G in state S with old generation N (reason: ...)` once for each
-generation, with the client's reason inside (KIP-800); before that, which members failed or left. Of a group of the
-consumer protocol it logs who joined, left or was fenced, and then to which epoch it bumped the group
-(GroupMetadataManager, 3.x and 4.x). Group and generation say which rebalance is meant. What the broker logs turns
-inference into fact."""
+generation, with the client's reason inside (KIP-800); before that, which members failed or left. For a group of the
+consumer protocol it logs who joined, left or was fenced, and then the epoch to which it bumped the group
+(GroupMetadataManager, 3.x and 4.x). Group and generation identify the rebalance. What the broker logs turns inference
+into fact."""
 
 import re
 from collections import defaultdict
@@ -15,14 +15,14 @@ from kgm.history.causes.log_clock import LogClock, LogTime, clocks, log_time, lo
 from kgm.history.causes.verdict import Cause, Confidence
 from kgm.history.rows import RebalanceRow
 
-#: The column `source` of a rebalance that a broker's log explains.
+#: The value of the column `source` for a rebalance that a broker's log explains.
 BROKER_LOG = "broker log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerReason:
-    """Why a group left a generation (classic), or came to an epoch (consumer). member: the member id that the line
-    names, if it names one. broker: whose log has it; logged: when it was written, None if the line does not say."""
+    """Why a group left a generation (classic), or reached an epoch (consumer). member: the member id in the line, if it
+    has one. broker: the broker whose log has the line; logged: when it was written, None if the line has no time."""
 
     group_id: str
     consumer: bool
@@ -44,9 +44,9 @@ _LEFT_BY_REQUEST = " has left group through explicit `LeaveGroup` request; clien
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MemberLine:
-    """A line about a member of a consumer group. head: what follows the group id; then: what comes later in the line,
-    one after the other, the last one to the right; reason_follows: the client's or the coordinator's words come after
-    this."""
+    """A line about a member of a consumer group. head: what follows the group id; then: texts that must follow in this
+    order, with the last one matched at its rightmost occurrence; never: text that must not follow; reason_follows: the
+    text after which the client's or the coordinator's reason starts."""
 
     head: re.Pattern[str]
     cause: Cause
@@ -73,8 +73,8 @@ _MEMBERS = tuple(
          (), None, None),
     )
 )  # fmt: skip
-#: A coordinator's own reasons, by first match: (what comes one after the other, cause). The member id is between the
-#: first two, if there are two.
+#: A coordinator's own reasons; the first match wins: (texts in order, cause). If there are two texts or more, the
+#: member id is between the first two.
 _REASONS = (
     (("Adding new member ", " with group instance id "), Cause.JOIN),
     (("removing member ", " on heartbeat expiration"), Cause.SESSION_EXPIRY),
@@ -89,13 +89,13 @@ _REASONS = (
 )
 _REJOINS = re.compile(r"(?:Leader|Updating metadata for member) ")
 _CLIENT = "client reason: "
-#: Reasons of clients for joining again or leaving (the Java client's; others give none), by first match.
+#: Clients' reasons for rejoining or leaving (only the Java client gives any); the first match wins.
 _CLIENTS = (
     ("need to revoke partitions", Cause.COOPERATIVE), ("cached metadata has changed", Cause.PARTITIONS),
     ("subscription has changed", Cause.SUBSCRIPTION), ("does not match the current subscription", Cause.SUBSCRIPTION),
     ("poll timeout has expired", Cause.MAX_POLL), ("removed by an admin", Cause.REMOVAL),
 )  # fmt: skip
-#: What inference may call a cause that the broker calls so: something more specific, or the same in other words.
+#: What inference may call the cause that the broker gives: something more specific, or the same in other words.
 _SAME = {
     Cause.JOIN: {Cause.JOIN, Cause.BOUNCE, Cause.REPLACEMENT, Cause.CONVERSION},
     Cause.LEAVE: {Cause.LEAVE, Cause.REMOVAL, Cause.MAX_POLL},
@@ -106,20 +106,20 @@ _SAME = {
         Cause.REJOIN, Cause.COOPERATIVE, Cause.PARTITIONS, Cause.SUBSCRIPTION, Cause.ASSIGNOR, Cause.COORDINATOR,
     },
 }  # fmt: skip
-#: Causes of which a broker's log says no more than inference does, if that agrees.
+#: Causes about which a broker's log says no more than inference does, if the two agree.
 _VAGUE = {Cause.JOIN, Cause.LEAVE, Cause.PARTITIONS, Cause.METADATA, Cause.REJOIN}
 
 
 def parse(lines: Iterable[str], broker: str = "") -> Iterator[BrokerReason]:
-    """What a broker's log says of rebalances, in its order; all other lines are skipped. The time for a line grows with
-    its length and not faster: names of groups and members, and reasons of clients, may be made to look like the words
-    between them. broker: a name for whose log it is."""
+    """What a broker's log says about rebalances, in log order; all other lines are skipped. The time for a line is
+    linear in its length: names of groups and members, and clients' reasons, could be crafted to look like the words
+    between them. broker: the name of the broker that wrote the log."""
     for reason, line in _parsed(lines):
         yield replace(reason, broker=broker, logged=log_time(line))
 
 
 def _parsed(lines: Iterable[str]) -> Iterator[tuple[BrokerReason, str]]:
-    """What a line completes, and the line."""
+    """Pairs of a reason and the line that completed it."""
     left: dict[tuple[str, str], str] = {}
     pending: dict[str, list[BrokerReason]] = defaultdict(list)
     for line in lines:
@@ -143,7 +143,7 @@ def _between(line: str, start: str, end: int) -> str:
 
 
 def _classic(line: str, left: dict[tuple[str, str], str]) -> BrokerReason | None:
-    """The line `Preparing to rebalance group`."""
+    """The reason in a line `Preparing to rebalance group`."""
     # The last one: a group's name may look like the words that follow it.
     matches = list(_OLD_GENERATION.finditer(line, line.find(_PREPARING)))
     ending = _REASON_ENDS.search(line, matches[-1].end()) if matches else None
@@ -165,7 +165,7 @@ def _classic(line: str, left: dict[tuple[str, str], str]) -> BrokerReason | None
 
 
 def _leaver(line: str) -> tuple[str, str, str] | None:
-    """(group, member, the client's reason) of the line that a member of a classic group has left."""
+    """(group, member, the client's reason) from the line that reports that a member of a classic group left."""
     end = line.rfind(_LEFT_BY_REQUEST)
     start = line.find(_GROUP)
     middle = -1 if start < 0 else line.find("] Member ", start)
@@ -182,8 +182,8 @@ def _leavers(reason: str) -> list[str]:
 
 
 def _places(text: str, words: Sequence[str], start: int = 0) -> list[int] | None:
-    """Where the words are that come one after the other: the first one the leftmost, the others as far to the right as
-    they can be; None if they are not there in this order."""
+    """The positions of words that must follow one another: the first word at its leftmost occurrence, the others as far
+    to the right as possible; None if the text does not have them in this order."""
     first = text.find(words[0], start)
     places: list[int] = []
     end = len(text)
@@ -244,8 +244,9 @@ def _bumped(group: str, epoch: int, facts: list[BrokerReason]) -> Iterator[Broke
 
 
 def explained(rows: Iterable[RebalanceRow], reasons: Iterable[BrokerReason]) -> list[RebalanceRow]:
-    """Rebalances, in the order of their records, as brokers' logs explain them; one that they do not mention stays as
-    it is. A line of another time is about another group of that name, or the same before it was removed."""
+    """Rebalances, in the order of their records, as brokers' logs explain them; a rebalance that no log mentions stays
+    as it is. A line from a different time is about another group of that name, or about the same one before it was
+    removed."""
     rows = list(rows)
     logs = _BrokerLogs(rows, reasons)
     return [_explained(row, logs) for row in rows]
@@ -255,7 +256,7 @@ _Generation = tuple[str, bool, int]
 
 
 class _BrokerLogs:
-    """The reasons by group and generation, and the clocks of the brokers."""
+    """The reasons by group and generation, and the brokers' clocks."""
 
     def __init__(self, rows: Iterable[RebalanceRow], reasons: Iterable[BrokerReason]) -> None:
         self.known: dict[_Generation, list[BrokerReason]] = defaultdict(list)
@@ -276,7 +277,7 @@ class _BrokerLogs:
         return self.clocks.get(reason.broker, LogClock())
 
     def of(self, row: RebalanceRow) -> list[BrokerReason]:
-        """The reasons for the group and generation of a rebalance, as far as their times fit."""
+        """The reasons for a rebalance's group and generation whose times fit."""
         return [
             each
             for each in self.known.get(_generation(row), ())
@@ -284,7 +285,7 @@ class _BrokerLogs:
         ]
 
     def use(self, row: RebalanceRow, meant: Sequence[BrokerReason]) -> None:
-        """They are about this rebalance, and no other one."""
+        """Mark these reasons as used: they are about this rebalance, and no other one."""
         of_generation = self.known[_generation(row)]
         of_generation[:] = [each for each in of_generation if not any(each is one for one in meant)]
 
@@ -303,7 +304,7 @@ def _explained(row: RebalanceRow, logs: _BrokerLogs) -> RebalanceRow:
 
 
 def _when(row: RebalanceRow, reason: BrokerReason, logs: _BrokerLogs) -> tuple[str, ...]:
-    """When the broker logged it, as evidence."""
+    """When the broker logged the reason, as evidence."""
     if reason.logged is None:
         return ()
     clock = logs.clock(reason)
@@ -314,8 +315,8 @@ def _when(row: RebalanceRow, reason: BrokerReason, logs: _BrokerLogs) -> tuple[s
 
 
 def _meant(row: RebalanceRow, reasons: list[BrokerReason]) -> list[BrokerReason]:
-    """Those of the reasons for this group and generation that mean this rebalance: a group that was removed and is
-    created again counts from the beginning."""
+    """The reasons for this group and generation that are about this rebalance: a group that is removed and created
+    again counts generations from the start."""
     if row.group_type != "classic" or len(reasons) < 2:
         return reasons
     names = {each.member_id for each in row.who}
@@ -342,7 +343,7 @@ def _same(cause: Cause) -> set[str]:
 
 
 def _most_specific(reason: BrokerReason, inferred: Sequence[str]) -> str:
-    """The broker's cause, or an inferred one that means the same and says more."""
+    """The broker's cause, or an inferred cause that means the same and is more specific."""
     if reason.cause not in _VAGUE:
         return reason.cause.value
     same = _same(reason.cause)

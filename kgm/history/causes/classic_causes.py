@@ -1,13 +1,13 @@
 """Why a classic group rebalanced: inferred from the records around the rebalance.
 
 The log has no reasons in it, only the group as it was when a rebalance ended. Some causes follow from that: a member
-that was not there before has joined. Others leave a trace in time: a session that expired was silent for at least the
+that was not there before has joined. Others show in the timing: a session that expired was silent for at least the
 session timeout, because a commit extends it (GroupMetadataManager.validateOffsetCommit) and so does the end of a join
-phase, for every member (completeClassicGroupJoin); a member that was there later than that did not expire. A commit in
-a transaction extends no session: the last heartbeat may be older. What is left is called possible, or unknown.
+phase, for every member (completeClassicGroupJoin); a member seen more recently than that did not expire. A commit in a
+transaction extends no session: the last heartbeat may be older. Everything else is called possible, or unknown.
 
 Some things look the same in a log: a dynamic member that closes, unsubscribes, or is removed by an admin (each is a
-LeaveGroup); a client that left by itself after max.poll.interval.ms, and one that died, where the intervals are alike;
+LeaveGroup); a client that left on its own after max.poll.interval.ms, and one that died, if the intervals are similar;
 a leader that rejoined for new metadata, and an application that asked for a rebalance."""
 
 from collections.abc import Collection, Mapping, Sequence
@@ -44,24 +44,25 @@ from kgm.history.reconstruct.classic_snapshots import (
 from kgm.model.client_library import ClientLibrary
 from kgm.text.wording import many
 
-#: How far apart heartbeats are at most, by default (heartbeat.interval.ms); the other members learn of a rebalance by
-#: their next one.
+#: The longest time between heartbeats, by default (heartbeat.interval.ms); the other members learn of a rebalance from
+#: the response to their next one.
 HEARTBEAT_MS = 3_000
 _SLACK_MS = 2_000
-#: A record is written a little later than the coordinator began to count a session again.
+#: A record is written slightly after the coordinator restarts a session's timer.
 _WRITTEN_WITHIN_MS = 500
-#: A member that commits at least so many times a session is missed before its session is over.
+#: A member that commits at least this many times per session timeout is missed before its session expires.
 _OFTEN = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceContext:
-    """A rebalance to explain. unassigned: partitions that the rebalance before took from a member and gave to no member
-    yet; unassigned_known: whether these are all. returning: the identities of members that joined and may have been
-    there before, long ago or under another name. converted: whether the group was of the consumer protocol until the
-    record before. whole: nothing is missing since the group began. leader_returned_at: when, in ms, another process
-    took the place of the static leader without a rebalance; None if none has, in this generation. libraries: the client
-    libraries of `previous`, by identity; looked at where a departure or the leader's return needs them."""
+    """A rebalance to explain. unassigned: partitions that the previous rebalance took from a member and has not yet
+    given to another; unassigned_known: whether these are all of them. returning: the identities of members that joined
+    and may have been there before, long ago or under another name. converted: whether the group used the consumer
+    protocol until the previous record. whole: no record is missing since the group was created. leader_returned_at:
+    when, in ms, another process took the place of the static leader without a rebalance; None if none has, in this
+    generation. libraries: the client libraries of `previous`, by identity; looked up only where a departure or the
+    leader's return needs them."""
 
     previous: Snapshot
     snapshot: Snapshot
@@ -80,7 +81,7 @@ class RebalanceContext:
 
 
 def departure(missing: MissingMember, at: int) -> Departure:
-    """How a member went that was gone at a time in ms (the end of the join phase) at the latest."""
+    """How a member left that was gone no later than `at`, in ms (the end of the join phase)."""
     record = missing.change.member.record
     session = record.session_timeout
     static = record.group_instance_id is not None
@@ -100,13 +101,13 @@ def departure(missing: MissingMember, at: int) -> Departure:
     if missing.last_commit is not None:
         return _silent(missing, at - missing.last_commit)
     if static:
-        why = "it never committed: its session expired, or it was removed, or it was closed so that it leaves the group"
+        why = "it never committed: its session expired, or it was removed, or it left when it was closed"
         return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
     return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, "it never committed, so nothing shows how it left")
 
 
 def _missed(missing: MissingMember, at: int) -> bool:
-    """Whether a member had stopped before the join phase began that ended at a time: it committed regularly, and
+    """Whether a member had already stopped when the join phase that ended at `at` began: it committed regularly, and
     commits are missing. A join phase takes as long as the other members need to send their next heartbeat."""
     last, cadence = missing.last_commit, missing.cadence_ms
     if last is None or cadence is None:
@@ -115,9 +116,9 @@ def _missed(missing: MissingMember, at: int) -> bool:
 
 
 def _silent(missing: MissingMember, silence: int) -> Departure:
-    """A session may have expired. That is likely if the silence is as long as it takes, give or take a heartbeat and
-    the commits that were due; of a dynamic member only if it committed regularly enough to be missed, as it may
-    otherwise have left after such a silence."""
+    """How a member left whose session may have expired. An expiry is likely if the silence is about as long as the
+    session timeout, give or take a heartbeat and the commits that were due; for a dynamic member only if it committed
+    regularly enough to be missed, because otherwise it may have left after a silence that long."""
     record = missing.change.member.record
     session, most, cadence = record.session_timeout, record.rebalance_timeout, missing.cadence_ms
     regular = cadence is not None and cadence <= session
@@ -175,7 +176,7 @@ def _all_gone(context: RebalanceContext) -> Verdict:
     also = tuple(dict.fromkeys(each.cause for each in departures if each.cause is not Cause.DEPARTURE))
     evidence = ("the group has no members left", *(each.evidence for each in departures[:SHOWN]))
     people = tuple(who(each.missing.change, each.cause.value) for each in departures)
-    # Others may have come, and gone again, in rounds that never completed.
+    # Others may have joined and left again, in rounds that never completed.
     proved = departures and not context.rebalance.lost_rounds
     return Verdict(Cause.ALL_GONE, Confidence.CERTAIN if proved else Confidence.LIKELY, people, evidence, also)
 
@@ -207,13 +208,13 @@ def _changed_members(context: RebalanceContext) -> Verdict:
 
 
 def _maybe_before(came: Verdict) -> Verdict:
-    """That members joined, where the log does not begin with the group."""
-    line = "records of the group are missing before: who joined may have been a member then"
+    """The verdict that members joined, for a log that does not start with the group's creation."""
+    line = "earlier records of the group are missing: whoever joined may have been a member before"
     return replace(came, confidence=weaker(came.confidence, Confidence.POSSIBLE), evidence=(*came.evidence, line))
 
 
 def _together(parts: Sequence[Verdict], context: RebalanceContext) -> Verdict:
-    """Several causes in one rebalance: which of them began it is not in the log."""
+    """Several causes in one rebalance: the log does not show which of them started it."""
     first = parts[0]
     confidence = first.confidence
     causes = tuple(dict.fromkeys(each.cause for each in parts))
@@ -242,7 +243,7 @@ def _bounce(context: RebalanceContext) -> Verdict:
 
 
 def _departure_verdicts(departures: Sequence[Departure]) -> list[Verdict]:
-    """One for each way in which members went, the surest first."""
+    """One verdict for each way in which members left, the most certain first."""
     by_cause: dict[Cause, list[Departure]] = {}
     for each in sorted(departures, key=lambda each: each.confidence.rank):
         by_cause.setdefault(each.cause, []).append(each)
@@ -282,7 +283,7 @@ def _same_members(context: RebalanceContext) -> Verdict:
     new = after.keys() - before.keys()
     added = _added_partitions(before, new - context.unassigned)
     if added and not context.unassigned_known and snapshot.protocol not in EAGER:
-        line = f"partitions have owners that had none in the first record of the group: {partitions_text(added)}"
+        line = f"partitions without owners in the group's first record now have owners: {partitions_text(added)}"
         return Verdict(Cause.COOPERATIVE, Confidence.POSSIBLE, evidence=(line, "the members are the same"))
     if added:
         line = f"new partitions are assigned: {partitions_text(added)}"
@@ -327,7 +328,8 @@ def _rejoin(
 
 
 def _leader_rejoin(context: RebalanceContext) -> Verdict | None:
-    """Soon after the static leader was restarted. None if it was not, or is of a library that does not rejoin then."""
+    """The verdict if the static leader was restarted shortly before. None if it was not, or if its library does not
+    rejoin in that case."""
     previous = context.previous
     leader = previous.leading
     library = context.libraries.get(leader.identity) if leader is not None else None
@@ -345,7 +347,7 @@ def _leader_rejoin(context: RebalanceContext) -> Verdict | None:
 
 
 def _added_partitions(before: Mapping[TopicPartition, str], new: Collection[TopicPartition]) -> set[TopicPartition]:
-    """Of newly assigned partitions those with a higher number than any that their topic had."""
+    """The newly assigned partitions whose number is higher than any that their topic had before."""
     highest: dict[str, int] = {}
     for topic, partition in before:
         highest[topic] = max(partition, highest.get(topic, -1))

@@ -1,4 +1,4 @@
-"""Why the epoch of a group of the consumer protocol rose: what its records changed since the epoch before."""
+"""Why the epoch of a group of the consumer protocol rose: what its records changed since the previous epoch."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,8 @@ from kgm.history.causes.verdict import (
 from kgm.history.reconstruct.classic_snapshots import MemberChange
 
 _SLACK_MS = 4_000
-#: A member that is closed commits, and leaves within this time; one that misses so many commits had stopped before.
+#: A member that is closed commits, and leaves within this many ms; one that missed this many commits had stopped
+#: before.
 _AT_ONCE_MS, _MISSED = 500, 2
 #: The metadata hash of a group that subscribes to no topic that exists.
 NO_TOPICS = 0
@@ -31,7 +32,7 @@ NO_TOPICS = 0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnedConsumer:
     """A member that joined and was there before. down_ms: the latest time at which it was stopped. unique: whether no
-    other process of the group has its client id and host, or its ids say that it is the same."""
+    other process of the group has its client id and host, or its ids show that it is the same process."""
 
     change: MemberChange
     old_member_id: str
@@ -41,11 +42,11 @@ class ReturnedConsumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochContext:
-    """An epoch to explain. returned: those of `joined` that were there before; returning: the identities of those that
-    may have been, long ago or under another name. hashes: of the subscribed topics' metadata, before (None: not known)
-    and now. regex, assignor: whether a regular expression was resolved again, or a member asked for another assignor.
-    known: nothing is missing since the group began; broken: something is missing since the epoch before. unseen_left: a
-    member left of which the log has no other record."""
+    """An epoch to explain. returned: the members in `joined` that were there before; returning: the identities of those
+    that may have been, long ago or under another name. hashes: of the subscribed topics' metadata, before (None: not
+    known) and now. regex, assignor: whether a regular expression was resolved again, or a member asked for another
+    assignor. known: no record is missing since the group was created; broken: records are missing since the previous
+    epoch. unseen_left: a member left of which the log has no other record."""
 
     joined: Sequence[MemberChange]
     returned: Sequence[ReturnedConsumer]
@@ -59,15 +60,15 @@ class EpochContext:
     known: bool
     broken: bool
     unseen_left: bool = False
-    #: Of a streams group (KIP-1071): what its members read is their topology.
+    #: Whether it is a streams group (KIP-1071): its members' subscription is their topology.
     has_topology: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerAbsence:
-    """What the records show of a member before they were deleted. away: since when it had the epoch -2; heard: the time
-    of its last record, which its own heartbeat made; unrevoked: since when it was asked to revoke partitions and did
-    not; together: whether other members went with it in the same epoch. All times in ms."""
+    """What the records show about a member before they were deleted. away: since when it had the epoch -2; heard: the
+    time of its last record, written for its own heartbeat; unrevoked: since when it was asked to revoke partitions
+    without doing so; together: whether other members left with it in the same epoch. All times in ms."""
 
     away: int | None
     heard: int
@@ -75,12 +76,12 @@ class ConsumerAbsence:
     together: bool = False
 
     def silence(self, missing: MissingMember, at: int) -> int:
-        """For how long nothing was heard of the member at a time."""
+        """For how long, in ms, nothing had been heard from the member at time `at`."""
         return at - (max(self.heard, missing.last_commit or 0) if self.away is None else self.away)
 
     def session_bounds(self, missing: MissingMember, at: int) -> tuple[int, int] | None:
-        """Between which bounds in ms the session timeout is if the member's session expired at a time; None if it was
-        not silent for longer than members are that leave, or commits too rarely to tell."""
+        """The bounds in ms of the session timeout, assuming that the member's session expired at time `at`; None if it
+        was not silent for longer than members that leave are, or commits too rarely to tell."""
         silence = self.silence(missing, at)
         if self.together or silence < 0:
             return None
@@ -95,7 +96,7 @@ class ConsumerAbsence:
 def consumer_departure(
     missing: MissingMember, at: int, absence: ConsumerAbsence, session: SessionTimeout | None
 ) -> Departure:
-    """How a member went whose records were deleted at a time, in ms. session: its session timeout, None if that is not
+    """How a member left whose records were deleted at time `at`, in ms. session: its session timeout, None if it is not
     known."""
     record = missing.change.member.record
     if at < 0:
@@ -118,7 +119,7 @@ def consumer_departure(
 
 
 def _without_session(missing: MissingMember, at: int, absence: ConsumerAbsence) -> Departure:
-    """Nothing that depends on the session timeout is more than possible."""
+    """How a member left if the session timeout is unknown: what depends on it is at most possible."""
     silence = absence.silence(missing, at)
     if absence.away is not None:
         why = f"it had stopped {seconds(silence)} before; the session timeout is not known"
@@ -132,7 +133,7 @@ def _without_session(missing: MissingMember, at: int, absence: ConsumerAbsence) 
 
 
 def _away(missing: MissingMember, ms: int, session: SessionTimeout) -> Departure:
-    """A static member that had stopped, and may have come back."""
+    """How a static member left that had stopped, and could have come back."""
     heartbeat, slack = _margins(session.ms)
     why = f"it had stopped {seconds(ms)} before, {session.text}"
     if ms < session.least_ms - heartbeat - slack // 2:
@@ -173,13 +174,14 @@ def _silent(missing: MissingMember, silence: int, session: SessionTimeout) -> De
 
 
 def _is_early(ms: int, session: SessionTimeout) -> bool:
-    """Whether a session seldom expires after so short a silence, as heartbeats are seldom further apart than a third
-    of it. With the default of their interval a short one may be over, or the member was removed, or left."""
+    """Whether a session rarely expires after a silence this short, as heartbeats are rarely further apart than a third
+    of the session timeout. With the default heartbeat interval a short session may have expired, or the member was
+    removed, or left."""
     return ms < session.least_ms - session.ms // 3
 
 
 def _margins(session: int) -> tuple[int, int]:
-    """(how far apart heartbeats are at most, how much later things may show), in ms."""
+    """(the longest time between heartbeats, how late things may show in the log), in ms."""
     return min(CONSUMER_HEARTBEAT_MS, max(session - 1_000, session // 3)), min(_SLACK_MS, session // 5)
 
 
@@ -202,7 +204,7 @@ def explain_epoch(context: EpochContext) -> Verdict:
 
 
 def _returned_text(one: ReturnedConsumer) -> str:
-    """A process keeps its member id as long as it runs."""
+    """How a member came back. A process keeps its member id as long as it runs."""
     after = f"after {seconds(one.change.timestamp - one.down_ms)}"
     if one.old_member_id != one.change.member.record.member_id:
         return f"{one.old_member_id} came back as {one.change.identity} {after}"
@@ -233,7 +235,7 @@ def _parts(context: EpochContext) -> list[Verdict]:
 
 
 def _same_members(context: EpochContext) -> Verdict:
-    """No member came, went or changed, as far as the log has its members."""
+    """The verdict if no member joined, left or changed, as far as the log shows the members."""
     if context.unseen_left:
         line = "a member is gone, and the log has no other record of it"
         return Verdict(Cause.DEPARTURE, Confidence.POSSIBLE, evidence=(line,))

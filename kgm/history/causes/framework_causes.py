@@ -1,5 +1,5 @@
-"""Why a group of Kafka Streams or of Connect workers rebalanced although its members are the same: the assignments of
-the rebalance before say who was to begin another one, and when."""
+"""Why a group of Kafka Streams or of Connect workers rebalanced although its members are the same: the assignments from
+the previous rebalance show which member was to trigger the next one, and when."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kgm.model.work import CONNECT_PROTOCOL_TYPE, STREAMS_ASSIGNOR
 from kgm.protocol.subscription import decode_assignment
 
 T = TypeVar("T")
-#: By how much the clocks of members and coordinator may differ, and a record is late.
+#: How far the clocks of members and coordinator may differ, plus how late a record may be.
 _SLACK_MS: Final = 2_000
 _SAME: Final = "the members are the same"
 
 
 def framework_verdict(previous: Snapshot, snapshot: Snapshot) -> Verdict | None:
-    """None for a group of consumers, and where the assignments of `previous` do not say it. Both snapshots have the
-    same members."""
+    """The cause that the assignments of `previous` show. None for a group of plain consumers, and if they show none.
+    Both snapshots have the same members."""
     if previous.protocol_type == CONNECT_PROTOCOL_TYPE:
         return _of_connect(previous, snapshot)
     return _of_streams(previous, snapshot) if previous.protocol == STREAMS_ASSIGNOR else None
@@ -32,13 +32,13 @@ def _of_connect(previous: Snapshot, snapshot: Snapshot) -> Verdict | None:
     given = [*_read(previous.members.values(), decode_worker_assignment)]
     gave_up = [(member, one) for member, one in given if one.revoked]
     if gave_up:
-        return _follow_up(gave_up, "had to give connectors or tasks up, and joined again for it")
+        return _follow_up(gave_up, "had to give up connectors or tasks, and rejoined to do so")
     delay_ms = max((one.delay_ms for _, one in given), default=0)
     passed_ms = snapshot.joined_at - previous.timestamp
     if delay_ms and passed_ms >= delay_ms - _SLACK_MS:
         line = (
-            f"what was lost with a worker was held back for {seconds(delay_ms)} (scheduled.rebalance.max.delay.ms); "
-            f"{seconds(passed_ms)} later that was over"
+            f"a lost worker's connectors and tasks were held back for {seconds(delay_ms)} "
+            f"(scheduled.rebalance.max.delay.ms); {seconds(passed_ms)} later, that delay had ended"
         )
         return Verdict(Cause.DELAY, Confidence.LIKELY, evidence=(line, _SAME))
     line = "a worker joined again, as workers do when the configuration of a connector has changed"
@@ -53,9 +53,9 @@ def _of_streams(previous: Snapshot, snapshot: Snapshot) -> Verdict | None:
     ]
     at_once = [(member, at_ms) for member, at_ms in due if at_ms <= previous.timestamp + _SLACK_MS]
     if at_once:
-        return _follow_up(at_once, "was to rebalance at once, after tasks had left their owners")
+        return _follow_up(at_once, "had to rebalance immediately, after tasks had left their owners")
     if due:
-        line = "it was time to look whether tasks have caught up where they are to go (probing.rebalance.interval.ms)"
+        line = "it was time to check whether tasks have caught up on their destinations (probing.rebalance.interval.ms)"
         people = tuple(member_who(member, "probed") for member, _ in due)
         return Verdict(Cause.PROBING, Confidence.LIKELY, people, (line, _SAME))
     return None
@@ -69,7 +69,7 @@ def _follow_up(some: Iterable[tuple[SnapshotMember, object]], what: str) -> Verd
 
 
 def _read(members: Iterable[SnapshotMember], decode: Callable[[bytes], T]) -> Iterator[tuple[SnapshotMember, T]]:
-    """What can be decoded."""
+    """The members whose assignment can be decoded, with it."""
     for member in members:
         try:
             yield member, decode(member.record.assignment)

@@ -1,4 +1,4 @@
-"""What the client library of a member says of how it went, and of a leader that joined again."""
+"""What a member's client library implies about how the member left, and about a leader that rejoined."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kgm.history.reconstruct.classic_snapshots import Snapshot
 from kgm.model.client_library import JAVA, ClientLibrary
 from kgm.protocol.subscription import PROTOCOL_TYPE
 
-#: Those whose static members may leave when they are closed, though they usually do not: Java if it is told to
-#: (KIP-1092), franz-go if it still owes the join that follows a revocation.
+#: Libraries whose static members may leave when they are closed, though they usually do not: Java if configured to
+#: (KIP-1092), franz-go if it still has to rejoin after a revocation.
 _MAY_LEAVE: Final = frozenset((JAVA, "franz-go"))
 
 
 def libraries_of(group_id: str, snapshot: Snapshot) -> Mapping[str, ClientLibrary]:
-    """The library of each member, by identity; none of a group that is no consumer group."""
+    """The library of each member, by identity; empty for a group that is not a consumer group."""
     if snapshot.protocol_type != PROTOCOL_TYPE:
         return {}
     evidence = [recorded_evidence(member.record) for member in snapshot.members.values()]
@@ -34,5 +34,5 @@ def leaves_when_closed(library: ClientLibrary | None) -> bool | None:
 
 
 def rejoins_after_restart(library: ClientLibrary, assignor: str | None) -> bool:
-    """Whether the static leader of a group, once restarted, may compute the assignment again and begin a round."""
+    """Whether the static leader of a group, once restarted, may recompute the assignment and start a rebalance."""
     return library.name in CLIENTS and assignor not in CLIENTS[library.name].silent_leaders

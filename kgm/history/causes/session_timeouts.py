@@ -1,8 +1,8 @@
 """The session timeout of members of the consumer protocol, which no record has: it is a setting of the brokers, or of
-the group. It is given, asked of a broker, or shown by the log itself; else it is not known.
+the group. It is given by the user, asked of a broker, or inferred from the log; otherwise it is unknown.
 
-A member whose session expires was heard from for the last time one session timeout before its records are deleted. So
-each expiry says between which bounds the timeout is, and where several agree, that is what it is."""
+A member whose session expires was last heard from one session timeout before its records are deleted. So each expiry
+sets bounds for the timeout, and if several agree, the timeout is within them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ from kgm.history.causes.verdict import seconds
 
 #: How far apart heartbeats of the consumer protocol are by default (group.consumer.heartbeat.interval.ms).
 CONSUMER_HEARTBEAT_MS = 5_000
-#: So many expiries have to agree, and so large a part of those that are remembered.
+#: This many expiries have to agree, and this share of those that are remembered.
 _LEAST_EXPIRIES = 3
 _LEAST_PART = 0.6
 _MOST_REMEMBERED = 12
-#: Timeouts that people choose, the likeliest first: multiples of these.
+#: People choose multiples of these as timeouts; the most likely first.
 _ROUND_MS = (30_000, 15_000, 10_000, 5_000, 1_000)
 
 
@@ -31,7 +31,7 @@ class SessionSource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionTimeout:
-    """A session timeout in ms, and between which bounds it is. expiries: how many show it, of source LOG."""
+    """A session timeout in ms, and its bounds. expiries: how many expiries show it, for source LOG."""
 
     ms: int
     source: SessionSource
@@ -41,7 +41,7 @@ class SessionTimeout:
 
     @classmethod
     def exactly(cls, ms: int, source: SessionSource) -> "SessionTimeout":
-        """One that is known to the millisecond."""
+        """A session timeout that is known to the millisecond."""
         return cls(ms=ms, source=source, least_ms=ms, most_ms=ms)
 
     @property
@@ -58,21 +58,20 @@ class SessionTimeout:
                 return f"the session timeout is about {seconds(self.ms)}, as {self.expiries} expiries in this log show"
 
 
-#: The session timeout of a group's members, by its id and its type, one of those whose sessions the broker sets
-#: (`consumer`, `streams`, `share`). None if it is not known.
+#: The session timeout of a group's members, by the group's id and its type, one of those for which the broker sets the
+#: session timeout (`consumer`, `streams`, `share`). None if it is not known.
 SessionLookup = Callable[[str, str], SessionTimeout | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenSessions:
-    """Session timeouts in ms that were given for groups by name, and for all other consumer groups. A
-    `SessionLookup`."""
+    """Session timeouts in ms given by the user: by group name, and for all other consumer groups. A `SessionLookup`."""
 
     default_ms: int | None = None
     by_group: Mapping[str, int] = field(default_factory=dict)
 
     def __call__(self, group_id: str, group_type: str) -> SessionTimeout | None:
-        """Of a group."""
+        """The session timeout of a group, if one was given."""
         ms = self.by_group.get(group_id, self.default_ms if group_type == "consumer" else None)
         return None if ms is None else SessionTimeout.exactly(ms, SessionSource.GIVEN)
 
@@ -87,22 +86,22 @@ def no_session(_group_id: str, _group_type: str) -> SessionTimeout | None:
 
 @dataclass(slots=True, kw_only=True)
 class SessionEvidence:
-    """What the log of a group has shown so far. expiries: the bounds in ms that each departure sets, if it was an
+    """What a group's log has shown so far. expiries: the bounds in ms from each departure, assuming that it was an
     expiry, the newest last; survived_ms: the longest time for which a member was away and kept its place."""
 
     expiries: list[tuple[int, int]] = field(default_factory=list)
     survived_ms: int = 0
 
     def add(self, least_ms: int, most_ms: int) -> None:
-        """A departure that is an expiry if the session timeout is between these bounds."""
+        """Add a departure that was an expiry if the session timeout is between these bounds."""
         self.expiries = [*self.expiries[-_MOST_REMEMBERED + 1 :], (least_ms, most_ms)]
 
     def survived(self, ms: int) -> None:
-        """A member was away for so long, and its session did not expire."""
+        """A member was away for this long, and its session did not expire."""
         self.survived_ms = max(self.survived_ms, ms)
 
     def session(self) -> SessionTimeout | None:
-        """The session timeout on which enough expiries agree."""
+        """The session timeout on which enough expiries agree; None if too few do."""
         bounds = [each for each in self.expiries if each[1] >= self.survived_ms]
         agreeing = _largest_agreement(bounds)
         if len(agreeing) < max(_LEAST_EXPIRIES, len(bounds) * _LEAST_PART):
@@ -115,7 +114,7 @@ class SessionEvidence:
 
 
 def _largest_agreement(bounds: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The most bounds that have a time in common."""
+    """The largest set of bounds that have a time in common."""
     sets = ([each for each in bounds if each[0] <= least <= each[1]] for least, _ in bounds)
     return max(sets, key=len, default=[])
 

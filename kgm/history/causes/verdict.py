@@ -1,4 +1,4 @@
-"""What is said of a rebalance: its cause, how sure that is, who is involved, and the evidence."""
+"""The verdict about a rebalance: its cause, how certain that is, who is involved, and the evidence."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from kgm.records.messages.group_metadata_value import MemberMetadata
 
 #: A process that is back within this time was bounced; one that takes longer is a new one.
 RETURN_WITHIN_MS = 600_000
-#: Of a long list of members or partitions, so many are named in the evidence.
+#: The evidence names this many of a long list of members or partitions.
 SHOWN = 8
 
 
@@ -23,27 +23,27 @@ class Cause(StrEnum):
     #: A clean LeaveGroup: closed, unsubscribed, or a dynamic member that an admin removed.
     LEAVE = "leave"
     SESSION_EXPIRY = "session-expiry"
-    #: The client left by itself because its application did not poll within max.poll.interval.ms.
+    #: The client left on its own because its application did not poll within max.poll.interval.ms.
     MAX_POLL = "max-poll"
-    #: A static member, which does not leave by itself, was removed.
+    #: A static member, which does not leave on its own, was removed.
     REMOVAL = "admin-removal"
-    #: The member is gone, and nothing tells which way it went.
+    #: The member is gone, and nothing shows how it left.
     DEPARTURE = "departure"
-    #: The same process, as far as its ids tell, went and came back.
+    #: The same process, judging by its ids, left and came back.
     BOUNCE = "bounce"
-    #: Members of one client id went from one host and came on another: a rollout.
+    #: Members with one client id left on one host and joined on another: a rollout.
     REPLACEMENT = "replacement"
     SUBSCRIPTION = "subscription-change"
     COOPERATIVE = "cooperative-round"
-    #: Kafka Streams: at a time that was set before, its members look whether tasks have caught up where they are to go.
+    #: Kafka Streams: at a scheduled time, its members check whether tasks have caught up on their destinations.
     PROBING = "probing"
-    #: Connect: the time was over in which what was lost with a worker was held back.
+    #: Connect: the delay is over for which a lost worker's connectors and tasks were held back.
     DELAY = "delay-ended"
-    #: Kafka Streams with `group.protocol=streams`: members have another topology than before.
+    #: Kafka Streams with `group.protocol=streams`: members have a different topology than before.
     TOPOLOGY = "topology-change"
     PARTITIONS = "partition-change"
     ASSIGNOR = "assignor-change"
-    #: Consumer protocol: partitions, racks or ids of subscribed topics changed, it is not known which.
+    #: Consumer protocol: partitions, racks or ids of subscribed topics changed; the log does not show which.
     METADATA = "metadata-change"
     #: A member of the group joined again: a leader with new metadata, or an application that asked for it.
     REJOIN = "rejoin"
@@ -51,15 +51,15 @@ class Cause(StrEnum):
     #: The group changed between the classic and the consumer protocol.
     CONVERSION = "conversion"
     ALL_GONE = "all-gone"
-    #: Members joined and did not send SyncGroup in time; only a broker's log tells it.
+    #: Members joined and did not send SyncGroup in time; only a broker's log shows it.
     SYNC_TIMEOUT = "sync-timeout"
-    #: Rounds that never completed, of which no record shows who was in them.
+    #: Rounds that never completed, for which no record shows who took part.
     ROUNDS = "unfinished-rounds"
     UNKNOWN = "unknown"
 
 
 class Confidence(StrEnum):
-    """How sure a cause is, from the surest on."""
+    """How certain a cause is, most certain first."""
 
     CERTAIN = "certain"
     LIKELY = "likely"
@@ -68,7 +68,7 @@ class Confidence(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for the surest."""
+        """0 for the most certain."""
         return _CONFIDENCES.index(self)
 
 
@@ -87,7 +87,7 @@ class GroupEventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """also: causes that came together with the first one."""
+    """also: further causes of the same rebalance."""
 
     cause: Cause
     confidence: Confidence
@@ -98,11 +98,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingMember:
-    """A member that is not in the group any more. last_commit: the last one of any of its partitions while it had them;
-    cadence_ms: how far apart its commits were on average; both None where there were no commits, or too few. joined:
-    when the join phase ended that it was last in, since when the coordinator counts the sessions of all members; None
-    where no record says it. in_transaction: whether the last commit was part of a transaction, which extends no
-    session. library: the client library that it seems to run on; None if that was not looked at."""
+    """A member that is no longer in the group. last_commit: the last commit for any of its partitions while it had
+    them; cadence_ms: the average time between its commits; each is None if there were no commits, or too few. joined:
+    when the last join phase with it ended, which is when the coordinator starts the sessions of all members; None if no
+    record shows it. in_transaction: whether the last commit was part of a transaction, which extends no session.
+    library: the client library that it seems to use; None if that was not looked up."""
 
     change: MemberChange
     last_commit: int | None
@@ -112,14 +112,14 @@ class MissingMember:
     library: ClientLibrary | None = None
 
     def departed(self, cause: Cause, confidence: Confidence, why: str) -> "Departure":
-        """How it went, and what says so."""
+        """The departure of this member, with the reason as evidence."""
         evidence = f"{self.change.identity} is gone; {why}"
         return Departure(missing=self, cause=cause, confidence=confidence, evidence=evidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departure:
-    """How a member went."""
+    """How a member left."""
 
     missing: MissingMember
     cause: Cause
@@ -129,9 +129,9 @@ class Departure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnedMember:
-    """A member that joined, and the member id in whose place it is: gone in this rebalance, or in an earlier one.
-    unique: whether no other member had the same client id and host. dated: whether it came back with this rebalance,
-    and not before it."""
+    """A member that joined, and the member id that it replaces: gone in this rebalance, or in an earlier one. unique:
+    whether no other member had the same client id and host. dated: whether it came back with this rebalance, and not
+    before it."""
 
     change: MemberChange
     old_member_id: str
@@ -140,14 +140,14 @@ class ReturnedMember:
     dated: bool = True
 
 
-#: A static member that leaves by itself commits, and is gone within this time.
+#: A static member that leaves on its own commits, and is gone within this time.
 _LEAVES_WITHIN_MS = 500
 
 
 def static_departure(missing: MissingMember, silence: int, why: str, *, missed: bool) -> Departure:
-    """How a static member went whose session had not expired: an admin removed it, or it was closed so that it leaves
-    the group (KIP-1092). silence: for how long nothing was heard of it, in ms; missed: whether it had stopped some time
-    before, as commits are missing that were due."""
+    """How a static member left whose session had not expired: an admin removed it, or it was closed with the option to
+    leave the group (KIP-1092). silence: for how long nothing was heard from it, in ms; missed: whether it had stopped
+    some time before, because commits that were due are missing."""
     if missed:
         return missing.departed(
             Cause.REMOVAL, Confidence.LIKELY, f"{why}: it had stopped before, so an admin removed it"
@@ -160,7 +160,7 @@ def static_departure(missing: MissingMember, silence: int, why: str, *, missed: 
             return missing.departed(Cause.LEAVE, Confidence.LIKELY, line)
         line = f"{why}: an admin removed it, as static members of {text} do not leave when they are closed"
         return missing.departed(Cause.REMOVAL, Confidence.LIKELY, line)
-    either = f"{why}: an admin removed it, or it was closed so that it leaves the group"
+    either = f"{why}: an admin removed it, or it left when it was closed"
     cause = Cause.LEAVE if silence <= _LEAVES_WITHIN_MS else Cause.REMOVAL
     return missing.departed(cause, Confidence.POSSIBLE, either)
 
@@ -171,7 +171,7 @@ def session_of(record: MemberMetadata) -> int | None:
 
 
 def who(change: MemberChange, what: str | None = None) -> Who:
-    """The member of a change. what: what it did, the kind of the change if None."""
+    """The member of a change. what: what it did; None: the kind of the change."""
     return member_who(change.member, what or change.kind.value)
 
 
@@ -185,8 +185,8 @@ def member_who(member: SnapshotMember, what: str) -> Who:
 
 
 def joined_verdict(joined: Sequence[MemberChange], returning: Collection[str] = ()) -> Verdict:
-    """Members that were not there before. returning: the identities of those that may have been there, long ago or
-    under another name."""
+    """The verdict about members that were not there before. returning: the identities of those that may have been
+    there, long ago or under another name."""
     lines = tuple(
         f"{each.identity} joined; it, or another process with its client id and host, was a member before"
         if each.identity in returning
@@ -199,19 +199,19 @@ def joined_verdict(joined: Sequence[MemberChange], returning: Collection[str] = 
 
 
 def resubscribed_verdict(changes: Sequence[MemberChange]) -> Verdict:
-    """Members that subscribe to other topics than before."""
+    """The verdict about members that subscribe to other topics than before."""
     lines = tuple(f"{each.identity} subscribes to other topics" for each in changes[:SHOWN])
     return Verdict(Cause.SUBSCRIPTION, Confidence.CERTAIN, tuple(who(each) for each in changes), lines)
 
 
 def topology_verdict(changes: Sequence[MemberChange]) -> Verdict:
-    """Members of a streams group that have another topology than before."""
+    """The verdict about members of a streams group that have a different topology than before."""
     lines = tuple(f"{each.identity} has another topology" for each in changes[:SHOWN])
     return Verdict(Cause.TOPOLOGY, Confidence.CERTAIN, tuple(who(each) for each in changes), lines)
 
 
 def weaker(one: Confidence, other: Confidence) -> Confidence:
-    """The less sure of two."""
+    """The less certain of two."""
     return max(one, other, key=lambda each: each.rank)
 
 

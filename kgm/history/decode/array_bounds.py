@@ -1,9 +1,9 @@
-"""Where the elements of arrays begin and end, found for many records at once by what they have in common.
+"""Where the elements of arrays begin and end, found for many records together by their common layout.
 
 Walking an array takes one step for each length in it, and a step touches all records. But a group's records differ
 little: a member comes back under another id of the same length. So one record of each size is walked, and every length
-in it is noted with its place. A record with the same lengths at the same places has the same layout, which is checked
-without any step. The others are walked."""
+in it is noted with its position. A record with the same lengths at the same positions has the same layout, and checking
+that takes no step. The other records are walked."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from kgm.history.decode.vector_cursor import Cursor, Mask, Positions, Read
 
 #: Fewer records or elements than these are walked.
 _WORTH_RECORDS, _WORTH_ELEMENTS = 32, 4
-#: How many records of a size pay for the walk of one of them.
+#: How many records of one size make it worthwhile to walk one of them as a model.
 _WORTH_CLASS = 4
 _ROUNDS = 4
 
@@ -29,8 +29,8 @@ class Bounds:
         self.end = np.zeros(self.offsets[-1], dtype=np.int64)
 
     def find(self, cursor: Cursor, skip: Callable[[Cursor], None], *, alike: bool) -> None:
-        """Skip the arrays; `skip` skips an element. alike: whether looking for a common layout is worth it; then
-        lengths must be all that `skip` reads."""
+        """Skip the arrays; `skip` skips one element. alike: whether looking for a common layout is worthwhile; if set,
+        `skip` must read nothing but lengths."""
         left = np.nonzero(self.counts > 0)[0]
         if alike and int(self.counts.sum()) >= _WORTH_ELEMENTS * len(left):
             for _ in range(_ROUNDS):
@@ -57,7 +57,8 @@ class Bounds:
         cursor.catch_up()
 
     def _by_layout(self, cursor: Cursor, rows: Positions, skip: Callable[[Cursor], None]) -> Positions:
-        """Find the bounds in all records that have the layout of the first of their size; returns the other records."""
+        """Find the bounds in all records with the layout of the first record of their size; returns the other
+        records."""
         size = cursor.end[rows] - cursor.at[rows]
         kind = size * (int(self.counts.max()) + 1) + self.counts[rows]
         _, first, of, alike = np.unique(kind, return_index=True, return_inverse=True, return_counts=True)
@@ -84,7 +85,7 @@ class Bounds:
         return rows[~done]
 
     def _copy(self, cursor: Cursor, rows: Positions, began: int, model: int) -> None:
-        """The bounds of rows with the layout of a model that has been walked."""
+        """Set the bounds of rows that have the layout of a model that has been walked."""
         mine = slice(int(self.offsets[model]), int(self.offsets[model + 1]))
         number = self.offsets[rows][:, None] + np.arange(self.counts[model])
         at = cursor.at[rows][:, None]
@@ -94,7 +95,7 @@ class Bounds:
 
 
 def _by_record(reads: list[Read]) -> dict[str, tuple[Positions, Positions, Positions]]:
-    """By the letters of the type that was read: (record, position, value), sorted by record."""
+    """The reads by the type's letters: (record, position, value), sorted by record."""
     by_letters = {}
     for letters in {letters for _, _, letters, _ in reads}:
         mine = [(row, at, value) for row, at, other, value in reads if other == letters]

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 
 def to_list(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """What `to_pylist` gives, by way of numpy: ten times as fast for integers, strings and bytes."""
+    """The same values as `to_pylist`, by way of numpy: ten times as fast for integers, strings and bytes."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return _numpy(column)

@@ -1,8 +1,8 @@
-"""Records of streams groups (KIP-1071) and share groups (KIP-932) as those of a consumer group with the same meaning:
-the coordinator keeps all three by epochs, target and current assignments.
+"""Converts records of streams groups (KIP-1071) and share groups (KIP-932) to consumer-group records with the same
+meaning: the coordinator handles all three with epochs, target assignments and current assignments.
 
-A task counts as a partition of its subtopology. Partitions of a share group may have several members, so nobody is
-called their owner, and nothing that is assigned is carried over."""
+A task counts as a partition of its subtopology. Partitions of a share group can have several members, so no member is
+called their owner, and their assignments are not converted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from kgm.records.record_types import RecordType
 
 STREAMS: Final = "streams"
 SHARE: Final = "share"
-#: The type of group by the type of the records that are read here; the topology is not: members say which they have.
+#: The group type for each record type that is read here. Topology records are not: members have their topology's epoch.
 GROUP_TYPES: Final = {
     RecordType.STREAMS_GROUP_METADATA: STREAMS,
     RecordType.STREAMS_GROUP_MEMBER_METADATA: STREAMS,
@@ -57,14 +57,14 @@ def subtopology_topic(subtopology_id: str) -> tuple[bytes, str]:
 
 
 def subtopologies(value: Message | None) -> Iterator[str]:
-    """Those of which a record has active tasks."""
+    """The ids of the subtopologies for which a record has active tasks."""
     for name in ("active_tasks", "active_tasks_pending_revocation"):
         for row in getattr(value, name, ()):
             yield row.subtopology_id
 
 
 def as_consumer_record(kind: RecordType, key: Any, value: Any) -> tuple[Message, Message | None]:
-    """kind: one of `GROUP_TYPES`; key, value: the record, a tombstone where the value is None."""
+    """(key, value) of the consumer-group record. kind: one of `GROUP_TYPES`; a value of None means a tombstone."""
     match kind:
         case RecordType.STREAMS_GROUP_METADATA | RecordType.SHARE_GROUP_METADATA:
             group_key = ConsumerGroupMetadataKey(group_id=key.group_id)
@@ -103,7 +103,7 @@ def _target(value: Any) -> ConsumerGroupTargetAssignmentMemberValue:
 
 
 def _member(value: Any) -> ConsumerGroupMemberMetadataValue:
-    """What a member is to read is, in a streams group, its topology."""
+    """In a streams group, the member's topology stands for its subscription."""
     epoch = getattr(value, "topology_epoch", None)
     topics = value.subscribed_topic_names if epoch is None else [f"topology epoch {epoch}"]
     return ConsumerGroupMemberMetadataValue(
@@ -120,7 +120,7 @@ def _member(value: Any) -> ConsumerGroupMemberMetadataValue:
 
 
 def _current(value: Any) -> ConsumerGroupCurrentMemberAssignmentValue:
-    """The states of members have the same numbers in all three (Kafka: MemberState of each)."""
+    """Member states have the same numbers in all three (Kafka: the MemberState of each)."""
     assigned, pending = (
         [TopicPartitions(topic_id=topic_id, partitions=partitions) for topic_id, partitions in _tasks(rows)]
         for rows in (getattr(value, "active_tasks", ()), getattr(value, "active_tasks_pending_revocation", ()))
@@ -135,7 +135,7 @@ def _current(value: Any) -> ConsumerGroupCurrentMemberAssignmentValue:
 
 
 def _tasks(rows: Iterable[Any]) -> Iterator[tuple[bytes, list[int]]]:
-    """By the topic that stands for the subtopology, each once."""
+    """(id of the topic that stands for the subtopology, its task numbers), one for each subtopology."""
     by_id: dict[str, list[list[int]]] = {}
     for row in rows:
         by_id.setdefault(row.subtopology_id, []).append(row.partitions)

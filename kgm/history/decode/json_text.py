@@ -1,8 +1,8 @@
-"""JSON of messages in columns, as Kafka's generated converters print it (`XxxJsonConverter.write`): Kafka's names, the
-fields of the version, tagged ones only where they differ from their default, bytes in base64, uuids as Kafka shows them
-(base64 for URLs without padding), every number as a number.
+"""Messages in columns as JSON, as Kafka's generated converters print it (`XxxJsonConverter.write`): Kafka's names, the
+fields of the version, tagged fields only where they differ from their default, bytes in base64, uuids as Kafka prints
+them (URL-safe base64 without padding), every number as a number.
 
-The text of each different string is made once, and columns are put together by format strings: no object is made for a
+The text of each distinct string is made once, and columns are joined with format strings: no object is created for a
 message."""
 
 import base64
@@ -29,7 +29,7 @@ def message_texts(cls: type[Message], version: int, messages: pa.StructArray) ->
 
 
 def text(value: str) -> str:
-    """A JSON string, in which characters that a terminal may act on are escaped."""
+    """A JSON string; characters that can control a terminal are escaped."""
     return sanitize.json_text(json.dumps(value, ensure_ascii=False))
 
 
@@ -48,7 +48,7 @@ def _struct(cls: type[Message], name: str, version: int, array: pa.StructArray) 
     for row in field_rows(cls, name):
         if not within(version, row.versions):
             continue
-        # Not `flatten`, which adds the nulls of the parent to each child: the parent writes those itself.
+        # Not `flatten`, which adds the parent's nulls to each child: the parent writes those itself.
         values = _values(cls, row.kind, version, array.field(row.name))
         named = f',"{kafkas_name(row.name)}":'
         if row.tag is not None and within(version, row.tagged):
@@ -62,7 +62,7 @@ def _struct(cls: type[Message], name: str, version: int, array: pa.StructArray) 
     shape = "{" + shape + "}"
     if shape.startswith("{,"):
         return list(map(("{" + shape[2:]).__mod__, zip(*columns, strict=True)))
-    # All fields are tagged: the first one that is there has a comma too many.
+    # All fields are tagged: the first one present has a comma too many.
     texts = map(shape.__mod__, zip(*columns, strict=True))
     return ["{" + each[2:] if each.startswith("{,") else each for each in texts]
 

@@ -10,12 +10,12 @@ from kgm.history.decode.raw import segment_records
 from kgm.model.errors import DecodeError
 from kgm.records.segment import BadBatch
 
-#: (partition, first offset, whole record batches). Earlier records of the first batch do not count.
+#: (partition, first offset, whole record batches). Records of the first batch before that offset are skipped.
 LogBytes = tuple[int, int, bytes]
 
 
 def log_records(piece: LogBytes) -> Iterator[pa.RecordBatch]:
-    """Every record by `schema.RAW`; every checksum is checked. Raises DecodeError."""
+    """Every record by `schema.RAW`; all checksums are verified. Raises DecodeError."""
     partition, first_offset, data = piece
     try:
         for batch in segment_records(partition, io.BytesIO(data), len(data)):

@@ -1,4 +1,4 @@
-"""Messages in columns as objects of their generated classes, for records that are looked at one by one."""
+"""Messages in columns as objects of their generated classes, for records that are processed one by one."""
 
 from itertools import accumulate, pairwise
 from typing import Any
@@ -19,7 +19,7 @@ def message_objects(cls: type[Message], messages: pa.StructArray | pa.ChunkedArr
 
 def _objects(cls: type[Message], name: str, array: pa.StructArray) -> list[Any]:
     struct: Any = cls if name == cls.__name__ else cls.STRUCTS[name]
-    # Not `flatten`, which adds the nulls of the parent to each child: those become None below.
+    # Not `flatten`, which adds the parent's nulls to each child: those become None below.
     columns = [_values(cls, row.kind, array.field(row.name)) for row in field_rows(cls, name)]
     objects = [struct(*values) for values in zip(*columns, strict=True)] if columns else [struct() for _ in array]
     return _with_nulls(objects, array)

@@ -1,9 +1,10 @@
-"""Messages of one class and version, many at once, into Arrow arrays: a reader walks the class's table with a cursor.
+"""Reads many messages of one class and version into Arrow arrays together: a reader walks the class's table with a
+cursor.
 
-Arrays are walked in lockstep: first the j-th elements of all records are skipped together, for every j, to learn where
+Arrays are walked in lockstep: first the j-th elements of all records are skipped together, for every j, to find where
 they begin (`array_bounds` saves most of that); then all elements of all records are read as one column. So the work in
 Python grows with the longest array, not with the number of records. Structs that occur many times with the same bytes,
-as members of a group do, are read once."""
+as a group's members do, are read once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from kgm.history.schema import arrow_type, struct_type
 from kgm.protocol.primitives import WIDTH
 from kgm.protocol.struct import Field, Message, Struct
 
-#: With fewer structs than this, finding equal ones takes longer than reading all of them.
+#: With fewer structs than this, finding duplicates takes longer than reading all of them.
 _WORTH_ENCODING = 1_000
 _PRESENT, _ABSENT = 1, -1
 _TAG_PRESENT, _TAG_ABSENT = 1, 0
@@ -30,10 +31,10 @@ def read_messages(
     cls: type[Message], version: int, buffer: Buffer, start: Positions, end: Positions, *, lenient: bool = False
 ) -> tuple[pa.StructArray, Positions, Positions]:
     """Decode the bytes from each start to its end, as `kgm.protocol.codec.decode` does with trailing bytes allowed.
-    lenient: whether text may be other than UTF-8.
+    lenient: whether text that is not UTF-8 is allowed.
 
-    Returns (messages, which of the given ones they are, how many unknown tags each has): bytes that are no such message
-    are left out."""
+    Returns (messages, the index of each in the input, how many unknown tags each has): bytes that are not such a
+    message are left out."""
     good = np.arange(len(start))
     while True:
         cursor = Cursor.over(buffer, start[good], end[good])
@@ -59,7 +60,7 @@ class SplitMessages:
 def read_split(
     cls: type[Message], version: int, buffer: Buffer, start: Positions, end: Positions, *, name: str
 ) -> tuple[SplitMessages, Positions, Positions]:
-    """What `read_messages` does, with the array field of this name split off."""
+    """Does what `read_messages` does, with the array field `name` split off."""
     good = np.arange(len(start))
     while True:
         cursor = Cursor.over(buffer, start[good], end[good])
@@ -74,8 +75,8 @@ def read_split(
 class ArrayElements(NamedTuple):
     """Elements of one array field of many records; those of record i are numbered from offsets[i] on.
 
-    different: the structs, each once; number: which of them each element is; spans: their bytes. number and spans are
-    None if `different` has all elements, one by one."""
+    different: the distinct structs; number: the index in `different` of each element; spans: the bytes of each distinct
+    struct. number and spans are None if `different` has all elements, one by one."""
 
     offsets: Positions
     different: pa.Array
@@ -134,7 +135,7 @@ class _Reader:
         return self.maybe(kind, cursor, cursor.fixed("int8"), _PRESENT, _ABSENT)
 
     def maybe(self, kind: str, cursor: Cursor, flag: Any, present: int, absent: int) -> pa.Array:
-        """A struct where the flag says so, else null."""
+        """A struct where the flag is `present`, null where it is `absent`."""
         cursor.fail((flag != present) & (flag != absent))
         there = np.nonzero((flag == present) & (cursor.end >= 0))[0]
         inner = cursor.select(there)
@@ -145,11 +146,11 @@ class _Reader:
         return _overlay(structs, there, len(cursor), null)
 
     def counts(self, kind: str, cursor: Cursor, *, nullable: bool) -> tuple[Positions, Any]:
-        """(how many elements each array has, which are null)."""
+        """(how many elements each array has, which arrays are null)."""
         counts = cursor.length(flexible=self.flexible, wide="int32", nullable=nullable)
         null = counts < 0
         counts = np.maximum(counts, 0)
-        # No count can make us allocate more than there are bytes for.
+        # No count can make us allocate more than the available bytes justify.
         least = _least_bytes(self.cls, kind, self.version)  # type: ignore[arg-type]  # mypy: a class is not Hashable
         cursor.fail(counts * least > cursor.end - cursor.at)
         return np.where(cursor.end < 0, 0, counts), null
@@ -179,8 +180,8 @@ class _Reader:
     def elements(
         self, kind: str, cursor: Cursor, counts: Positions, *, least: int = _WORTH_ENCODING
     ) -> "ArrayElements":
-        """All elements of arrays that begin where the cursor is; it is moved behind them. least: with fewer elements,
-        equal ones are not looked for; 0: they always are."""
+        """All elements of arrays that begin at the cursor, which is moved past them. least: with fewer elements,
+        duplicates are not looked for; 0: they always are."""
         struct = _is_struct(kind)
         bounds = Bounds(counts)
         bounds.find(cursor, lambda each: self.skip(kind, each), alike=struct and not self.flexible)
@@ -196,7 +197,7 @@ class _Reader:
     def different(
         self, kind: str, bounds: Bounds, spans: pa.DictionaryArray, row: Positions, cursor: Cursor
     ) -> "ArrayElements":
-        """The elements, each different one read once."""
+        """The elements, with each distinct struct read once."""
         buffer, start, end = Buffer.of(spans.dictionary)
         inner = Cursor.over(buffer, start, end)
         reader = _Reader(self.cls, self.version, len(inner), lenient=self.lenient)
@@ -210,7 +211,7 @@ class _Reader:
         return ArrayElements(bounds.offsets, structs, number, spans.dictionary)
 
     def tags(self, tagged: list[Field], cursor: Cursor) -> dict[str, pa.Array]:
-        """The tag section: known fields by name, defaults where they are not in it; others are counted."""
+        """The tag section: known fields by name, defaults for those that it lacks; unknown tags are counted."""
         spans = {row.tag: np.full((2, len(cursor)), -1, dtype=np.int64) for row in tagged}
 
         def note(active: Positions, tag: Positions, start: Positions, stop: Positions, sub: Cursor) -> None:
@@ -279,7 +280,7 @@ class _Reader:
 
 
 def _walk_tags(cursor: Cursor, note: Callable[..., None] | None) -> None:
-    """Skip a tag section; note(active, tag, start, stop, sub) is called for the j-th tags of all records."""
+    """Skip a tag section, calling note(active, tag, start, stop, sub) for the j-th tags of all records, for every j."""
     counts = cursor.uvarint()
     if not counts.any():
         return
@@ -319,7 +320,7 @@ def _is_utf8(value: bytes | None) -> bool:
 
 
 def _overlay(values: pa.Array, there: Positions, count: int, default: pa.Array) -> pa.Array:
-    """`values` at the places `there` of an array of `count`, the default everywhere else."""
+    """An array of length `count`: `values` at the positions `there`, the default everywhere else."""
     if len(there) == count:
         return values
     chosen = np.full(count, len(values), dtype=np.int64)
@@ -334,7 +335,7 @@ def _struct_array(columns: list[pa.Array], names: list[str], count: int) -> pa.S
 
 @cache
 def _least_bytes(cls: type[Message], kind: str, version: int) -> int:
-    """The fewest bytes that a value of a kind can take."""
+    """The fewest bytes that a value of this kind can take."""
     flexible = version >= cls.FLEXIBLE_FROM
     if kind in WIDTH:
         return WIDTH[kind]
@@ -379,7 +380,7 @@ def field_rows(cls: type[Message], name: str) -> tuple[Field, ...]:
 
 
 def default_of(cls: type[Message], row: Field) -> pa.Array:
-    """Kafka's default of a field, as an array of one."""
+    """Kafka's default for a field, as an array of length one."""
     known = _defaults.get((cls, row))
     if known is None:
         known = _defaults[cls, row] = pa.array([_default_value(cls, row)], type=arrow_type(cls, row.kind))
@@ -394,7 +395,7 @@ def _default_value(cls: type[Message], row: Field) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A message of the scalar codec as Arrow's `to_pylist` shows it: structs are dicts."""
+    """A message of the scalar codec in the form of Arrow's `to_pylist`: structs are dicts."""
     if isinstance(value, Struct):
         return {row[0]: plain(getattr(value, row[0])) for row in value.FIELDS}
     return [plain(each) for each in value] if isinstance(value, list) else value

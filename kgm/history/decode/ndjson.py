@@ -3,7 +3,7 @@
     {"partition", "offset", "timestamp", "key": {"type", "data"}, "value": {"version", "data"} | null}
 
 with key and value as Kafka's own JSON converters print them (`json_text`); text that is not UTF-8 as Java reads it.
-What cannot be decoded is not left out: its `data` is null, `raw` has the bytes in base64, and `error` says why."""
+Records that cannot be decoded are not left out: `data` is null, `raw` has the bytes in base64, and `error` says why."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,8 @@ from kgm.records.record_types import TYPES
 
 
 def lines(raw: pa.Table, *, all_batches: bool = False) -> Iterator[str]:
-    """A line (without its end) for each record by `schema.RAW`, by partition and offset; the table may be in any order.
+    """A line (without its newline) for each record by `schema.RAW`, by partition and offset; the table can be in any
+    order.
 
     Records of control batches and of transactions that were aborted or are still open are left out, unless
     `all_batches` is set: then markers have "control": {"type": "COMMIT" | "ABORT"} and null for key and value, and
@@ -58,7 +59,7 @@ def _piece(raw: pa.RecordBatch, outcome: npt.NDArray[np.int8], *, all_batches: b
 
 
 def _contents(raw: pa.RecordBatch, control: Mask) -> list[str]:
-    """What follows the timestamp in each line."""
+    """The part of each line after the timestamp."""
     batch = RawBatch(raw, lenient=True)
     contents: list[str] = [""] * len(raw)
     for kind in batch.types():
@@ -81,7 +82,7 @@ def _decoded(kind: int, batch: RawBatch, records: RecordsOfType) -> list[str]:
     keys = [f'"key":{{"type":{kind},"data":{each}}},"value":' for each in message_texts(key_class, 0, records.keys)]
     values: list[str] = []
     versions = batch.version[records.rows]
-    # The parts are by version, in the order of their numbers.
+    # The parts are by version, in ascending order.
     bounds = np.append(0, np.cumsum([len(part) for part in records.values]))
     for number, part in enumerate(records.values):
         if len(part):

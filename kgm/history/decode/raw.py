@@ -1,10 +1,11 @@
-"""Record batches of a partition into a table of raw records.
+"""Turns record batches of a partition into a table of raw records.
 
-First it is found where records begin: a length leads from one to the next, in many small batches side by side, the j-th
-records of all of them at once, in a large batch one by one. Then the fields of all records are read at once. A batch
-with something unusual in it (headers, a varint of more than five bytes, a record of more than a MiB) goes to the scalar
-reader, which also says what is wrong with one that does not parse. `segment_records` reads all headers of a segment at
-once, too; where one is wrong, `kgm.records.segment.batches` goes on from there and says what."""
+The first step finds where records begin: each record's length leads to the next record. In many small batches that is
+done side by side, for the j-th records of all of them together; in a large batch, one by one. Then the fields of all
+records are read together. A batch with something unusual in it (headers, a varint of more than five bytes, a record of
+more than a MiB) goes to the scalar reader, which also reports what is wrong with a batch that does not parse.
+`segment_records` likewise reads all headers of a segment together; if one is wrong, `kgm.records.segment.batches`
+continues from there and reports the problem."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -40,9 +41,9 @@ from kgm.records.segment import BadBatch, FileTail, batches
 
 _CHUNK_BYTES = 16 << 20
 _CHUNK_RECORDS = 400_000
-#: With fewer batches side by side than this, a step to their next records costs more than to find each by itself.
+#: With fewer batches side by side than this, one step to their next records costs more than finding them one by one.
 _WORTH_IT = 400
-#: The largest varint of one, of two and of three bytes.
+#: The largest varints of one, two and three bytes.
 _VARINT = ((1 << 7) - 1, (1 << 14) - 1, (1 << 21) - 1)
 _SLOW_BATCHES = 10_000
 #: The fields of HEADER.
@@ -53,13 +54,13 @@ _HEADER_KINDS = (
 
 def raw_records(partition: int, batches: Iterable[Batch]) -> pa.Table:
     """Every record of the batches by `schema.RAW`, in order, in chunks of about 16 MiB. Raises DecodeError for a batch
-    whose records do not parse. Checksums are not checked here: `segment.batches` and `records.batch.decode_batches` do
+    whose records do not parse. Checksums are not verified here: `segment.batches` and `records.batch.decode_batches` do
     that."""
     return pa.Table.from_batches(_chunks(partition, batches), schema=RAW)
 
 
 def _chunks(partition: int, batches: Iterable[Batch]) -> Iterator[pa.RecordBatch]:
-    """The records of the batches, of which no more than about a chunk is decompressed at a time."""
+    """The records of the batches, decompressing no more than about one chunk at a time."""
     waiting: list[Batch] = []
     bodies: list[bytes] = []
     size = count = 0
@@ -77,8 +78,8 @@ def _chunks(partition: int, batches: Iterable[Batch]) -> Iterator[pa.RecordBatch
 
 
 def segment_records(partition: int, file: BinaryIO, size: int, *, from_offset: int = 0) -> Iterator[pa.RecordBatch]:
-    """Every record in the first `size` bytes of a segment file, whose offsets are `from_offset` or higher; every
-    checksum is checked. Raises BadBatch after everything that precedes the bad batch, and DecodeError."""
+    """Every record in the first `size` bytes of a segment file with an offset of `from_offset` or higher; all checksums
+    are verified. Raises BadBatch, after all records before the bad batch, and DecodeError."""
     position = 0
     while position < size:
         file.seek(position)
@@ -102,7 +103,7 @@ def segment_records(partition: int, file: BinaryIO, size: int, *, from_offset: i
 
 
 def _whole_batches(data: bytes) -> tuple[Positions, int]:
-    """(where the whole batches at the beginning of the bytes start, where the last one ends), up to the first batch
+    """(where each whole batch at the beginning of the bytes starts, where the last of them ends), up to the first batch
     with a wrong checksum or an impossible length."""
     edges, at, size = [0], 0, len(data)
     unpack, least = LENGTH.unpack_from, HEADER.size - BEHIND_LENGTH
@@ -125,7 +126,7 @@ def _whole_batches(data: bytes) -> tuple[Positions, int]:
 
 
 def _headers(buffer: Buffer, starts: Positions) -> Positions:
-    """The fields of HEADER, a row for each batch."""
+    """The fields of HEADER, one row for each batch."""
     header = np.empty((len(starts), len(_HEADER_KINDS)), dtype=np.int64)
     at = starts
     for column, letters in enumerate(_HEADER_KINDS):
@@ -146,7 +147,7 @@ def _in_place(
     partition: int, data: bytes, buffer: Buffer, starts: Positions, header: Positions
 ) -> list[pa.RecordBatch]:
     ends = starts + BEHIND_LENGTH + header[:, 1]
-    """Of batches without compression."""
+    """The records of batches without compression."""
     here = np.nonzero((header[:, 5] & CONTROL) == 0)[0]
     walked, refused = _walk(partition, buffer, starts[here] + HEADER.size, ends[here], header[here], [])
     there = np.ones(len(starts), dtype=np.bool_)
@@ -173,7 +174,7 @@ def _slowly(partition: int, rest: FileTail, size: int, position: int, from_offse
 
 
 def _most(counts: Positions) -> int:
-    """The most records that a batch may have for its records to be found side by side with those of others."""
+    """The largest record count with which a batch is still read side by side with others."""
     by_size = np.sort(counts)[::-1]
     return int(by_size[_WORTH_IT - 1]) if len(by_size) >= _WORTH_IT else 0
 
@@ -197,7 +198,8 @@ def _chunk(partition: int, batches: list[Batch], bodies: list[bytes]) -> list[pa
 
 
 class _Layout:
-    """Where each record begins, batch after batch; only guessed: reading the fields shows whether it is so."""
+    """Where each record begins, batch after batch. This is only a guess, which reading the fields confirms or
+    refutes."""
 
     def __init__(self, counts: Positions) -> None:
         self.first = np.zeros(len(counts) + 1, dtype=np.int64)
@@ -205,14 +207,14 @@ class _Layout:
         self.start = np.zeros(int(self.first[-1]), dtype=np.int64)
 
     def step(self, active: Positions, place: int, cursor: Cursor) -> None:
-        """Side by side: the next record of each batch."""
+        """Side by side: note the next record of each batch."""
         self.start[self.first[active] + place] = cursor.at
         length = _zigzag(cursor)
         cursor.fail(length < 0)
         cursor.skip(length)
 
     def scan(self, number: int, start: int, data: bytes) -> None:
-        """One batch, whose records lie at `start` in the buffer."""
+        """Note the records of one batch, which start at `start` in the buffer."""
         first, stop = self.first[number : number + 2].tolist()
         found = _starts(data, stop - first)
         self.start[first : first + len(found)] = found
@@ -220,8 +222,8 @@ class _Layout:
 
 
 def _starts(data: bytes, count: int) -> list[int]:
-    """Where records begin that lie one behind the other; fewer than `count` if that cannot be. Straight-line code: this
-    is all that is done record by record."""
+    """The offsets at which consecutive records begin; fewer than `count` if the bytes are invalid. Straight-line code:
+    this is all that is done record by record."""
     starts: list[int] = []
     note = starts.append
     one, two, three = _VARINT
@@ -273,7 +275,7 @@ def _side_by_side(
 def _walk(
     partition: int, buffer: Buffer, start: Positions, end: Positions, header: Positions, batches: list[Batch]
 ) -> tuple[pa.RecordBatch, Positions]:
-    """The same, for batches whose records lie in a buffer. batches: needed for markers only."""
+    """The same, for batches whose records are in one buffer. batches: needed only for markers."""
     whole = Cursor.over(buffer, start, end)
     whole.fail(header[:, 12] * LEAST_RECORD > end - start)
     counts = np.where(whole.bad, 0, header[:, 12])
@@ -294,7 +296,7 @@ def _walk(
 
 
 def _layout(cursor: Cursor, counts: Positions) -> _Layout:
-    """Where the records begin: of small batches side by side, of each large one by a scan."""
+    """Where the records begin: small batches are read side by side, each large one by a scan."""
     layout = _Layout(counts)
     most = _most(counts)
     for number in np.nonzero(counts > most)[0].tolist():
@@ -305,7 +307,8 @@ def _layout(cursor: Cursor, counts: Positions) -> _Layout:
 
 
 def _fields(cursor: Cursor, last_delta: Positions) -> Positions:
-    """Timestamp, offset delta, start and length of key and value of each record, which must fill its bytes."""
+    """Timestamp, offset delta, and start and length of key and value for each record, whose fields must fill its bytes
+    exactly."""
     length = _zigzag(cursor)
     cursor.fail(cursor.at + length != cursor.end)
     cursor.skip(1)

@@ -1,7 +1,7 @@
-"""A batch of raw records on its way through: what each record is, and the records of one type read all at once.
+"""A batch of raw records during decoding: what each record is, and the records of one type read together.
 
-Keys repeat, so each different one is decoded once. Values are decoded by version. Nothing is read twice: `commits` and
-`groups` are what `partition_replay` goes by, and `record_tables` makes tables of the same reading."""
+Keys repeat, so each distinct key is decoded once. Values are decoded by version. Nothing is read twice: `commits` and
+`read_groups` are the input of `partition_replay`, and `record_tables` builds tables from the same reading."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ from kgm.records.record_types import TYPES, RecordType
 _VERSION_BYTES = 2
 _PLAIN = ("partition", "offset", "timestamp", "leader_epoch", "producer_id", "producer_epoch", "transactional")
 _COMMIT_TYPES = (RecordType.LEGACY_OFFSET_COMMIT, RecordType.OFFSET_COMMIT)
-#: Reads messages of a class and version: (class, version, buffer, starts, ends) -> (messages, which they are, unknown
-#: tags).
+#: Reads messages of a class and version: (class, version, buffer, starts, ends) -> (messages, the index of each in the
+#: input, unknown tags).
 _Read = Callable[[type[Message], int, Buffer, Positions, Positions], tuple[Any, Positions, Positions]]
 
 
 class RecordsOfType(NamedTuple):
-    """Records of one type. rows: where they are in the batch. keys: the different ones; values: in parts, one for each
-    version. key_of, value_of: which of these each record has, -1 for none."""
+    """Records of one type. rows: where they are in the batch. keys: the distinct keys; values: in parts, one for each
+    version. key_of, value_of: the index of each record's key and value, -1 for none."""
 
     rows: Positions
     keys: pa.StructArray
@@ -44,12 +44,13 @@ class RecordsOfType(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRecords:
-    """The GroupMetadata records of a batch that can be read, each different member once.
+    """The readable GroupMetadata records of a batch, with each distinct member once.
 
-    rows: where they are in the batch; plain: the columns of the raw records that are columns of their table, too.
-    values: in parts, one for each version, numbered through; key_of, value_of: which key and value each record has, -1
-    for a tombstone. Values of earlier records that were read with them (`RawBatch.read_groups`) are the last in each
-    part, behind the first `own[part]`; earlier_of: which value each of those is, -1 for what is no value."""
+    rows: where they are in the batch; plain: the columns of the raw records that are also columns of their table.
+    values: in parts, one for each version, numbered consecutively; key_of, value_of: the index of each record's key and
+    value, -1 for a tombstone. Values of earlier records that were read with them (`RawBatch.read_groups`) are the last
+    in each part, after the first `own[part]`; earlier_of: the index of each of those values, -1 for bytes that are not
+    a value."""
 
     rows: Positions
     plain: list[pa.Array]
@@ -67,8 +68,8 @@ class GroupRecords:
 
 
 class CommitRows(NamedTuple):
-    """The offset commits of a batch that can be read and are no tombstones. rows: where they are; place: which of
-    `places`, (group, topic, partition), each is of."""
+    """The readable offset commits of a batch that are not tombstones. rows: where they are; place: the index in
+    `places` of each one's (group, topic, partition)."""
 
     rows: Positions
     place: Positions
@@ -76,8 +77,8 @@ class CommitRows(NamedTuple):
 
 
 class RawBatch:
-    """Records by `schema.RAW`. lenient: whether text that is not UTF-8 is read as Java reads it, with U+FFFD in it, and
-    not refused."""
+    """Records by `schema.RAW`. lenient: whether text that is not UTF-8 is read as Java reads it, with U+FFFD in it,
+    instead of being refused."""
 
     def __init__(self, raw: pa.RecordBatch, *, lenient: bool = False) -> None:
         self.raw, self.lenient = raw, lenient
@@ -95,17 +96,17 @@ class RawBatch:
         return len(self.key_type)
 
     def types(self) -> list[int]:
-        """The types that occur, known ones or not."""
+        """The record types that occur, known or not."""
         kinds: list[int] = np.unique(self.key_type[self._known]).tolist()
         return kinds
 
     def rows_of(self, kind: int) -> Positions:
-        """Where the records of a type are."""
+        """The positions of the records of a type."""
         rows: Positions = np.nonzero(self._known & (self.key_type == kind))[0]
         return rows
 
     def read(self, kind: int) -> RecordsOfType:
-        """All records of a type of TYPES."""
+        """All records of one of the types in TYPES."""
         known = self._read.get(kind)
         if known is None:
             rows = self.rows_of(kind)
@@ -130,14 +131,14 @@ class RawBatch:
         return rows, *self._decode_keys(RecordType.GROUP_METADATA, rows)
 
     def group_ids(self) -> list[str]:
-        """The classic groups that have a GroupMetadata record in the batch, each once."""
+        """The classic groups that have a GroupMetadata record in the batch, without duplicates."""
         _, keys, key_of = self._group_keys
         names = to_list(keys.field("group"))
         return list(dict.fromkeys(names[number] for number in np.unique(key_of[key_of >= 0]).tolist()))
 
     def read_groups(self, earlier: Sequence[bytes] = ()) -> GroupRecords:
-        """The GroupMetadata records, read when this is called first. earlier: values of records before the batch that
-        are to be read with it, so that members can be compared."""
+        """The GroupMetadata records, which the first call reads. earlier: values of records before the batch that are
+        read together with it, so that members can be compared."""
         if self._groups is None:
             self._groups = self._read_groups(earlier)
         return self._groups
@@ -169,7 +170,7 @@ class RawBatch:
         )  # fmt: skip
 
     def commits(self) -> CommitRows:
-        """The offset commits, of both types."""
+        """The offset commits, of both record types."""
         rows, numbers = [], []
         places: list[tuple[str, str, int]] = []
         for kind in _COMMIT_TYPES:
@@ -185,7 +186,7 @@ class RawBatch:
             return CommitRows(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), [])
         at, place = np.concatenate(rows), np.concatenate(numbers)
         if len(set(places)) != len(places):
-            # Keys of both types, and keys with more bytes than they need, may mean the same.
+            # Keys of both types, and keys with surplus bytes, can mean the same partition.
             known: dict[tuple[str, str, int], int] = {}
             place = np.array([known.setdefault(each, len(known)) for each in places], dtype=np.int64)[place]
             places = list(known)
@@ -195,7 +196,7 @@ class RawBatch:
         return CommitRows(at, place, places)
 
     def refused(self) -> Positions:
-        """Where the records are that cannot be decoded."""
+        """The positions of the records that cannot be decoded."""
         refused = ~self.has_type & ~self.control
         for kind in self.types():
             if kind == RecordType.GROUP_METADATA:
@@ -210,7 +211,7 @@ class RawBatch:
         return found
 
     def _decode_keys(self, kind: int, rows: Positions) -> tuple[pa.StructArray, Positions]:
-        """(different keys, which of them each record has; -1 if its bytes are no such key)."""
+        """(distinct keys, the index of each record's key; -1 if its bytes are not a key of this type)."""
         key_class = message_classes(kind)[0]
         encoded = self.keys.take(pa.array(rows)).dictionary_encode()
         buffer, start, end = Buffer.of(encoded.dictionary)
@@ -222,7 +223,7 @@ class RawBatch:
         return messages, place[encoded.indices.to_numpy()]
 
     def plain(self, rows: Positions) -> list[pa.Array]:
-        """The columns that come in front of a decoded record's key."""
+        """The columns that precede a decoded record's key."""
         columns = [self.raw.column(name) for name in _PLAIN]
         if len(rows) == len(self.raw):
             return columns
@@ -234,7 +235,8 @@ def _read_values(
     cls: type[Message], buffer: Buffer, version: npt.NDArray[np.int16], start: Positions, end: Positions, there: Mask,
     read: _Read,
 ) -> tuple[list[Any], Positions, npt.NDArray[np.int32]]:  # fmt: skip
-    """(messages by version, which of them each value is, how many unknown tags it has) of the values that are there."""
+    """(messages by version, the index of each value's message, how many unknown tags it has), for values where `there`
+    is set."""
     parts: list[Any] = []
     value_of, unknown = np.full(len(start), -1, dtype=np.int64), np.zeros(len(start), dtype=np.int32)
     count = 0
@@ -256,7 +258,8 @@ def _read_group_values(
 
 
 def read_group_values(values: Sequence[bytes]) -> tuple[list[SplitMessages], Positions]:
-    """(GroupMetadata values by version, which of them each of the given ones is; -1 for what is no such value)."""
+    """(GroupMetadata values by version, the index of each given value among them; -1 for bytes that are not a
+    value)."""
     array = pa.array(values, type=pa.binary())
     buffer, start, end = Buffer.of(array)
     version, has_version = leading_int16(array)
@@ -266,7 +269,7 @@ def read_group_values(values: Sequence[bytes]) -> tuple[list[SplitMessages], Pos
 
 
 def leading_int16(array: pa.Array) -> tuple[npt.NDArray[np.int16], Mask]:
-    """(the int16 that each value begins with, whether it has one)."""
+    """(the int16 at the start of each value, whether the value is long enough to have one)."""
     buffer, start, end = Buffer.of(array)
     there = end - start >= _VERSION_BYTES
     values = buffer.view(">i2")[np.where(there, start, 0)].astype(np.int16)

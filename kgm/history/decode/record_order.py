@@ -1,4 +1,4 @@
-"""Raw records of a partition in order, in pieces that fit into memory."""
+"""A partition's raw records in order, in pieces that fit into memory."""
 
 from collections.abc import Iterator
 
@@ -11,12 +11,12 @@ _PIECE_BYTES, _PIECE_RECORDS = 32 << 20, 400_000
 
 
 def partitions_of(raw: pa.Table) -> list[int]:
-    """The numbers of the partitions that have records, rising."""
+    """The numbers of the partitions that have records, ascending."""
     return sorted(pc.unique(raw.column("partition")).to_pylist())
 
 
 def in_order(partition: int, raw: pa.Table, from_offset: int = 0) -> pa.Table:
-    """The records of a partition from an offset on, with rising offsets, each once."""
+    """A partition's records from an offset on, with ascending offsets, without duplicates."""
     if pc.min_max(raw.column("partition")).as_py() != {"min": partition, "max": partition}:
         raw = raw.filter(pc.equal(raw.column("partition"), partition))
     offset = raw.column("offset").to_numpy()

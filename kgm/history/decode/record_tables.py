@@ -1,7 +1,8 @@
-"""Raw records of `__consumer_offsets` into one table for each record type (KIP-915 says what newer brokers may add).
+"""Turns raw records of `__consumer_offsets` into one table for each record type (KIP-915 defines what newer brokers may
+add).
 
-What `decode_record` would refuse ends up in `Decoded.bad`, whole and with its error: nothing is dropped, and nothing
-raises for what a log holds."""
+What `decode_record` would refuse ends up in `Decoded.bad`, in full and with its error: no record is dropped, and no
+content of a log raises an error."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,8 +26,8 @@ _VERSION_BYTES = 2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
     """records: a table by `schema.record_schema` for each record type that occurs, in the order of the raw records;
-    groups: those of classic groups, in the form in which they are read; bad: by `schema.BAD`; controls: the raw records
-    of control batches, which hold no record of a group; count: of all records that are in one of these."""
+    groups: the records of classic groups, in the form in which they are read; bad: by `schema.BAD`; controls: the raw
+    records of control batches, which hold no group records; count: all records in any of these."""
 
     count: int
     records: Mapping[int, pa.Table]
@@ -42,13 +43,13 @@ class Decoded:
 
 
 def decode(raw: pa.Table) -> Decoded:
-    """Decode records that have the columns of `schema.RAW`; batch by batch, as the table is chunked. Cut it into
-    batches of less than 2 GiB: a thousand records of large groups, or a hundred thousand commits."""
+    """Decode records that have the columns of `schema.RAW`, batch by batch, as the table is chunked. Its batches must
+    be smaller than 2 GiB: a thousand records of large groups, or a hundred thousand commits."""
     return decode_raw_batches(map(RawBatch, raw.select(RAW.names).to_batches()))
 
 
 def decode_raw_batches(batches: Iterable[RawBatch]) -> Decoded:
-    """Decode batches, without reading again what has been read of them."""
+    """Decode batches without repeating what has already been read of them."""
     bad: list[pa.RecordBatch] = []
     controls: list[pa.RecordBatch] = []
     groups: list[GroupRecords] = []
@@ -70,7 +71,8 @@ def decode_raw_batches(batches: Iterable[RawBatch]) -> Decoded:
 
 
 class _TablesByType(Mapping[int, pa.Table]):
-    """By record type. The table of classic groups, with every member of every record, is made when it is asked for."""
+    """Tables by record type. The table of classic groups, with every member of every record, is built on first
+    access."""
 
     def __init__(self, parts: dict[int, list[pa.RecordBatch]], groups: list[GroupRecords]) -> None:
         self._parts, self._groups = parts, groups
@@ -156,7 +158,7 @@ def _bad_batch(batch: RawBatch) -> pa.RecordBatch:
 
 
 def _take(array: pa.Array, chosen: Positions) -> pa.Array:
-    """Elements by number, null where it is negative."""
+    """Elements by index, null where the index is negative."""
     if len(array) == len(chosen) and bool((chosen == np.arange(len(chosen))).all()):
         return array
     null = chosen < 0
@@ -164,7 +166,7 @@ def _take(array: pa.Array, chosen: Positions) -> pa.Array:
 
 
 def why_refused(key: bytes | None, value: bytes | None) -> tuple[str, str]:
-    """(one of `schema.REASONS`, the error of the scalar codec) of a record that cannot be decoded."""
+    """(one of `schema.REASONS`, the scalar codec's error) for a record that cannot be decoded."""
     if key is None:
         return "no key", "a record without a key"
     try:

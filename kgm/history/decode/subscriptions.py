@@ -1,5 +1,5 @@
-"""Subscriptions and assignments of the consumer protocol, many at once: versions 0 to 3, and newer ones by the prefix
-that is known (ConsumerProtocol.deserializeSubscription)."""
+"""Decodes many subscriptions and assignments of the consumer protocol together: versions 0 to 3, and newer ones by
+their known prefix (ConsumerProtocol.deserializeSubscription)."""
 
 from typing import Any, NamedTuple
 
@@ -15,13 +15,13 @@ from kgm.protocol.messages.consumer_protocol_subscription import ConsumerProtoco
 from kgm.protocol.struct import Message
 
 _VERSION_BYTES = 2
-#: The version that brought owned partitions.
+#: The version that introduced owned partitions.
 _OWNED_VERSION = 1
 
 
 class DecodedBlobs(NamedTuple):
-    """messages: null where the bytes are null, empty or no such message. versions: as written, -1 where there is none.
-    failed: which are neither empty nor a message."""
+    """messages: null where the bytes are null, empty or not a valid message. versions: as written, -1 where there is
+    none. failed: true for bytes that are neither empty nor a valid message."""
 
     messages: pa.StructArray
     versions: npt.NDArray[np.int16]
@@ -34,7 +34,7 @@ def subscriptions(blobs: pa.Array) -> DecodedBlobs:
 
 
 def assignments(blobs: pa.Array) -> DecodedBlobs:
-    """Decode a binary array of assignments: assigned_partitions (a topic may stand twice) and user_data."""
+    """Decode a binary array of assignments: assigned_partitions (a topic can occur twice) and user_data."""
     return _decode(ConsumerProtocolAssignment, blobs)
 
 
@@ -70,8 +70,8 @@ def _different(cls: type[Message], blobs: pa.Array) -> DecodedBlobs:
 
 
 def _without_owned(buffer: Buffer, start: Positions, end: Positions) -> tuple[pa.StructArray, Positions]:
-    """Subscriptions of version 1 that end before the owned partitions, as kafka-go and platformatic write them: version
-    0, with nothing behind it. Returns (messages, which of the given ones they are)."""
+    """Subscriptions of version 1 that end before the owned partitions, as kafka-go and platformatic write them: they
+    are version 0, with nothing after it. Returns (messages, the index of each in the input)."""
     cls = ConsumerProtocolSubscription
     messages, good, _ = read_messages(cls, _OWNED_VERSION - 1, buffer, start + _VERSION_BYTES, end)
     lengths = np.array([_length(row["topics"], row["user_data"]) for row in messages.to_pylist()], dtype=np.int64)
@@ -80,5 +80,5 @@ def _without_owned(buffer: Buffer, start: Positions, end: Positions) -> tuple[pa
 
 
 def _length(topics: list[str], user_data: bytes | None) -> int:
-    """The bytes of a subscription of version 0: its version, and two counts of 4 bytes before topics and user data."""
+    """The size in bytes of a version-0 subscription: its version, and two 4-byte counts before topics and user data."""
     return _VERSION_BYTES + 8 + sum(2 + len(topic.encode()) for topic in topics) + len(user_data or b"")

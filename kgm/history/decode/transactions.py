@@ -1,7 +1,7 @@
-"""What became of transactional records: they count from their producer's next marker on if that is a COMMIT, are void
-if it is an ABORT, and are pending while there is none (KIP-98; OffsetMetadataManager of Kafka's group coordinator).
+"""The outcome of transactional records: they count from their producer's next marker on if that is a COMMIT, are void
+if it is an ABORT, and are pending until there is one (KIP-98; OffsetMetadataManager of Kafka's group coordinator).
 
-A pending record has to be kept, with its bytes, until its marker comes."""
+A pending record has to be kept, with its bytes, until its marker arrives."""
 
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 
 class TransactionOutcome(IntEnum):
-    """What became of a record. NONE: it is in no transaction, or is a marker."""
+    """The outcome of a record. NONE: it is not in a transaction, or is a marker."""
 
     NONE = 0
     OPEN = 1
@@ -21,19 +21,19 @@ class TransactionOutcome(IntEnum):
     ABORTED = 3
 
 
-#: The names of the states, as the column `txn` and the JSON of records have them.
+#: The names of the outcomes in the column `txn` and in the JSON of records.
 OUTCOME_NAMES = (None, "open", "committed", "aborted")
 
 
 class TransactionOutcomes(NamedTuple):
-    """For each raw record its `TransactionOutcome`, and the offset of the marker that decided it (-1: none did)."""
+    """The `TransactionOutcome` of each raw record, and the offset of the marker that decided it (-1: none did)."""
 
     outcome: npt.NDArray[np.int8]
     marker_offset: npt.NDArray[np.int64]
 
 
 def transaction_outcomes(raw: pa.Table) -> TransactionOutcomes:
-    """What became of each record of a table by `schema.RAW`, of one or more partitions, in any order."""
+    """The outcome of each record in a table by `schema.RAW`, for one or more partitions, in any order."""
     count = len(raw)
     partition = raw.column("partition").to_numpy()
     offset = raw.column("offset").to_numpy()
@@ -43,7 +43,7 @@ def transaction_outcomes(raw: pa.Table) -> TransactionOutcomes:
     outcome = np.full(count, TransactionOutcome.NONE, dtype=np.int8)
     decided = np.full(count, -1, dtype=np.int64)
     rows = np.nonzero(pending | (marker >= 0))[0]
-    # Backwards through each producer's records of a partition: the last marker met is the next one in the log.
+    # Backward through each producer's records of a partition: the last marker met is the next one in the log.
     rows = rows[np.lexsort((offset[rows], producer[rows], partition[rows]))][::-1]
     ends = marker[rows] >= 0
     last = np.maximum.accumulate(np.where(ends, np.arange(len(rows)), -1))

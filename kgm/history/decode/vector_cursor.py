@@ -1,7 +1,7 @@
-"""Reading Kafka's encoding from many records at once: a cursor is a vector of positions, one for each record.
+"""Reads Kafka's encoding from many records together: a cursor is a vector of positions, one for each record.
 
-Every read moves the positions; a record whose bytes do not allow it is marked in `bad` and reads as zeros from then on.
-Nothing is ever read outside the buffer, and every length is checked against the bytes that are there."""
+Every read moves the positions; a record whose bytes are too short or invalid is marked in `bad` and reads as zeros from
+then on. Nothing is ever read outside the buffer, and every length is checked against the bytes that are left."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -12,11 +12,11 @@ import pyarrow as pa
 
 Positions = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-#: (records, positions, letters of the type, values) of one read.
+#: (records, positions, letters of the type, values) for one read.
 Read = tuple[Positions, Positions, str, Positions]
 
 _LETTERS = {"int8": ">i1", "int16": ">i2", "uint16": ">u2", "int32": ">i4", "uint32": ">u4", "int64": ">i8"}
-#: The widest read. Positions that have failed read at 0, so the buffer must have as many bytes.
+#: The widest read. Positions that have failed read at 0, so the buffer must have at least this many bytes.
 _LEAST_BYTES = 16
 _MAX_UVARINT = 0xFFFFFFFF
 _UVARINT_BYTES = 5
@@ -60,8 +60,9 @@ class Buffer:
 class Cursor:
     """Positions in a buffer, each with the end that it must not pass.
 
-    row: the record of the outermost cursor that each position belongs to; bad: which of those records have failed,
-    shared by all cursors made from it; reads: where reads of integers are noted, if they are, shared like `bad`."""
+    row: the record of the outermost cursor to which each position belongs; bad: which of those records have failed,
+    shared by all cursors made from it; reads: a log of the integer reads, or None if they are not logged, shared like
+    `bad`."""
 
     __slots__ = ("at", "bad", "buffer", "end", "reads", "row")
 
@@ -84,20 +85,20 @@ class Cursor:
         return cursor
 
     def fail(self, failed: Mask) -> None:
-        """Mark the records of these positions as bad, so that the positions read nothing any more."""
+        """Mark the records at these positions as bad, so that nothing more is read at the positions."""
         if failed.any():
             self.bad[self.row[failed]] = True
             self.end = np.where(failed, -1, self.end)
             self.at = np.where(failed, 0, self.at)
 
     def catch_up(self) -> None:
-        """Take over failures of other cursors with the same `bad`."""
+        """Apply failures from other cursors with the same `bad`."""
         if self.bad.any():
             self.fail(self.bad[self.row])
 
     def lockstep(self, counts: Positions, step: Callable[[Positions, int, "Cursor"], None]) -> None:
         """Call step(active, j, sub) for j = 0, 1, ...: `active` are the positions with more than j elements, and `sub`
-        is a cursor on them, which the step has to move."""
+        is a cursor on them, which the step must move."""
         active = np.nonzero(counts > 0)[0]
         sub = self.select(active)
         left = counts[active]
@@ -105,7 +106,7 @@ class Cursor:
         while len(active):
             step(active, place, sub)
             place += 1
-            # What has failed has nothing more to read.
+            # Positions that have failed have nothing more to read.
             done = (left <= place) | (sub.end < 0)
             if done.any():
                 self.at[active[done]] = sub.at[done]
@@ -114,7 +115,7 @@ class Cursor:
         self.catch_up()
 
     def fixed(self, kind: str) -> Any:
-        """One integer each."""
+        """One fixed-width integer at each position."""
         letters = _LETTERS[kind]
         width = int(letters[-1])
         self.fail(self.at + width > self.end)
@@ -125,12 +126,12 @@ class Cursor:
         return values
 
     def skip(self, count: "Positions | int") -> None:
-        """Skip some bytes, never a negative number."""
+        """Skip a number of bytes, which is never negative."""
         self.fail(self.at + count > self.end)
         self.at = np.where(self.end < 0, 0, self.at + count)
 
     def uvarint(self) -> Positions:
-        """One unsigned varint each, of at most five bytes (KIP-482)."""
+        """One unsigned varint at each position, of at most five bytes (KIP-482)."""
         self.fail(self.at >= self.end)
         values: Positions = self.buffer.bytes[self.at].astype(np.int64)
         self.at = self.at + 1
@@ -156,7 +157,7 @@ class Cursor:
         return np.where(failed, 0, values) if failed.any() else values
 
     def length(self, *, flexible: bool, wide: str, nullable: bool) -> Positions:
-        """The length in front of a string (wide: int16), bytes or an array (int32); -1 for null."""
+        """The length that precedes a string (wide: int16), bytes or an array (int32); -1 for null."""
         lengths: Positions = self.uvarint() - 1 if flexible else self.fixed(wide).astype(np.int64)
         failed = (lengths < -1) if nullable else (lengths < 0)
         if failed.any():
@@ -165,15 +166,15 @@ class Cursor:
         return np.where(self.end < 0, 0, lengths) if self.bad.any() else lengths
 
     def spans(self, *, flexible: bool, wide: str, nullable: bool) -> tuple[Positions, Positions]:
-        """(start, length) of each string or bytes; length -1 for null."""
+        """(start, length) of each string or byte sequence; length -1 for null."""
         lengths = self.length(flexible=flexible, wide=wide, nullable=nullable)
         start = self.at
         self.skip(np.maximum(lengths, 0) if nullable else lengths)
         return start, lengths
 
     def cut(self, start: Positions, lengths: Positions) -> pa.Array:
-        """The bytes of spans, which rise and do not overlap, as a binary array. When any record is bad the values are
-        empty: the caller has to begin again without it."""
+        """The bytes of spans, which are in ascending order and do not overlap, as a binary array. If any record is bad,
+        the values are empty: the caller has to start over without that record."""
         count = len(start)
         if count == 0 or self.bad.any():
             return pa.array([b""] * count, type=pa.binary())
@@ -190,7 +191,7 @@ class Cursor:
         return both.take(pa.array(chosen, mask=null if null.any() else None))
 
     def uuids(self) -> pa.Array:
-        """Sixteen bytes each."""
+        """Sixteen bytes at each position."""
         self.fail(self.at + 16 > self.end)
         count = len(self)
         data = self.buffer.view("V16")[self.at].tobytes()

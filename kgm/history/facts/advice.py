@@ -1,8 +1,8 @@
-"""Which session timeout the restarts of a group ask for (a row of `gold_timeout_advice`), and what it costs.
+"""Which session timeout a group's restarts call for (a row of `gold_timeout_advice`), and what it costs.
 
 A static member that is back before its session expires causes no rebalance (KIP-345). So the advice is a timeout that
-nearly all restarts seen would have fitted in, with a margin; its price is that a member that really died is noticed
-later by the same time. Of absences the upper bound is known (`restarts`), so the advice errs on the safe side."""
+would have covered nearly all observed restarts, with a margin; the price is that a member that really died is noticed
+that much later. The known length of an absence is an upper bound (`restarts`), so the advice errs on the safe side."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,16 +13,16 @@ from kgm.history.causes.session_timeouts import SessionTimeout
 from kgm.history.row_parts import GroupKey
 from kgm.history.rows import TimeoutAdviceRow
 
-#: With fewer restarts a p99 says nothing.
+#: With fewer restarts, a p99 means nothing.
 LEAST_RESTARTS = 20
 _MARGIN = 1.5
 _HEARTBEAT_MS = 3_000
 #: What brokers allow by default: group.min.session.timeout.ms and group.max.session.timeout.ms, and for the consumer
 #: protocol group.consumer.min.session.timeout.ms and group.consumer.max.session.timeout.ms.
 _BOUNDS = {"classic": (6_000, 1_800_000), "consumer": (45_000, 60_000)}
-#: group.consumer.session.timeout.ms by default, from which advice starts where the log does not show another one.
+#: The default of group.consumer.session.timeout.ms, from which advice starts if the log does not show another value.
 _DEFAULT_SESSION_MS = 45_000
-#: A change by less than this part is not worth it.
+#: A smaller relative change than this is not worthwhile.
 _WORTH_IT = 0.1
 
 
@@ -39,8 +39,8 @@ def consumer_timeout_advice(
     group: GroupKey, timestamp: int, known: SessionTimeout | None, sessions: Sequence[int | None],
     absences: Sequence[tuple[int, int, int]],
 ) -> TimeoutAdviceRow:  # fmt: skip
-    """Of a group of the consumer protocol, whose session timeout is the broker's. known: None if it is not known.
-    sessions: of its members, as far as they are known."""
+    """Advice for a group of the consumer protocol, whose session timeout the broker sets. known: None if the timeout is
+    unknown. sessions: the members' session timeouts in ms; None where unknown."""
     default_ms = _DEFAULT_SESSION_MS if known is None else known.ms
     session_ms = max((ms or default_ms for ms in sessions), default=default_ms)
     row = timeout_advice(group, timestamp, session_ms, absences)
@@ -52,7 +52,7 @@ def consumer_timeout_advice(
 def timeout_advice(
     group: GroupKey, timestamp: int, now_ms: int, absences: Sequence[tuple[int, int, int]]
 ) -> TimeoutAdviceRow:
-    """now_ms: the session timeout that the members have. absences: (ms at most, absorbed, static) of each restart."""
+    """now_ms: the members' current session timeout. absences: (ms at most, absorbed, static) of each restart."""
     lengths = sorted(each[0] for each in absences)
     p50, p95, p99 = (_percentile(lengths, part) for part in (50, 95, 99))
     longest, restarts = lengths[-1] if lengths else None, len(lengths)
@@ -99,7 +99,7 @@ def _because(verdict: AdviceVerdict, now_ms: int, advised: int, saved: int) -> l
 
 
 def _percentile(ordered: Sequence[int], part: int) -> int | None:
-    """The smallest value that so many of a hundred do not exceed."""
+    """The smallest value that at least `part` percent of the values do not exceed."""
     return ordered[max(ceil(len(ordered) * part / 100) - 1, 0)] if ordered else None
 
 

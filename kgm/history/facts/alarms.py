@@ -1,7 +1,7 @@
 """Things to look at in a group: rows of `gold_alarm`.
 
-An alarm is raised when a record of the group is met, never because of what is missing at the end of what was read: a
-log that goes on does not make an alarm disappear."""
+An alarm is raised when a record of the group is seen, never because something is missing at the end of what was read: a
+log that continues does not make an alarm disappear."""
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -20,9 +20,9 @@ class AlarmKind(StrEnum):
 
     #: Several processes with one group instance id fence each other.
     DUPLICATE = "duplicate-instance-id"
-    #: The session of a static member expires again and again, and it comes back: its session timeout is too short.
+    #: A static member's session expires again and again, and it comes back: its session timeout is too short.
     FLAPPING = "timeout-flapping"
-    #: Group instance ids that expire and are followed by others: they change with each restart.
+    #: Group instance ids expire and other ones follow: they change with each restart.
     NEVER_RETURNS = "seat-never-returns"
 
 
@@ -35,8 +35,9 @@ _IDS_SHOWN = 8
 
 @dataclass(slots=True, kw_only=True)
 class AlarmState:
-    """raised: rows, by alarm and identity. times: when each identity was replaced or expired, and the member id, or the
-    host, since then. strangers: static members that expired and have not come back, by identity, with the time."""
+    """raised: rows, by alarm and identity. times: when each identity was replaced or expired, with the member id, or
+    the host, from then on. strangers: static members that expired and have not come back, by identity, with the
+    time."""
 
     raised: dict[str, AlarmRow] = field(default_factory=dict)
     times: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
@@ -50,8 +51,8 @@ class Alarms:
         self.rows, self.state = rows, state
 
     def replaced(self, record: GroupRecord, change: MemberChange) -> None:
-        """Another process took over a group instance id without a rebalance; several that ran at the same time are
-        an alarm."""
+        """Another process took over a group instance id without a rebalance; raises an alarm if several processes ran
+        at the same time."""
         member = change.member.record
         window = 2 * member.session_timeout
         seen = self._within(f"r{change.identity}", record.timestamp, window, member.member_id)
@@ -64,7 +65,7 @@ class Alarms:
             )
 
     def rebalanced(self, record: GroupRecord, context: RebalanceContext) -> None:
-        """A rebalance was explained."""
+        """A rebalance was explained; raises alarms for sessions that keep expiring and ids that do not return."""
         strangers = self.state.strangers
         for departure in context.departures:
             change = departure.missing.change
@@ -91,7 +92,7 @@ class Alarms:
             self._raise(record, AlarmKind.NEVER_RETURNS, "", Confidence.POSSIBLE, names, line)
 
     def _within(self, name: str, now: int, window: int, member_id: str) -> list[tuple[int, str]]:
-        """What happened within the window, this time included."""
+        """The events within the window, including this one."""
         seen = [each for each in self.state.times.get(name, []) if now - each[0] <= window]
         seen.append((now, member_id))
         self.state.times[name] = seen

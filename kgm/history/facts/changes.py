@@ -1,4 +1,4 @@
-"""What became of a member: rows of `silver_member_change`, alike for both types of groups."""
+"""How a member changed: rows of `silver_member_change`, the same for both types of groups."""
 
 from collections.abc import Collection
 
@@ -14,7 +14,7 @@ def change_row(
     topics: tuple[Collection[str], Collection[str]],
     partitions: tuple[int, int],
 ) -> MemberChangeRow:
-    """topics: subscribed before and after. partitions: how many before and after."""
+    """topics: subscribed before and after. partitions: how many assigned before and after."""
     member = change.member.record
     before, after = map(set, topics)
     return MemberChangeRow(
@@ -28,7 +28,7 @@ def change_row(
 
 
 def classic_change_row(record: GroupRecord, change: MemberChange, previous: Snapshot | None) -> MemberChangeRow:
-    """Of a classic group, whose records have members with their assignments."""
+    """The row for a classic group, whose records contain members with their assignments."""
     before = None if previous is None else previous.members.get(change.identity)
     after = None if change.kind is ChangeKind.LEFT else change.member
     return change_row(record, change, (_topics(before), _topics(after)), (_partitions(before), _partitions(after)))

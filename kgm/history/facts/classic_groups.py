@@ -1,5 +1,5 @@
 """What the snapshots, changes and rebalances of a classic group and its commits mean: one step for each of its records,
-in the order of their offsets. What is still open is part of the state."""
+in the order of their offsets. Whatever is still open is part of the state."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -48,11 +48,11 @@ CLASSIC = "classic"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicGroupState:
     """The state of a group between two runs; its last snapshot is in `partition_replay`. session_timeout_ms: the
-    longest of its members. unassigned: partitions that a rebalance took from a member and gave to no member yet;
-    unassigned_known: whether these are all, as no record is missing before. converted: whether the last record made a
-    classic group of one of the consumer protocol. writes_replacements: whether the coordinator is seen to write a
-    record when a static member is replaced without a rebalance, as all do from Kafka 2.6.1 on (KAFKA-10284).
-    whole: nothing is missing since the group began."""
+    longest of its members'. unassigned: partitions that a rebalance took from a member and has not yet given to
+    another; unassigned_known: whether these are all of them, because no earlier record is missing. converted: whether
+    the last record turned a group of the consumer protocol into a classic one. writes_replacements: whether the
+    coordinator has been seen to write a record when a static member is replaced without a rebalance, as all do from
+    Kafka 2.6.1 on (KAFKA-10284). whole: no record is missing since the group was created."""
 
     leader_epoch: int | None = None
     timestamp: int = 0
@@ -71,7 +71,7 @@ class ClassicGroupState:
 
 
 class ClassicGroupFacts:
-    """A group, record by record."""
+    """Derives the facts of a group, record by record."""
 
     def __init__(
         self, rows: RowCollector, partition: int, group_id: str, restarts: Restarts, state: ClassicGroupState
@@ -101,7 +101,7 @@ class ClassicGroupFacts:
         )  # fmt: skip
 
     def committed(self, windows: Sequence[CommitWindow]) -> None:
-        """Commits since the last record."""
+        """Add the commits since the last record."""
         for window in windows:
             self.commits.add(window)
 
@@ -109,8 +109,8 @@ class ClassicGroupFacts:
         self, snapshot: Snapshot, changes: Sequence[MemberChange], rebalance: Rebalance | None,
         leader_epoch: int | None, *, converted: bool = False,
     ) -> None:  # fmt: skip
-        """The next record of the group; changes and rebalance: since the one before it. converted: it makes a classic
-        group of one of the consumer protocol."""
+        """The next record of the group; changes and rebalance: since the previous record. converted: the record turned
+        a group of the consumer protocol into a classic one."""
         record = self.group.record(snapshot.offset, snapshot.timestamp, leader_epoch)
         moved = None not in (self.leader_epoch, leader_epoch) and self.leader_epoch != leader_epoch
         for change in changes:
@@ -137,7 +137,7 @@ class ClassicGroupFacts:
         self.previous = None if snapshot.kind is SnapshotKind.TOMBSTONE else snapshot
 
     def timed(self, rebalances: Sequence[Rebalance]) -> None:
-        """Add what later commits show of how long rebalances stopped the group."""
+        """Add what later commits show about how long rebalances stopped the group."""
         by_offset = {each.offset: each for each in rebalances}
 
         def with_bounds(row: RebalanceRow) -> RebalanceRow:
@@ -152,7 +152,7 @@ class ClassicGroupFacts:
         self.recent.update(with_bounds)
 
     def finish(self) -> None:
-        """Put what is open at the end of the records."""
+        """Put the rows that are still open at the end of the records."""
         self.days.finish()
         self.tenures.finish()
         if self.session:
@@ -195,7 +195,7 @@ class ClassicGroupFacts:
         )  # fmt: skip
 
     def _appeared(self, snapshot: Snapshot) -> None:
-        # Only the coordinator of Kafka 4 writes a record when a group is created, without members.
+        # Only Kafka 4's coordinator writes a record when a group is created, without members.
         self.writes_replacements = self.writes_replacements or (
             snapshot.kind is SnapshotKind.EMPTY and snapshot.complete
         )
@@ -206,7 +206,7 @@ class ClassicGroupFacts:
     def _begin_tenure(
         self, snapshot: Snapshot, member: SnapshotMember, cause: str = "replaced", confidence: str = "certain"
     ) -> None:
-        """cause, confidence: of the end of the tenure before, if there is one."""
+        """cause, confidence: why the previous tenure ended, if there was one."""
         record = member.record
         row = TenureRow(
             **self.group.columns, seat=member.identity, member_id=record.member_id,
@@ -238,7 +238,7 @@ class ClassicGroupFacts:
             self.days.add_absorbed(snapshot.timestamp, len(replaced))
 
     def _last_sign(self, change: MemberChange) -> int | None:
-        """When the process before the change was alive for sure: its last commit, or the first record that has it."""
+        """The last time at which the replaced process was certainly alive: its last commit, or its first record."""
         row = self.tenures.open.get(change.identity)
         since = None if row is None else row.from_timestamp
         last = self.commits.last(_partitions(self.previous, change.identity))
@@ -285,7 +285,7 @@ class ClassicGroupFacts:
         self.days.add_rebalance(row)
 
     def _leader_returned_at(self) -> int | None:
-        """When another process took the place of the static leader, since the last rebalance; None if none has."""
+        """When another process took the static leader's place, since the last rebalance; None if none has."""
         leader = None if self.previous is None else self.previous.leading
         if leader is None or not self.recent.rows:
             return None
@@ -337,7 +337,7 @@ class ClassicGroupFacts:
     def _change_tenures(
         self, snapshot: Snapshot, changes: Sequence[MemberChange], departures: Mapping[str, Departure], cause: str
     ) -> None:
-        """cause: why a tenure ended where another one begins. departures: by identity."""
+        """cause: why a tenure ended if another one begins. departures: by identity."""
         for change in changes:
             if change.kind is ChangeKind.LEFT:
                 how = departures.get(change.identity) if snapshot.complete else None
@@ -360,7 +360,7 @@ class ClassicGroupFacts:
 
 
 def _partitions(snapshot: Snapshot | None, identity: str) -> list[TopicPartition]:
-    """What a member has in a snapshot."""
+    """The partitions assigned to a member in a snapshot."""
     if snapshot is None or identity not in snapshot.members:
         return []
     assigned = snapshot.members[identity].assigned or {}

@@ -1,7 +1,7 @@
 """Who owned which partition of a classic group: a row of `silver_owner` for as long as an identity keeps it.
 
-The group's records show who owns which partition from the end of a rebalance on, and that members had revoked the
-others when its join phase ended; the last commit before that shows until when they consumed at least."""
+The group's records show who owns which partition from the end of a rebalance on, and that members had revoked the other
+partitions by the end of its join phase; the last commit before that is a lower bound for how long they consumed."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,14 +14,14 @@ from kgm.history.rows import OwnerRow
 
 
 class ClassicOwnership:
-    """The owners of a group's partitions. open: the rows of those that go on."""
+    """The owners of a group's partitions. open: the rows of owners that still own their partition."""
 
     def __init__(self, rows: RowCollector, group: GroupKey, open_rows: list[OwnerRow], commits: CommitTimes) -> None:
         self.rows, self.group, self.commits = rows, group, commits
         self.open = {(row.place, row.topic_partition): row for row in open_rows}
 
     def assigned(self, snapshot: Snapshot) -> None:
-        """The partitions have the owners of this snapshot now. A row goes on if the identity is the same."""
+        """The partitions now have the owners of this snapshot. A row continues if the identity is the same."""
         owners: Mapping[TopicPartition, str] = snapshot.owners
         for place in self.open.keys() - owners.keys():
             self._close(place, snapshot)
@@ -34,7 +34,7 @@ class ClassicOwnership:
             self._open(place, identity, snapshot)
 
     def finish(self) -> None:
-        """Put what goes on at the end of the records."""
+        """Put the rows that are still open at the end of the records."""
         self.rows.put_all(self.open.values())
 
     def _open(self, place: TopicPartition, identity: str, snapshot: Snapshot) -> None:

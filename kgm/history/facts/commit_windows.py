@@ -1,5 +1,5 @@
-"""Offset commits between the records of their group: of each partition the first, the last and how many, without a
-Python object for each commit."""
+"""Offset commits between a group's records: for each partition the first, the last and the count, without a Python
+object for each commit."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from kgm.history.reconstruct.classic_snapshots import TopicPartition
 
 _Integers = npt.NDArray[np.int64]
-#: With fewer commits than this, how far apart they are says nothing.
+#: With fewer commits than this, the time between them means nothing.
 _LEAST_FOR_CADENCE = 3
 
 
@@ -31,7 +31,7 @@ class CommitWindow:
 
 @dataclass(frozen=True, slots=True)
 class GroupCommits:
-    """The commits of a group that count. at: the offset from which on each does; place: which of `places` it is of;
+    """The commits of a group that count. at: the offset from which each one counts; place: its index in `places`;
     in_transaction: whether it was part of a transaction."""
 
     at: _Integers
@@ -41,7 +41,7 @@ class GroupCommits:
     in_transaction: npt.NDArray[np.bool_]
 
     def windows(self, cuts: Sequence[int]) -> list[list[CommitWindow]]:
-        """The commits before each of these offsets, and after the last: one list more than there are offsets."""
+        """The commits before each of these offsets, and after the last one: one more list than there are offsets."""
         windows: list[list[CommitWindow]] = [[] for _ in range(len(cuts) + 1)]
         if not len(self.at):
             return windows
@@ -61,9 +61,9 @@ class GroupCommits:
 
 
 def commit_windows(commits: pa.Table, group_ids: Collection[str]) -> dict[str, GroupCommits]:
-    """The commits of these groups in a table by `schema.SILVER_COMMIT` of one partition, by group: plain ones at their
-    own offset, those of a transaction at its marker; without tombstones, pending commits, and commits without a
-    time."""
+    """The commits of these groups from a `schema.SILVER_COMMIT` table of one partition, by group: plain commits at
+    their own offset, those in a transaction at its marker; without tombstones, pending commits, and commits that have
+    no timestamp."""
     commits = commits.filter(pc.is_in(commits.column("group_id"), pa.array(group_ids, type=pa.string())))
     counts = pc.and_(pc.invert(commits.column("tombstone")), pc.is_valid(commits.column("visible_offset")))
     table = commits.filter(pc.and_(counts, pc.greater_equal(commits.column("timestamp"), 0))).combine_chunks()
@@ -93,13 +93,13 @@ def _coded(column: pa.ChunkedArray) -> tuple[_Integers, list[Any]]:
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
 
-#: When a partition was committed since its owner has it: [first, last, count, 1 if the last one was in a transaction];
-#: an older store does not have the last number.
+#: When a partition was committed by its current owner: [first, last, count, 1 if the last one was in a transaction]; an
+#: older store does not have the last number.
 Times = list[int]
 
 
 class CommitTimes:
-    """Of each partition the times of the first and the last commit, and their number, since its owner has it."""
+    """For each partition the times of the current owner's first and last commit, and how many there were."""
 
     def __init__(self, times: Iterable[tuple[str, int, Times]]) -> None:
         self._times = {(topic, partition): seen for topic, partition, seen in times}
@@ -109,7 +109,7 @@ class CommitTimes:
         return [(topic, partition, seen) for (topic, partition), seen in self._times.items()]
 
     def add(self, window: CommitWindow) -> None:
-        """Commits of a partition, all by its present owner."""
+        """Add commits of a partition, all by its current owner."""
         seen = self._times.get(window.place)
         if seen is None:
             self._times[window.place] = [window.first, window.last, window.count, int(window.in_transaction)]
@@ -117,12 +117,12 @@ class CommitTimes:
             seen[1:] = [window.last, seen[2] + window.count, int(window.in_transaction)]
 
     def forget(self, place: TopicPartition) -> int | None:
-        """The partition has another owner now; the time of the last commit, if there was one."""
+        """The partition now has another owner; returns the time of the last commit, None if there was none."""
         seen = self._times.pop(place, None)
         return None if seen is None else seen[1]
 
     def last(self, places: Iterable[TopicPartition]) -> int | None:
-        """When one of the partitions was last committed."""
+        """When any of the partitions was last committed."""
         return max((self._times[place][1] for place in places if place in self._times), default=None)
 
     def last_is_in_transaction(self, places: Iterable[TopicPartition]) -> bool:
@@ -131,7 +131,7 @@ class CommitTimes:
         return newest[3:] == [1]
 
     def cadence(self, places: Iterable[TopicPartition]) -> int | None:
-        """How far apart, in ms, the commits of the partition were on average that was committed most often."""
+        """The average time between commits, in ms, for the partition with the most commits."""
         seen = max((self._times[place] for place in places if place in self._times), key=_count, default=None)
         if seen is None or _count(seen) < _LEAST_FOR_CADENCE:
             return None

@@ -1,5 +1,5 @@
 """Target and current assignments of a group of the consumer protocol: what is planned, what each member has, and how
-long partitions had no owner on the way."""
+long partitions had no owner in between."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -34,7 +34,7 @@ from kgm.records.messages.consumer_group_target_assignment_member_value import C
 
 
 class ConsumerAssignments:
-    """Of one group, whose state it shares with `consumer_groups`."""
+    """The assignments of one group, whose state it shares with `consumer_groups`."""
 
     def __init__(
         self, rows: RowCollector, group: GroupKey, names: TopicNames, state: ConsumerGroupState, days: DailyTotals,
@@ -45,7 +45,7 @@ class ConsumerAssignments:
         self.epochs = GroupEpochs(rows, state.epochs)
 
     def target(self, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue | None) -> None:
-        """What a member is to have."""
+        """The target assignment of a member."""
         if value is None:
             self.state.target.pop(member_id, None)
         else:
@@ -75,7 +75,7 @@ class ConsumerAssignments:
         return self._with_new_partitions(replace(row, moved=moved, kept=unmoved, assigned=len(planned)), planned)
 
     def _with_new_partitions(self, row: RebalanceRow, planned: Mapping[str, str]) -> RebalanceRow:
-        """Where topic metadata changed: did a topic get more partitions?"""
+        """The row with a more specific cause, if topic metadata changed because a topic got more partitions."""
         if row.cause != Cause.METADATA.value:
             return row
         before = self.state.planned
@@ -92,7 +92,7 @@ class ConsumerAssignments:
     def current(
         self, record: GroupRecord, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
     ) -> LoggedMemberState:
-        """What a member has; its state."""
+        """The current assignment of a member; returns its state."""
         self.state.put_again_in_map(member_id)
         member = self.state.members.get(member_id)
         if value is None:
@@ -118,7 +118,7 @@ class ConsumerAssignments:
         return state
 
     def listed_again(self, record: GroupRecord, member_id: str) -> None:
-        """The broker lists the group in another order since a member's record; the member has what it had."""
+        """The broker lists the group in another order since a member's record; the member's assignment is unchanged."""
         current = self.state.current.get(member_id)
         member = self.state.members.get(member_id)
         if current is None or member is None:
@@ -131,7 +131,7 @@ class ConsumerAssignments:
         self.rows.put(self._listed(row, member))
 
     def _listed(self, row: MemberStateRow, member: LoggedMember | None) -> MemberStateRow:
-        """With what the order depends on in which the broker lists the group."""
+        """The row with everything that determines the order in which the broker lists the group."""
         target, listing = self.state.target.get(row.member_id), self.state.group.listing
         return replace(
             row, target=None if target is None else _grouped(target),
@@ -149,7 +149,7 @@ class ConsumerAssignments:
         return replace(row, unowned_ms=total, stopped_partition_ms_min=total, stopped_partition_ms_max=total)
 
     def _has_target(self, member_id: str, epoch: int | None) -> bool:
-        """Whether a member has what the target assignment of an epoch gives it, or is away."""
+        """Whether a member has everything that the target assignment of an epoch gives it, or is away."""
         current = self.state.current.get(member_id)
         if current is None:
             return False
@@ -201,7 +201,7 @@ def _of_member(member: LoggedMember) -> _MemberColumns:
 
 
 def _grouped(places: Sequence[TopicIdPartition]) -> tuple[TopicIdPartitions, ...]:
-    """Partitions by topic, in the order of the record that they are from, which has each topic once."""
+    """Partitions by topic, in the order of their record, which has each topic once."""
     return tuple(
         TopicIdPartitions(topic_id=bytes.fromhex(topic), partitions=tuple(number for _, number in some))
         for topic, some in groupby(places, key=itemgetter(0))

@@ -1,5 +1,5 @@
 """The epochs of a group of the consumer protocol: rows of `silver_group_epoch`, from the record that raised an epoch to
-the target assignment that answers it, and to the moment when every member has what that gives it."""
+the target assignment for it, and to the time when every member has what that gives it."""
 
 from dataclasses import replace
 
@@ -11,13 +11,13 @@ _KEPT = 50
 
 
 class GroupEpochs:
-    """recent: the newest rows; the group will not reach the target of an older one any more."""
+    """recent: the newest rows; the group will no longer reach the target of an older one."""
 
     def __init__(self, rows: RowCollector, recent: list[GroupEpochRow]) -> None:
         self.rows, self.recent = rows, recent
 
     def raised(self, record: GroupRecord, epoch: int, metadata_hash: int, members: int, *, complete: bool) -> None:
-        """A record of the group's epoch."""
+        """Add a record of the group's epoch."""
         row = GroupEpochRow(
             partition=record.partition, offset=record.offset, timestamp=record.timestamp,
             leader_epoch=record.leader_epoch, group_id=record.group_id, epoch=epoch, metadata_hash=metadata_hash,

@@ -1,13 +1,13 @@
 """What the records of a group of the consumer protocol mean (KIP-848), in the order of their offsets.
 
-A coordinator writes what one request changed as one batch: first the member (its metadata, or the tombstones of all
-that it had), then the group's epoch if it rose, the target assignment (a record for each member, and then one for the
-group), and what a member has now; see GroupMetadataManager and TargetAssignmentBuilder. So what changed since the last
-epoch is why it rose, and what a member has is exact, to the record. A static member that stops has the epoch -2 until
-it is back (another member id with the same instance id, no new epoch) or its session expires.
+A coordinator writes the changes from one request as one batch: first the member (its metadata, or tombstones for
+everything it had), then the group's epoch if it rose, the target assignment (a record for each member, and then one for
+the group), and the member's current assignment; see GroupMetadataManager and TargetAssignmentBuilder. So whatever
+changed since the last epoch is why it rose, and what a member has is exact, to the record. A static member that stops
+has the epoch -2 until it is back (another member id with the same instance id, no new epoch) or its session expires.
 
-A leave and an expired session are the same tombstones. The session timeout of members of this protocol is the broker's
-and not in the log: see `session_timeouts`. What the log shows of it counts from the record on that shows it."""
+A leave and an expired session are the same tombstones. The session timeout of members of this protocol is set by the
+broker and not in the log: see `session_timeouts`. What the log shows about it is used from the record that shows it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -72,21 +72,22 @@ from kgm.records.messages.group_metadata_value import MemberMetadata
 from kgm.records.record_types import RecordType
 
 CONSUMER = "consumer"
-#: In the place of a session timeout that is not known.
+#: Stands for a session timeout that is not known.
 _UNKNOWN_MS = -1
-#: The types of the records that say something of a group.
+#: The types of records about a group.
 RECORD_TYPES = tuple(kind for kind in RecordType if kind.name.startswith("CONSUMER_GROUP_"))
 
 
 class ConsumerGroupFacts:
-    """A group on its way through its records. group_type: `streams` or `share` for one whose records read alike."""
+    """Derives a group's facts, record by record. group_type: `streams` or `share` for a group whose records read
+    alike."""
 
     def __init__(
         self, rows: RowCollector, partition: int, group_id: str, names: TopicNames, restarts: Restarts,
         state: ConsumerGroupState, *, session_of_group: SessionLookup = no_session, group_type: str = CONSUMER,
     ) -> None:  # fmt: skip
         self.is_consumer = group_type == CONSUMER
-        # What has these rows is taken for a group that can be simulated.
+        # A group that has these rows is assumed to be one that can be simulated.
         rows = rows if self.is_consumer else rows.without(GroupEpochRow, MemberStateRow)
         self.rows, self.restarts = rows, restarts
         self._session_of_group = session_of_group
@@ -112,12 +113,12 @@ class ConsumerGroupFacts:
         return group.heard_at if group.epoch is None and group.heard_at else None
 
     def committed(self, windows: Sequence[CommitWindow]) -> None:
-        """Commits since the last record."""
+        """Add the commits since the last record."""
         for window in windows:
             self.assignments.ownership.commits.add(window)
 
     def record(self, record: GroupRecord, key: Message, value: Message | None, *, complete: bool) -> None:
-        """The next record of the group. complete: no offset is missing since the one before."""
+        """The next record of the group. complete: no offset is missing since the previous one."""
         group, pending = self._state.group, self._state.pending
         group.heard(record, complete=complete)
         pending.broken |= not complete
@@ -144,7 +145,7 @@ class ConsumerGroupFacts:
                 group.topics_written(key, value)
 
     def finish(self) -> None:
-        """Put what is open at the end of the records."""
+        """Put the rows that are still open at the end of the records."""
         self.days.finish()
         self.tenures.finish()
         self.assignments.ownership.finish()
@@ -201,9 +202,9 @@ class ConsumerGroupFacts:
         state.forget(member_id)
 
     def _left(self) -> None:
-        """No other member took over the instance ids of those that are leaving."""
+        """No other member took over the instance ids of the members that are leaving."""
         pending = self._state.pending
-        # An admin's LeaveGroup, which groups of other types do not take.
+        # An admin's LeaveGroup, which groups of other types do not accept.
         if len(pending.leaving) > 1 and self.is_consumer:
             pending.leaving = [replace(each, together=True) for each in pending.leaving]
         for gone in pending.leaving:
@@ -223,7 +224,7 @@ class ConsumerGroupFacts:
         return consumer_departure(gone.missing(change), change.timestamp, gone.absence, gone.session)
 
     def _learn(self, gone: LeavingMember, change: MemberChange) -> None:
-        """If the member's session has expired, it shows how long it is."""
+        """If the member's session expired, learn from it how long the session timeout is."""
         bounds = gone.absence.session_bounds(gone.missing(change), change.timestamp)
         if bounds is not None and self._complete and gone.member.classic_session_ms is None:
             self._state.sessions.add(*bounds)
@@ -306,7 +307,7 @@ class ConsumerGroupFacts:
         return None if session is None else session.ms
 
     def _group_session(self) -> SessionTimeout | None:
-        """Of members that use the consumer protocol."""
+        """The session timeout of members that use the consumer protocol."""
         return self._session_of_group(self.group.group_id, self.group.group_type) or self._state.sessions.session()
 
     def _put_change(
@@ -406,7 +407,7 @@ class ConsumerGroupFacts:
         )  # fmt: skip
 
     def _returned(self, record: GroupRecord, joined: Sequence[MemberChange]) -> list[tuple[MemberChange, Absence]]:
-        """Those that joined and are back from an earlier absence."""
+        """The members that joined and are back from an earlier absence."""
         returned = []
         for change in joined:
             absence = self.restarts.back(change, record.timestamp)
@@ -415,7 +416,7 @@ class ConsumerGroupFacts:
         return returned
 
     def _is_unique(self, change: MemberChange, absence: Absence) -> bool:
-        """Whether a member that is back is the process that went, as far as its ids tell."""
+        """Whether a member that is back is the process that left, judging by its ids."""
         record = change.member.record
         if record.group_instance_id is not None or record.member_id == absence.member_id:
             return True
@@ -440,7 +441,7 @@ class ConsumerGroupFacts:
             self.recent.came_back(absence.offset, line)
 
     def _remember(self, record: GroupRecord) -> None:
-        """What changed has been explained; those that went may come back."""
+        """The changes have been explained; remember the members that left, because they may come back."""
         for gone in self._state.pending.left:
             member, at = gone.member, gone.record.timestamp
             change = self._change(gone.record, ChangeKind.LEFT, gone.member_id, member)
@@ -457,7 +458,7 @@ class ConsumerGroupFacts:
         """The group's record was deleted."""
         state = self._state
         if state.pending.leaving:
-            # The records of a group without members go by themselves.
+            # If a group has no members, its records are deleted alone, without member tombstones.
             left = state.pending.leaving
             changes = [self._change(record, ChangeKind.LEFT, each.member_id, each.member) for each in left]
             for change in changes:

@@ -1,5 +1,6 @@
-"""Who has which partition in a group of the consumer protocol, to the record: a partition is given up when its member's
-record has it no more, neither assigned nor pending revocation, or when the member stopped (epoch -2) or is gone."""
+"""Who has which partition in a group of the consumer protocol, exact to the record: a partition is released when its
+member's record no longer has it, neither assigned nor pending revocation, or when the member stopped (epoch -2) or is
+gone."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +37,7 @@ class ConsumerOwnership:
         )
 
     def commits_of(self, places: Sequence[TopicIdPartition], offset: int) -> tuple[int | None, int | None]:
-        """(the last commit of the partitions before an offset, how far apart those of the busiest were on average)."""
+        """(the last commit of the partitions before an offset, the average time between commits of the busiest one)."""
         named = list(self._named(places, offset))
         return self.commits.last(named), self.commits.cadence(named)
 
@@ -50,8 +51,8 @@ class ConsumerOwnership:
         self, member_id: str, identity: str, current: CurrentAssignment, record: GroupRecord, generation: int,
         *, known: bool,
     ) -> int:  # fmt: skip
-        """What a member has from this record on. Returns for how long, in ms, what it got from others had no owner,
-        total over partitions."""
+        """A member's partitions from this record on. Returns for how long, in ms, those that it got from others had no
+        owner, summed over partitions."""
         now = set(current.owned())
         self._release(member_id, now, record, generation)
         unowned = 0
@@ -68,11 +69,11 @@ class ConsumerOwnership:
         return unowned
 
     def gone(self, member_id: str, record: GroupRecord, generation: int) -> None:
-        """A member is not in the group any more."""
+        """A member is no longer in the group."""
         self._release(member_id, set(), record, generation)
 
     def finish(self) -> None:
-        """Put what goes on at the end of the records."""
+        """Put the rows that are still open at the end of the records."""
         for place, row in self.open.items():
             if row.topic is None:
                 row = self.open[place] = replace(row, topic=self.names(place[0], _END))  # noqa: PLW2901

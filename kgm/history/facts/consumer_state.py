@@ -25,7 +25,7 @@ from kgm.records.messages.consumer_group_partition_metadata_value import Consume
 
 #: (topic id, partition)
 TopicIdPartition = tuple[str, int]
-#: The member epoch of a static member that stopped and may come back.
+#: The member epoch of a static member that stopped and can come back.
 AWAY_EPOCH = -2
 
 
@@ -40,12 +40,12 @@ class LoggedMemberState(StrEnum):
     GONE = "gone"
 
 
-#: As ConsumerGroupCurrentMemberAssignmentValue has it (Kafka's MemberState).
+#: The numbers in ConsumerGroupCurrentMemberAssignmentValue (Kafka's MemberState).
 _STATES = {0: LoggedMemberState.STABLE, 1: LoggedMemberState.UNREVOKED, 2: LoggedMemberState.UNRELEASED}
 
 
 def member_state(member_epoch: int, state: int) -> LoggedMemberState:
-    """The state of a member by its record."""
+    """The state of a member according to its record."""
     return LoggedMemberState.AWAY if member_epoch == AWAY_EPOCH else _STATES.get(state, LoggedMemberState.UNKNOWN)
 
 
@@ -55,16 +55,16 @@ class _IdPartitions(Protocol):
 
 
 def flat_partitions(topics: Iterable[_IdPartitions]) -> list[TopicIdPartition]:
-    """Each partition by itself."""
+    """The partitions as (topic id, partition) pairs."""
     return [(each.topic_id.hex(), number) for each in topics for number in each.partitions]
 
 
 @dataclass(slots=True, kw_only=True)
 class LoggedMember:
-    """A member by its own record. classic_session_ms: the session timeout of one that uses the classic protocol, None
-    for the others; heard_at: the time of its last record; away_since, unrevoked_since: since when it is away, or has
-    had partitions to revoke. listed_offset: the record with which it came, None for a member that an older kgm has
-    kept."""
+    """A member according to its own record. classic_session_ms: the session timeout of a member that uses the classic
+    protocol, None for other members; heard_at: the time of its last record; away_since, unrevoked_since: since when it
+    has been away, or has had partitions to revoke. listed_offset: the record with which it joined, None for a member
+    that an older kgm stored."""
 
     instance_id: str | None = field(metadata=json_name("instance"))
     client_id: str
@@ -83,7 +83,7 @@ class LoggedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentAssignment:
-    """What a member has, by its record of that."""
+    """What a member has, according to its current-assignment record."""
 
     epoch: int
     state: LoggedMemberState
@@ -91,15 +91,15 @@ class CurrentAssignment:
     pending: list[TopicIdPartition]
 
     def owned(self) -> list[TopicIdPartition]:
-        """The partitions that the member may be consuming."""
+        """The partitions that the member could be consuming."""
         return [] if self.state is LoggedMemberState.AWAY else [*self.assigned, *self.pending]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeavingMember:
-    """A member whose records were deleted. It left, unless another member id takes over its instance id in the same
-    moment. last_commit, cadence_ms: as in `verdict.MissingMember`; partitions: how many it had; together: whether
-    others went in the same moment; session: the session timeout as it was known then."""
+    """A member whose records were deleted. It left, unless another member id takes over its instance id at the same
+    time. last_commit, cadence_ms: as in `verdict.MissingMember`; partitions: how many it had; together: whether other
+    members left at the same time; session: the session timeout as known then."""
 
     member_id: str
     record: GroupRecord = field(metadata=json_name("at"))
@@ -112,16 +112,16 @@ class LeavingMember:
 
     @property
     def absence(self) -> ConsumerAbsence:
-        """What its records have shown of it."""
+        """What the member's records showed before they were deleted."""
         member = self.member
         return ConsumerAbsence(
             away=member.away_since, heard=member.heard_at, unrevoked=member.unrevoked_since, together=self.together
         )
 
     def missing(self, change: MemberChange) -> MissingMember:
-        """The same for a verdict. change: that it left."""
+        """The member in the form that a verdict needs. change: its departure."""
         library = None
-        if self.member.instance_id is not None:  # how a dynamic member went does not depend on it
+        if self.member.instance_id is not None:  # how a dynamic member left does not depend on it
             library = recognise_by_ids(
                 self.record.group_id, self.member.client_id or "", self.member_id, "consumer", is_static=True
             )
@@ -130,9 +130,9 @@ class LeavingMember:
 
 @dataclass(slots=True, kw_only=True)
 class PendingChanges:
-    """What changed since the last epoch of the group. left: those of `leaving` whose instance id no member took over.
-    unseen_left_at: the time of the last record that deleted a member of which no other record was seen. broken: an
-    offset is missing since then."""
+    """What changed since the last epoch of the group. left: the members in `leaving` whose instance id no other member
+    took over. unseen_left_at: the time of the last record that deleted a member of which no other record was seen.
+    broken: an offset is missing since the last epoch."""
 
     joined: list[tuple[str, GroupRecord, LoggedMember]] = field(default_factory=list)
     leaving: list[LeavingMember] = field(default_factory=list)
@@ -144,29 +144,29 @@ class PendingChanges:
     unseen_left_at: int | None = None
 
     def came(self, member_id: str, record: GroupRecord, member: LoggedMember) -> None:
-        """A member is seen for the first time. A static one may have taken the place of one that was not seen."""
+        """A member is seen for the first time. A static one may have replaced a member that was not seen."""
         if member.instance_id is None or self.unseen_left_at != record.timestamp:
             self.joined.append((member_id, record, member))
 
     def leaving_with(self, instance_id: str | None) -> LeavingMember | None:
-        """The member that is leaving and has this instance id."""
+        """The leaving member that has this instance id."""
         if instance_id is None:
             return None
         return next((each for each in self.leaving if each.member.instance_id == instance_id), None)
 
     def joined_at(self, timestamp: int) -> list[tuple[str, GroupRecord, LoggedMember]]:
-        """Those that joined with an epoch of this time. A member that joins raises the epoch at once, unless its
-        regular expression has to be resolved first. In a log that does not begin with the group, the others were
-        members before, and are seen for the first time."""
+        """The members that joined with an epoch at this time. A member that joins raises the epoch immediately, unless
+        its regular expression has to be resolved first. In a log that does not begin with the group's creation, the
+        other members were there before, and are seen for the first time."""
         return [each for each in self.joined if each[1].timestamp == timestamp or each[2].regex]
 
 
 @dataclass(slots=True, kw_only=True)
 class EpochState:
     """epoch: of the group, None before its first record. metadata_hash, topics_hash: of its topics with that epoch, and
-    of those that brokers before 4.1 write. assigned_epoch: of the last target assignment. lagging: the members that do
-    not have yet what that gives them. whole: nothing is missing since the group began. heard_at: the time of the last
-    record. listing: None in a group that an older kgm has kept."""
+    of the topics that brokers before 4.1 write. assigned_epoch: of the last target assignment. lagging: the members
+    that do not yet have what that gives them. whole: no record is missing since the group was created. heard_at: the
+    time of the last record. listing: None in a group that an older kgm stored."""
 
     epoch: int | None = None
     metadata_hash: int | None = field(default=None, metadata=json_name("hash"))
@@ -178,7 +178,7 @@ class EpochState:
     listing: BrokerMemberMap | None = None
 
     def heard(self, record: GroupRecord, *, complete: bool) -> None:
-        """The next record of the group. complete: no offset is missing since the one before."""
+        """The next record of the group. complete: no offset is missing since the previous one."""
         self.heard_at = record.timestamp
         if not complete:
             self.whole, self.listing = False, None
@@ -186,7 +186,8 @@ class EpochState:
             self.listing.led_by(record.leader_epoch)
 
     def topics_written(self, key: Message, value: Message | None) -> None:
-        """If the record says so, the group has these topics, as brokers before 4.1 write it in the place of a hash."""
+        """If the record lists the group's topics, as brokers before 4.1 write them instead of a hash, note their
+        hash."""
         if isinstance(value, ConsumerGroupPartitionMetadataValue):
             rows = sorted((row.topic_name, row.topic_id.hex(), row.num_partitions) for row in value.topics)
             self.topics_hash = zlib.crc32(repr(rows).encode()) + 1
@@ -194,7 +195,7 @@ class EpochState:
             self.topics_hash = None
 
     def next_hashes(self, metadata_hash: int) -> tuple[int | None, int]:
-        """The hash before an epoch record, and that with it, which has this one (0 before 4.1)."""
+        """(the hash before an epoch record, the hash with it), given the hash in the record (0 before 4.1)."""
         before, now = self.metadata_hash, metadata_hash or self.topics_hash or NO_TOPICS
         if metadata_hash and self.topics_hash is not None:
             before = NO_TOPICS  # the first epoch after the upgrade to 4.1
@@ -204,8 +205,8 @@ class EpochState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipState:
-    """open: the rows of partitions that have an owner. free: since when the others have none, and who was the last
-    one."""
+    """open: the rows of partitions that have an owner. free: since when the other partitions have had no owner, and who
+    the last one was."""
 
     open: list[tuple[str, int, OwnerRow]] = field(default_factory=list)
     free: list[tuple[str, int, int, str]] = field(default_factory=list)
@@ -214,8 +215,9 @@ class OwnershipState:
 
 @dataclass(slots=True, kw_only=True)
 class ConsumerGroupState:
-    """All of it. planned: the identity that the last target assignment gives each partition (`plan_key`). The rows in
-    owners, tenures, days, epochs and recent are where those who keep them have put them for the next run."""
+    """The whole state. planned: the identity to which the last target assignment gives each partition (`plan_key`). The
+    rows in owners, tenures, days, epochs and recent are put there for the next run by the objects that maintain
+    them."""
 
     members: dict[str, LoggedMember] = field(default_factory=dict)
     current: dict[str, CurrentAssignment] = field(default_factory=dict)
@@ -236,8 +238,8 @@ class ConsumerGroupState:
         return 0 if self.group.epoch is None else self.group.epoch
 
     def put_in_map(self, record: GroupRecord, old: LoggedMember | None, *, is_classic: bool) -> bool:
-        """The broker puts a member into its map, in place of `old`. Whether it lists those that are in it in another
-        order since, although none came."""
+        """The broker puts a member into its map, in place of `old`. Returns whether it now lists the members in another
+        order although none joined."""
         group, members = self.group, self.members
         if group.listing is None and group.epoch is None and not members and group.whole:
             group.listing = BrokerMemberMap(leader_epoch=record.leader_epoch)
@@ -246,12 +248,12 @@ class ConsumerGroupState:
         return group.listing.put(len(members), is_new=old is None, is_classic=is_classic) and old is not None
 
     def put_again_in_map(self, member_id: str) -> None:
-        """The broker puts a member in its own place, with another current assignment."""
+        """The broker puts a member into the same place again, with another current assignment."""
         if self.group.listing is not None and member_id in self.members:
             self.group.listing.put_again(len(self.members))
 
     def forget(self, member_id: str) -> None:
-        """A member's record was deleted, and so is what it has and is to have."""
+        """A member's record was deleted, and its current and target assignments with it."""
         self.current.pop(member_id, None)
         self.target.pop(member_id, None)
         if self.group.listing is not None:
@@ -264,5 +266,5 @@ class ConsumerGroupState:
 
 
 def plan_key(place: TopicIdPartition) -> str:
-    """A partition as a key of JSON."""
+    """A partition as a JSON key."""
     return f"{place[0]} {place[1]}"

@@ -1,4 +1,4 @@
-"""A group's days: a row of `gold_group_day` for each UTC day with records of it."""
+"""A group's days: a row of `gold_group_day` for each UTC day on which the group has records."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ DAY_MS = 86_400_000
 
 @dataclass(slots=True, kw_only=True)
 class DayTotals:
-    """One day. causes: how many rebalances had which; sizes: how often the group had so many members."""
+    """One day. causes: how many rebalances had each cause; sizes: how often the group had each number of members."""
 
     rebalances: int = 0
     lost_rounds: int = 0
@@ -27,8 +27,8 @@ class DayTotals:
 
 
 class DailyTotals:
-    """The days of a group that are still open: the last two, and those of which more may be known later. What comes
-    about a day that is closed counts for the oldest open one. days: by their first millisecond."""
+    """The days of a group that are still open: the last two, and those that later records may change. What arrives for
+    a closed day counts for the oldest open one. days: by their first millisecond."""
 
     def __init__(self, rows: RowCollector, group: GroupKey, days: dict[str, DayTotals]) -> None:
         self.rows, self.group = rows, group
@@ -39,19 +39,19 @@ class DailyTotals:
         return {str(day): totals for day, totals in self.days.items()}
 
     def of(self, timestamp: int) -> DayTotals:
-        """The totals of the day of a time, to add to."""
+        """The totals for the day of a timestamp; the caller adds to them."""
         day = timestamp - timestamp % DAY_MS
         if self.days:
             day = max(day, min(self.days))
         return self.days.setdefault(day, DayTotals())
 
     def add_members(self, timestamp: int, count: int) -> None:
-        """The group had so many members at a time."""
+        """The group had this many members at this time."""
         sizes = self.of(timestamp).sizes
         sizes[str(count)] = sizes.get(str(count), 0) + 1
 
     def add_rebalance(self, row: RebalanceRow) -> None:
-        """A rebalance that was explained."""
+        """Add a rebalance that was explained."""
         day = self.of(row.timestamp)
         day.causes[row.cause] = day.causes.get(row.cause, 0) + 1
         day.rebalances += 1
@@ -64,27 +64,27 @@ class DailyTotals:
         day.stopped_partition_ms_max += row.stopped_partition_ms_max or 0
 
     def add_absorbed(self, timestamp: int, count: int) -> None:
-        """So many bounces caused no rebalance."""
+        """Add bounces that caused no rebalance."""
         day = self.of(timestamp)
         day.absorbed += count
         day.replaced += count
 
     def recount(self, timestamp: int, before: str, after: str) -> None:
-        """A rebalance of a time turned out to have another cause."""
+        """A rebalance on the day of this timestamp turned out to have another cause."""
         day = self.days.get(timestamp - timestamp % DAY_MS)
         if day is not None and day.causes.get(before):
             day.causes[before] -= 1
             day.causes[after] = day.causes.get(after, 0) + 1
 
     def close(self, open_since: int | None) -> None:
-        """Put the days before the last two that are over by open_since, the earliest time of which more may be said."""
+        """Put the days before the last two that end before open_since, the earliest time that can still change."""
         newest = max(self.days, default=0)
         before = newest - DAY_MS if open_since is None else min(newest - DAY_MS, open_since - open_since % DAY_MS)
         for day in [day for day in self.days if day < before]:
             self._put(day, self.days.pop(day))
 
     def finish(self) -> None:
-        """Put every day that is not done."""
+        """Put every day that is still open."""
         for day, totals in self.days.items():
             self._put(day, totals)
 

@@ -1,9 +1,9 @@
 """What happened to the committed offsets of one group: commits, jumps back, resets, and why offsets are gone.
 
-A commit has no author. While a group has members, a broker takes commits of its members only, and while it has none,
-those of others only; transactional ones at any time. A tombstone has no reason either: offsets expire, are deleted by
-an admin (DeleteOffsets, DeleteGroups), or go with their topic. What the records rule out is left out, and where more
-than one reason is left, the reason is unknown."""
+A commit has no author. While a group has members, a broker accepts commits only from its members, and while it has
+none, only from others; transactional ones at any time. A tombstone has no reason either: offsets expire, are deleted by
+an admin (DeleteOffsets, DeleteGroups), or are deleted with their topic. What the records rule out is left out, and if
+more than one reason remains, the reason is unknown."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,10 +17,10 @@ from kgm.history.rows import CommitRow, OwnerRow
 from kgm.text.durations import show_duration
 
 Place: TypeAlias = tuple[str, int]
-#: The least that offsets.retention.minutes can be.
+#: The lowest possible value of offsets.retention.minutes, in ms.
 LEAST_RETENTION_MS: Final = 60_000
-#: Brokers look for expired offsets every ten minutes (offsets.retention.check.interval.ms). What went within two of
-#: these after the retention has probably expired.
+#: Brokers look for expired offsets every ten minutes (offsets.retention.check.interval.ms). An offset that was deleted
+#: within two of these intervals after the retention has probably expired.
 _SOON_MS: Final = 1_200_000
 _NO_ID: Final = bytes(16)
 
@@ -37,15 +37,15 @@ class OffsetChangeKind(StrEnum):
     TOPIC_DELETED = "topic-deleted"
     OFFSETS_DELETED = "offsets-deleted"
     GROUP_DELETED = "group-deleted"
-    #: The offset is gone, and the records do not tell why.
+    #: The offset is gone, and the records do not show why.
     TOMBSTONED = "tombstoned"
 
 
 class Committer(StrEnum):
-    """Who committed, as far as the records tell."""
+    """Who committed, as far as the records show."""
 
     MEMBER = "member"
-    #: An admin tool, or a consumer that assigns its partitions itself.
+    #: An admin tool, or a consumer that assigns its own partitions.
     OUTSIDER = "not-a-member"
     TRANSACTION = "transaction"
     UNKNOWN = "unknown"
@@ -53,9 +53,9 @@ class Committer(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMoment:
-    """A group from a record on. members: None once its record is deleted. empty_ms: since when a classic group of
-    consumers is empty; None where the retention of offsets counts from each commit. complete: whether no record of the
-    group can be missing before it."""
+    """The state of a group from a record on. members: None once its record is deleted. empty_ms: since when a classic
+    group of consumers has been empty; None if offset retention counts from each commit. complete: whether no earlier
+    record of the group can be missing."""
 
     offset: int
     timestamp: int
@@ -66,9 +66,9 @@ class GroupMoment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerView:
-    """What a broker tells now, or what is given. retention_ms: offsets.retention.minutes, in ms; topics: the id of each
-    topic that is known to exist (None: not reported), absent: those that do not; starts: where logs start, or the
-    committed offset if the whole log is before it."""
+    """What a broker reports now, or what the user gave. retention_ms: offsets.retention.minutes, in ms; topics: the id
+    of each topic that is known to exist (None: not reported); absent: the topics that do not exist; starts: the log
+    start offset of each partition, or the committed offset if the whole log is before it."""
 
     retention_ms: int | None = None
     topics: Mapping[str, bytes | None] = field(default_factory=dict)
@@ -78,9 +78,9 @@ class BrokerView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetChange:
-    """One thing that happened to a committed offset, or commits in a row. before: the offset before it; after: the last
-    one, None if it is gone; commits: how many; offset: of the first record in `__consumer_offsets`; seat: the identity
-    that owned the partition."""
+    """One thing that happened to a committed offset, or consecutive commits. before: the offset before it; after: the
+    last offset, None if it is gone; commits: how many; offset: of the first record in `__consumer_offsets`; seat: the
+    identity that owned the partition."""
 
     topic: str
     topic_partition: int
@@ -105,9 +105,9 @@ class OffsetChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOffset:
-    """A committed offset that is there at the end. expires_ms: when it expires if nothing changes, None if it does not
-    or that is not known, and rule says why; lost: records that the log has no more, and that the group has not read,
-    None if that is not known."""
+    """A committed offset that still exists at the end. expires_ms: when it expires if nothing changes; None if it does
+    not expire, or if that is unknown; rule: the reason in words; lost: how many records the log no longer has that the
+    group has not read, None if unknown."""
 
     topic: str
     topic_partition: int
@@ -119,7 +119,7 @@ class HeldOffset:
 
 
 class OffsetFold:
-    """Goes through the commits of a group. moments, owners: of the same group, at all times."""
+    """Goes through the commits of a group. moments, owners: of the same group, for the whole time."""
 
     def __init__(self, moments: Iterable[GroupMoment], owners: Iterable[OwnerRow], view: BrokerView) -> None:
         self._moments = sorted(moments, key=_offset)
@@ -134,7 +134,7 @@ class OffsetFold:
         self._changes: dict[Place, list[OffsetChange]] = {}
 
     def feed(self, commits: Iterable[CommitRow]) -> None:
-        """All commits and tombstones that count."""
+        """Process all commits and tombstones that count."""
         for (tombstone, _), rows in groupby(sorted(commits, key=_order), key=_write):
             if tombstone:
                 self._delete(list(rows))
@@ -143,11 +143,11 @@ class OffsetFold:
                     self._commit(row)
 
     def changes(self) -> list[OffsetChange]:
-        """By topic and partition, oldest first."""
+        """The changes by topic and partition, oldest first."""
         return [change for place in sorted(self._changes) for change in self._changes[place]]
 
     def held(self) -> list[HeldOffset]:
-        """The offsets that are left, by topic and partition."""
+        """The offsets that still exist, by topic and partition."""
         return [self._last(self._held[place]) for place in sorted(self._held)]
 
     # -- commits
@@ -188,7 +188,7 @@ class OffsetFold:
         moment, following = self._around(at)
         is_sure = following is None or following.complete
         if moment is None and not is_sure:
-            return Committer.UNKNOWN, None, Confidence.UNKNOWN, "records of the group are missing: had it members?"
+            return Committer.UNKNOWN, None, Confidence.UNKNOWN, "records of the group are missing: did it have members?"
         confidence = Confidence.CERTAIN if is_sure else Confidence.LIKELY
         if moment is None or not moment.members:
             return Committer.OUTSIDER, None, confidence, "the group had no members"
@@ -200,7 +200,7 @@ class OffsetFold:
     # -- tombstones
 
     def _delete(self, rows: Sequence[CommitRow]) -> None:
-        """Tombstones that were written at once."""
+        """Process tombstones that were written together."""
         places = [(row.topic, row.topic_partition) for row in rows]
         gone = [self._held.pop(place, None) for place in places]
         for row, place, held in zip(rows, places, gone, strict=True):
@@ -226,7 +226,7 @@ class OffsetFold:
             return OffsetChangeKind.TOPIC_DELETED, confidence, (said, *_topic_words(is_same))
         started = None if held is None else self._retention_start(held, row.offset)
         if started is None:
-            said = "since when it could expire is unknown: records before it are missing"
+            said = "it is unknown when its retention began: earlier records are missing"
             return OffsetChangeKind.TOMBSTONED, Confidence.UNKNOWN, (said,)
         if held is not None and (asked_ms := _asked_expiry(held)) is not None and row.timestamp >= asked_ms:
             return OffsetChangeKind.EXPIRED, Confidence.LIKELY, ("after the time that the commit asked for",)
@@ -240,7 +240,7 @@ class OffsetFold:
             is_soon = idle_ms <= retention_ms + _SOON_MS
             said = f"{words}; offsets.retention.minutes is {retention_ms // 60_000}"
             return OffsetChangeKind.EXPIRED, Confidence.LIKELY if is_soon else Confidence.POSSIBLE, (said,)
-        # The retention may have been another one then; a minute it was at least.
+        # The retention may have been different then; it was at least one minute.
         confidence = Confidence.CERTAIN if idle_ms < LEAST_RETENTION_MS else Confidence.LIKELY
         not_expired = f"{words}: too early to expire"
         if row.timestamp in self._deleted_ms:
@@ -250,12 +250,12 @@ class OffsetFold:
             return OffsetChangeKind.OFFSETS_DELETED, confidence, (not_expired, kept)
         if is_same is False:
             return OffsetChangeKind.TOPIC_DELETED, Confidence.LIKELY, (not_expired, *_topic_words(is_same))
-        said = "DeleteOffsets, or the topic was deleted: the records do not tell which"
+        said = "DeleteOffsets, or the topic was deleted: the records do not show which"
         return OffsetChangeKind.TOMBSTONED, Confidence.UNKNOWN, (not_expired, said)
 
     def _is_same_topic(self, topic: str, held: CommitRow | None) -> bool | None:
-        """Whether the topic that was committed for exists now; None if that cannot be told: nobody was asked, or its
-        name may be that of a new topic."""
+        """Whether the topic of the commit still exists; None if that is unknown: no broker was asked, or the name could
+        be that of a new topic."""
         if topic in self._view.absent:
             return False
         now, then = self._view.topics.get(topic), None if held is None else held.topic_id
@@ -264,7 +264,7 @@ class OffsetFold:
     # -- retention
 
     def _retention_start(self, held: CommitRow, at: int) -> tuple[int, str] | None:
-        """(from when the retention of an offset counts, that in words), as long as no member subscribes to the topic;
+        """(when the retention of an offset starts, the same in words), provided that no member subscribes to the topic;
         None if it is not known."""
         moment, following = self._around(at)
         if moment is None and following is not None and not following.complete:
@@ -297,7 +297,7 @@ class OffsetFold:
     # -- the group
 
     def _around(self, at: int) -> tuple[GroupMoment | None, GroupMoment | None]:
-        """The group as the last record before an offset has it, and as the next one does."""
+        """The group according to the last record before an offset, and according to the next one."""
         number = bisect_left(self._moments, at, key=_offset)
         return (
             self._moments[number - 1] if number else None,
@@ -323,17 +323,17 @@ def _from_offset(row: OwnerRow) -> int:
 
 
 def _order(row: CommitRow) -> tuple[int, int]:
-    """Commits of a transaction count from its marker on."""
+    """The sort key of a commit: commits in a transaction count from its marker on."""
     return row.offset if row.visible_offset is None else row.visible_offset, row.offset
 
 
 def _write(row: CommitRow) -> tuple[bool, int]:
-    """Tombstones that are written at once have one time."""
+    """Tombstones that are written together share a timestamp."""
     return row.tombstone, row.timestamp if row.tombstone else 0
 
 
 def _asked_expiry(row: CommitRow) -> int | None:
-    """Clients before 2.1 could ask for a retention."""
+    """The expiry time that a commit asked for; clients before 2.1 could ask for one. None if it did not."""
     return None if row.expire_timestamp is None or row.expire_timestamp < 0 else row.expire_timestamp
 
 

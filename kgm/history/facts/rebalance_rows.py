@@ -1,4 +1,4 @@
-"""The newest rows of `gold_rebalance` of a group, of which later records may say more."""
+"""A group's newest rows of `gold_rebalance`, to which later records may add something."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,20 +11,20 @@ _MOST = 50
 
 
 class RecentRebalances:
-    """rows, oldest first."""
+    """rows: the oldest first."""
 
     def __init__(self, collector: RowCollector, rows: list[RebalanceRow]) -> None:
         self._collector, self.rows = collector, rows
 
     def add(self, row: RebalanceRow) -> None:
-        """The next rebalance; forget those of which nothing more can be said."""
+        """Add the next rebalance; drop those to which nothing more can be added."""
         since = row.timestamp - RETURN_WITHIN_MS
         self.rows = [each for each in self.rows[-_MOST:] if each.timestamp > since]
         self.rows.append(row)
         self._collector.put(row)
 
     def update(self, change: Callable[[RebalanceRow], RebalanceRow]) -> None:
-        """Change each row; one that stays the same object is not put again."""
+        """Change each row; a row that stays the same object is not put again."""
         for number, row in enumerate(self.rows):
             new = change(row)
             if new is not row:
@@ -32,7 +32,7 @@ class RecentRebalances:
                 self._collector.put(new)
 
     def came_back(self, offset: int | None, line: str) -> None:
-        """A member that went in the rebalance of this record came back later, which the line says: it was a bounce."""
+        """A member that left in the rebalance at this offset came back later, as `line` says: it was a bounce."""
 
         def noted(row: RebalanceRow) -> RebalanceRow:
             if row.offset != offset or Cause.BOUNCE.value in (row.cause, *row.also):

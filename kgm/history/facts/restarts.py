@@ -1,4 +1,4 @@
-"""Processes that go and come back: a row of `gold_restart` for each, and which ones may still come back.
+"""Processes that leave and come back: a row of `gold_restart` for each, and which ones may still come back.
 
 A static member is known by its group instance id. A dynamic one gets another member id each time; the same client id on
 the same host counts as the same process, which is never certain, and likely only if no other member has both."""
@@ -14,9 +14,9 @@ from kgm.history.row_tables import RowCollector
 from kgm.history.rows import RestartRow
 from kgm.history.state_json import json_name
 
-#: A process that is back after this time is a new one.
+#: A process that comes back after this time counts as a new one.
 _FORGET_MS = 3_600_000
-#: So many processes that went are known again however long they were away.
+#: This many processes that left are recognized again, no matter how long they were away.
 _MAX_ONCE = 1_000
 #: The number of restarts on which the advice on the session timeout is based.
 _MAX_RESTARTS = 2_000
@@ -33,7 +33,8 @@ def process_key(member: SnapshotMember) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absence:
     """A process that left. at: when the group was without it, in ms; offset: of the record that shows it, None if that
-    is the record with which it returned. down_min, down_max: when it stopped, at the earliest and at the latest."""
+    is the record with which it returned. down_min, down_max: the earliest and latest time at which it can have
+    stopped."""
 
     member_id: str
     at: int
@@ -59,9 +60,9 @@ class Return:
 
 @dataclass(slots=True, kw_only=True)
 class RestartState:
-    """gone: processes that went in earlier rebalances, by `process_key`, oldest first. absences: (ms at most, absorbed,
-    static) of the newest restarts. once: the keys of processes that have ever gone, the newest; once_more: there were
-    more of them."""
+    """gone: processes that left in earlier rebalances, by `process_key`, oldest first. absences: (ms at most, absorbed,
+    static) of the newest restarts. once: the keys of the newest processes that have ever left; once_more: whether there
+    were more than those."""
 
     gone: dict[str, list[Absence]] = field(default_factory=dict)
     absences: list[tuple[int, int, int]] = field(default_factory=list)
@@ -70,19 +71,19 @@ class RestartState:
 
 
 class Restarts:
-    """The restarts of a group, whatever its type is: a group may change it."""
+    """A group's restarts, regardless of its type: a group can change its type."""
 
     def __init__(self, rows: RowCollector, state: RestartState) -> None:
         self.rows, self.state = rows, state
 
     def went(self, departure: Departure, at: int, offset: int, since: int) -> None:
-        """A member went. since: the time of the last record that has it, a sign of life."""
+        """A member left. since: the time of the last record that has it, a sign of life."""
         missing = departure.missing
         member = missing.change.member
         least = max(missing.last_commit or since, since)
         most = at
         if departure.cause is Cause.SESSION_EXPIRY:
-            # Its last heartbeat was one session timeout before it expired, and it stopped before the next one.
+            # Its last heartbeat was one session timeout before the expiry, and it stopped before the next heartbeat.
             most = max(at - member.record.session_timeout + HEARTBEAT_MS, least)
         self.gone(member, at=at, offset=offset, down_min=min(least, most), down_max=most)
 
@@ -96,22 +97,22 @@ class Restarts:
         self.saw(member)
 
     def saw(self, member: SnapshotMember) -> None:
-        """It was a member and is gone, whenever that was."""
+        """Note that the process was a member and is gone, regardless of when it left."""
         key = process_key(member)
         if key not in self.state.once:
             self.state.once_more = self.state.once_more or len(self.state.once) >= _MAX_ONCE
             self.state.once = [*self.state.once[-_MAX_ONCE + 1 :], key]
 
     def is_awaited(self, member: SnapshotMember) -> bool:
-        """Whether a process that went, with the same key, has not come back yet."""
+        """Whether a process with the same key left and has not come back yet."""
         return process_key(member) in self.state.gone
 
     def was_member(self, member: SnapshotMember) -> bool:
-        """Whether the process, or another one with its client id and host, may have been a member before and gone."""
+        """Whether the process, or another one with its client id and host, may have been a member that left before."""
         return self.state.once_more or process_key(member) in self.state.once
 
     def back(self, change: MemberChange, at: int) -> Absence | None:
-        """The absence that ends with this member that joined; it is forgotten with that."""
+        """The absence that ends now that this member joined; it is then forgotten. None if there is none."""
         key = process_key(change.member)
         waiting = self.state.gone.get(key)
         if not waiting:
@@ -122,11 +123,11 @@ class Restarts:
         return absence if at - absence.at <= _FORGET_MS else None
 
     def converted(self, member: SnapshotMember, at: int, since: int) -> None:
-        """The group got another type, and this was a member; one that goes on being a member `stays`."""
+        """The group changed its type, and this was a member; for one that remains a member, `stays` is called."""
         self.gone(member, at=at, offset=None, down_min=since, down_max=at)
 
     def stays(self, member: SnapshotMember) -> None:
-        """It was not away."""
+        """Note that the member was not away."""
         key = process_key(member)
         others = [each for each in self.state.gone.get(key, ()) if each.member_id != member.record.member_id]
         self.state.gone[key] = others
@@ -134,7 +135,7 @@ class Restarts:
             del self.state.gone[key]
 
     def forget(self, at: int) -> None:
-        """Drop those that have been away for too long."""
+        """Drop the processes that have been away for too long."""
         gone = self.state.gone
         for key, waiting in list(gone.items()):
             recent = [each for each in waiting if at - each.at <= _FORGET_MS]
@@ -151,7 +152,7 @@ class Restarts:
         most = None if back.down_min is None else max(back.up_at - back.down_min, 0)
         session_ms = session_of(member)
         if back.absorbed and most is not None and session_ms is not None:
-            # Had it been longer, its session would have expired.
+            # If it had taken longer, its session would have expired.
             most = min(most, session_ms)
         self.rows.put(
             RestartRow(
@@ -171,8 +172,8 @@ def returns(
     joined: Iterable[MemberChange], departures: Iterable[Departure], restarts: Restarts, counts: Mapping[str, int],
     at: int,
 ) -> tuple[list[tuple[ReturnedMember, Absence]], list[Departure]]:  # fmt: skip
-    """(members that came back, with what is known of the absence; those that went for good). counts: how many members
-    had each `process_key` before."""
+    """(members that came back, each with what is known about its absence; departures of members that did not). counts:
+    how many members had each `process_key` before."""
     left: dict[str, list[Departure]] = {}
     for each in departures:
         left.setdefault(process_key(each.missing.change.member), []).append(each)

@@ -10,13 +10,13 @@ from kgm.history.rows import TenureRow
 
 
 class Tenures:
-    """The tenures that go on, by identity."""
+    """The tenures that continue, by identity."""
 
     def __init__(self, rows: RowCollector, open_rows: dict[str, TenureRow]) -> None:
         self.rows, self.open = rows, open_rows
 
     def begin(self, row: TenureRow, *, cause: str, confidence: str) -> None:
-        """A member id has the identity now; why that ends the tenure before, if there is one."""
+        """A member id now has the identity; cause: why that ends the previous tenure, if there is one."""
         self.end(row.seat, row.from_offset, row.from_timestamp, row.from_generation, cause=cause, confidence=confidence)
         self.open[row.seat] = row
         self.rows.put(row)
@@ -33,5 +33,5 @@ class Tenures:
             )  # fmt: skip
 
     def finish(self) -> None:
-        """Put what goes on at the end of the records."""
+        """Put the rows that are still open at the end of the records."""
         self.rows.put_all(self.open.values())

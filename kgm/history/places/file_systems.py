@@ -1,4 +1,4 @@
-"""Stores that URIs name, opened through `pyarrow.fs`, and their failures as errors of kgm's."""
+"""Stores named by URIs, opened through `pyarrow.fs`, with their failures turned into kgm's errors."""
 
 import getpass
 import os
@@ -36,7 +36,7 @@ _CREDENTIALS: Final = {
     "webhdfs": "HADOOP_USER_NAME, or the user",
 }
 _S3_VARIABLES: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION")
-#: What failures say, in lower case, the most specific first.
+#: Texts in failure messages, in lower case, the most specific first.
 _FAILURES: Final[tuple[tuple[tuple[str, ...], type[KgmError]], ...]] = (
     (("unable to load libhdfs", "unable to load libjvm"), UsageError),
     (
@@ -61,7 +61,7 @@ _FAILURES: Final[tuple[tuple[tuple[str, ...], type[KgmError]], ...]] = (
 
 
 def opened(root: str) -> tuple[fs.FileSystem, str]:
-    """(file system, path of the root in it), the same each time while the environment is the same. Raises KgmError."""
+    """(file system, path of the root in it), cached while the environment stays the same. Raises KgmError."""
     return _opened(root, tuple(os.environ.get(name) or None for name in _S3_VARIABLES))
 
 
@@ -85,18 +85,18 @@ def _opened(root: str, s3: tuple[str | None, ...]) -> tuple[fs.FileSystem, str]:
 def _s3(
     endpoint: str | None, general_endpoint: str | None, region: str | None, default_region: str | None
 ) -> fs.S3FileSystem:
-    """Credentials are found by Amazon's SDK; the rest by the variables of Amazon's tools."""
+    """Amazon's SDK finds the credentials; everything else comes from the variables of Amazon's tools."""
     return fs.S3FileSystem(
         region=region or default_region, endpoint_override=endpoint or general_endpoint, connect_timeout=_CONNECT_S,
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
-        # A small object is one request, and no empty one is seen before it.
+        # A small object takes one request, and no empty object is visible before it.
         allow_delayed_open=True,
     )  # fmt: skip
 
 
 def _webhdfs(authority: str) -> fs.FileSystem:
-    """HDFS over HTTP, without Hadoop on this machine; as the user that HADOOP_USER_NAME names, or whose process it is.
-    Raises UsageError where the extra is not installed."""
+    """HDFS over HTTP, without Hadoop on this machine; as the user in HADOOP_USER_NAME, or else the process's user.
+    Raises UsageError if the extra is not installed."""
     try:
         from fsspec.implementations.webhdfs import WebHDFS
     except ImportError as error:
@@ -109,7 +109,7 @@ def _webhdfs(authority: str) -> fs.FileSystem:
     process_info = system._process_info  # noqa: SLF001
 
     def with_time(info: dict[str, Any]) -> dict[str, Any]:
-        """HDFS has times under another name than the one that pyarrow looks for."""
+        """WebHDFS reports times under another name than the one that pyarrow looks for."""
         info["mtime"] = info["modificationTime"] / 1000
         process_info(info)
         return info
@@ -119,7 +119,7 @@ def _webhdfs(authority: str) -> fs.FileSystem:
 
 
 def put(system: fs.FileSystem, path: str, data: bytes) -> None:
-    """Write a file as a whole. In an object store it appears when it is closed; in HDFS it is renamed into place."""
+    """Write a complete file. In an object store it appears when it is closed; in HDFS it is renamed into place."""
     if "hdfs" not in system.type_name:
         with system.open_output_stream(path) as stream:
             stream.write(data)
@@ -135,7 +135,7 @@ def put(system: fs.FileSystem, path: str, data: bytes) -> None:
 @contextmanager
 def store_errors(path: object) -> Iterator[None]:
     """Failures of a store as KgmError: AuthenticationError, AuthorizationError, UnreachableError, MissingFileError
-    for a bucket, UsageError where a library is missing. FileNotFoundError stays what it is."""
+    for a bucket, UsageError for a missing library. FileNotFoundError is passed on unchanged."""
     try:
         yield
     except FileNotFoundError:

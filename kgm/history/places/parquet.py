@@ -1,4 +1,4 @@
-"""Parquet files wherever they are: opened, read as tables, several at once where each is a round trip."""
+"""Opens Parquet files wherever they are and reads them as tables, several at a time where each takes a round trip."""
 
 import errno
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ _ROW_GROUPS, _COLUMNS, _META_DATA, _TYPE, _STATISTICS, _SIZES = 4, 1, 3, 1, 12, 
 _ENCRYPTED: Final = {8, 9}
 _EXTREMES: Final = (1, 2, 5, 6)
 _FIXED: Final = "FIXED_LEN_BYTE_ARRAY"
-#: The types of columns, and how many bytes a value has; None if that differs.
+#: The types of columns, and how many bytes a value has; None if that varies.
 _TYPES: Final = dict(enumerate((
     ("BOOLEAN", 1), ("INT32", 4), ("INT64", 8), ("INT96", 12), ("FLOAT", 4), ("DOUBLE", 8), ("BYTE_ARRAY", None),
     (_FIXED, None),
@@ -34,7 +34,7 @@ CODEC = "zstd"
 
 @contextmanager
 def parquet_file(path: Place, **options: Any) -> Iterator[pq.ParquetFile]:
-    """A file whose footer is checked (`opened_parquet`). Raises what `check_is_file` does."""
+    """A file with a checked footer (`opened_parquet`). Raises the errors of `check_is_file`."""
     if isinstance(path, RemotePath):
         with path.open() as file:
             yield opened_parquet(file, pre_buffer=True, **options)
@@ -45,8 +45,9 @@ def parquet_file(path: Place, **options: Any) -> Iterator[pq.ParquetFile]:
 
 
 def opened_parquet(file: BinaryIO, **options: Any) -> pq.ParquetFile:
-    """Raises ArrowInvalid for what is no Parquet file, and for a footer that would end the whole process when it is
-    asked for its columns: what `ColumnChunkMetaData` of C++ throws there, pyarrow does not catch."""
+    """A Parquet file with a checked footer. Raises ArrowInvalid for a file that is not Parquet, and for a footer that
+    would abort the whole process when its columns are read: pyarrow does not catch what C++'s `ColumnChunkMetaData`
+    throws."""
     footer = _footer(file)
     try:
         groups = fields(footer, 0)[0].get(_ROW_GROUPS, [])
@@ -60,7 +61,7 @@ def opened_parquet(file: BinaryIO, **options: Any) -> pq.ParquetFile:
             for column, leaf in zip(group[_COLUMNS], leaves, strict=True):
                 _check_column(column, leaf)
     except (TypeError, KeyError, ValueError, AttributeError):
-        raise pa.ArrowInvalid("a row group is not what the file says") from None
+        raise pa.ArrowInvalid("a row group does not match the schema") from None
     return pq.ParquetFile(file, metadata=metadata, **options)
 
 
@@ -82,17 +83,17 @@ def _read(file: BinaryIO, start: int, end: int) -> bytes:
 
 
 def _check_column(column: dict[int, Any], leaf: pq.ColumnSchema) -> None:
-    """Raises one of several errors, or ArrowInvalid, for a column that is not one."""
+    """Raises one of several errors, or ArrowInvalid, for an invalid column."""
     found = column[_META_DATA]
     kind, size = _TYPES[found[_TYPE]]
     if not _ENCRYPTED.isdisjoint(column) or kind != leaf.physical_type:
-        raise pa.ArrowInvalid("a column has another type than the file says, or is encrypted")
+        raise pa.ArrowInvalid("a column has another type than in the schema, or is encrypted")
     sizes = found.get(_SIZES, {})
     if 1 in sizes and kind != "BYTE_ARRAY":
-        raise pa.ArrowInvalid("a column of numbers has a size of texts")
+        raise pa.ArrowInvalid("a column of numbers has a text size")
     for levels, most in ((sizes.get(2), leaf.max_repetition_level), (sizes.get(3), leaf.max_definition_level)):
         if levels and len(levels) != most + 1:
-            raise pa.ArrowInvalid("a column has other levels than the file says")
+            raise pa.ArrowInvalid("a column has other levels than in the schema")
     statistics = found.get(_STATISTICS, {})
     for value in map(statistics.get, _EXTREMES):
         if value is not None and len(value) != (leaf.length if kind == _FIXED else size or len(value)):
@@ -100,7 +101,7 @@ def _check_column(column: dict[int, Any], leaf: pq.ColumnSchema) -> None:
 
 
 def read_table(path: Place, **options: Any) -> pa.Table:
-    """As `pyarrow.parquet.read_table`."""
+    """Same as `pyarrow.parquet.read_table`."""
     if isinstance(path, RemotePath):
         with path.open() as file:
             return pq.read_table(file, **options)
@@ -115,8 +116,8 @@ def write_table(table: pa.Table, path: Place) -> None:
 
 @contextmanager
 def writing(path: Place, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
-    """A writer of a file that counts only when something else names it: what it has after a failure is no file. In a
-    directory it is hidden until it is whole, from readers that do not ask what counts."""
+    """A writer for a file that counts only once something else names it: after a failure, what it left does not count.
+    In a directory the file is hidden until complete, from readers that do not check what counts."""
     if not isinstance(path, RemotePath):
         path.parent.mkdir(parents=True, exist_ok=True)
         made = path.with_name(f".{path.name}{UNFINISHED}")
@@ -135,7 +136,7 @@ def writing(path: Place, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
 
 
 def each_file(files: Sequence[Place], function: Callable[[Place], Result]) -> list[Result]:
-    """The results of a function of each file, in order."""
+    """The results of calling a function with each file, in order."""
     if len(files) < 2 or not isinstance(files[0], RemotePath):
         return list(map(function, files))
     return at_once(function, files)
@@ -143,11 +144,11 @@ def each_file(files: Sequence[Place], function: Callable[[Place], Result]) -> li
 
 @contextmanager
 def damage_as_usage_error(path: Place, said: str = "cannot be read", hint: str | None = None) -> Iterator[None]:
-    """For files that are not Parquet, are damaged, or have columns of other types."""
+    """UsageError for files that are not Parquet, are damaged, or have columns of other types."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        # Of the system or the store, and not of what is in the file, or of the name that a log gives it.
+        # Errors from the system or the store, as opposed to the file's content, or the name that a log gives it.
         is_of_system = isinstance(error, OSError) and error.errno not in (None, *_IMPOSSIBLE_NAME)
         if is_of_system or (isinstance(error, OSError) and isinstance(path, RemotePath)):
             raise
@@ -157,8 +158,8 @@ def damage_as_usage_error(path: Place, said: str = "cannot be read", hint: str |
 
 @contextmanager
 def failures_of(path: Place) -> Iterator[None]:
-    """Around whatever reads a store: failures as KgmError where a URI names it, and wherever a file is gone;
-    UsageError for files that are damaged."""
+    """For use around any code that reads a store: turns failures into KgmError if a URI names the store, and for a
+    missing file anywhere; into UsageError for damaged files."""
     try:
         with store_errors(path) if isinstance(path, RemotePath) else damage_as_usage_error(path):
             yield

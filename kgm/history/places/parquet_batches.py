@@ -1,8 +1,8 @@
-"""Parquet files in batches that fit into memory, whatever they hold.
+"""Reads Parquet files in batches that fit into memory, whatever they hold.
 
-A small file may hold any number of records, and any number of bytes: what repeats is written once. So the pages of what
-is read are looked at before they are decoded (`parquet_pages`), and strings that could become long stay in
-dictionaries until it is known how long they are."""
+A small file can hold any number of records, and any number of bytes: repeated values are stored once. So the pages to
+be read are inspected before they are decoded (`parquet_pages`), and strings that could become long stay in dictionaries
+until their length is known."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from kgm.history.places.remote_path import Place, RemotePath, check_is_file
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-#: The most rows of a batch, and the most bytes that a part of one is decoded to at a time, unless it is one row.
+#: The most rows in a batch, and the most bytes to which a part of one is decoded at a time, unless it is a single row.
 _BATCH_ROWS: Final = 1 << 16
 _PART_BYTES: Final = 32 << 20
-#: A value of a list takes so many bytes while it is decoded, with its levels.
+#: A list value takes this many bytes while it is decoded, with its levels.
 _LISTED: Final = 24
-#: What lies between two columns is read with them if it is no longer than this.
+#: Bytes between two columns are read with them if there are no more than this.
 _GAP_BYTES: Final = 64 << 10
 
 
 class ReadingLimit(Protocol):
-    """What may be made of files; raises RefusedError for more (`kgm.history.expansion`)."""
+    """How much may be made of files; raises RefusedError for more (`kgm.history.expansion`)."""
 
     def opened(self, path: Place, /) -> None: ...
     def decode(self, path: Place, size_bytes: int, /) -> None: ...
     def expect(self, path: Place, size_bytes: int, /) -> None: ...
 
 
-#: Whether a row group may have rows that are wanted.
+#: Whether a row group can have wanted rows.
 May = Callable[[pq.FileMetaData, int], bool]
-#: A batch as it is read, with strings in dictionaries, without the rows that are not wanted.
+#: Removes unwanted rows from a batch as it is read, with strings in dictionaries.
 Choice = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
@@ -49,7 +49,7 @@ def batches(
     path: Place, columns: Callable[[pa.Schema], Sequence[str]], bound: ReadingLimit, *,
     may_be_in: May = lambda *_: True, chosen: Choice = lambda batch: batch, most_rows: int = _BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """The chosen rows of a file with these columns, in parts of about 32 MiB. Raises what `check_is_file` does."""
+    """The chosen rows of a file with these columns, in parts of about 32 MiB. Raises the errors of `check_is_file`."""
     bound.opened(path)
     with ExitStack() as stack:
         if isinstance(path, RemotePath):
@@ -76,7 +76,7 @@ def batches(
 
 
 def _places(metadata: pq.FileMetaData, names: Sequence[str]) -> list[int]:
-    """The leaves of columns, by their places in a file."""
+    """The indexes, in the file's schema, of the leaves of these columns."""
     return [at for at in range(metadata.num_columns) if metadata.schema.column(at).path.partition(".")[0] in names]
 
 
@@ -88,7 +88,7 @@ def _check_pages(
     places: Sequence[int],
     bound: ReadingLimit,
 ) -> tuple[list[str], int]:
-    """(strings that stay in dictionaries, the most bytes of pages whose values share their beginnings)"""
+    """(columns whose strings stay in dictionaries, the most bytes of pages whose values share prefixes)"""
     kept, most_shared = [], 0
     for at in places:
         leaf = metadata.schema.column(at)
@@ -111,12 +111,12 @@ def _may_be_long(chunk: Chunk) -> bool:
 def _fetched(
     file: BinaryIO, path: Place, metadata: pq.FileMetaData, groups: Sequence[int], places: Sequence[int]
 ) -> BinaryIO:
-    """The file, with what is read of it in memory: a request for each page would take too long."""
+    """The file, with the parts to be read in memory: a request for each page would take too long."""
     size = path.stat().st_size
     found = pa.BufferReader(pa.py_buffer(b""))
     if not size:
         return found  # type: ignore[no-any-return]
-    # Of what is not read nothing is in memory.
+    # The mapping's untouched parts take no memory.
     memory = mmap.mmap(-1, size)
     parts = sorted(bounds(metadata.row_group(number).column(at)) for number in groups for at in places)
     start = end = 0
@@ -132,7 +132,7 @@ def _fetched(
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch in halves of halves, until each is small enough to be decoded."""
+    """A batch, halved until each part is small enough to be decoded."""
     if len(batch) > 1 and sum(map(_decoded, batch.columns)) > _PART_BYTES:
         half = len(batch) // 2
         yield from _parts(batch.slice(0, half))
@@ -142,7 +142,7 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _decoded(column: Any) -> int:
-    """Bytes of a column when nothing of it is in dictionaries."""
+    """The size in bytes of a column once nothing in it is dictionary-encoded."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         if not (pa.types.is_string(kind.value_type) or pa.types.is_binary(kind.value_type)):

@@ -1,7 +1,7 @@
-"""What the pages of a Parquet file hold, by the header of each, before any of them is decoded.
+"""What the pages of a Parquet file hold, according to the header of each, before any of them is decoded.
 
-A footer may say anything, and a page of some bytes may become 2 GiB, or any number of values. The header of a page is
-what the decoder goes by, so it is read here first (https://github.com/apache/parquet-format)."""
+A footer can claim anything, and a page of a few bytes can expand to 2 GiB, or to any number of values. The decoder
+relies on a page's header, so the header is read here first (https://github.com/apache/parquet-format)."""
 
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -11,19 +11,19 @@ import pyarrow.parquet as pq
 from kgm.history.places.thrift_compact import fields
 
 _DICTIONARY_PAGE: Final = 2
-#: Where the header of each type of page has its number of values and their encoding: (field, field in that).
+#: Where each page type's header has the number of values and their encoding: (field, field within that).
 _DETAILS: Final = {0: (5, 2), _DICTIONARY_PAGE: (7, 2), 3: (8, 4)}
 _DELTAS: Final = range(5, 8)
 _SHARED_BEGINNINGS: Final = 7
-#: What a decoder makes at once for each value of a page of these kinds, in bytes.
+#: How many bytes a decoder allocates up front for each value in a page of these kinds.
 _AT_ONCE: Final = 16
 _FIRST_READ, _LONGEST_HEADER = 512, 16 << 20
 
 
 class Chunk(NamedTuple):
-    """A column in a row group. values: of its data pages, with nulls. The others are bytes: size of its pages when they
-    are decompressed, with what is made of them at once, dictionary of the pages that are one, and shared of those with
-    values that share their beginnings."""
+    """A column in a row group. values: in its data pages, including nulls. The others are bytes: size of its pages once
+    decompressed, plus what is allocated up front; dictionary of its dictionary pages; shared of the pages whose values
+    share prefixes."""
 
     values: int = 0
     size: int = 0
@@ -32,7 +32,7 @@ class Chunk(NamedTuple):
 
 
 def bounds(column: pq.ColumnChunkMetaData) -> tuple[int, int]:
-    """Where the pages of a column are in the file: the first byte, and the one after the last."""
+    """Where a column's pages are in the file: the first byte, and the one after the last."""
     start = column.data_page_offset
     if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
         start = column.dictionary_page_offset
@@ -40,7 +40,7 @@ def bounds(column: pq.ColumnChunkMetaData) -> tuple[int, int]:
 
 
 def chunk_of(file: BinaryIO, column: pq.ColumnChunkMetaData) -> Chunk:
-    """Raises pyarrow's ArrowInvalid for what are no pages."""
+    """The pages of a column, added up. Raises pyarrow's ArrowInvalid for bytes that are not pages."""
     at, end = bounds(column)
     if not 0 <= at <= end:
         raise pa.ArrowInvalid("a column is outside of the file")
@@ -73,7 +73,7 @@ def _with(found: Chunk, kind: int, size: int, header: dict[int, Any]) -> Chunk:
 
 
 def _header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:
-    """(fields by their numbers, bytes) of the header of a page."""
+    """(fields by their numbers, size in bytes) of a page's header."""
     most = _FIRST_READ
     while True:
         file.seek(at)

@@ -1,4 +1,4 @@
-"""A file or directory that a URI names, with the methods of `pathlib.Path` that the history uses."""
+"""A file or directory named by a URI, with the methods of `pathlib.Path` that the history uses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-#: By scheme: what the part behind it names.
+#: For each scheme, the form of its URIs.
 SCHEMES: Final = {
     "s3": "s3://BUCKET/PATH",
     "gs": "gs://BUCKET/PATH",
@@ -27,8 +27,8 @@ SCHEMES: Final = {
     "hdfs": "hdfs://NAMENODE:PORT/PATH",
     "webhdfs": "webhdfs://NAMENODE:PORT/PATH",
 }
-#: In these a file appears when it is begun, as in a directory, so small ones are renamed into place; until then their
-#: names end like this.
+#: In these stores, as in a directory, a file appears when writing starts, so small files are renamed into place; until
+#: then their names end in UNFINISHED.
 RENAMING: Final = ("hdfs", "webhdfs")
 UNFINISHED: Final = ".new"
 _AT_ONCE: Final = 16
@@ -36,8 +36,8 @@ _AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class RemoteStat:
-    """st_size: in bytes; st_mtime_ns: by the clock of the store. st_ino: there are none; what changes under a name is
-    seen by its size."""
+    """st_size: in bytes; st_mtime_ns: by the store's clock. st_ino: always 0, because stores have no inodes; a file
+    replaced under the same name shows by its size."""
 
     st_size: int
     st_mtime_ns: int
@@ -47,9 +47,9 @@ class RemoteStat:
 @dataclass(frozen=True, slots=True, order=True)
 class RemotePath:
     """root: scheme and bucket, container or name node; key: the path in it, without slashes at its ends. known: what a
-    listing has told of it.
+    listing reported about it.
 
-    Methods raise FileNotFoundError where pathlib's do, and for other failures of the store KgmError: see
+    Methods raise FileNotFoundError where pathlib's do, and KgmError for other failures of the store: see
     `file_systems.store_errors`."""
 
     root: str
@@ -88,7 +88,7 @@ class RemotePath:
         return self
 
     def relative_to(self, other: RemotePath) -> Path:
-        """The path from a directory to this."""
+        """The path from a directory to this one."""
         if not self.is_relative_to(other):
             raise ValueError(f"{self} is not below {other}")
         return Path(self.key[len(other.key) :].strip("/"))
@@ -122,11 +122,11 @@ class RemotePath:
         return _stat(info)
 
     def iterdir(self) -> Iterator[RemotePath]:
-        """What is in it, by name."""
+        """The directory's contents, by name."""
         yield from self._listed(recursive=False, files_only=False)
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
-        """Files and directories in it whose names match; none if it does not exist. The pattern has no slash."""
+        """Files and directories in it with matching names; none if it does not exist. The pattern has no slash."""
         try:
             listed = self._listed(recursive=False, files_only=False)
         except FileNotFoundError:
@@ -134,7 +134,7 @@ class RemotePath:
         yield from (path for path in listed if fnmatchcase(path.name, pattern))
 
     def rglob(self, pattern: str) -> Iterator[RemotePath]:
-        """Files below it whose names match; none if it does not exist."""
+        """Files below it with matching names; none if it does not exist."""
         try:
             listed = self._listed(recursive=True, files_only=True)
         except FileNotFoundError:
@@ -142,7 +142,7 @@ class RemotePath:
         yield from (path for path in listed if fnmatchcase(path.name, pattern))
 
     def open(self, mode: str = "rb") -> BinaryIO:
-        """To be read, at any place."""
+        """Open it for reading, with seeks."""
         from kgm.history.places.file_systems import opened, store_errors
 
         assert mode == "rb"
@@ -161,7 +161,7 @@ class RemotePath:
         return self.read_bytes().decode(encoding)
 
     def write_bytes(self, data: bytes) -> None:
-        """Put a file that is there as a whole or not at all, in place of any other of this name."""
+        """Put a file that exists completely or not at all, in place of any other with this name."""
         from kgm.history.places.file_systems import opened, put, store_errors
 
         system, base = opened(self.root)
@@ -197,8 +197,8 @@ class RemotePath:
             try:
                 infos = system.get_file_info(selector)
             except NotADirectoryError:
-                # pyarrow says so, too, of a directory that is made between its two questions, whether it is one and
-                # whether it is anything.
+                # pyarrow also raises this for a directory that is created between its two checks, whether it is a
+                # directory and whether it exists at all.
                 infos = system.get_file_info(selector)
         return sorted(
             RemotePath(self.root, info.path[len(base) :].strip("/"), _stat(info))
@@ -212,12 +212,12 @@ Place = Path | RemotePath
 
 
 def inside(directory: Place) -> list[Place]:
-    """What is in a directory, by name."""
+    """A directory's contents, by name."""
     return by_name(directory.iterdir())
 
 
 def by_name(paths: Iterable[Place]) -> list[Place]:
-    """Sorted, all in one directory."""
+    """Paths in one directory, sorted by name."""
     return sorted(paths, key=_name)
 
 
@@ -226,13 +226,13 @@ def _name(path: Place) -> str:
 
 
 def below(directory: Place, path: Place) -> tuple[str, ...]:
-    """The names that lead from a directory to what is in it."""
+    """The names that lead from a directory to a path below it."""
     return path.parts[len(directory.parts) :]
 
 
 def place(text: str) -> Place:
-    """What a user typed: a path, `file:` and a path, or a URI. Raises UsageError for a scheme that is not supported,
-    and for credentials in a URI, which it does not repeat."""
+    """The place that a user typed: a path, `file:` and a path, or a URI. Raises UsageError for a scheme that is not
+    supported, and for credentials in a URI, which it does not repeat."""
     scheme, colon, rest = text.partition(":")
     if scheme == "file" and colon:
         split = urlsplit(text)
@@ -268,7 +268,7 @@ def _remote(scheme: str, rest: str) -> RemotePath:
 
 
 def at_once(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """The results of a function of each item, in order; several at a time, where each is a round trip."""
+    """The results of calling a function with each item, in order; several at a time, for calls that are round trips."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -276,7 +276,7 @@ def at_once(function: Callable[[Item], Result], items: Iterable[Item]) -> list[R
 
 
 def read_all(paths: Sequence[Place]) -> list[bytes | None]:
-    """The contents of small files, several at once; None for one that is gone."""
+    """The contents of small files, several at a time; None for a file that is gone."""
 
     def read(path: Place) -> bytes | None:
         try:
@@ -288,7 +288,7 @@ def read_all(paths: Sequence[Place]) -> list[bytes | None]:
 
 
 def _inner(base: str, key: str) -> str:
-    """The path as its file system has it."""
+    """The path in its file system's form."""
     return f"{base}/{key}" if key else base or "/"
 
 
@@ -297,13 +297,13 @@ def _stat(info: fs.FileInfo) -> RemoteStat:
 
 
 def check_is_file(path: Place) -> None:
-    """Raises UsageError for a directory, and for what has no end or never begins: a device, a FIFO."""
+    """Raises UsageError for a directory, and for files that never end or never start, such as a device or a FIFO."""
     if isinstance(path, Path) and not path.is_file():
         raise UsageError(f"{path} is not a regular file" if path.exists() else f"{path} does not exist")
 
 
 def text_of(path: Place) -> str:
-    """What is in a file of a log or a manifest. Raises FileNotFoundError and NotADirectoryError, UsageError for what
+    """The text of a log or manifest file. Raises FileNotFoundError and NotADirectoryError, UsageError for a file that
     cannot be read, and UnicodeDecodeError."""
     if isinstance(path, RemotePath):
         return path.read_text()
@@ -316,7 +316,7 @@ def text_of(path: Place) -> str:
 
 
 def check_is_directory(path: Place) -> None:
-    """Raises MissingFileError where there is nothing, UsageError for what is no directory."""
+    """Raises MissingFileError if there is nothing, UsageError for something that is not a directory."""
     if path.is_dir():
         return
     if not isinstance(path, RemotePath) and path.exists():

@@ -1,4 +1,4 @@
-"""Small files of a store, wherever it is: put as a whole, listed with what they are, swept when they were not put."""
+"""Small files of a store, wherever it is: put atomically, listed with their status, and found if left unfinished."""
 
 import itertools
 import os
@@ -11,7 +11,7 @@ _numbers = itertools.count()
 
 
 def put(path: Place, data: bytes) -> None:
-    """Put a file that is there as a whole or not at all, in place of any other of this name. In a directory it is
+    """Put a file that exists completely or not at all, in place of any other with this name. In a directory it is
     durable, and renamed into place as in HDFS."""
     if isinstance(path, RemotePath):
         path.write_bytes(data)
@@ -21,8 +21,8 @@ def put(path: Place, data: bytes) -> None:
 
 
 def listed(directory: Place, pattern: str) -> Mapping[Place, RemoteStat | os.stat_result]:
-    """Files in a directory whose names match, by name, without those that are deleted meanwhile; none if it does not
-    exist."""
+    """Files in a directory with matching names, by name, without those deleted in the meantime; none if the directory
+    does not exist."""
     found: dict[Place, RemoteStat | os.stat_result] = {}
     for path in by_name(directory.glob(pattern)):
         try:
@@ -33,7 +33,7 @@ def listed(directory: Place, pattern: str) -> Mapping[Place, RemoteStat | os.sta
 
 
 def unfinished(directory: Place) -> Mapping[Place, RemoteStat | os.stat_result]:
-    """Files in a directory that were not renamed into place, by a writer that works on them or has died."""
+    """Files in a directory that were not renamed into place: their writer is still working on them, or has died."""
     if isinstance(directory, RemotePath) and directory.root.partition(":")[0] not in RENAMING:
         return {}
     return listed(directory, f"*{UNFINISHED}")

@@ -9,9 +9,9 @@ _DEEPEST: Final = 8
 
 
 def fields(data: bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
-    """(values of 32 bits, bytes, lists and structs by the number of their field, None for others; where it ends).
-    Raises IndexError where the data end first, pyarrow's ArrowInvalid for what no writer writes, so that nothing is
-    read here in another way than by the decoder."""
+    """(32-bit values, bytes, lists and structs by field number, None for other types; the position after them). Raises
+    IndexError if the data end early, and pyarrow's ArrowInvalid for what no writer produces, so that nothing is read
+    differently here than by the decoder."""
     found: dict[int, Any] = {}
     number = 0
     while head := data[at]:
@@ -22,7 +22,7 @@ def fields(data: bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
         else:
             number, at = _integer(data, at)
         if number in found or not 0 < number < 1 << 15 or depth > _DEEPEST:
-            raise pa.ArrowInvalid("a structure of Thrift's cannot be read")
+            raise pa.ArrowInvalid("a Thrift structure cannot be read")
         found[number], at = (None, at) if kind in (_TRUE, _FALSE) else _value(data, at, kind, depth)
     return found, at + 1
 
@@ -31,7 +31,7 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind == _INT32:
         value, at = _integer(data, at)
         if not -(1 << 31) <= value < 1 << 31:
-            raise pa.ArrowInvalid("a number of 32 bits has more")
+            raise pa.ArrowInvalid("a 32-bit number has more than 32 bits")
         return value, at
     if kind in (_INT16, _INT64):
         return None, _varint(data, at)[1]
@@ -46,7 +46,7 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
         return fields(data, at, depth + 1)
     if kind in (_INT8, _DOUBLE):
         return None, at + (1 if kind == _INT8 else 8)
-    raise pa.ArrowInvalid(f"a structure of Thrift's has a field of type {kind}")
+    raise pa.ArrowInvalid(f"a Thrift structure has a field of type {kind}")
 
 
 def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
@@ -55,7 +55,7 @@ def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
     count, kind = head >> 4, head & 15
     if count == 15:
         count, at = _varint(data, at)
-    if count > len(data) - at:  # each takes a byte at least
+    if count > len(data) - at:  # each takes at least one byte
         raise IndexError
     found = []
     for _ in range(count):

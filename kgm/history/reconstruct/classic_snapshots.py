@@ -1,14 +1,14 @@
-"""A fold over the records of a classic group, in the order of their offsets: the group as it was at each of them, what
-became of its members in between, and its rebalances.
+"""A fold over the records of a classic group, in the order of their offsets: the group as of each record, how its
+members changed in between, and its rebalances.
 
 Kafka's coordinator writes a group's metadata at four points only: when the group is new (not before 4.0), when it
 becomes empty, when a static member is replaced in a stable group (same generation: the bounce was absorbed, KIP-345),
 and at the leader's sync, which ends a rebalance (org.apache.kafka.coordinator.group.GroupMetadataManager). Rounds that
 never got that far show as a jump of the generation.
 
-Compaction removes records that were written again later, and leaves gaps in the offsets of the partition. Where there
-is a gap between two records of a group, there may have been others: such a window is not `complete`, what is said of it
-is the difference between its two ends, and what needs the records in between is None.
+Compaction removes records that were written again later, and leaves gaps in the offsets of the partition. If there is a
+gap between two records of a group, there may have been others: such a window is not `complete`, its changes are the
+difference between its two ends, and anything that requires the records in between is None.
 
 `fold` is pure Python on values of the scalar codec, without numpy or Arrow, and the reference for
 `incremental_fold`, which uses the functions here on records that were decoded as columns."""
@@ -24,7 +24,7 @@ from kgm.protocol.subscription import PROTOCOL_TYPE, readable_assignment, readab
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 
 TopicPartition = tuple[str, int]
-#: Assignors before whose rebalances every member gives up everything (KIP-429 says which others do not).
+#: Assignors before whose rebalances every member gives up all its partitions (KIP-429 defines which others do not).
 EAGER = frozenset({"range", "roundrobin", "sticky"})
 
 
@@ -37,22 +37,22 @@ class SnapshotKind(StrEnum):
     REPLACED = "replaced"
     #: The same generation and the same members again.
     REPEATED = "repeated"
-    #: A group with members out of nothing, in a later generation than its first one: it was one of the consumer
-    #: protocol until then (KIP-848, downgrade), or it began at a coordinator that writes no record for a new group, as
-    #: those before 4.0 do, and its first rounds did not complete. What was before tells which (`classic_groups`).
+    #: A group with members out of nowhere, in a later generation than its first one: either it used the consumer
+    #: protocol until then (KIP-848, downgrade), or it began at a coordinator that writes no record for a new group,
+    #: like those before 4.0, and its first rounds did not complete. What was before shows which (`classic_groups`).
     CONVERTED = "converted"
     TOMBSTONE = "tombstone"
-    #: A record with members behind a gap: it cannot be told.
+    #: A record with members after a gap: the reason cannot be determined.
     UNKNOWN = "unknown"
 
 
 class ChangeKind(StrEnum):
-    """What became of a member. REPLACED: another member id with the same group_instance_id."""
+    """How a member changed. REPLACED: another member id with the same group_instance_id."""
 
     JOINED = "joined"
     LEFT = "left"
     REPLACED = "replaced"
-    #: The same member subscribes to other topics.
+    #: The same member subscribes to other topics than before.
     RESUBSCRIBED = "resubscribed"
 
 
@@ -68,7 +68,7 @@ class GroupMetadataRecord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCommitRecord:
     """An offset commit of the group that counts (tombstones and aborted ones do not). timestamp: of the record, in ms.
-    In a fold it comes where it begins to count, after the marker if it was in a transaction; `offset` is its own."""
+    A fold expects it where it begins to count, after the marker if it was in a transaction; `offset` is its own."""
 
     offset: int
     timestamp: int
@@ -80,14 +80,14 @@ class GroupCommitRecord:
 class OffsetGaps:
     """Where offsets are missing in a partition of `__consumer_offsets`.
 
-    starts, ends: of each gap, inclusive and exclusive, rising; a gap from 0 is what was before the log."""
+    starts, ends: of each gap, inclusive and exclusive, ascending; a gap from 0 stands for everything before the log."""
 
     starts: tuple[int, ...] = ()
     ends: tuple[int, ...] = ()
 
     @classmethod
     def between(cls, offsets: Iterable[int]) -> "OffsetGaps":
-        """The gaps between the rising offsets of all records of the partition, transaction markers included."""
+        """The gaps between the ascending offsets of all records of the partition, transaction markers included."""
         starts, ends, expected = [], [], 0
         for offset in offsets:
             if offset != expected:
@@ -97,14 +97,14 @@ class OffsetGaps:
         return cls(tuple(starts), tuple(ends))
 
     def within(self, after: int, before: int) -> bool:
-        """Whether an offset is missing strictly between two."""
+        """Whether any offset strictly between these two is missing."""
         return after + 1 < before and bisect_right(self.ends, after + 1) < bisect_left(self.starts, before)
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMember:
-    """A member in a snapshot: Kafka's record of it, and its subscription and assignment decoded. topics and assigned
-    are None when the group is not of protocol type "consumer", or the bytes do not parse."""
+    """A member in a snapshot: Kafka's record of it, and its decoded subscription and assignment. topics and assigned
+    are None if the group is not of protocol type "consumer", or the bytes do not parse."""
 
     record: MemberMetadata
     topics: frozenset[str] | None
@@ -112,16 +112,16 @@ class SnapshotMember:
 
     @property
     def identity(self) -> str:
-        """The group_instance_id, which stays when the process is replaced, or else the member id."""
+        """The group_instance_id, which stays the same when the process is replaced; without one, the member id."""
         static = self.record.group_instance_id
         return self.record.member_id if static is None else static
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots, for `owners`
 class Snapshot:
-    """The group as a record has it. members: by identity. complete: nothing can be missing since the snapshot before
-    it, or, for the first, since the beginning. state_timestamp: when the join phase ended, in ms, -1 if it is not
-    known. sync_ms: of SYNCED, the time from the end of the join phase to the leader's assignment."""
+    """The group as of a record. members: by identity. complete: no record can be missing since the previous snapshot,
+    or, for the first one, since the beginning. state_timestamp: when the join phase ended, in ms, -1 if it is not
+    known. sync_ms: for SYNCED, the time from the end of the join phase to the leader's assignment."""
 
     offset: int
     timestamp: int
@@ -137,23 +137,23 @@ class Snapshot:
 
     @property
     def joined_at(self) -> int:
-        """When the join phase ended, in ms; the time of the record where that is not known."""
+        """When the join phase ended, in ms; the record's timestamp if that is not known."""
         return self.state_timestamp if self.state_timestamp >= 0 else self.timestamp
 
     @property
     def leading(self) -> SnapshotMember | None:
-        """The member that leads the group; None if it has none, or it is not among the members."""
+        """The group's leader; None if it has none, or it is not among the members."""
         return next((one for one in self.members.values() if one.record.member_id == self.leader), None)
 
     @cached_property
     def owners(self) -> Mapping[TopicPartition, str]:
-        """The identity that each partition is assigned to."""
+        """The identity to which each partition is assigned."""
         return owners(self.members)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberChange:
-    """What became of one member up to the snapshot at `offset`. absorbed: of REPLACED, whether it caused no rebalance;
+    """How one member changed up to the snapshot at `offset`. absorbed: for REPLACED, whether it caused no rebalance;
     None if the window is not complete, and for the other kinds."""
 
     offset: int
@@ -167,7 +167,7 @@ class MemberChange:
 
     @property
     def identity(self) -> str:
-        """Of the member."""
+        """The member's identity."""
         return self.member.identity
 
 
@@ -178,8 +178,8 @@ class Rebalance:
     lost_rounds: generations in between that never got an assignment (a flapping group has many); None if the window is
     not complete. moved, kept: partitions assigned before and after, to another identity or to the same. stopped_min_ms:
     the sync phase, in which no member consumes. stopped_max_ms: the shortest time between two commits of one partition
-    around it. Both None where the log does not tell, and with assignors that are not known to be eager: not every
-    member stops then."""
+    around it. Both are None if the log does not show them, and for assignors that are not known to be eager: not every
+    member stops for those."""
 
     offset: int
     timestamp: int
@@ -195,7 +195,8 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True)
 class GroupHistory:
-    """All of one group. end: the group as its last record has it, None if that is a tombstone or there is none."""
+    """The whole history of one group. end: the group as of its last record, None if that is a tombstone or there is
+    none."""
 
     snapshots: tuple[Snapshot, ...]
     changes: tuple[MemberChange, ...]
@@ -204,7 +205,7 @@ class GroupHistory:
 
 
 def fold(records: Iterable[GroupMetadataRecord | GroupCommitRecord], gaps: OffsetGaps) -> GroupHistory:
-    """The history of one group. records: with rising offsets; gaps: of the partition that holds them."""
+    """The history of one group. records: by ascending offset; gaps: of the partition that holds them."""
     state = _Fold(gaps)
     for record in records:
         match record:
@@ -222,11 +223,11 @@ class _Fold:
     changes: list[MemberChange] = field(default_factory=list)
     rebalances: list[Rebalance] = field(default_factory=list)
     last_offset: int = -1
-    #: Where the last rebalance or tombstone is, if there is one.
+    #: The offset of the last rebalance or tombstone, -1 if there is none.
     turned_at: int = -1
     committed_at: dict[TopicPartition, int] = field(default_factory=dict)
-    #: Whether commits can tell more of the last rebalance; and when each partition was last committed before it that
-    #: has not been committed since.
+    #: Whether commits can still narrow down the last rebalance; and, for each partition not committed since that
+    #: rebalance, when it was last committed before it.
     open_rebalance: bool = False
     before: dict[TopicPartition, int] = field(default_factory=dict)
 
@@ -248,7 +249,7 @@ class _Fold:
     def tombstone(self, record: GroupMetadataRecord, *, complete: bool) -> None:
         generation = -1 if self.previous is None else self.previous.generation
         self.snapshots.append(tombstone(record.offset, record.timestamp, generation, complete=complete))
-        # What comes after it is a new group with this id.
+        # Everything after it is a new group with this id.
         self.turned_at, self.committed_at, self.before, self.open_rebalance = record.offset, {}, {}, False
 
     def value(self, record: GroupMetadataRecord, value: GroupMetadataValue, *, complete: bool) -> None:
@@ -280,13 +281,13 @@ class _Fold:
 
 
 def can_be_timed(snapshot: Snapshot) -> bool:
-    """Whether commits can tell how long members were stopped by the rebalance that ended with a snapshot."""
+    """Whether commits can show how long members were stopped by the rebalance that ended with a snapshot."""
     return bool(snapshot.members) and snapshot.complete and snapshot.protocol in EAGER
 
 
 def timed(rebalance: Rebalance, gap: int) -> Rebalance:
-    """The rebalance, given that a partition was committed before it and after it, so many ms apart."""
-    # Clocks of two coordinators may differ, and so may timestamps of one that was set back.
+    """The rebalance, given that a partition was committed before and after it, `gap` ms apart."""
+    # Clocks of two coordinators can differ, and a clock can be set back.
     most = max(gap, rebalance.stopped_min_ms or 0)
     if rebalance.stopped_max_ms is not None and rebalance.stopped_max_ms <= most:
         return rebalance
@@ -294,8 +295,8 @@ def timed(rebalance: Rebalance, gap: int) -> Rebalance:
 
 
 class Difference(NamedTuple):
-    """The members in which two snapshots of a group differ, before and after, by identity. It may hold members that are
-    the same, too. kept: how many partitions the members have that are not in it, each counted once."""
+    """The members in which two snapshots of a group differ, before and after, by identity. It may also contain members
+    that are the same. kept: how many partitions the members outside of it have, each counted once."""
 
     before: Mapping[str, SnapshotMember]
     after: Mapping[str, SnapshotMember]
@@ -383,7 +384,7 @@ def _assigned(assignment: bytes) -> Mapping[str, Sequence[int]] | None:
 
 
 def changes_between(previous: Snapshot, snapshot: Snapshot, difference: Difference) -> Iterable[MemberChange]:
-    """What became of each member: first those that left, in the order that they had, then the others, in the order of
+    """How each member changed: first the members that left, in their previous order, then the others, in the order of
     the snapshot."""
 
     def change(
@@ -414,7 +415,7 @@ def rebalance_between(previous: Snapshot, snapshot: Snapshot, difference: Differ
     before, after = owners(difference.before), owners(difference.after)
     both = before.keys() & after.keys()
     stayed = sum(before[place] == after[place] for place in both)
-    # A generation that falls is of a new group with this id; the end of the one before was compacted away.
+    # A lower generation is that of a new group with this id; the end of the previous one was compacted away.
     complete = snapshot.complete and snapshot.generation > previous.generation
     return Rebalance(
         offset=snapshot.offset, timestamp=snapshot.timestamp, from_generation=previous.generation,
@@ -426,7 +427,7 @@ def rebalance_between(previous: Snapshot, snapshot: Snapshot, difference: Differ
 
 
 def owners(members: Mapping[str, SnapshotMember]) -> dict[TopicPartition, str]:
-    """The identity that each partition is assigned to."""
+    """The identity to which each partition is assigned."""
     return {
         (topic, partition): identity
         for identity, member in members.items()

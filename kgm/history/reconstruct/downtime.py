@@ -1,8 +1,8 @@
-"""How long rebalances stopped a group, by its commits: of each partition the last commit before a rebalance and the
-first one after it, found for all commits of a piece at once.
+"""How long rebalances stopped a group, according to its commits: for each partition the last commit before a rebalance
+and the first one after it, found for all commits of a piece together.
 
-A commit of a transaction counts from the marker on; if a rebalance or a tombstone lies between the two, it says
-nothing. A tombstone forgets all commits before it."""
+A commit in a transaction counts from the marker on; if a rebalance or a tombstone is between the two, it shows nothing.
+A tombstone discards all earlier commits."""
 
 from typing import NamedTuple
 
@@ -14,8 +14,8 @@ NEVER = -1
 
 
 class Interruptions(NamedTuple):
-    """Rebalances and tombstones (is_end) of groups, by the group's number, with rising offsets within a group; and for
-    each group, where the last of both kinds was before all of these."""
+    """Rebalances and tombstones (is_end) of groups, by the group's number, with ascending offsets within a group; and
+    for each group, where the last earlier one of each kind was."""
 
     group: Positions
     offset: Positions
@@ -25,7 +25,7 @@ class Interruptions(NamedTuple):
 
 
 class CountedCommits(NamedTuple):
-    """Commits that count: the number of their place, where they are, from where on they count, and when they were
+    """Commits that count: the index of their place, their offset, the offset from which they count, and when they were
     written."""
 
     place: Positions
@@ -35,7 +35,7 @@ class CountedCommits(NamedTuple):
 
 
 class LastCommits(NamedTuple):
-    """Of each place: its group, and the last commit: from where on it counts and when it was written; NEVER for
+    """For each place: its group, the offset from which its last commit counts, and when that was written; NEVER for
     none."""
 
     group: Positions
@@ -44,8 +44,8 @@ class LastCommits(NamedTuple):
 
 
 class FirstCommits(NamedTuple):
-    """The first commits of places after a rebalance, in the order in which they count: the place, from where on the
-    commit counts, and the ms since the one before. last: the last commits of all places, brought up to date."""
+    """The first commits of places after a rebalance, in the order in which they count: the place, the offset from which
+    the commit counts, and the ms since the previous one. last: the updated last commits of all places."""
 
     place: Positions
     visible: Positions
@@ -54,7 +54,7 @@ class FirstCommits(NamedTuple):
 
 
 def first_after_rebalances(commits: CountedCommits, last: LastCommits, interruptions: Interruptions) -> FirstCommits:
-    """The commits that tell how long a rebalance stopped their partition."""
+    """The commits that show how long a rebalance stopped their partition."""
     order = np.lexsort((commits.visible, commits.place))
     place, offset, visible, timestamp = (column[order] for column in commits)
     rebalanced_at, ended_at = _last_interruptions(last.group[place], visible, interruptions)
@@ -76,7 +76,7 @@ def first_after_rebalances(commits: CountedCommits, last: LastCommits, interrupt
 def _last_interruptions(
     group: Positions, visible: Positions, interruptions: Interruptions
 ) -> tuple[Positions, Positions]:
-    """Where the last rebalance and the last tombstone before each commit of a group are."""
+    """The offsets of the last rebalance and the last tombstone before each commit of a group."""
     rebalanced_at, ended_at = interruptions.rebalanced_at[group], interruptions.ended_at[group]
     if not len(interruptions.group):
         return rebalanced_at, ended_at
@@ -92,11 +92,11 @@ def _last_interruptions(
 
 
 def _last_before(group: Positions, visible: Positions, of_group: Positions, at: Positions) -> Positions:
-    """For each commit the number of the last event of its group before it; NEVER for none."""
+    """For each commit the index of its group's last event before it; NEVER for none."""
     both_group, both_at = np.concatenate((of_group, group)), np.concatenate((at, visible))
     order = np.lexsort((both_at, both_group))
     event = np.where(order < len(at), order, NEVER)
-    # Events are sorted by group and offset, so the last one met has the greatest number.
+    # Events are sorted by group and offset, so the last one met has the highest index.
     met = np.maximum.accumulate(event)
     last = np.empty(len(order), dtype=np.int64)
     last[order] = met

@@ -1,5 +1,5 @@
-"""One group from record to record, by what differs between them: the fold of `classic_snapshots`, whose functions it
-uses, without looking at members that stay as they are."""
+"""Processes one group record by record, based on the differences between records: the fold of `classic_snapshots`,
+whose functions it uses, without looking at members that stay as they are."""
 
 from collections.abc import Mapping
 
@@ -35,7 +35,7 @@ class IncrementalFold:
     )  # fmt: skip
 
     def __init__(self, rebalance: Rebalance | None = None) -> None:
-        """rebalance: the last one, if commits can tell more of it."""
+        """rebalance: the last one, if commits can still narrow it down."""
         self.snapshots: list[Snapshot] = []
         self.changes: list[MemberChange] = []
         self.rebalances: list[Rebalance] = []
@@ -49,12 +49,12 @@ class IncrementalFold:
         self._irregular = False
 
     def begin(self, previous: Snapshot, members: MemberSet) -> None:
-        """Go on from a snapshot."""
+        """Continue from a snapshot."""
         self.previous = previous
         self._from_scratch(members)
 
     def history(self) -> GroupHistory:
-        """Everything so far."""
+        """The history so far."""
         return GroupHistory(tuple(self.snapshots), tuple(self.changes), tuple(self.rebalances), self.previous)
 
     def tombstone(self, offset: int, timestamp: int, *, complete: bool) -> None:
@@ -64,7 +64,7 @@ class IncrementalFold:
         self.previous, self.rebalance, self._members = None, None, None
 
     def value(self, offset: int, timestamp: int, header: Header, members: MemberSet, *, complete: bool) -> None:
-        """The group's next record."""
+        """Process the group's next record."""
         previous = self.previous
         by_identity = members.by_identity
         difference = self._difference(members, by_identity)
@@ -81,8 +81,8 @@ class IncrementalFold:
             self.rebalance = rebalance if can_be_timed(now) else None
 
     def committed(self, place: TopicPartition, number: int, gap: int) -> None:
-        """The first commit of a partition after the last rebalance, `gap` ms after the one before. number: of the
-        partition in the member sets."""
+        """The first commit of a partition after the last rebalance, `gap` ms after the previous one. number: the
+        partition's number in the member sets."""
         if self.rebalance is None or self.previous is None:
             return
         if number not in self._assigned or (self._irregular and place not in self.previous.owners):
@@ -98,7 +98,7 @@ class IncrementalFold:
     # -- what differs
 
     def _difference(self, members: MemberSet, by_identity: Mapping[str, SnapshotMember]) -> Difference:
-        """From the members before to these."""
+        """The difference from the previous members to these."""
         before, numbers_before = self._members, self._numbers
         comparable = (
             before is not None
@@ -120,7 +120,7 @@ class IncrementalFold:
         return Difference(_some(before, gone), _some(members, new), kept)
 
     def _exchange(self, before: MemberSet, members: MemberSet, gone: set[int], new: set[int]) -> int:
-        """Update identities and partitions; returns how many partitions the members have that stayed."""
+        """Update identities and partitions; returns how many partitions the members that stayed have."""
         identities, owned = self._identities, self._assigned
         names = members.distinct.identities
         for number in gone:

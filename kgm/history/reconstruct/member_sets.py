@@ -1,7 +1,7 @@
 """The members of many GroupMetadata records, as numbers: equal numbers, equal members.
 
-A group changes by a member or two at a time, so nearly all members of a piece of records have been there before, byte
-for byte. Each different one is read once, and made into an object when it is looked at."""
+A group changes by a member or two at a time, so nearly all members in a piece of records occurred before, byte for
+byte. Each distinct member is read once, and becomes an object only when it is looked at."""
 
 from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
 from itertools import pairwise
@@ -23,25 +23,25 @@ from kgm.records.messages.group_metadata_value import GroupMetadataValue, Member
 from kgm.records.record import Record, decode_record, encode_record
 
 _VERSION_BYTES = 2
-#: If more than this part of the members are different, most of them differ in bytes only (KIP-792 writes the generation
+#: If more than this share of the members are distinct, most of them differ only in bytes (KIP-792 writes the generation
 #: into each).
 _MOSTLY = 0.25
 
 
 class DistinctMembers:
-    """The different members of records of one version. identities: of each. assigned_from: where the partitions that a
-    member is assigned begin in `assigned`, which has them as numbers (`MemberSets.number_of`)."""
+    """The distinct members of records of one version. identities: of each. assigned_from: where each member's assigned
+    partitions begin in `assigned`, which has them as numbers (`MemberSets.number_of`)."""
 
     __slots__ = (
         "_members", "_prefix", "_read", "_rows", "_spans", "_suffix", "assigned", "assigned_from", "identities",
     )  # fmt: skip
 
     def __init__(self, version: int, spans: pa.BinaryArray, read: pa.StructArray, *, few: bool) -> None:
-        """spans: the bytes of each. few: whether it is likely that many of them will be looked at."""
+        """spans: the bytes of each. few: whether there are few, so that many of them are likely to be looked at."""
         self._spans = spans
         self._prefix, self._suffix = _wrapping(version)
         self._members: dict[tuple[int, bool], SnapshotMember] = {}
-        # Fields of a newer Kafka are in the bytes only.
+        # Fields from a newer Kafka are only in the bytes.
         self._read = read if few and version < GroupMetadataValue.FLEXIBLE_FROM else None
         self._rows: list[tuple[Any, ...]] = []
         member_id, instance_id = (pc.struct_field(read, name) for name in ("member_id", "group_instance_id"))
@@ -50,7 +50,7 @@ class DistinctMembers:
         self.assigned: list[int] = []
 
     def member(self, number: int, *, consumer: bool) -> SnapshotMember:
-        """consumer: whether the group is of the protocol type with subscriptions and assignments."""
+        """A member. consumer: whether the group has the protocol type with subscriptions and assignments."""
         known = self._members.get((number, consumer))
         if known is None:
             known = member_of(self._record(number), PROTOCOL_TYPE if consumer else "")
@@ -81,7 +81,7 @@ def _wrapping(version: int) -> tuple[bytes, bytes]:
 
 
 class MembersByIdentity(Mapping[str, SnapshotMember]):
-    """The members of a snapshot by identity, made when they are looked at."""
+    """The members of a snapshot by identity, created when they are looked at."""
 
     __slots__ = ("_consumer", "_distinct", "_members", "_number_of", "_numbers")
 
@@ -128,8 +128,8 @@ class MembersByIdentity(Mapping[str, SnapshotMember]):
 
 
 class MemberSet(NamedTuple):
-    """The members of one record. numbers: which of `distinct` each is, the same for two that do not differ in what
-    counts; exact_numbers: the same for two only if their bytes are the same. consumer: whether the group's protocol
+    """The members of one record. numbers: the index in `distinct` of each, the same for two members without a relevant
+    difference; exact_numbers: the same for two only if their bytes are the same. consumer: whether the group's protocol
     type is "consumer"."""
 
     distinct: DistinctMembers
@@ -143,7 +143,7 @@ class MemberSet(NamedTuple):
         return MembersByIdentity(self.distinct, self.exact_numbers, consumer=self.consumer)
 
     def assigned(self, number: int) -> list[int]:
-        """The numbers of the partitions that a member is assigned."""
+        """The numbers of the partitions assigned to a member."""
         if not self.consumer:
             return []
         begin, end = self.distinct.assigned_from[number : number + 2]
@@ -155,7 +155,7 @@ class MemberSets:
 
     def __init__(self, values: Sequence[SplitMessages]) -> None:
         self.headers: list[Header] = []
-        #: Of each value: which members its own are among, and where.
+        #: For each value: the part that contains its members, and their range in it.
         self._parts: list[tuple[tuple[int, DistinctMembers, list[int], npt.NDArray[np.int32]], int, int]] = []
         self._number_of: dict[TopicPartition, int] = {}
         for part in values:
@@ -206,8 +206,8 @@ class MemberSets:
 
 
 def _equal_numbers(different: pa.StructArray, number: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """For each member a number that two have in common only if their member id, instance id, topics and assignment are
-    the same; one of those with these numbers in `different`."""
+    """A number for each member, which two members share only if their member id, instance id, topics and assignment are
+    the same; it is the index in `different` of one of them."""
     if len(different) <= _MOSTLY * len(number) or not len(different):
         return number.astype(np.int64)
     codes = [
@@ -217,14 +217,15 @@ def _equal_numbers(different: pa.StructArray, number: npt.NDArray[np.int32]) -> 
     together = _topic_numbers(pc.struct_field(different, "subscription"))
     for each in codes:
         _, together = np.unique(together * (int(each.max()) + 2) + each + 1, return_inverse=True)
-    # Numbered after the first one that is equal, which can be looked up.
+    # Numbered after the first equal one, which can be looked up.
     _, first = np.unique(together, return_index=True)
     equal: npt.NDArray[np.int64] = first[together][number].astype(np.int64)
     return equal
 
 
 def _topic_numbers(blobs: pa.Array) -> npt.NDArray[np.int64]:
-    """For each subscription a number that stands for its set of topics; one more for those that do not parse."""
+    """For each subscription a number that stands for its set of topics; one further number for all that do not
+    parse."""
     encoded = blobs.dictionary_encode()
     known: dict[frozenset[str] | None, int] = {}
     topics = pc.struct_field(subscriptions(encoded.dictionary).messages, "topics").to_pylist()

@@ -1,8 +1,8 @@
-"""The histories of all classic groups of a partition, piece by piece as its records come in.
+"""The histories of all classic groups of a partition, built piece by piece as its records arrive.
 
-What is kept between the pieces is what a compacted log would hold: the last metadata record of each group, the time of
-the last commit of each partition that a group has committed, and transactions that are open. So that nothing has to be
-known of the members in between, the last record of each group in a piece is read together with the piece."""
+The state kept between the pieces is what a compacted log would hold: each group's last metadata record, the time of the
+last commit for each partition that a group has committed, and open transactions. So that no members have to be kept in
+between, each group's last record before a piece is read together with the piece."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -38,9 +38,9 @@ from kgm.history.schema import RAW
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """What the records of a piece add to one group: the partition that holds it, its history, and the leader epoch of
-    each of its metadata records, by offset (another epoch, another coordinator). before: the group as the history finds
-    it, if that goes on from an earlier one."""
+    """What a piece's records add to one group: the partition that holds it, its history, and the leader epoch of each
+    of its metadata records, by offset (another epoch, another coordinator). before: the group at the start of the
+    history, if that continues an earlier one."""
 
     group_id: str
     partition: int
@@ -61,10 +61,10 @@ class LastRecord(NamedTuple):
 
 @dataclass(slots=True)
 class GroupReplay:
-    """What has to be known of a group to go on. kind, complete: of its last snapshot. gaps: how many there were in the
-    offsets of the partition before its last record. rebalance: the last one, if commits can tell more of it.
-    rebalanced_at, ended_at: the offsets of the last rebalance and of the last tombstone. committed: of each partition,
-    from where on the last commit counts, and when it was written."""
+    """The state needed to continue a group. kind, complete: of its last snapshot. gaps: how many gaps there were in the
+    offsets of the partition before its last record. rebalance: the last one, if commits can still narrow it down.
+    rebalanced_at, ended_at: the offsets of the last rebalance and of the last tombstone. committed: for each partition,
+    the offset from which its last commit counts, and when that was written."""
 
     last_record: LastRecord | None = None
     kind: SnapshotKind = SnapshotKind.UNKNOWN
@@ -77,12 +77,13 @@ class GroupReplay:
 
     @property
     def last_value(self) -> bytes | None:
-        """Of the last record; None if that is a tombstone, or there is none."""
+        """The value of the last record; None if that is a tombstone, or there is none."""
         return None if self.last_record is None else self.last_record.value
 
 
 class _Straddle(NamedTuple):
-    """The first commit of a partition after a rebalance: from where on it counts, and ms since the one before."""
+    """The first commit of a partition after a rebalance: the offset from which it counts, and ms since the previous
+    one."""
 
     visible: int
     place: TopicPartition
@@ -90,8 +91,8 @@ class _Straddle(NamedTuple):
 
 
 class _GroupRow(NamedTuple):
-    """A metadata record in a piece. at: its row. value: its number in the member sets, -1 for a tombstone. gaps: in the
-    offsets before it."""
+    """A metadata record in a piece. at: its row. value: its number in the member sets, -1 for a tombstone. gaps: how
+    many gaps in the offsets precede it."""
 
     at: int
     offset: int
@@ -103,18 +104,18 @@ class _GroupRow(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionReplay:
-    """One partition of `__consumer_offsets`. gaps: how many there are in the offsets before `next_offset`."""
+    """One partition of `__consumer_offsets`. gaps: how many gaps there are in the offsets before `next_offset`."""
 
     partition: int
     next_offset: int = 0
     gaps: int = 0
     groups: dict[str, GroupReplay] = field(default_factory=dict)
-    #: Records of transactions without an end, by `schema.RAW`.
+    #: Records of transactions that have not ended, by `schema.RAW`.
     open: pa.Table = field(default_factory=RAW.empty_table)
 
     def feed(self, batch: RawBatch) -> tuple[list[Timeline], Positions]:
-        """(what the records add, groups by id; how many gaps there are in the offsets before each record). Offsets
-        rise, and none is before `next_offset`."""
+        """(what the records add, groups by id; how many gaps in the offsets precede each record). Offsets must ascend,
+        from `next_offset` or higher."""
         if not len(batch):
             return [], np.zeros(0, dtype=np.int64)
         gaps = self._count_gaps(batch.raw.column("offset").to_numpy())
@@ -129,8 +130,9 @@ class PartitionReplay:
         return counts
 
     def _commits(self, batch: RawBatch) -> tuple[CommitRows, pa.RecordBatch, Positions]:
-        """(the commits, the records that they are among, from where on each of those counts: NEVER if it does not, or
-        not yet). Records of transactions that were open before are among them, for their marker may have come."""
+        """(the commits, the records that contain them, the offset from which each of those counts: NEVER if it does
+        not, or not yet). They include records of earlier transactions that were open, because their marker may have
+        arrived."""
         raw = batch.raw
         transactional = pc.any(raw.column("transactional")).as_py() or pc.any(pc.is_valid(raw.column("marker"))).as_py()
         if not transactional:
@@ -152,7 +154,7 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
 
 
 def _joined(one: CommitRows, count: int, other: CommitRows) -> CommitRows:
-    """The commits of two batches, of which the first has so many records, as those of one."""
+    """The commits of two batches, the first of which has `count` records, as the commits of one batch."""
     number_of = {place: number for number, place in enumerate(one.places)}
     numbers = [number_of.setdefault(place, len(number_of)) for place in other.places]
     place = np.array(numbers, dtype=np.int64)[other.place] if numbers else other.place
@@ -162,7 +164,7 @@ def _joined(one: CommitRows, count: int, other: CommitRows) -> CommitRows:
 
 
 class _Piece:
-    """Some records of a partition on their way through."""
+    """Processes some records of a partition."""
 
     def __init__(self, replay: PartitionReplay, batch: RawBatch, gaps: Positions) -> None:
         self.replay, self.batch = replay, batch
@@ -170,7 +172,7 @@ class _Piece:
         earlier = {name: value for name in batch.group_ids() if (value := _last_value(groups.get(name))) is not None}
         records = batch.read_groups(list(earlier.values()))
         self.members = MemberSets(records.values)
-        #: The number of each group's last value before the piece, which was read with it.
+        #: The number of each group's last value before the piece; it was read with the piece.
         self.before = dict(zip(earlier, records.earlier_of.tolist(), strict=True))
         self.rows = self._rows(records, gaps)
 
@@ -192,7 +194,7 @@ class _Piece:
         straddles = self._straddles(commits, raw, visible)
         for name in sorted(self.rows):
             yield from self._group(name, self.members, self.before.get(name), straddles.get(name, []))
-        # Groups without a metadata record in the piece, of which commits tell more.
+        # Groups without a metadata record in the piece, about which commits show more.
         groups = self.replay.groups
         others = {
             name: value
@@ -255,7 +257,7 @@ class _Piece:
     # -- commits
 
     def _straddles(self, commits: CommitRows, raw: pa.RecordBatch, visible: Positions) -> Mapping[str, list[_Straddle]]:
-        """By group, the first commits of partitions after rebalances. Brings the groups up to date except for their
+        """The first commits of partitions after rebalances, by group. Also updates the groups' state, except for their
         metadata records."""
         names: dict[str, int] = {name: number for number, name in enumerate(self.rows)}
         groups = self.replay.groups

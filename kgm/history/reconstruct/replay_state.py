@@ -1,11 +1,11 @@
-"""What the replay of a partition keeps to go on, as an Arrow table of the size of a compacted log.
+"""The state from which the replay of a partition continues, as an Arrow table of the size of a compacted log.
 
-Rows of a kind:
-    partition  what is known of a partition; `offset` is the one after its last record
-    group      the last GroupMetadata record of a group, a tombstone too
-    commit     a partition that a group has committed: when it last was, and from which offset on that counts
-    open       a record of a transaction that has no end yet, whole
-and `state` is what else has to be known (JSON)."""
+Rows by kind:
+    partition  what is known about a partition; `offset` is the one after its last record
+    group      the last GroupMetadata record of a group, which can be a tombstone
+    commit     a partition that a group has committed: when it last was, and the offset from which that counts
+    open       a record of a transaction that has not ended, in full
+and `state` is everything else that is needed (JSON)."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -45,7 +45,7 @@ class _GroupState:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One that is not of an open record."""
+    """A row that does not hold an open record."""
 
     kind: str
     partition: int
@@ -98,7 +98,7 @@ def _rows(replay: PartitionReplay) -> Iterator[_Row]:
 
 
 def replays_of(table: pa.Table) -> dict[int, PartitionReplay]:
-    """The partitions of a table that `replay_table` made, by number."""
+    """The partitions in a table from `replay_table`, by number."""
     replays: dict[int, PartitionReplay] = {}
     is_open = pc.equal(table.column("kind"), _OPEN)
     opened = table.filter(is_open).select(RAW.names)

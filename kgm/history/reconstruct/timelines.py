@@ -1,4 +1,4 @@
-"""From a table of raw records to the history of every classic group in it, and that into tables of `schema`."""
+"""Turns a table of raw records into the history of every classic group in it, and that into tables of `schema`."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -15,24 +15,24 @@ from kgm.history.schema import RAW, SILVER_SNAPSHOT
 
 
 def timelines(raw: pa.Table) -> Iterator[Timeline]:
-    """Every group with a GroupMetadata record, by partition and group id. The table holds all that is known of its
-    partitions: offsets that are missing in between count as removed by compaction."""
+    """Every group with a GroupMetadata record, by partition and group id. The table holds all that is known about its
+    partitions: offsets missing in between count as removed by compaction."""
     yield from joined(LogReplay().feed(raw))
 
 
 class LogReplay:
-    """All partitions of a log, in as many parts as one likes.
+    """Replays all partitions of a log, in any number of parts.
 
-    However a log is cut, the snapshots and changes of the parts, one after the other, are those of the whole, and so
-    are the rebalances if later ones replace those with the same offset: the last rebalance of a group comes again when
-    commits behind the cut tell more of it. Records that have been fed before change nothing."""
+    No matter how a log is cut, the concatenated snapshots and changes of the parts equal those of the whole, and so do
+    the rebalances if later ones replace those with the same offset: a group's last rebalance is reported again when
+    commits after the cut narrow it down. Records that have been fed before change nothing."""
 
     def __init__(self, state: pa.Table | None = None) -> None:
-        """state: of an earlier replay, to go on from it."""
+        """state: of an earlier replay, to continue from."""
         self._replays = {} if state is None else replays_of(state)
 
     def feed(self, raw: pa.Table) -> Iterator[Timeline]:
-        """What the next records add. A group may come several times."""
+        """What the next records add. A group can occur several times."""
         raw = raw.select(RAW.names)
         for number in partitions_of(raw):
             replay = self._replays.setdefault(number, PartitionReplay(number))
@@ -41,12 +41,12 @@ class LogReplay:
                 yield from timelines_of_piece
 
     def state(self) -> pa.Table:
-        """What has to be known to go on."""
+        """The state needed to continue."""
         return replay_table(self._replays.values())
 
 
 def joined(parts: Iterable[Timeline]) -> Iterator[Timeline]:
-    """Timelines that follow each other, as one for each group."""
+    """Consecutive timelines, merged into one for each group."""
     groups: dict[tuple[int, str], list[Timeline]] = {}
     for each in parts:
         groups.setdefault((each.partition, each.group_id), []).append(each)
@@ -57,7 +57,7 @@ def joined(parts: Iterable[Timeline]) -> Iterator[Timeline]:
 def _one(parts: list[Timeline]) -> Timeline:
     if len(parts) == 1:
         return parts[0]
-    # A rebalance that comes again is the last one of the part before.
+    # A rebalance that occurs again is the last one of the previous part.
     rebalances = {rebalance.offset: rebalance for part in parts for rebalance in part.history.rebalances}
     history = GroupHistory(
         tuple(snapshot for part in parts for snapshot in part.history.snapshots),
@@ -73,7 +73,7 @@ def _one(parts: list[Timeline]) -> Timeline:
 
 
 def snapshot_table(histories: Iterable[Timeline]) -> pa.Table:
-    """`schema.SILVER_SNAPSHOT`."""
+    """The snapshots as a table by `schema.SILVER_SNAPSHOT`."""
     rows = [(each, fact) for each in histories for fact in each.history.snapshots]
     facts = [fact for _, fact in rows]
     columns: dict[str, list[Any]] = {

@@ -1,5 +1,5 @@
-"""Tables of a history, on disk or in memory, and the questions that are put to them.
+"""Tables of a history, on disk or in memory, and queries for their rows.
 
-`tables` has what answers (`Tables`): a built store, or tables that were derived in this process; `query` says which
-rows are asked for and reads no more of Parquet files than it must, `manifest` what a store says of itself, `sink_files`
-which of its files count. `final_state` tells what each group was at the end of a history."""
+`tables` has what can be queried (`Tables`): a built store, or tables derived in this process; `query` defines which
+rows are wanted and reads no more of Parquet files than necessary, `manifest` is a store's description of itself,
+`sink_files` determines which of its files count. `final_state` reports what each group was at the end of a history."""

@@ -33,7 +33,7 @@ class _Snapshot(TableRow):
 
 
 def classic_groups(tables: Tables, wanted: RowFilter) -> Iterator[GroupSnapshot]:
-    """Each group, by id. Session timeouts that differ within a group become the shortest one."""
+    """Each group, by id. If session timeouts differ within a group, the shortest one is used."""
     last = _last(tables.table(_Snapshot.table, wanted, columns_of(_Snapshot)))
     members = _members(tables, wanted, last) if len(last) else {}
     for row in read_rows(_Snapshot, last.sort_by("group_id")):
@@ -51,7 +51,7 @@ def _last(snapshots: pa.Table) -> pa.Table:
 
 
 def _members(tables: Tables, wanted: RowFilter, last: pa.Table) -> Mapping[tuple[int, int], list[MemberRow]]:
-    """The members in those snapshots, in the order in which the coordinator has them."""
+    """The members in those snapshots, in the coordinator's order."""
     rows = tables.table(MemberRow.table, wanted)
     place = pa.table({"partition": last.column("partition"), "offset": last.column("offset")})
     # A join does not keep the order of rows.
@@ -81,7 +81,7 @@ def _group(row: _Snapshot, members: list[MemberRow]) -> GroupSnapshot:
 
 
 def partition_counts(assignments: Iterable[Mapping[str, list[int]]]) -> dict[str, int]:
-    """The least number of partitions that each topic must have."""
+    """The lowest number of partitions that each topic must have."""
     counts: dict[str, int] = {}
     for assignment in assignments:
         for topic, numbers in assignment.items():

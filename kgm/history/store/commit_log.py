@@ -1,15 +1,15 @@
-"""What was captured into a store: which files of bronze/raw count.
+"""What was captured into a store: which files in bronze/raw count.
 
     DIR/**/*.parquet            records
     DIR/_kgm_log/LEVEL-ID.json  {"commits": {NAME: {"source", "positions", "files": {FILE: {"size", "spans"}}}}}
 
-A commit is its entry: files that no entry names do not count, and an entry is put as a whole after them. The log is the
-union of all of its objects, by name of the commit, so any number of writers can add to it without asking each other,
+A commit is its entry: files that no entry names do not count, and an entry is put atomically after its files. The log
+is the union of all its objects, by name of the commit, so any number of writers can add to it without coordination,
 objects can be folded into one (which names the same commits before the others are deleted), and a reader that sees
 both, or either, sees the same. Nothing in it is ever changed.
 
-Two writers that did not see each other may both have taken a record. A record of Kafka is the same wherever it is read,
-so readers drop the second (`each_once`)."""
+Two writers that did not see each other may both have taken a record. Kafka's record is the same wherever it is read, so
+readers drop the duplicate (`each_once`)."""
 
 import json
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _TRIES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What a file holds of one partition: its first and its last offset (inclusive), and how many records."""
+    """What a file holds of one partition: the first and last offset (inclusive), and how many records."""
 
     first: int
     last: int
@@ -53,8 +53,8 @@ class CommittedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """source: the one that it is from, by a name that does not change; None for a dump. positions: how far that was
-    read with this commit, the next offset of each partition. files: by their paths in the directory."""
+    """source: where the records are from, by a name that does not change; None for a dump. positions: how far the
+    source was read with this commit, the next offset of each partition. files: by their paths in the directory."""
 
     source: str | None = None
     positions: Mapping[int, int] = field(default_factory=dict)
@@ -86,14 +86,14 @@ class Commit:
 
 
 def read_log(directory: Place) -> dict[Place, dict[str, Commit]]:
-    """The commits by name, of each object of a directory's log; none where there is no log. Raises UsageError."""
+    """The commits by name, for each object in a directory's log; empty if there is no log. Raises UsageError."""
     for _ in range(_TRIES):
-        # An empty object is one that is being written, in stores that show it before it is there.
+        # An empty object is still being written, in stores that list it before it is complete.
         paths = [path for path, stat in listed(directory / LOG, "*.json").items() if stat.st_size]
         contents = read_all(paths)
         if None not in contents:
             return {path: _commits(path, content or b"") for path, content in zip(paths, contents, strict=True)}
-        # Objects were folded into another one, which the next listing has.
+        # Objects were folded into another one, which the next listing will have.
     raise UsageError(f"{directory / LOG} changes faster than it can be read", hint="run it again")
 
 
@@ -110,8 +110,8 @@ def _commits(path: Place, content: bytes) -> dict[str, Commit]:
 
 
 def each_once(rows: pa.Table) -> pa.Table:
-    """Sorted records without those that the one before has the place of: two writers that did not see each other may
-    both have taken a record."""
+    """Sorted records without those that have the same place as the previous one: two writers that did not see each
+    other may both have taken a record."""
     if len(rows) < 2:
         return rows
     same = [pc.equal(rows.column(name)[1:], rows.column(name)[:-1]) for name in ("partition", "offset")]

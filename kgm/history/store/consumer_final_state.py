@@ -1,7 +1,7 @@
 """What each group of the consumer protocol was at the end of a history, or at a time in it: see `final_state`.
 
-Its records have ids of topics, whose names commits tell. Where a subscription has one name left and one id, they belong
-together; a group with an id that stays without a name cannot be simulated, and the reason is given."""
+Its records have topic ids, and commits show the topics' names. If a subscription has one name and one id left, they
+belong together; a group with an id that remains without a name cannot be simulated, and the reason is given."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from kgm.java.hash_set import copied_set_order
 from kgm.java.timeline_hash_map import TimelineOrder
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 
-#: After these a group is not of the consumer protocol any more.
+#: After these events a group no longer uses the consumer protocol.
 _ENDS = (GroupEventKind.REMOVED.value, GroupEventKind.CONVERTED.value)
 _GroupKey = tuple[int, str]
 
@@ -63,7 +63,7 @@ class _Tenure(TableRow):
 
 
 def consumer_groups(tables: Tables, wanted: RowFilter) -> Iterator[tuple[GroupSnapshot, str | None]]:
-    """Each group, by id, and why it cannot be simulated, if that is known."""
+    """Each group, by id, and why it cannot be simulated; None if no reason is known."""
     every = tables.rows(_Epoch, wanted)
     if not every:
         return
@@ -92,13 +92,13 @@ def consumer_groups(tables: Tables, wanted: RowFilter) -> Iterator[tuple[GroupSn
             snapshot, unplayable = _group(
                 epoch, assigned.get(key), sorted(members[key], key=attrgetter("member_id")), names
             )
-            # The broker's, or the group's: one for all members, which the history was told, asked for or infers.
+            # Set by the broker or for the group: one for all members, and given, asked of the broker, or inferred.
             known = {sessions.get((*key, each.member_id)) for each in members[key]}
             yield replace(snapshot, session_timeout_ms=known.pop() if len(known) == 1 else None), unplayable
 
 
 def _assigned_epochs(epochs: Sequence[_Epoch], until_ms: int | None) -> dict[_GroupKey, int]:
-    """The epoch of the last target assignment of each group, by then. In an empty group it stays behind."""
+    """The epoch of each group's last target assignment until then. In an empty group it lags behind."""
     assigned: dict[_GroupKey, int] = {}
     for row in epochs:
         at, epoch = row.assigned_timestamp, row.assignment_epoch
@@ -109,7 +109,7 @@ def _assigned_epochs(epochs: Sequence[_Epoch], until_ms: int | None) -> dict[_Gr
 
 
 def _last(cls: type[AnyRow], table: pa.Table, *also: str) -> list[AnyRow]:
-    """The last row of each group and what else tells rows apart."""
+    """The last row for each group and each value of the further key columns."""
     if not len(table):
         return []
     keys = ["partition", "group_id", *also]
@@ -140,7 +140,7 @@ def _group(
         members=_members(epoch.group_id, members, names),
     )  # fmt: skip
     if nameless:
-        reason = "the history does not tell the names of all of its topics: no member commits offsets of them"
+        reason = "the history does not show the names of all of its topics: no member commits offsets for them"
         return snapshot, reason
     if any(row.topics is None for row in members):
         return snapshot, "compaction has removed what its members subscribe to"
@@ -148,7 +148,7 @@ def _group(
 
 
 def _state(members: Sequence[MemberStateRow], epoch: int, assigned: int | None) -> str:
-    """As ConsumerGroup.maybeUpdateGroupState has it; a member that is away is at no epoch of the group."""
+    """The state as in ConsumerGroup.maybeUpdateGroupState; a member that is away is not at any epoch of the group."""
     if not members:
         return "Empty"
     if assigned != epoch:
@@ -158,7 +158,7 @@ def _state(members: Sequence[MemberStateRow], epoch: int, assigned: int | None) 
 
 
 def _topic_names(members: Sequence[MemberStateRow], names: Mapping[bytes, str]) -> tuple[Mapping[bytes, str], bool]:
-    """(the names of the topics that this group has partitions of, by id, whether one is not known)."""
+    """(the names of the topics in which this group has partitions, by id; whether one is not known)."""
     ids = {each.topic_id for row in members for each in row.assigned or ()}
     nameless = ids - names.keys()
     known = {each: names[each] for each in ids - nameless}
@@ -175,7 +175,7 @@ def _members(group_id: str, rows: list[MemberStateRow], names: Mapping[bytes, st
 
 
 def _listed_order(rows: Sequence[MemberStateRow]) -> list[str] | None:
-    """The member ids in the order in which the broker lists them; None if the records do not tell it."""
+    """The member ids in the order in which the broker lists them; None if the records do not show it."""
     if not rows:
         return []
     by_put = [row.member_id for row in sorted(rows, key=lambda row: row.listed_offset or -1)]
@@ -186,7 +186,7 @@ def _listed_order(rows: Sequence[MemberStateRow]) -> list[str] | None:
     for size in range(len(by_put)):
         least.put(size)
     order = least.sorted(by_put)
-    # With no two of them in one slot, neither a larger table nor another order of coming changes anything.
+    # If no two members share a slot, neither a larger table nor another order of arrival changes anything.
     return order if order == least.sorted(reversed(by_put)) else None
 
 

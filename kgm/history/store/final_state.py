@@ -1,5 +1,5 @@
-"""What each group was at the end of a history, or at a time in it, as `kgm describe` would have shown it: so whatever
-reads a description reads history, too."""
+"""What each group was at the end of a history, or at a time in it, as `kgm describe` would have shown it: anything that
+reads a description can read history, too."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from kgm.model.snapshot import GroupSnapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalGroup:
-    """A group, and why it cannot be simulated, if that is known: something that the history does not tell."""
+    """A group. unplayable: what the history lacks, so that the group cannot be simulated; None if nothing is known."""
 
     snapshot: GroupSnapshot
     unplayable: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As `kgm describe -o json` prints a group, with `unplayable` if there is a reason."""
+        """The group as `kgm describe -o json` prints it, with `unplayable` if there is a reason."""
         group = self.snapshot.to_json()
         return group if self.unplayable is None else group | {"unplayable": self.unplayable}
 
 
 def final_groups(tables: Tables, wanted: RowFilter) -> Iterator[FinalGroup]:
-    """Each group, classic ones first, by id: what its last record says, of those before `wanted.until_ms`. Groups that
-    were deleted are left out."""
+    """Each group, classic ones first, by id: its state as of its last record before `wanted.until_ms`. Groups that were
+    deleted are left out."""
     for snapshot in classic_groups(tables, wanted):
         yield FinalGroup(snapshot=snapshot)
     for snapshot, unplayable in consumer_groups(tables, wanted):

@@ -1,4 +1,4 @@
-"""builds/NUMBER-WRITER.json: what a built store says of itself; kgm-history.json in older stores."""
+"""builds/NUMBER-WRITER.json: a built store's description of itself; kgm-history.json in older stores."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from kgm.model.errors import MissingFileError, UsageError
 
 #: The manifests, NUMBER-WRITER.json.
 BUILDS = "builds"
-#: The manifest of a store that an older kgm built, or that somebody put together.
+#: The manifest of a store that an older kgm built, or that someone assembled by hand.
 MANIFEST = "kgm-history.json"
 _TRIES = 5
 
@@ -29,8 +29,9 @@ class PartitionProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """number: of the build. format: "parquet" or "delta". partitions: of `__consumer_offsets`. rows: of each table.
-    files: of each table and `carry`, by their paths in the store, with their rows; None in older stores."""
+    """number: of the build. format: "parquet" or "delta". partitions: of `__consumer_offsets`. rows: how many each
+    table has. files: of each table and `carry`, by their paths in the store, with their row counts; None in older
+    stores."""
 
     number: int = 0
     format: str = "parquet"
@@ -41,7 +42,7 @@ class Manifest:
     files: Mapping[str, Mapping[str, int]] | None = None
 
     def text(self) -> str:
-        """`built_up_to`: the offset after the last record of each partition, and `records`: how many there were."""
+        """The manifest as JSON. `built_up_to`: the offset after each partition's last record; `records`: its count."""
         by_number = sorted(self.partitions.items())
         content: dict[str, Any] = {
             "number": self.number, "format": self.format, "cluster": self.cluster,
@@ -55,8 +56,8 @@ class Manifest:
 
 
 def read_manifest(directory: Place) -> Manifest:
-    """The manifest of a built store. Raises MissingFileError where there is none, UsageError for one that is not kgm's
-    or of a newer kgm."""
+    """The manifest of a built store. Raises MissingFileError if there is none, UsageError for one that kgm did not
+    write or that is from a newer kgm."""
     if (newest := newest_build(directory)) is not None:
         return newest[1]
     file = directory / MANIFEST
@@ -75,8 +76,8 @@ def read_manifest(directory: Place) -> Manifest:
 
 
 def newest_build(store: Place) -> tuple[Place, Manifest] | None:
-    """The manifest of the last complete build of a store, and where it is. Of two with the same number it is the same
-    one for every reader."""
+    """The manifest of a store's last complete build, and where it is. If two have the same number, every reader picks
+    the same one."""
     for _ in range(_TRIES):
         paths = [path for path, stat in listed(store / BUILDS, "*.json").items() if stat.st_size]
         if not paths:
@@ -85,7 +86,7 @@ def newest_build(store: Place) -> tuple[Place, Manifest] | None:
         try:
             return newest, _decoded(newest.read_bytes(), newest, store)
         except FileNotFoundError:
-            continue  # two newer ones have come
+            continue  # two newer ones have arrived
     raise UsageError(f"the builds in {store} change faster than they can be read", hint="run it again")
 
 
@@ -97,7 +98,7 @@ class _Version(msgspec.Struct):
 
 
 class _Content(_Version):
-    """What stands in the file, see `Manifest.text`."""
+    """The content of the file, see `Manifest.text`."""
 
     number: _Count = 0
     format: str = "parquet"

@@ -1,8 +1,8 @@
-"""Which rows of the history's tables are asked for, and reading no more of Parquet files than may hold them.
+"""Which rows of the history's tables are wanted, reading no more of Parquet files than may hold them.
 
-Start-up counts here: an answer takes less time than importing pandas, which `pyarrow.dataset` does, and so do
-`pa.scalar` and `pa.array` when they see their first value. So files are read by `ParquetFile`, their own statistics say
-which row groups can be skipped, and the few values to compare with are made of bytes."""
+Start-up time matters here: an answer takes less time than importing pandas, which `pyarrow.dataset` does, and so do
+`pa.scalar` and `pa.array` when they see their first value. So files are read with `ParquetFile`, their own statistics
+decide which row groups can be skipped, and the few values to compare with are built from bytes."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -24,21 +24,21 @@ Table = TypeVar("Table", pa.Table, pa.RecordBatch)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowFilter:
-    """Which rows. group_ids: None for every group. Times in ms since 1970: since is inclusive, until is exclusive; an
-    interval counts if any part of it lies within, an event if it does."""
+    """The wanted rows. group_ids: None for every group. Times in ms since 1970: since is inclusive, until is exclusive;
+    an interval counts if any part of it is within these, an event if it is."""
 
     group_ids: tuple[str, ...] | None = None
     since_ms: int | None = None
     until_ms: int | None = None
 
     def columns(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The columns that the filter looks at, of a table with these."""
+        """The columns that the filter looks at, in a table that has columns with these names."""
         starts, ends = _times(names)
         given = ((_GROUP, self.group_ids), (ends, self.since_ms), (starts, self.until_ms))
         return tuple(dict.fromkeys(name for name, value in given if value is not None and name in names))
 
     def of(self, table: Table) -> Table:
-        """The chosen rows of a table, or of a part of one, that has those columns."""
+        """The wanted rows of a table, or of a part of one, that has those columns."""
         names = table.column_names
         chosen: pa.ChunkedArray | None = None
         starts, ends = _times(names)
@@ -52,7 +52,7 @@ class RowFilter:
         return table if chosen is None else table.filter(chosen)
 
     def may_be_in(self, metadata: pq.FileMetaData, row_group: int) -> bool:
-        """Whether a row group can hold any such row, by its statistics."""
+        """Whether a row group can hold any such row, according to its statistics."""
         group = metadata.row_group(row_group)
         names = metadata.schema.names
         starts, ends = _times(names)
@@ -76,7 +76,7 @@ class RowFilter:
 
 
 def _times(names: Sequence[str]) -> tuple[str, str]:
-    """The columns with the beginning and the end of what a row is about."""
+    """The columns with the start and the end of what a row is about."""
     return ("from_timestamp", "to_timestamp") if "from_timestamp" in names else ("timestamp", "timestamp")
 
 
@@ -99,8 +99,8 @@ def _int64(value: int) -> pa.Int64Scalar:
 
 
 def read_files(files: Sequence[Place], wanted: RowFilter, columns: pa.Schema, expansion: RowExpansion) -> pa.Table:
-    """The rows of Parquet files that are asked for, with these columns; one that a file does not have is null. Raises
-    UsageError for a file that is damaged, RefusedError for more than such files may hold."""
+    """The wanted rows of Parquet files, with these columns; a column that a file does not have is null. Raises
+    UsageError for a damaged file, RefusedError for more than such files may hold."""
     of_each = each_file(files, lambda file: list(_of_file(file, wanted, columns, expansion)))
     parts = [part for parts in of_each for part in parts]
     return pa.Table.from_batches(parts, schema=columns) if parts else _empty(columns)

@@ -1,4 +1,4 @@
-"""Which Parquet files of a directory count: all of them, or those that kgm's, Delta's or Spark's log has committed.
+"""Which Parquet files in a directory count: all of them, or those that the log of kgm, Delta or Spark has committed.
 
 A streaming job that was killed leaves files behind that it did not commit and wrote again later. A reader of every file
 in such a directory sees rows twice, or half a file (Spark: FileStreamSinkLog, CompactibleFileStreamLog; Delta: the
@@ -24,7 +24,7 @@ _COMPACT = ".compact"
 _DELTA_DIGITS = 20
 #: The newest reader version of Delta tables that can be read as plain files.
 _NEWEST_DELTA_READER = 1
-#: Of a line of the log, those that tell which files there are.
+#: The actions in a line of the log that determine which files there are.
 _ACTIONS = ("protocol", "add", "remove")
 
 
@@ -56,7 +56,7 @@ def _of_commits(directory: Place, entries: Mapping[str, commit_log.Commit]) -> l
 
 
 def _known(path: Place, size: int) -> Place:
-    """So that a store is not asked again for the size."""
+    """The path with its size, so that the store is not asked for it again."""
     if not isinstance(path, RemotePath):
         return path
     return RemotePath(path.root, path.key, RemoteStat(st_size=size, st_mtime_ns=0))
@@ -64,7 +64,7 @@ def _known(path: Place, size: int) -> Place:
 
 @contextmanager
 def _readable(log: Place) -> Iterator[None]:
-    """Around whatever reads a log that others wrote."""
+    """For use around code that reads a log that others wrote: failures become UsageError."""
     try:
         yield
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -72,7 +72,7 @@ def _readable(log: Place) -> Iterator[None]:
 
 
 def _of_sink(directory: Place) -> list[Place]:
-    """From the newest compacted batch on. Each line after the version is a file that was added or deleted."""
+    """The files from the newest compacted batch on. Each line after the version is an added or deleted file."""
     batches: dict[int, Place] = {}
     for path in (directory / _SINK_LOG).iterdir():
         name = path.name.removesuffix(_COMPACT)
@@ -95,7 +95,7 @@ def _of_sink(directory: Place) -> list[Place]:
 
 
 def _within(directory: Place, written: str) -> Place:
-    """A file that the log names by where it was when it was written; the directory may have been moved since."""
+    """A file that the log names by its path when it was written; the directory may have been moved since."""
     path = Path(written)
     if isinstance(directory, Path) and path.is_relative_to(directory.resolve()):
         return path
@@ -112,7 +112,7 @@ def delta_files(directory: Place) -> list[Place]:
 
 
 def delta_adds(directory: Place) -> dict[str, dict[str, Any]]:
-    """The same by name, with the actions that added them. From the last checkpoint and the commits after it."""
+    """The files by name, with the actions that added them, from the last checkpoint and the commits after it."""
     with _readable(directory / _DELTA_LOG):
         return _delta_adds(directory, directory / _DELTA_LOG)
 

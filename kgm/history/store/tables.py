@@ -1,10 +1,10 @@
-"""The tables of a history, to be asked: as a build has left them in a directory, or as they are derived from raw
-records in this process. Both answer with rows (`kgm.history.rows`), so that who asks needs no pyarrow.
+"""The tables of a history, for queries: as a build left them in a directory, or as derived from raw records in this
+process. Both return rows (`kgm.history.rows`), so that callers need no pyarrow.
 
 The manifest of a built store, DIR/builds/NUMBER-WRITER.json, names the files of every table. An older store has
-DIR/kgm-history.json, and DIR/bronze, DIR/silver, DIR/gold with files that all count, or as Delta's log or Spark's
-(`_spark_metadata`) says. Spark is not needed to read any of them. Only files that may hold what is asked for are
-opened, and of them only the row groups that do."""
+DIR/kgm-history.json, and DIR/bronze, DIR/silver, DIR/gold with files that either all count, or count according to the
+log of Delta or Spark (`_spark_metadata`). Spark is not needed to read any of them. Only files that may hold wanted rows
+are opened, and of those only the row groups that may."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ _FILE = re.compile(r"p(\d{5})-")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryOrigin:
     """Where a history is from. cluster: its id; source: what was read; last_ms: the time of the last record; damages:
-    where segments could not be read. None and empty where that is not known."""
+    where segments could not be read. None, or empty, if not known."""
 
     cluster: str | None = None
     source: str | None = None
@@ -45,18 +45,18 @@ class HistoryOrigin:
 
 
 class Tables(Protocol):
-    """A history to be asked."""
+    """A history that can be queried."""
 
     @property
     def origin(self) -> HistoryOrigin:
-        """Where it is from."""
+        """Where the history is from."""
 
     def table(self, name: str, wanted: RowFilter, columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows of a table of `schema.TABLES`; all columns if None. Raises MissingFileError where a store does not have
-        it."""
+        """Rows of a table in `schema.TABLES`; all columns if None. Raises MissingFileError if a store does not have
+        the table."""
 
     def rows(self, cls: type[AnyRow], wanted: RowFilter) -> list[AnyRow]:
-        """Rows of the table of a class, with the columns that the class has."""
+        """Rows of the class's table, with the columns that the class has."""
 
 
 @dataclass
@@ -64,14 +64,14 @@ class BuiltStore:
     """The tables of a store."""
 
     path: Place
-    #: Files by table: they are listed once.
+    #: Files by table, listed only once.
     _files: dict[str, Sequence[Place]] = field(default_factory=dict)
-    #: The partition that holds a group, if it is known.
+    #: The partition that holds a group, None if it is not known.
     _partition_of_group: dict[str, int | None] = field(default_factory=dict)
 
     @cached_property
     def _expansion(self) -> RowExpansion:
-        """Of all that is read, which may be kept."""
+        """Counts everything that is read; callers may keep all of it."""
         return RowExpansion(self.path)
 
     @cached_property
@@ -98,7 +98,7 @@ class BuiltStore:
         return read_rows(cls, table)
 
     def _files_of(self, name: str, wanted: RowFilter) -> Sequence[Place]:
-        """The files of a table that may hold something of the groups that are asked for."""
+        """The files of a table that can hold rows of the wanted groups."""
         files = self.files(name)
         if wanted.group_ids is None or "group_id" not in schema.TABLES[name].names:
             return files
@@ -109,7 +109,7 @@ class BuiltStore:
 
     def _home(self, group: str) -> int | None:
         """The partition of `__consumer_offsets` that holds a group: the one in which the coordinator looks for it, if
-        it is there; otherwise a partition may be missing in the store, and the number of partitions is not known."""
+        the group is there; otherwise a partition may be missing in the store, so the partition count is unknown."""
         if group not in self._partition_of_group:
             known = self.manifest.partitions.keys()
             number = partition_for(group, max(known) + 1) if known else -1
@@ -126,7 +126,7 @@ class BuiltStore:
         )
 
     def files(self, name: str) -> Sequence[Place]:
-        """Those of a table that count. Raises MissingFileError where a store does not have it."""
+        """The files of a table that count. Raises MissingFileError if a store does not have the table."""
         if name not in self._files:
             self._files[name] = self._counted(name)
         return self._files[name]
@@ -153,7 +153,7 @@ def _raw_records(files: Sequence[Place], wanted: RowFilter, columns: pa.Schema, 
 
 
 def _partition_of(file: Place) -> int | None:
-    """Files of a build are named after the partition that they are of."""
+    """The partition of a file; files of a build are named after it. None for other files."""
     named = _FILE.match(file.name)
     return None if named is None else int(named[1])
 
@@ -174,13 +174,13 @@ class TablesInMemory:
 
 
 def open_store(path: Place) -> BuiltStore:
-    """Raises MissingFileError where there is no built history, UsageError for one of a newer kgm."""
+    """The built store at a path. Raises MissingFileError if there is no built history, UsageError for a newer kgm's."""
     store = BuiltStore(path)
     _ = store.manifest
     return store
 
 
 def has_group(tables: Tables, group_id: str) -> bool:
-    """Whether the history has anything of a group, at any time."""
+    """Whether the history has any record of a group, at any time."""
     wanted = RowFilter(group_ids=(group_id,))
     return any(len(tables.table(name, wanted, ["group_id"])) for name in schema.TABLES_OF_GROUPS)

@@ -1,1 +1,1 @@
-"""A build, partition by partition: what there is to do (`planning`), and a worker's part of it (`derivation`)."""
+"""A build, partition by partition: what has to be done (`planning`), and a worker's part of it (`derivation`)."""

@@ -1,8 +1,10 @@
-"""One partition of `__consumer_offsets` from its raw records to its files of every table: a worker's part of a build.
+"""Turns one partition of `__consumer_offsets` from raw records into its files of every table: a worker's part of a
+build.
 
-Records are read from where the last build stopped, in chunks that fit into memory; each chunk is derived with what was
-kept of the one before. If rows replace older ones, the partition's file of that table is merged with them; otherwise a
-file is added. No file of the last build is changed: files are new, or those of the last build."""
+Records are read from where the last build stopped, in chunks that fit into memory; each chunk is derived with the state
+kept from the previous one. If rows replace older ones, the partition's file of that table is merged with them;
+otherwise a file is added. No file of the last build is changed: a build's files are new, or taken over from the last
+build."""
 
 import json
 import uuid
@@ -24,26 +26,26 @@ from kgm.model.gc_threshold import collect_rarely
 BAD = "bronze_bad"
 #: The tables that a build writes.
 BUILT = (*DERIVED, BAD)
-#: A chunk: so many records, or so many bytes of files.
+#: The size of a chunk: this many records, or this many bytes of files.
 _CHUNK_RECORDS = 1_000_000
 _CHUNK_BYTES = 256 << 20
-#: If a partition has more files of a table, they are made one.
+#: If a partition has more files than this for a table, they are merged into one.
 _MOST_FILES = 8
-#: Of the number of a build, in names that are sorted.
+#: The digits of a build's number, in names that sort correctly.
 DIGITS = 6
 
 
 def split(name: str) -> tuple[str, str]:
-    """(layer, table) of a name in `kgm.history.schema.TABLES`."""
+    """(layer, table) for a name in `kgm.history.schema.TABLES`."""
     layer, _, rest = name.partition("_")
     return layer, rest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Where a partition's files of a build go, and which there are. store: its place; tables: the directory in it with
-    the files of tables. before: the partition's files in the last build, by table and by their paths in the store, with
-    their rows; none if it is built from its beginning. files: the same of this build."""
+    """Where a partition's files of a build go, and which files there are. store: its place; tables: the directory in it
+    for the files of tables. before: the partition's files in the last build, by table and by their paths in the store,
+    with their row counts; empty if it is built from its beginning. files: the same for this build."""
 
     store: Place
     tables: Place
@@ -54,16 +56,16 @@ class Output:
     files: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def old(self, name: str) -> list[Place]:
-        """Those of the last build for a table, oldest first."""
+        """The files of the last build for a table, oldest first."""
         return [self.store / path for path in sorted(self.before.get(name, ()))]
 
     def keep(self, name: str) -> None:
-        """Have the files of the last build for a table in this one."""
+        """Keep the last build's files for a table in this build."""
         self.files.setdefault(name, {}).update(self.before.get(name, {}))
 
     def write(self, name: str, table: pa.Table) -> None:
-        """Add a file, under a name of its own: another attempt of the same task may write, too, and one that died may
-        go on."""
+        """Add a file, under a unique name: another attempt of the same task may also be writing, and one that seemed
+        dead may continue."""
         attempt = uuid.uuid4().hex[:8]
         file = f"p{self.partition:05}-b{self.number:0{DIGITS}}-{self.writer}-{attempt}.parquet"
         path = self.tables.joinpath(*split(name), file)
@@ -74,7 +76,7 @@ class Output:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionWork:
     """One partition in a build. files: those with its raw records from `start` on, in the order of their first offsets;
-    bounds: the first and the last offset in each. sessions: the session timeouts of consumer groups that are given."""
+    bounds: the first and the last offset in each. sessions: the user's session timeouts of consumer groups."""
 
     partition: int
     start: int
@@ -86,7 +88,7 @@ class PartitionWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltPartition:
-    """What a worker did. records: read; bad: those of them that cannot be decoded. files: see `Output`."""
+    """What a worker did. records: how many it read; bad: how many of them cannot be decoded. files: see `Output`."""
 
     partition: int
     records: int
@@ -99,7 +101,7 @@ class BuiltPartition:
 
 
 def build_partition(work: PartitionWork) -> str:
-    """Write the files of a partition into the build; returns a `BuiltPartition` as JSON. For a process of its own."""
+    """Write a partition's files into the build; returns a `BuiltPartition` as JSON. Meant for a process of its own."""
     collect_rarely()
     old = work.output.old("carry")
     carry = Carry(pa.concat_tables([read_table(path, schema=TABLES["carry"]) for path in old])) if old else None
@@ -122,7 +124,7 @@ def build_partition(work: PartitionWork) -> str:
 
 
 def _chunks(work: PartitionWork) -> Iterator[pa.Table]:
-    """Raw records in the order of their offsets. What two files have records between one another's is one chunk."""
+    """Raw records in the order of their offsets. Files whose offset ranges overlap are in one chunk."""
     waiting: list[pa.Table] = []
     records = size = last = 0
     begins = [*(first for first, _ in work.bounds[1:]), None]
@@ -159,7 +161,7 @@ def _merged(before: Mapping[str, pa.Table], after: Mapping[str, pa.Table]) -> di
 
 
 def _write(work: PartitionWork, name: str, new: pa.Table) -> None:
-    """Write the partition's files of a table: those of the last build and a new one, or one with all rows."""
+    """Write the partition's files of a table: those of the last build and a new one, or a single one with all rows."""
     old = work.output.old(name)
     if len(new) and old and (_replaces(name, new, work.start) or len(old) >= _MOST_FILES):
         before = pa.concat_tables([read_table(path, schema=TABLES[name]) for path in old])
@@ -172,5 +174,5 @@ def _write(work: PartitionWork, name: str, new: pa.Table) -> None:
 
 
 def _replaces(name: str, new: pa.Table, start: int) -> bool:
-    """Whether rows may have the key of an older one: not if their key has the offset of a newer record."""
+    """Whether rows may have the key of an older one: not if their key includes the offset of a newer record."""
     return "offset" not in KEYS[name] or bool(pc.less(pc.min(new.column("offset")), start).as_py())

@@ -1,4 +1,4 @@
-"""What a build has to do: which partitions have something new, and from where on."""
+"""What a build has to do: which partitions have something new, and the offset from which to build them."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from kgm.pipeline.partition_work.derivation import BuiltPartition, Output, Parti
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildPlan:
     """works: largest first. rebuilt: partitions that are built again from their beginning. progress: how far each
-    partition is after the build."""
+    partition will be after the build."""
 
     works: tuple[PartitionWork, ...]
     rebuilt: frozenset[int]
     progress: Mapping[int, PartitionProgress]
 
     def report(self, done: Collection[BuiltPartition], built: Manifest) -> BuildReport:
-        """What a build did. built: what readers see now."""
+        """What a build did. built: the manifest that readers now see."""
         return BuildReport(
             number=built.number, records=sum(each.records for each in done), bad=sum(each.bad for each in done),
             partitions=tuple(sorted(work.partition for work in self.works)), rebuilt=tuple(sorted(self.rebuilt)),
@@ -36,7 +36,7 @@ def planned(
     spans: Iterable[tuple[Place, Spans]], before: Manifest | None, output: Callable[[int, bool], Output], *,
     from_scratch: bool, sessions: GivenSessions | None,
 ) -> BuildPlan:  # fmt: skip
-    """spans: of every file of raw records. output: of a partition, and whether it goes on from the last build."""
+    """spans: of every file of raw records. output: given a partition, and whether it continues from the last build."""
     works, rebuilt, progress = [], set(), {}
     of_file = dict(spans)
     for partition in sorted({number for each in of_file.values() for number in each}):

@@ -17,16 +17,16 @@ from kgm.model.errors import RefusedError
 from kgm.pipeline.store import delta
 from kgm.pipeline.store.layout import Store
 
-#: So many objects of the log become one.
+#: This many objects of the log are folded into one.
 _FOLD: Final = 50
-#: A file that no commit names after so long is of a capture that died; no batch of records takes that long.
+#: A file that no commit names after this time is from a capture that died; no batch of records takes that long.
 ORPHAN_S = 86_400.0
 
 
 @dataclass(slots=True)
 class Bronze:
-    """For one writer. objects: of the log, with the commits in them; began_s: when the writer began to write the
-    files of its next commit, by its own clock."""
+    """The raw records of a store, for one writer. objects: of the log, with the commits in them; began_s: when the
+    writer began to write the files of its next commit, by its own clock."""
 
     store: Store
     objects: dict[Place, dict[str, Commit]] = field(default_factory=dict)
@@ -42,12 +42,12 @@ class Bronze:
 
     @property
     def spans(self) -> dict[Place, Spans]:
-        """Of every file."""
+        """The spans of every file."""
         raw = self.store.raw
         return {raw / name: file.spans for commit in self.commits.values() for name, file in commit.files.items()}
 
     def holding(self, ranges: Mapping[int, tuple[int, int]]) -> dict[Place, Spans]:
-        """The spans of files that may hold a record between these offsets, from start to end (exclusive)."""
+        """The spans of files that can hold a record between these offsets, from start to end (exclusive)."""
         wanted = {number: Span(start, end - 1, 0) for number, (start, end) in ranges.items()}
         return {path: spans for path, spans in self.spans.items() if _overlap(spans, wanted)}
 
@@ -61,8 +61,8 @@ class Bronze:
         return reached
 
     def add(self, commit: Commit) -> None:
-        """Let a commit count, whose files are there. Raises RefusedError if they are not: this process stood still for
-        so long that another one took them for left behind."""
+        """Make a commit count whose files exist. Raises RefusedError if they do not: this process was suspended for so
+        long that another one considered them abandoned."""
         name = f"{self.store.writer}-{uuid.uuid4().hex[:8]}"
         path = self._put(0, name, {name: commit})
         if time.time() - self.began_s > ORPHAN_S / 2:
@@ -78,9 +78,9 @@ class Bronze:
         self.publish()
 
     def sweep(self, now_ns: int) -> int:
-        """Delete what captures and builds have left that died: files that no commit names, or that were not renamed
-        into place, and that are old. now_ns: by the clock of the store. For the one that holds the claim. Returns how
-        many."""
+        """Delete what captures and builds that died left behind: old files that no commit names, or that were not
+        renamed into place. now_ns: by the store's clock. Only for the holder of the claim. Returns how many files it
+        deleted."""
         oldest = now_ns - int(ORPHAN_S * 1e9)
 
         def old(files: Mapping[Place, Any]) -> list[Place]:
@@ -88,14 +88,14 @@ class Bronze:
 
         left = [path for each in self.store.directories for path in old(unfinished(each))]
         if parts := old(listed(self.store.raw, "part-*.parquet")):
-            # Read after the listing: what was committed meanwhile is named.
+            # Read after the listing: whatever was committed in the meantime is named.
             named = {name for commit in committed(self.store.raw).values() for name in commit.files}
             left += [path for path in parts if path.name not in named]
         at_once(lambda path: path.unlink(missing_ok=True), left)
         return len(left)
 
     def publish(self) -> None:
-        """In Delta's log, too, with what others or a writer that died have added."""
+        """Update Delta's log, too, including what other writers, or one that died, have added."""
         if self.store.delta and (spans := self.spans):
             from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -109,7 +109,7 @@ class Bronze:
         return path
 
     def _fold(self, level: int) -> None:
-        """Many objects into one of the next level, so that all are read soon and none is written often."""
+        """Fold many objects into one of the next level, so that reading all is fast and none is rewritten often."""
         mine = [path for path in self.objects if path.name.startswith(f"{level}-")]
         if len(mine) < _FOLD:
             return
@@ -129,5 +129,5 @@ def _overlap(one: Spans, other: Spans) -> bool:
 
 
 def as_raw(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """What Spark passes on, in whose eyes any column may be null."""
+    """A batch from Spark, for which every column is nullable, with the schema `schema.RAW`."""
     return pa.RecordBatch.from_arrays([batch.column(name) for name in RAW.names], names=RAW.names).cast(RAW)

@@ -1,8 +1,8 @@
-"""Claims: what keeps two captures, or two builds, from working on one store at a time. See `kgm.pipeline.store`.
+"""Claims: they keep two captures, or two builds, from working on one store at the same time. See `kgm.pipeline.store`.
 
-A claim is a file of one owner, renewed while it works. Who claims puts a file first and then looks for others, so of
-two that claim at once at least one sees the other, and gives up. Ages are differences of what the store says of its
-files: no clock of a machine matters."""
+A claim is a file of one owner, renewed while it works. A claimant first puts its file and then looks for others, so of
+two that claim at the same time at least one sees the other, and gives up. Ages are differences between the store's own
+file times: no machine's clock matters."""
 
 import json
 import os
@@ -18,22 +18,22 @@ from kgm.history.places.small_files import listed, put
 from kgm.model.errors import KgmError, RefusedError
 
 CLAIMS: Final = "claims"
-#: A claim that was not renewed for so long has expired.
+#: A claim that was not renewed for this long has expired.
 TTL_S: Final = 60.0
 _RENEW_S: Final = 15.0
-#: The writers of this process that hold one.
+#: The writers of this process that hold a claim.
 _held: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One owner's. what: "capture" or "build"."""
+    """The claim of one owner. what: "capture" or "build"."""
 
     store: Place
     what: str
     writer: str
     _stop: threading.Event = field(default_factory=threading.Event)
-    #: In HDFS a file that is put again is not there for a moment, which is no loss.
+    #: In HDFS a file that is put again is missing for a moment, which must not count as a lost claim.
     _putting: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -45,7 +45,7 @@ class Claim:
         put(self.path, json.dumps(content).encode())
 
     def check(self) -> None:
-        """Raises RefusedError if somebody else took over, because this process did not renew its claim in time."""
+        """Raises RefusedError if someone else took over, because this process did not renew its claim in time."""
         with self._putting:
             is_held = self.path.exists()
         if not is_held:
@@ -55,7 +55,7 @@ class Claim:
             )
 
     def renew(self) -> None:
-        """Until it is given back. A failure is no matter: the next one may succeed."""
+        """Renew the claim until it is given back. A failure does not matter: the next attempt may succeed."""
         while not self._stop.wait(_RENEW_S):
             with suppress(KgmError, OSError), self._putting:
                 if self.path.exists():
@@ -64,7 +64,7 @@ class Claim:
 
 @contextmanager
 def claimed(store: Place, what: str, writer: str) -> Iterator[Claim]:
-    """Hold a claim. Raises RefusedError if another one is held."""
+    """Hold a claim. Raises RefusedError if someone else holds one."""
     claim = Claim(store, what, writer)
     _held.add(writer)
     claim.put()
@@ -102,7 +102,7 @@ def _refuse_others(claim: Claim) -> None:
 
 
 def _owner(path: Place) -> dict[str, Any] | None:
-    """None if the claim was given back."""
+    """The content of a claim; None if it was given back."""
     try:
         content = json.loads(path.read_bytes() or b"{}")
     except (FileNotFoundError, ValueError):
@@ -111,7 +111,7 @@ def _owner(path: Place) -> dict[str, Any] | None:
 
 
 def _has_died(owner: dict[str, Any], path: Place) -> bool:
-    """Whether the owner is known to be gone: a process of this machine that does not run, or had this one's id."""
+    """Whether the owner is known to be gone: a process of this machine that is not running, or had this one's pid."""
     pid = owner.get("pid")
     if owner.get("host") != socket.gethostname() or not isinstance(pid, int):
         return False

@@ -1,8 +1,8 @@
-"""The log that makes a directory of Parquet files a Delta table, of the simplest kind: reader 1, writer 2, one commit
-for each change of which files count (https://github.com/delta-io/delta/blob/master/PROTOCOL.md).
+"""Writes the log that makes a directory of Parquet files a Delta table, of the simplest kind: reader 1, writer 2, one
+commit for each change of which files count (https://github.com/delta-io/delta/blob/master/PROTOCOL.md).
 
-The files are a store's own, and complete before the log names them, so kgm needs no Delta to write a table; any Delta
-reader can read it, with its earlier versions. What others commit to the log, kgm reverts with its next commit."""
+The files are the store's own, and complete before the log names them, so kgm does not need Delta to write a table; any
+Delta reader can read it, with its earlier versions. What others commit to the log, kgm reverts with its next commit."""
 
 import json
 import uuid
@@ -19,7 +19,7 @@ from kgm.history.store.sink_files import delta_adds
 
 LOG: Final = "_delta_log"
 _DIGITS: Final = 20
-#: Readers start from the last checkpoint; there is one after so many commits.
+#: Readers start from the last checkpoint; there is one after this many commits.
 _CHECKPOINT_EVERY: Final = 50
 _PROTOCOL: Final = {"minReaderVersion": 1, "minWriterVersion": 2}
 _STRINGS: Final = pa.map_(pa.string(), pa.string())
@@ -38,8 +38,8 @@ _CHECKPOINT: Final = pa.schema([
 
 
 def publish(table: Place, files: Iterable[Place], schema: str, *, now_ms: int) -> bool:
-    """Make exactly these files, all below the directory, the table; returns whether that changed anything. schema: of
-    the rows, as Spark writes it in JSON. For one process at a time."""
+    """Make the table consist of exactly these files, all below the directory; returns whether that changed anything.
+    schema: of the rows, in Spark's JSON. Only one process may call this at a time."""
     wanted = {"/".join(below(table, path)): path for path in files}
     log = table / LOG
     commits = sorted(int(path.stem) for path in log.glob("*.json") if path.stem.isdecimal())
@@ -81,7 +81,7 @@ def _add(name: str, path: Place) -> dict[str, Any]:
 
 
 def _as_added(name: str, action: Mapping[str, Any]) -> dict[str, Any]:
-    """What the log says of a file, which is not asked for again."""
+    """The log's own data about a file, so that the store is not asked again."""
     return {
         "path": name, "partitionValues": {}, "size": action["size"], "modificationTime": action["modificationTime"],
         "dataChange": True, "stats": action.get("stats"),
@@ -89,7 +89,7 @@ def _as_added(name: str, action: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checkpoint(log: Place, version: int, adds: Mapping[str, Mapping[str, Any]]) -> None:
-    """All files of the table at a version, in one file."""
+    """Write all files of the table at a version, in one file."""
     first = (log / f"{0:0{_DIGITS}}.json").read_text(encoding="utf-8").splitlines()
     about = next(action["metaData"] for action in map(json.loads, first) if "metaData" in action)
     rows: list[dict[str, Any]] = [{"protocol": _PROTOCOL}, {"metaData": about}]

@@ -1,4 +1,4 @@
-"""What is where in a store, and how a build becomes the current one. See `kgm.pipeline.store`."""
+"""Where everything is in a store, and how a build becomes the current one. See `kgm.pipeline.store`."""
 
 import itertools
 import json
@@ -19,16 +19,16 @@ from kgm.pipeline.store import delta, older, shown
 from kgm.pipeline.store.claims import CLAIMS
 
 _ABOUT: Final = "kgm-store.json"
-#: Of the layout. In a directory, 1 is that of `older`; where a URI names the store there was no other one.
+#: The layout's version. In a directory, 1 is the one of `older`; stores named by a URI have always had version 2.
 _VERSION: Final = 2
-#: Builds that are kept whatever their age, and for how long others are after they were replaced.
+#: How many builds are kept regardless of age, and for how long others are kept after they were replaced.
 _KEPT_BUILDS: Final = 2
 GRACE_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """The places in a store, for one writer. Make or find it with `opened`."""
+    """The places in a store, for one writer. Use `opened` to create or find one."""
 
     path: Place
     format: StoreFormat
@@ -41,7 +41,7 @@ class Store:
 
     @property
     def directories(self) -> tuple[Place, ...]:
-        """Those that have files in them which may not have been renamed into place."""
+        """The directories with files that may not have been renamed into place."""
         return self.path, self.raw, self.path / CLAIMS, self.path / BUILDS, self.raw / LOG, self.raw / delta.LOG
 
     @property
@@ -59,8 +59,8 @@ class Store:
         return self.path / "tables" if self.is_shown else self.path
 
     def finish(self, manifest: Manifest) -> None:
-        """Make a build the current one. Raises RefusedError if another one has overtaken it: then this one was for
-        nothing, and no reader sees it."""
+        """Make a build the current one. Raises RefusedError if another one has overtaken it: then this build is unused,
+        and no reader sees it."""
         made = self.path / BUILDS / f"{manifest.number:0{DIGITS}}-{self.writer}.json"
         put(made, manifest.text().encode())
         newest = newest_build(self.path)
@@ -72,12 +72,12 @@ class Store:
         self.show(made, manifest)
 
     def show(self, path: Place, manifest: Manifest) -> None:
-        """Have readers that take every file see a build, whose manifest is there."""
+        """Make a build whose manifest exists visible to readers that take every file."""
         if self.is_shown and isinstance(self.path, Path):
             shown.show(self.path, path.stem, manifest)
 
     def sweep(self, manifest: Manifest) -> None:
-        """Delete old builds, and what builds left that died. Whoever does not come to that leaves it to the next."""
+        """Delete old builds, and files of builds that died. If this is not reached, the next build does it."""
         manifests = listed(self.path / BUILDS, "*.json")
         newest_ns = max((stat.st_mtime_ns for stat in manifests.values()), default=0)
         old: list[Place] = []
@@ -110,7 +110,7 @@ def _files_of(path: Place) -> Iterable[str]:
 
 
 def files_of_partition(manifest: Manifest, partition: int) -> dict[str, dict[str, int]]:
-    """Those of a build, by table."""
+    """A partition's files in a build, by table."""
     start = f"p{partition:05}-"
     return {
         name: {path: rows for path, rows in files.items() if path.rpartition("/")[2].startswith(start)}
@@ -119,8 +119,8 @@ def files_of_partition(manifest: Manifest, partition: int) -> dict[str, dict[str
 
 
 def opened(path: Place, *, format: StoreFormat | None, cluster: str | None, create: bool) -> Store:  # noqa: A002
-    """The store of a place, or a new one; one of an older kgm is taken over. Raises UsageError where it is of another
-    format or cluster, or of a newer kgm; RefusedError while an older kgm works on it; MissingFileError where there is
+    """The store at a place, or a new one; one from an older kgm is taken over. Raises UsageError if it is for another
+    format or cluster, or from a newer kgm; RefusedError while an older kgm works on it; MissingFileError if there is
     none and `create` is not set."""
     about = path / _ABOUT
     known = _about(about)

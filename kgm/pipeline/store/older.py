@@ -1,12 +1,12 @@
-"""Stores in directories that an older kgm wrote, taken over by the first capture or build. Until then, and until the
+"""Stores in directories that an older kgm wrote; the first capture or build takes them over. Until then, and until the
 first build after it, kgm's readers read them as they are.
 
     DIR/bronze/raw/COMMIT/*.parquet      records; all of them count, and stay where they are
-    DIR/checkpoints/SOURCE/...           how far each source was read, by kgm or by a streaming query of Spark's
+    DIR/checkpoints/SOURCE/...           how far each source was read, by kgm or by a Spark streaming query
     DIR/builds/NUMBER/...                the tables of a build, which the first build makes again from the records
     DIR/current, carry, kgm-history.json links to the last build and what is in it
 
-The entries that name what was captured have names that do not change, so taking over may be done again if it died."""
+The entries that name what was captured have fixed names, so an interrupted takeover can be repeated."""
 
 import json
 import shutil
@@ -29,15 +29,15 @@ _POSITIONS = "kgm-positions.json"
 
 
 def take_over(store: Path) -> None:
-    """Let what an older kgm has captured count, and how far it has read its sources. Raises RefusedError while one
-    works on the store."""
+    """Make everything count that an older kgm captured, with how far it read its sources. Raises RefusedError while one
+    is working on the store."""
     with ExitStack() as stack:
         for name in _LOCKS:
             file = stack.enter_context((store / name).open("a", encoding="utf-8"))
             if not try_lock(file.fileno()):
                 raise RefusedError(
                     f"{store} was written by an older kgm, and another process is working on it",
-                    hint="stop it; this kgm takes the store over then",
+                    hint="stop it; then this kgm takes over the store",
                 )
         raw = store / "bronze" / "raw"
         commits = {folder.name: _commit(raw, folder) for folder in sorted(raw.glob("*")) if _is_commit(folder)}
@@ -45,11 +45,11 @@ def take_over(store: Path) -> None:
             commits[f"read-{checkpoint.name}"] = Commit(source=checkpoint.name, positions=_positions(checkpoint))
         entries = {"commits": {name: commit.to_json() for name, commit in commits.items()}}
         put(raw / LOG / "0-older.json", json.dumps(entries).encode())
-        _unlink(store / "carry")  # a build of today has a directory there
+        _unlink(store / "carry")  # today's builds have a directory there
 
 
 def sweep(store: Path) -> None:
-    """Delete what is of no use when a build was finished."""
+    """Delete what is no longer needed once a build has finished."""
     for folder in (store / BUILDS).iterdir():
         if folder.name.isdecimal():
             shutil.rmtree(folder)
@@ -82,7 +82,7 @@ def _spans(path: Path) -> Spans:
 
 
 def _positions(checkpoint: Path) -> dict[int, int]:
-    """The next offset of each partition; of the last batch of a streaming query that is known to be complete."""
+    """The next offset of each partition; for a streaming query, of its last batch that is known to be complete."""
     path = checkpoint / _POSITIONS
     if path.exists():
         return {int(number): at for number, at in json.loads(path.read_bytes())["positions"].items()}
@@ -91,7 +91,7 @@ def _positions(checkpoint: Path) -> dict[int, int]:
         return {}
     line = (checkpoint / "offsets" / str(max(done))).read_text(encoding="utf-8").splitlines()[2]
     offsets: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
-    nested = [each for each in offsets.values() if isinstance(each, dict)]  # Kafka's are by topic
+    nested = [each for each in offsets.values() if isinstance(each, dict)]  # Kafka's offsets are by topic
     return {int(number): offset for number, offset in (nested[0] if nested else offsets).items()}
 
 

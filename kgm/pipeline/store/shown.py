@@ -4,8 +4,8 @@
     DIR/current -> views/NUMBER-WRITER
     DIR/{silver,gold,bronze/bad} -> current/...
 
-All of them change to the next build with the one rename that replaces `current`. It follows the manifest, which is what
-kgm's own readers go by."""
+All of them change to the next build with the single rename that replaces `current`. It happens after the manifest is
+put, and kgm's own readers rely on the manifest."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ _VIEWS = "views"
 
 
 def show(store: Path, name: str, manifest: Manifest) -> None:
-    """Have these readers see a build, by the name of its manifest; nothing happens if they do."""
+    """Make a build, by the name of its manifest, visible to these readers; does nothing if it already is."""
     view = store / _VIEWS / name
     links = {CURRENT: Path(_VIEWS) / name, "bronze/bad": Path("..") / CURRENT / "bronze" / "bad"}
     links |= {layer: Path(CURRENT) / layer for layer in ("silver", "gold")}

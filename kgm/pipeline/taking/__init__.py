@@ -1,2 +1,2 @@
-"""Slices of a source into files of raw records, in this process or in Spark's workers: no record goes through the JVM,
-and nothing here but `engine` knows Spark, which is imported only if it is used."""
+"""Writes slices of a source into files of raw records, in this process or in Spark's workers: no record goes through
+the JVM, and only `engine` here knows Spark, which is imported only if it is used."""

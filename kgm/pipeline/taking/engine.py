@@ -1,7 +1,7 @@
-"""Who does the work of a capture: this process, or Spark.
+"""What does the work of a capture: this process, or Spark.
 
-Starting Spark costs more than reading millions of records. So where no master of Spark was asked for, none is
-started for a batch that is small, and for none if all are."""
+Starting Spark costs more than reading millions of records. So unless a Spark master was requested, Spark is not started
+for a small batch, and not at all if every batch is small."""
 
 import os
 import sys
@@ -22,10 +22,10 @@ from kgm.pipeline.taking.slices import Ranges, Slice
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: A batch that spans fewer offsets is small. Reading so many takes about as long as starting Spark and having it read
+#: A batch that spans fewer offsets is small. Reading this many takes about as long as starting Spark and having it read
 #: them on many cores.
 SMALL_OFFSETS: Final = 10_000_000
-#: As often as Spark tries a task.
+#: The same number of attempts that Spark makes for a task.
 _ATTEMPTS: Final = 4
 _PAUSE_S: Final = 1.0
 _MOST_THREADS: Final = 4
@@ -35,7 +35,7 @@ Work = Callable[[Slice], str]
 
 @dataclass(slots=True)
 class Engine:
-    """For one capture of a source."""
+    """The engine for one capture of a source."""
 
     options: SparkOptions
     source: Source
@@ -43,14 +43,14 @@ class Engine:
     _partitions: Partitions | None = None
 
     def spark(self) -> "SparkSession":
-        """The session, which is started when this is called first. Raises UsageError."""
+        """The session, which the first call starts. Raises UsageError."""
         if self._spark is None:
             self._spark = session.start(self.options, self.source)
         return self._spark
 
     @property
     def has_spark(self) -> bool:
-        """Whether a master was asked for, or a session runs."""
+        """Whether a master was requested, or a session is running."""
         running = sys.modules.get("pyspark")
         return (
             self.options.master is not None
@@ -70,7 +70,7 @@ class Engine:
         return None if self.source.is_dump else slices.cluster_of(self.source)
 
     def bounds(self) -> Ranges:
-        """(first offset, next offset) of each partition, by the broker or the files themselves."""
+        """(first offset, next offset) of each partition, according to the broker or the files themselves."""
         return self._known_partitions.bounds()
 
     def each(self, work: Work, ranges: Ranges) -> list[str]:
@@ -84,7 +84,7 @@ class Engine:
 
 
 def _here(work: Work, works: Sequence[Slice]) -> list[str]:
-    """In threads of this process, which let others run while they wait or compress."""
+    """Call `work` in threads of this process, which let others run while they wait or compress."""
     pool = ThreadPoolExecutor(max(1, min(len(works), os.cpu_count() or 1, _MOST_THREADS)))
     try:
         return list(pool.map(lambda each: _tried(work, each), works))

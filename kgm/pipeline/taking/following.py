@@ -1,4 +1,4 @@
-"""Batches of offset ranges, to the end of what a source has now, or for as long as it grows."""
+"""Batches of offset ranges, up to the current end of a source, or for as long as it grows."""
 
 from collections.abc import Callable, Mapping
 from threading import Event
@@ -12,8 +12,8 @@ def follow(
     source: Source, *, bounds: Callable[[], Ranges], reached: Callable[[], Mapping[int, int]],
     take: Callable[[Ranges], None], once: bool, every_s: float, most_records: int | None, stop: Event,
 ) -> None:  # fmt: skip
-    """See `kgm.pipeline.capture`. bounds: of the partitions now; reached: how far they were read; take: a batch, behind
-    which `reached` is where its ranges end. Raises RefusedError, and what these do."""
+    """See `kgm.pipeline.capture`. bounds: of the partitions now; reached: how far they were read; take: takes a batch,
+    after which `reached` is where its ranges end. Raises RefusedError, and the errors of these."""
     known = end = bounds()
     while True:
         at = reached()
@@ -37,7 +37,7 @@ def follow(
         missing = {number: place for number, place in known.items() if number not in end and place[0] < place[1]}
         if missing:
             raise RefusedError(
-                f"partitions of {source} are gone that were there before", facts=facts_of(missing),
+                f"partitions of {source} have disappeared", facts=facts_of(missing),
                 hint="capture it into another store if it is another log",
             )  # fmt: skip
 
@@ -52,12 +52,12 @@ def short(known: Ranges, reached: Mapping[int, int]) -> dict[int, tuple[int, int
 
 
 def facts_of(behind: Ranges) -> list[str]:
-    """Of (offset reached, end) of partitions, for people."""
+    """(offset reached, end) of at most 10 partitions, as text for people."""
     return [f"partition {number}: read up to {at}, it ends at {last}" for number, (at, last) in behind.items()][:10]
 
 
 def _limited(ranges: Ranges, most_records: int | None) -> dict[int, tuple[int, int]]:
-    """Those with something in them, cut to so many offsets in all, approximately."""
+    """The non-empty ranges, cut to `most_records` offsets in total, approximately."""
     waiting = {number: each for number, each in ranges.items() if each[0] < each[1]}
     if not most_records:
         return waiting

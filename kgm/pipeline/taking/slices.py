@@ -14,7 +14,7 @@ from kgm.pipeline.parts import Partitions
 Slice = Mapping[str, Any]
 #: The records of a slice by `schema.RAW`.
 SliceReader = Callable[[Slice], Iterator[pa.RecordBatch]]
-#: Offsets from start to end (exclusive) of each partition.
+#: Offsets from start to end (exclusive) for each partition.
 Ranges = Mapping[int, tuple[int, int]]
 _META = "meta.properties"
 
@@ -27,14 +27,14 @@ def slice_reader(source: Source) -> SliceReader:
 
 
 def partitions_of(source: Source) -> Partitions:
-    """Those of a source, to be asked again as it grows."""
+    """The partitions of a source; can be asked again as it grows."""
     if source.kind is SourceKind.SEGMENTS:
         return segments.SegmentFolders(source.directory())
     return topic.LiveTopic.of(source)
 
 
 def slices(partitions: Partitions, ranges: Ranges) -> list[Slice]:
-    """Those of these offsets, the largest first. Raises KgmError."""
+    """The slices of these offsets, the largest first. Raises KgmError."""
     starts, ends = ({number: each[at] for number, each in ranges.items()} for at in (0, 1))
     return [
         {"partition": part.number, "path": part.path, "start": part.start, "end": part.end}

@@ -1,4 +1,4 @@
-"""Records into a file of raw records, without those that the store has already."""
+"""Writes records into a file of raw records, without those that the store already has."""
 
 import json
 import uuid
@@ -21,7 +21,7 @@ from kgm.pipeline.taking.slices import Slice, SliceReader
 
 @dataclass(slots=True)
 class CapturedOffsets:
-    """The offsets that the store has already, read as far as they are asked for. spans: of its files."""
+    """The offsets that the store already has, read only as far as needed. spans: of its files."""
 
     spans: Mapping[Place, Spans]
     _offsets: dict[tuple[Place, int], np.ndarray] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class CapturedOffsets:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureTarget:
     """Where a task writes. raw: the directory; known: the spans of the store's files that may hold the same records;
-    cluster, source, taken_ms: of every record."""
+    cluster, source, taken_ms: column values of every record."""
 
     raw: Place
     known: Mapping[Place, Spans]
@@ -59,8 +59,8 @@ class CaptureTarget:
     taken_ms: int
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> str:
-        """Write records by `schema.RAW` into a file of their own, without those that the store has; returns what
-        `Written.of` reads."""
+        """Write records by `schema.RAW` into a file of their own, without those that the store has; returns the JSON
+        that `Written.of` reads."""
         name = f"part-{uuid.uuid4()}.parquet"
         known, spans, repeated = CapturedOffsets(self.known), Spans(), 0
         with ExitStack() as stack:
@@ -93,7 +93,7 @@ class CaptureTask:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What tasks wrote: the files by name, how many records are in them, how many the store had already."""
+    """What tasks wrote: the files by name, how many records are in them, and how many the store already had."""
 
     files: Mapping[str, CommittedFile]
     added: int
@@ -101,7 +101,7 @@ class Written:
 
     @classmethod
     def of(cls, results: Iterable[str]) -> "Written":
-        """Of what `CaptureTarget.write` returned for each."""
+        """The total of what `CaptureTarget.write` returned for each task."""
         files: dict[str, CommittedFile] = {}
         repeated = 0
         for each in map(json.loads, results):
@@ -118,7 +118,7 @@ def _spans(batch: pa.RecordBatch) -> Iterator[tuple[int, Span]]:
 
 
 def with_identity(raw: pa.RecordBatch, cluster: str | None, source: str, taken_ms: int) -> pa.RecordBatch:
-    """The columns of `schema.BRONZE_RAW`."""
+    """The records with the columns of `schema.BRONZE_RAW`."""
     (kind, has_kind), (version, has_version) = (leading_int16(raw.column(name)) for name in ("key", "value"))
     return pa.RecordBatch.from_arrays(
         [
