@@ -1,4 +1,4 @@
-"""CreatePartitions v0-3: more partitions for topics; of assignments only their number counts."""
+"""CreatePartitions v0-3: add partitions to topics. Only the number of assignments counts, not the brokers in them."""
 
 from collections import Counter
 

@@ -1,8 +1,8 @@
-"""ConsumerGroupHeartbeat v0-1: a member of a consumer group (KIP-848) joins, is alive, gives up partitions, or leaves;
-the group's coordinator answers.
+"""ConsumerGroupHeartbeat v0-1: a member of a consumer group (KIP-848) joins, reports that it is alive, gives up
+partitions, or leaves; the group's coordinator answers.
 
-Beyond Kafka, a request is refused that would create more groups than the server allows, or that has more to keep; and
-one with a regular expression where kgm is installed without RE2."""
+Stricter than Kafka: a request is refused if it would create more groups, or need more memory for its group, than the
+server allows, or if it has a regular expression and kgm is installed without RE2."""
 
 from kgm.coordinator.consumer.heartbeat import request_error
 from kgm.coordinator.contract.error_responses import refusal
