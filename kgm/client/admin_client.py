@@ -36,8 +36,8 @@ T = TypeVar("T")
 _OFFSETS_SHARE = 0.6
 #: Why a group may not exist even though its consumers are running.
 _NO_GROUP_YET = (
-    "a consumer that runs may have no group: librdkafka does not join while no topic that it subscribes to exists, and "
-    "one that assigns its partitions itself has a group only once it commits"
+    "a running consumer may have no group: librdkafka does not join while no topic that it subscribes to exists, and "
+    "a consumer that assigns its own partitions has a group only once it commits"
 )
 
 
@@ -56,7 +56,7 @@ class AdminClient:
         self.unread_group_settings: dict[str, str] = {}
         #: Groups whose records in `__consumer_offsets` could not be read, although the login is allowed to.
         self.unread_records: dict[str, KgmError] = {}
-        #: Whether there is anything on the cluster that the principal may not do; None until that has been checked.
+        #: Whether the principal's rights on the cluster are limited; None until that has been checked.
         self._is_limited: bool | None = None
         #: Groups that a broker has listed as classic.
         self._listed_as_classic: set[str] = set()
@@ -118,7 +118,7 @@ class AdminClient:
 
     def _note_incomplete(self, bases: Iterable[GroupSnapshot], committed: Mapping[str, Offsets]) -> None:
         """Remember the groups whose committed offsets may be incomplete: groups whose members do not name their topics,
-        if there is anything on the cluster that the principal may not do."""
+        if the principal's rights on the cluster are limited."""
         unnamed = {one.group_id for one in bases if one.group_id in committed and not one.names_topics}
         if unnamed and self._is_limited is None:
             from kgm.client.authorized_operations import is_unlimited
@@ -170,7 +170,7 @@ class AdminClient:
         try:
             known = [row.group_id for row in self.list_groups().groups]
         except KgmError:
-            return  # only a suggestion is lost, which is not worth an error
+            return  # not an error: only the suggestion is missing
         for error in missing:
             meant = closest(error.group_id or "", known)
             if meant not in (None, error.group_id):
@@ -338,7 +338,7 @@ class AdminClient:
         try:
             coordinators = self.brokers.find_coordinators([group.group_id for group in groups], deadline)
         except KgmError:
-            return [*groups]  # predictions are only less certain, which is not worth an error
+            return [*groups]  # not an error: predictions are only less certain
         versions = {
             broker: self._kafka_versions(broker, deadline)
             for broker in {*coordinators.values()}
@@ -377,7 +377,7 @@ class AdminClient:
 
     def end_offsets(self, partitions: Iterable[tuple[str, int]], *, is_stable: bool = False) -> Offsets:
         """End offsets by (topic, partition), if the leaders report them. is_stable: return the last stable offsets
-        instead, where consumers stop that skip records of open transactions (KIP-98)."""
+        instead, below which consumers read that ignore open transactions (READ_COMMITTED, KIP-98)."""
         wanted = set(partitions)
         topics = sorted({topic for topic, _ in wanted})
         return self.offsets.topics_and_ends(topics, wanted, self.deadline, is_stable=is_stable)[1]
@@ -394,7 +394,7 @@ class AdminClient:
         try:
             return self.brokers.on_any(ask, deadline)
         except KgmError:
-            return {}  # only a column stays empty, which is not worth an error
+            return {}  # not an error: only a column stays empty
 
     def broker_settings(self, group_id: str, names: Sequence[str]) -> dict[str, str]:
         """Settings of the broker that coordinates a group, by name; settings it does not report are left out."""
@@ -437,7 +437,7 @@ class AdminClient:
         except AuthorizationError:
             unread[group_id] = f"cannot be read without DESCRIBE_CONFIGS on the {resource}"
             return {}
-        except KgmError as error:  # predictions are only less certain
+        except KgmError as error:  # not an error: predictions are only less certain
             unread[group_id] = f"could not be read ({error.reason})"
             return {}
         unread.pop(group_id, None)

@@ -64,6 +64,6 @@ def _answer(
     error_code = next((code for code in codes if code), 0)
     if not error_code and len(codes) < of:
         raise BadAnswerError(
-            f"the answer of broker {connection.address} does not mention all that was to be deleted", group_id=group_id
+            f"the answer of broker {connection.address} does not cover everything to be deleted", group_id=group_id
         )
     return DeleteAnswer(error_code=error_code, version=version, broker=str(connection.address))

@@ -4,8 +4,8 @@ A coordinator describes a group as of the last record that it knows to be commit
 over has loaded every record and acts on all of them, but it learns from the next fetches of its followers how far they
 are committed. Until then, for up to a second or so, it describes groups as they were some records ago, possibly as
 empty as before their first rebalance. So a member missing from a description may still be there. If kgm noticed the
-move, `AdminClient.describe_groups` describes the group again. If the move was earlier, it did not, so the coordinator
-is asked about instance ids that a description lacks: see `AdminClient.instance_ids_in_use`."""
+move, `AdminClient.describe_groups` describes the group again. But the move may have been earlier, so the coordinator is
+also asked about instance ids that a description lacks: see `AdminClient.instance_ids_in_use`."""
 
 from collections.abc import Callable, Iterable
 

@@ -53,7 +53,7 @@ class OffsetReader:
 
     def committed(self, descriptions: Mapping[str, GroupDescription], deadline: Deadline) -> dict[str, Offsets]:
         """Committed offsets by group; groups whose offsets cannot be read are left out. Share groups do not commit
-        offsets: for them, the offsets from which they start to read, with the lags in `share_lags`."""
+        offsets: theirs are the offsets from which they start to read, and `share_lags` has their lags."""
         share_ids = [group_id for group_id, one in descriptions.items() if one.kind == "share"]
         group_ids = [group_id for group_id in descriptions if group_id not in share_ids]
 

@@ -131,7 +131,7 @@ class Batch(NamedTuple):
 
     @property
     def records(self) -> tuple[RawRecord, ...]:
-        """The records, in offset order, possibly with gaps. Decoded anew on each access. Raises DecodeError."""
+        """The records, in offset order, possibly with gaps. Decodes them on each access. Raises DecodeError."""
         try:
             if self.attributes & CODEC_MASK == Compression.NONE:
                 return _decode_records(self, self.data, HEADER.size)
@@ -141,8 +141,8 @@ class Batch(NamedTuple):
 
     @property
     def unpacked(self) -> bytes:
-        """The decompressed bytes of a compressed batch's records; at most MAX_UNCOMPRESSED. Decompressed anew on each
-        access. Raises DecodeError."""
+        """The decompressed bytes of a compressed batch's records; at most MAX_UNCOMPRESSED. Decompresses them on
+        each access. Raises DecodeError."""
         if self.record_count > MAX_PACKED_RECORDS:
             raise DecodeError(
                 f"the compressed batch at offset {self.base_offset} has {self.record_count} records, more than "

@@ -94,7 +94,7 @@ class LogReader:
                 if timestamp is None or header[_MAX_TIMESTAMP] >= timestamp:
                     file.seek(position)
                     return parse_batch(file.read(header[1] + BEHIND_LENGTH))
-        raise DecodeError(f"{segment.path} is not what it was")
+        raise DecodeError(f"{segment.path} has changed since the log was opened")
 
     def _end(self, below: int | None) -> _Place:
         return self._place(self.end_offset if below is None else below)

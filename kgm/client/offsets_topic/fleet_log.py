@@ -2,8 +2,8 @@
 
 The partitions of `__consumer_offsets` are read from an hour ago on, and then as they grow, within bounds: if a
 partition has more than `MOST_RECORDS` to read, only the last ones are read, and `since_ms` says from when on nothing is
-missing. Of commits, of which there are many, only the group is decoded. Times are by the coordinators' clocks. Reading
-takes READ on the topic; if that is missing, or the topic cannot be read, `unreadable_because` says so."""
+missing. For commits, of which there are many, only the group is decoded. Times are by the coordinators' clocks.
+Reading requires READ on the topic; if that is missing, or the topic cannot be read, `unreadable_because` says so."""
 
 from __future__ import annotations
 

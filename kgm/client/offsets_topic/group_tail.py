@@ -2,7 +2,7 @@
 
 No API returns the generation of a classic group, and polling misses what happens between two polls. The topic
 `__consumer_offsets` has both: the coordinator writes a record of the group at the end of each rebalance, when the group
-becomes empty, and when a static member is replaced (Kafka: GroupMetadataValue). Reading takes READ on the topic; if
+becomes empty, and when a static member is replaced (Kafka: GroupMetadataValue). Reading requires READ on the topic; if
 that is missing, or the broker does not serve the topic, `unreadable_because` says so."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

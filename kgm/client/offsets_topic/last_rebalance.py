@@ -31,7 +31,7 @@ MAX_BYTES: Final = 16 << 20
 _FIRST_WINDOW = 2_000
 #: The highest timestamp that can still be formatted after adding a 32-bit delay.
 _LAST_MS = 250_000_000_000_000
-#: How much of the remaining time this can take.
+#: The share of the remaining time that this can take.
 _SHARE = 0.25
 
 

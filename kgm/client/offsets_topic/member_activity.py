@@ -5,8 +5,8 @@ consumers commit every interval whether or not anything was read). It also shows
 each member's session timeout, and what the coordinator wrote when a heartbeat changed a member of a consumer group
 (KIP-848).
 
-Timestamps are by the coordinator's clock. Reading takes READ on the topic; if that is missing, or the topic cannot be
-read, `unreadable_because` says so. While a partition moves from one broker to another, the read is retried."""
+Timestamps are by the coordinator's clock. Reading requires READ on the topic; if that is missing, or the topic cannot
+be read, `unreadable_because` says so. While a partition moves from one broker to another, the read is retried."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Reads `__consumer_offsets` the way a consumer does: its leaders, a partition's first and end offset, its records.
 
-Reading takes READ on the topic. Everything here raises KgmError for what cannot be read."""
+Reading requires READ on the topic. Everything here raises KgmError for what cannot be read."""
 
 from __future__ import annotations
 

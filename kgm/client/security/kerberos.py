@@ -83,7 +83,7 @@ class KerberosLogin:
             f"the Kerberos login of {self.who} to {self._service}/{host} failed",
             facts=(text,),
             hint="klist shows the tickets, kinit gets one; the principal of the broker is "
-            f"{self._service}/{host}, unless krb5.conf canonicalises the host's name",
+            f"{self._service}/{host}, unless krb5.conf canonicalizes the host's name",
         )
 
 

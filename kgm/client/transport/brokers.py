@@ -468,5 +468,5 @@ def _unreachable_error(bootstrap: Sequence[Address], failures: list[KgmError], d
     hint = hints[0] if hints else "check the address and that a broker listens there"
     if not facts:
         facts = [f"no answer within {deadline.budget_ms} ms, and nothing refused the connection"]
-        hint = f"see how far it comes: kgm config test -b {names}"
+        hint = f"see how far it gets: kgm config test -b {names}"
     return ConnectError(f"no broker can be reached at {names}", facts=facts, hint=hint)

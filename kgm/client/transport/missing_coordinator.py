@@ -63,7 +63,7 @@ def _where(group_id: str, found: MetadataResponse | KgmError) -> str:
         return f"{coordinator}, which could not be looked up: {found.message}"
     topic = next((one for one in found.topics if one.name == TOPIC), None)
     if topic is None or topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return f"{coordinator}, and the topic does not exist: creating it fails if brokers are too few for its replicas"
+        return f"{coordinator}, and the topic does not exist: creating it fails with too few brokers for its replicas"
     if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return f"{coordinator}, on which this login has no DESCRIBE"
     if topic.error_code or not topic.partitions:

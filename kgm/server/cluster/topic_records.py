@@ -11,7 +11,7 @@ from kgm.server.contract.transaction import TopicPartition
 from kgm.server.logs.topic_log import PartitionLog, TopicLogs
 
 #: The heap of deadlines is rebuilt when it exceeds this many entries per waiting fetch, plus _SMALL. The excess entries
-#: are of fetches already answered.
+#: belong to fetches already answered.
 _SLACK = 2
 _SMALL = 1_000
 

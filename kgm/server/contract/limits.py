@@ -35,7 +35,7 @@ class Limits:
     topic_max_bytes: int = 16 * MIB
     """Records stored per topic; the oldest batches are dropped."""
     total_max_bytes: int = 256 * MIB
-    """Records stored of all topics together."""
+    """Records stored for all topics together."""
     max_topics: int = 1_000
     max_partitions: int = 20_000
     """Partitions of all topics together that clients can create."""

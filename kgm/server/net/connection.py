@@ -229,7 +229,7 @@ class ClientConnection:
             return b""
         if data:
             self.last_active_s = self._driver.turn_began_s
-        else:  # what is still waiting in the buffer is not served any more
+        else:  # what is still waiting in the buffer is no longer served
             self._end()
         return data
 

@@ -73,7 +73,7 @@ def _alter(
         return error, text
     most = cluster.limits.max_groups
     if len(group_id) > _LONGEST_GROUP_ID or any(len(value) > _LONGEST_VALUE for value in after.values()):
-        return ErrorCode.POLICY_VIOLATION, "kgm serve keeps no configuration with so long a name or value."
+        return ErrorCode.POLICY_VIOLATION, "kgm serve does not keep a configuration with a name or value this long."
     if not before and len(cluster.group_configs) >= most:
         return ErrorCode.POLICY_VIOLATION, f"kgm serve has room for the configurations of {most} groups."
     return _save(cluster, group_id, before, after)

@@ -21,7 +21,7 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     message = request.message
     assert isinstance(message, ConsumerGroupHeartbeatRequest)
     if message.subscribed_topic_regex and not re2j.is_installed():
-        text = "The coordinator takes no regular expressions: it was installed without google-re2."
+        text = "The coordinator does not support regular expressions: it was installed without google-re2."
         code = ErrorCode.INVALID_REGULAR_EXPRESSION
         return (Reply(request.ticket, ConsumerGroupHeartbeatResponse(error_code=code, error_message=text)),)
     size = sum(map(len, message.subscribed_topic_names or ())) + len(message.subscribed_topic_regex or "")

@@ -53,7 +53,7 @@ def _topology_error(group_id: str, sent: Sequence[Subtopology], now: Millis, clu
     for row in sent:
         for name in _topics(row):
             if cluster.topics.is_internal(name):
-                return f"A topology cannot have Kafka's own topic {name}."
+                return f"A topology cannot use Kafka's internal topic {name}."
             if not is_legal_name(name):
                 return f"{name!r} is not a legal topic name."
     rows: Sequence[Subtopology | RecordedSubtopology] = sent

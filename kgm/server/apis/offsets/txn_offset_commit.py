@@ -45,7 +45,7 @@ def _refuse_producer(request: ClientRequest, cluster: EmbeddedCluster) -> Replie
         case ErrorCode.INVALID_TXN_STATE if request.version >= _ABORTABLE_FROM:
             error = ErrorCode.TRANSACTION_ABORTABLE
         case ErrorCode.CONCURRENT_TRANSACTIONS:
-            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # on which the producer tries again
+            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # which makes the producer retry
         case ErrorCode.PRODUCER_FENCED:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
         case _:
