@@ -1,13 +1,13 @@
 """kgm's own Kafka client: only the requests that group membership needs.
 
 Commands use `AdminClient` (`admin_client`). It sends requests through `Brokers` (`transport.brokers`), which knows
-addresses, open connections and coordinators, asks different brokers at the same time in plain threads and retries reads
-until one `Deadline`. A `BrokerConnection` (`transport.connection`) is one socket with negotiated versions; `security`
-adds TLS and SASL to it. `requests`, `group_listing` and `leave_group` have one function for each request; `snapshots`
-turns responses into `GroupSnapshot`s; `offsets_topic` reads what no API returns from `__consumer_offsets`. Kafka error
-codes become exceptions in `failures` and nowhere else.
+addresses, open connections and coordinators, asks different brokers at the same time in plain threads, and retries
+reads until one `Deadline`. A `BrokerConnection` (`transport.connection`) is one socket with negotiated versions;
+`security` adds TLS and SASL to it. `requests`, `group_listing` and `leave_group` have one function for each request;
+`snapshots` turns responses into `GroupSnapshot`s; `offsets_topic` reads what no API returns from `__consumer_offsets`.
+Kafka error codes become exceptions in `failures` and nowhere else.
 
-No asyncio, no logging, no concurrent.futures: a command has to start quickly and runs briefly.
+No asyncio, no logging, no concurrent.futures: a command has to start quickly and does not run for long.
 """
 
 from kgm.client.admin_client import AdminClient
@@ -17,9 +17,10 @@ __all__ = ["AdminClient", "Security", "connect"]
 
 
 def connect(bootstrap: str, *, timeout_ms: int = 30_000, security: Security | None = None) -> AdminClient:
-    """A client of a cluster that has answered. bootstrap: `host:port[,host:port...]`; timeout_ms: of all that follows.
+    """Connect to a cluster, and return the client once a broker has answered. bootstrap: `host:port[,host:port...]`;
+    timeout_ms: the budget for everything that follows.
 
-    Raises UsageError for an invalid bootstrap list, UnreachableError when no broker answers."""
+    Raises UsageError for an invalid bootstrap list, UnreachableError if no broker answers."""
     cluster = AdminClient(bootstrap, timeout_ms=timeout_ms, security=security)
     try:
         cluster.start()

@@ -1,7 +1,7 @@
 """The client that kgm's commands use: list groups, describe them, remove members.
 
-An `AdminClient` has one time budget. Reads are retried inside it; partial failures are returned as data, beside the
-results. What changes a group (`send_change`) is one attempt: the caller decides what a lost response means."""
+An `AdminClient` has one time budget. Reads are retried within it; partial failures are returned as data, along with the
+results. A request that changes a group (`send_change`) is sent once: the caller decides what a lost response means."""
 
 from __future__ import annotations
 
@@ -27,35 +27,36 @@ from kgm.model.errors import AuthorizationError, BrokerError, DecodeError, KgmEr
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.apis import ApiKey
 
-if TYPE_CHECKING:  # needed by removals and predictions only
+if TYPE_CHECKING:  # needed only by removals and predictions
     from kgm.client.leave_group import LeaveAnswer, MemberToRemove
 
 T = TypeVar("T")
 
-#: The share of the budget that offsets may use: a dead partition leader must not cost the whole result.
+#: The share of the budget that offsets can use: a dead partition leader must not cost the whole result.
 _OFFSETS_SHARE = 0.6
-#: Why a group may not exist although its consumers run.
+#: Why a group may not exist even though its consumers are running.
 _NO_GROUP_YET = (
-    "a consumer that runs may have no group: librdkafka does not join while no topic that it subscribes to exists, and "
-    "one that assigns its partitions itself has a group only once it commits"
+    "a running consumer may have no group: librdkafka does not join while no topic that it subscribes to exists, and "
+    "a consumer that assigns its own partitions has a group only once it commits"
 )
 
 
 class AdminClient:
-    """A cluster behind a bootstrap list; a context manager. Make one with `kgm.client.connect`."""
+    """A cluster behind a bootstrap list; a context manager. Create one with `kgm.client.connect`."""
 
     def __init__(self, bootstrap: str, *, timeout_ms: int, security: Security | None = None) -> None:
         self.bootstrap = bootstrap
         self.deadline = Deadline.after(timeout_ms)
         self.brokers = Brokers(parse_bootstrap(bootstrap), security or Plaintext())
-        #: Knows which topics and offsets the brokers did not tell.
+        #: Also records which topics and offsets the brokers did not report.
         self.offsets = OffsetReader(self.brokers)
-        #: Groups for which the settings of their broker, or their own, could not be read, and why: what follows "they".
+        #: Groups whose broker's settings, or own settings, could not be read, and why: the part of the sentence after
+        #: "they".
         self.unread_broker_settings: dict[str, str] = {}
         self.unread_group_settings: dict[str, str] = {}
-        #: Groups whose records in `__consumer_offsets` could not be read, although the login may read them.
+        #: Groups whose records in `__consumer_offsets` could not be read, although the login is allowed to.
         self.unread_records: dict[str, KgmError] = {}
-        #: Whether the principal may not do everything on the cluster; None before that was asked.
+        #: Whether the principal's rights on the cluster are limited; None until that has been checked.
         self._is_limited: bool | None = None
         #: Groups that a broker has listed as classic.
         self._listed_as_classic: set[str] = set()
@@ -73,7 +74,7 @@ class AdminClient:
         self.brokers.close()
 
     def start(self) -> None:
-        """Reach the cluster. Raises KgmError (exit 5 when no broker answers)."""
+        """Connect to the cluster. Raises KgmError (exit 5 if no broker answers)."""
         self.brokers.start(self.deadline)
 
     def renew(self, timeout_ms: int | None = None) -> None:
@@ -81,8 +82,8 @@ class AdminClient:
         self.deadline = Deadline.after(self.deadline.budget_ms if timeout_ms is None else timeout_ms)
 
     def go_on(self, most_ms: float | None = None) -> None:
-        """The same after time that is not the cluster's, where one command goes on: what was waited for answers that
-        did not come stays spent. most_ms: for what comes next."""
+        """Start the budget again within one command, after time that the cluster was not using, but without the time
+        already lost to answers that did not come. most_ms: the most to allow for what comes next."""
         self.deadline = self.deadline.go_on(most_ms)
 
     @property
@@ -90,23 +91,23 @@ class AdminClient:
         return self.brokers.cluster_id
 
     def bind_to_cluster(self) -> None:
-        """Refuse every connection, from now on, that leads to another cluster than `cluster_id`: requests then raise
-        OtherClusterError (exit 6). For what changes something, and for what is read to decide on it."""
+        """From now on, refuse every connection that leads to a cluster other than `cluster_id`: requests then raise
+        OtherClusterError (exit 6). For commands that change something, and for the reads they are based on."""
         self.brokers.bind()
 
     def can_list_all(self) -> bool:
-        """Whether a listing has every group: DESCRIBE on the cluster. True where the brokers do not report it."""
+        """Whether a listing has every group: needs DESCRIBE on the cluster. True if the brokers do not report it."""
         from kgm.client.authorized_operations import can_list_all
 
         return can_list_all(self._cluster_operations(if_unread=None))
 
     def hides_all_groups(self, listing: Listing) -> bool:
-        """Whether a listing without groups proves nothing: brokers leave out, without a word, what the principal may
-        not see."""
+        """Whether a listing without groups proves nothing: brokers silently leave out what the principal is not allowed
+        to see."""
         return not listing.groups and not listing.errors and not self.can_list_all()
 
     def _cluster_operations(self, *, if_unread: int | None) -> int | None:
-        """What the principal may do on the cluster, as bits; None where the brokers do not report it."""
+        """What the principal is allowed to do on the cluster, as bits; None if the brokers do not report it."""
         from kgm.client.authorized_operations import cluster_operations
 
         deadline = self.deadline
@@ -116,8 +117,8 @@ class AdminClient:
             return if_unread
 
     def _note_incomplete(self, bases: Iterable[GroupSnapshot], committed: Mapping[str, Offsets]) -> None:
-        """Remember the groups of which committed offsets may be left out: those whose members do not name the topics,
-        to a principal that may not do everything."""
+        """Remember the groups whose committed offsets may be incomplete: groups whose members do not name their topics,
+        if the principal's rights on the cluster are limited."""
         unnamed = {one.group_id for one in bases if one.group_id in committed and not one.names_topics}
         if unnamed and self._is_limited is None:
             from kgm.client.authorized_operations import is_unlimited
@@ -130,9 +131,10 @@ class AdminClient:
     # -- list ----------------------------------------------------------------------------------------------------------
 
     def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> Listing:
-        """Groups of all brokers, asked in parallel. states and types: any of these, in any case; empty means all.
+        """The groups of all brokers, asked in parallel. states and types: match any of these, ignoring case; empty
+        means all.
 
-        A broker that does not answer is an error in the listing; raises KgmError when none answers."""
+        A broker that does not answer is an error in the listing; raises KgmError if none answers."""
         from kgm.client.group_listing import Listing
 
         wanted_states, wanted_types = {s.lower() for s in states}, {t.lower() for t in types}
@@ -159,7 +161,7 @@ class AdminClient:
         return Listing(groups=tuple(sorted(matching, key=lambda row: row.group_id)), errors=errors)
 
     def name_similar_groups(self, errors: Iterable[KgmError]) -> None:
-        """Add to the error about a missing group which one was probably meant. Raises nothing."""
+        """Add a suggestion for the group probably meant to errors about a missing group. Raises nothing."""
         missing = [one for one in errors if isinstance(one, MissingGroupError) and one.group_id is not None]
         if not missing:
             return
@@ -168,7 +170,7 @@ class AdminClient:
         try:
             known = [row.group_id for row in self.list_groups().groups]
         except KgmError:
-            return  # worth a suggestion, not an error
+            return  # not an error: only the suggestion is missing
         for error in missing:
             meant = closest(error.group_id or "", known)
             if meant not in (None, error.group_id):
@@ -194,7 +196,7 @@ class AdminClient:
         return lambda: self.brokers.on_broker(broker, ask, deadline)
 
     def _with_states(self, rows: list[ListedGroup]) -> list[ListedGroup]:
-        """Fill states in where the listing of an old broker has none."""
+        """Fill in the states that old brokers leave out of their listings."""
         missing = [row.group_id for row in rows if row.state is None]
         if not missing:
             return rows
@@ -213,9 +215,9 @@ class AdminClient:
     ) -> list[GroupSnapshot | KgmError]:
         """A snapshot or an error for each group, in the order of the ids (NotFoundError, AuthorizationError, ...).
 
-        offsets: read committed offsets too; with_ends: and end offsets. Where they cannot be read they are None. Topics
-        and their partition counts are always there. is_brief: as `brief_group`, without lags of members and without
-        timeouts. Raises KgmError only when no broker answers at all."""
+        offsets: read committed offsets too; with_ends: and end offsets. Those that cannot be read are None. Topics and
+        their partition counts are always included. is_brief: like `brief_group`, without members' lags and without
+        timeouts. Raises KgmError only if no broker answers at all."""
         if not group_ids:
             return []
         described = self._describe(group_ids)
@@ -264,7 +266,7 @@ class AdminClient:
         return results
 
     def describe_members(self, group_ids: Sequence[str]) -> list[GroupSnapshot | KgmError]:
-        """Type, state and coordinator of each group and the ids of its members, or an error, in the order of the
+        """Type, state and coordinator of each group with the ids of its members, or an error, in the order of the group
         ids."""
         described = self._describe(group_ids) if group_ids else {}
         return [self._brief(group_id, described[group_id]) for group_id in group_ids]
@@ -285,7 +287,7 @@ class AdminClient:
         return result
 
     def describe_group(self, group_id: str, *, offsets: bool = True, with_ends: bool = True) -> GroupSnapshot:
-        """One group, with the versions of its broker. Raises what `describe_groups` returns."""
+        """One group, with the Kafka versions that its coordinator may have. Raises what `describe_groups` returns."""
         (result,) = self.describe_groups([group_id], offsets=offsets, with_ends=with_ends)
         if isinstance(result, KgmError):
             raise result
@@ -304,7 +306,7 @@ class AdminClient:
             for group_id, result in results.items()
             if self.brokers.has_moved(group_id, began_s) and not isinstance(result, UnreachableError)
         ]
-        if doubtful:  # a coordinator that has just taken over may describe an outdated state
+        if doubtful:  # a coordinator that has just taken over may return an outdated description
             deadline.sleep(TAKEOVER_S)
             again = {} if deadline.expired else self.brokers.on_coordinators(doubtful, ask, deadline)
             results |= {
@@ -313,10 +315,10 @@ class AdminClient:
         return results
 
     def instance_ids_in_use(self, group_id: str, instance_ids: Iterable[str]) -> set[str]:
-        """Which of these instance ids a member of the group has, by the newest state of its coordinator.
+        """Which of these instance ids belong to a member of the group, according to the coordinator's newest state.
 
-        Asked by a Heartbeat with the instance id and an empty member id: it changes nothing, and its error code shows
-        whether the id is in use. Raises KgmError, UnsupportedError for brokers from before KIP-345."""
+        Checked by a Heartbeat with the instance id and an empty member id: it changes nothing, and its error code shows
+        whether the id is in use. Raises KgmError; UnsupportedError for brokers older than KIP-345."""
         deadline, ids = self.deadline, sorted(instance_ids)
 
         def ask(connection: BrokerConnection, chunk: list[str]) -> dict[str, set[str] | KgmError]:
@@ -328,15 +330,15 @@ class AdminClient:
         return result
 
     def with_kafka_versions(self, groups: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
-        """The groups with the versions of Kafka that their coordinators may have: brokers of one cluster may differ.
-        Those of a broker that does not answer stay unknown."""
+        """The groups, each with the Kafka versions that its coordinator may have: the brokers of a cluster may differ.
+        The version of a broker that does not answer stays unknown."""
         from kgm.client.version_inference import with_versions
 
         deadline = self.deadline.part(0.5)
         try:
             coordinators = self.brokers.find_coordinators([group.group_id for group in groups], deadline)
         except KgmError:
-            return [*groups]  # worth a more certain prediction, not an error
+            return [*groups]  # not an error: predictions are only less certain
         versions = {
             broker: self._kafka_versions(broker, deadline)
             for broker in {*coordinators.values()}
@@ -374,8 +376,8 @@ class AdminClient:
         return result
 
     def end_offsets(self, partitions: Iterable[tuple[str, int]], *, is_stable: bool = False) -> Offsets:
-        """End offsets by (topic, partition), where the leaders report them. is_stable: the last stable offsets, up to
-        which consumers read that leave out the records of open transactions (KIP-98)."""
+        """End offsets by (topic, partition), if the leaders report them. is_stable: return the last stable offsets
+        instead, below which consumers read that ignore open transactions (READ_COMMITTED, KIP-98)."""
         wanted = set(partitions)
         topics = sorted({topic for topic, _ in wanted})
         return self.offsets.topics_and_ends(topics, wanted, self.deadline, is_stable=is_stable)[1]
@@ -392,10 +394,10 @@ class AdminClient:
         try:
             return self.brokers.on_any(ask, deadline)
         except KgmError:
-            return {}  # worth a column, not an error
+            return {}  # not an error: only a column stays empty
 
     def broker_settings(self, group_id: str, names: Sequence[str]) -> dict[str, str]:
-        """Settings of the broker that coordinates a group, by name; those that it does not report are left out."""
+        """Settings of the broker that coordinates a group, by name; settings it does not report are left out."""
 
         def ask(connection: BrokerConnection, deadline: Deadline) -> dict[str, str]:
             coordinator = self.brokers.coordinator(group_id)
@@ -406,7 +408,7 @@ class AdminClient:
         return self._settings(group_id, ask, self.unread_broker_settings, "cluster")
 
     def group_settings(self, group_id: str, names: Sequence[str]) -> dict[str, str]:
-        """Effective settings of one group, by name; those that the broker does not report are left out."""
+        """Effective settings of one group, by name; settings that the broker does not report are left out."""
 
         def ask(connection: BrokerConnection, deadline: Deadline) -> dict[str, str]:
             settings = requests.fetch_group_settings(connection, [group_id], list(names), deadline).get(group_id, {})
@@ -420,7 +422,8 @@ class AdminClient:
         self, group_id: str, fetch: Callable[[BrokerConnection, Deadline], dict[str, str]],
         unread: dict[str, str], resource: str,
     ) -> dict[str, str]:  # fmt: skip
-        """Empty, and the reason in `unread`, if they cannot be read. resource: what the right to read them is on."""
+        """The settings; empty, with the reason in `unread`, if they cannot be read. resource: on which the right is
+        needed."""
 
         def ask(connection: BrokerConnection) -> dict[str, str]:
             return fetch(connection, deadline) if connection.supports(ApiKey.DESCRIBE_CONFIGS) else {}
@@ -434,7 +437,7 @@ class AdminClient:
         except AuthorizationError:
             unread[group_id] = f"cannot be read without DESCRIBE_CONFIGS on the {resource}"
             return {}
-        except KgmError as error:  # worth a more certain prediction, not an error
+        except KgmError as error:  # not an error: predictions are only less certain
             unread[group_id] = f"could not be read ({error.reason})"
             return {}
         unread.pop(group_id, None)
@@ -443,7 +446,7 @@ class AdminClient:
     # -- change --------------------------------------------------------------------------------------------------------
 
     def version_of(self, api: ApiKey, group_id: str, deadline: Deadline) -> int:
-        """The newest version of a request that kgm and the group's coordinator support. Raises KgmError."""
+        """The newest version of a request that both kgm and the group's coordinator support. Raises KgmError."""
 
         def ask(connection: BrokerConnection, chunk: list[str]) -> dict[str, int | KgmError]:
             return dict.fromkeys(chunk, connection.version(api))
@@ -454,16 +457,17 @@ class AdminClient:
         return result
 
     def send_change(self, group_id: str, send: Callable[[BrokerConnection], T], deadline: Deadline) -> T:
-        """What `send` returns, which sends one request that changes something to the group's coordinator, once.
+        """The result of `send`, which sends the group's coordinator one request that changes something, and is called
+        once.
 
-        Raises LostError with `sent` when the answer was lost or cannot be understood, and other KgmErrors when the
-        request was not sent at all."""
+        Raises LostError with `sent` if the answer was lost or cannot be understood, and other KgmErrors if the request
+        was not sent at all."""
         try:
             broker = self.brokers.find_coordinators([group_id], deadline)[group_id]
             if isinstance(broker, KgmError):
                 raise broker
             connection = self.brokers.connection(broker.address, deadline)
-        except LostError as error:  # only the look-up was lost
+        except LostError as error:  # only the lookup was lost
             raise ConnectError(error.message, facts=error.facts, hint=error.hint) from error
         try:
             return send(connection)
@@ -473,7 +477,7 @@ class AdminClient:
     def leave_group(
         self, group_id: str, members: Sequence[MemberToRemove], *, reason: str | None, deadline: Deadline
     ) -> LeaveAnswer:
-        """One LeaveGroup request, sent once: see `send_change`. Error codes of the answer are data."""
+        """Send one LeaveGroup request, once: see `send_change`. Error codes in the answer are data."""
         from kgm.client.leave_group import leave_group
 
         return self.send_change(group_id, lambda one: leave_group(one, group_id, members, reason, deadline), deadline)

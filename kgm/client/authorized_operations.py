@@ -1,4 +1,4 @@
-"""What the principal may do, as brokers report it: authorized operations (KIP-430), one bit for each AclOperation."""
+"""What brokers say the principal is allowed to do: authorized operations (KIP-430), one bit per AclOperation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _METADATA_FROM, _METADATA_TO = 8, 10
 
 
 def cluster_operations(connection: BrokerConnection, deadline: Deadline) -> int | None:
-    """The operations that the principal may do on the cluster, as bits (KIP-430); None when the broker does not report
+    """The operations allowed to the principal on the cluster, as bits (KIP-430); None if the broker does not report
     them. 0 without DESCRIBE on the cluster. Raises KgmError."""
     if (
         not connection.supports(ApiKey.METADATA, _METADATA_FROM)
@@ -40,11 +40,11 @@ def is_allowed(operations: int, operation: int) -> bool:
 
 
 def is_unlimited(operations: int | None) -> bool:
-    """Whether the principal may do everything on the cluster: a superuser, or brokers without an authorizer. True where
-    the broker does not report it (before 2.3)."""
+    """Whether the principal may do everything on the cluster, as a superuser or because the brokers have no authorizer.
+    True if the broker does not report it (before 2.3)."""
     return operations is None or all(is_allowed(operations, one) for one in _ALL_ON_CLUSTER)
 
 
 def can_list_all(operations: int | None) -> bool:
-    """Whether `kgm list` sees every group: DESCRIBE on the cluster."""
+    """Whether `kgm list` sees every group, which takes DESCRIBE on the cluster."""
     return operations is None or is_allowed(operations, DESCRIBE)

@@ -1,5 +1,5 @@
-"""The connection to a cluster, tested step by step: name, connect, tls, versions and sasl for each bootstrap address,
-then the brokers that the cluster advertises, then what the principal may do. Fix what failed first."""
+"""Tests the connection to a cluster step by step: name, connect, tls, versions and sasl for each bootstrap address,
+then the brokers that the cluster advertises, then what the principal is allowed to do. Fix the first failure first."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _HINTS = {
 class ConnectionCheck:
     """One step. step: name, connect, tls, versions, sasl, broker or authorisation; where: an address, or a resource.
 
-    result: ok, limited (not for all groups or commands), failed, skipped (not configured). error: of a failed one.
-    kafka_versions: the versions of Kafka that the broker may have, none for one that kgm does not know; None where the
-    step does not tell."""
+    result: ok, limited (not for all groups or commands), failed, skipped (not configured). error: set if it failed.
+    kafka_versions: the Kafka versions that the broker may have, empty if kgm does not know it; None if the step does
+    not determine it."""
 
     step: str
     where: str
@@ -57,7 +57,7 @@ class ConnectionCheck:
 
 @dataclass(slots=True, kw_only=True)
 class ConnectionReport:
-    """What was found out, in the order of doing."""
+    """The results, in the order in which the steps were run."""
 
     checks: list[ConnectionCheck] = field(default_factory=list)
     cluster_id: str | None = None
@@ -68,7 +68,7 @@ class ConnectionReport:
 
 
 class _Steps:
-    """Times the steps of opening one connection."""
+    """Measures the time of each step of opening one connection."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[ConnectStep, float]] = []
@@ -172,7 +172,7 @@ def _detail(step: ConnectStep, security: Security, connection: BrokerConnection 
 def _check_brokers(
     connection: BrokerConnection, security: Security, deadline: Deadline, report: ConnectionReport, tried: set[Address]
 ) -> dict[int, Address]:
-    """Connect to each broker that the cluster advertises; their addresses, none if the cluster does not report them."""
+    """Connect to each broker that the cluster advertises; returns their addresses, none if the cluster reports none."""
     try:
         version = connection.version(ApiKey.METADATA)
         request = MetadataRequest(topics=[], allow_auto_topic_creation=version < 4)
@@ -218,12 +218,12 @@ def _advertised(
 
 
 def _versions_seen(report: ConnectionReport, at: Address) -> tuple[BrokerVersion, ...] | None:
-    """What the broker at a bootstrap address has reported already."""
+    """The versions that the broker at a bootstrap address has already reported."""
     return next((one.kafka_versions for one in report.checks if one.where == str(at) and one.kafka_versions), None)
 
 
 def _compare_versions(report: ConnectionReport) -> None:
-    """A row if brokers report different versions: each coordinates groups as its own version does."""
+    """Add a row if brokers report different versions: each coordinates groups by the rules of its own version."""
     brokers = [check for check in report.checks if check.step == "broker" and check.kafka_versions is not None]
     by_version: dict[str, list[str]] = {}
     for check in brokers:
@@ -235,7 +235,7 @@ def _compare_versions(report: ConnectionReport) -> None:
 
 
 def _unreachable_error(error: KgmError, number: int) -> KgmError:
-    """The error with a hint at advertised.listeners, the usual cause."""
+    """The error with a hint about advertised.listeners, the usual cause."""
     if not isinstance(error, ConnectError):
         return error
     fact = f"the cluster advertises broker {number} at this address (its advertised.listeners)"

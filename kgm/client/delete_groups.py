@@ -1,4 +1,4 @@
-"""DeleteGroups (v0-2) of one group and OffsetDelete (v0), each sent once. Error codes of an answer are data."""
+"""DeleteGroups (v0-2) for one group and OffsetDelete (v0), each sent once. Error codes in an answer are data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from kgm.protocol.apis import ApiKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteAnswer:
-    """What the coordinator answered. error_code: the first that is not 0."""
+    """What the coordinator answered. error_code: the first one that is not 0."""
 
     error_code: int
     version: int
@@ -19,8 +19,8 @@ class DeleteAnswer:
 
 
 def delete_group(connection: BrokerConnection, group_id: str, deadline: Deadline) -> DeleteAnswer:
-    """Delete a group with its committed offsets (KIP-229, Kafka 1.1). Raises KgmError, UnsupportedError before anything
-    is sent."""
+    """Delete a group along with its committed offsets (KIP-229, Kafka 1.1). Raises KgmError; UnsupportedError before
+    anything is sent."""
     from kgm.protocol.messages.delete_groups_request import DeleteGroupsRequest
     from kgm.protocol.messages.delete_groups_response import DeleteGroupsResponse
 
@@ -34,7 +34,7 @@ def delete_group(connection: BrokerConnection, group_id: str, deadline: Deadline
 def delete_offsets(
     connection: BrokerConnection, group_id: str, partitions: Mapping[str, Sequence[int]], deadline: Deadline
 ) -> DeleteAnswer:
-    """Delete committed offsets of partitions, by topic (KIP-496, Kafka 2.4). Raises as `delete_group`."""
+    """Delete the committed offsets of partitions, by topic (KIP-496, Kafka 2.4). Raises what `delete_group` raises."""
     from kgm.protocol.messages.offset_delete_request import (
         OffsetDeleteRequest,
         OffsetDeleteRequestPartition,
@@ -64,6 +64,6 @@ def _answer(
     error_code = next((code for code in codes if code), 0)
     if not error_code and len(codes) < of:
         raise BadAnswerError(
-            f"the answer of broker {connection.address} does not mention all that was to be deleted", group_id=group_id
+            f"the answer of broker {connection.address} does not cover everything to be deleted", group_id=group_id
         )
     return DeleteAnswer(error_code=error_code, version=version, broker=str(connection.address))

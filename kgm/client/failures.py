@@ -38,7 +38,7 @@ class ConnectError(UnreachableError):
 
 
 class LostError(UnreachableError):
-    """The connection ended, or the time ran out, while a request was in flight.
+    """The connection ended, or time ran out, while a request was in flight.
 
     sent: at least the last byte of the request was handed to the network, so the broker may have acted on it."""
 
@@ -62,7 +62,7 @@ class MissingGroupError(NotFoundError):
 
 
 class OtherClusterError(RefusedError):
-    """A connection leads to another cluster than the one that kgm began with; nothing was sent to it but Metadata."""
+    """A connection leads to a different cluster than kgm started with; nothing but Metadata was sent to it."""
 
     code = "OTHER_CLUSTER"
 
@@ -79,8 +79,8 @@ def from_code(
     code: int, doing: str, *, broker: str = "", api: str = "", operation: str = "DESCRIBE", group_id: str | None = None,
     text: str | None = None, hint: str | None = None,
 ) -> KgmError:  # fmt: skip
-    """The error for a Kafka error code. doing: what failed, in the user's names; operation: the right it takes; hint:
-    for a login that failed."""
+    """The error for a Kafka error code. doing: what failed, in terms the user knows; operation: the right it takes;
+    hint: for a failed login."""
     facts = [f"{api or 'the broker'}{' at ' + broker if broker else ''} answered {error_name(code)}"]
     if text:
         facts.append(f"the broker says: {text}")
@@ -96,7 +96,7 @@ def from_code(
 
 
 def is_temporary(error: KgmError) -> bool:
-    """Whether the same request may succeed later."""
+    """Whether the same request might succeed later."""
     return isinstance(error, UnreachableError) or error.kafka_error in RETRIABLE
 
 

@@ -1,4 +1,4 @@
-"""What members of Kafka Streams and Connect have written, as part of a snapshot. What cannot be decoded is None."""
+"""What members of Kafka Streams and Connect groups wrote, as part of a snapshot. What cannot be decoded is None."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameworkGroup:
-    """A group of a framework. work: of each member, as they were given; the rest as in `GroupSnapshot`."""
+    """A group of a framework. work: per member, in the order given; the other fields as in `GroupSnapshot`."""
 
     work: tuple[MemberWork | None, ...]
     next_rebalance_at: str | None = None
@@ -38,7 +38,7 @@ class FrameworkGroup:
 
 
 def streams_group(user_data: Sequence[tuple[bytes | None, bytes | None]]) -> FrameworkGroup:
-    """A Stable classic group of Kafka Streams. user_data: of each member's subscription and assignment."""
+    """A Stable classic group of Kafka Streams. user_data: from each member's subscription and assignment."""
     said = [_read(decode_streams_subscription, own) for own, _ in user_data]
     given = [_read(decode_streams_assignment, assigned) for _, assigned in user_data]
     work = tuple(
@@ -62,7 +62,7 @@ def streams_group(user_data: Sequence[tuple[bytes | None, bytes | None]]) -> Fra
 
 
 def connect_group(members: Sequence[tuple[bytes, bytes]]) -> FrameworkGroup:
-    """A Stable group of Connect workers. members: the metadata and the assignment of each."""
+    """A Stable group of Connect workers. members: each one's metadata and assignment."""
     said = [_read(decode_worker_metadata, metadata) for metadata, _ in members]
     given = [_read(decode_worker_assignment, assigned) for _, assigned in members]
     work = []
@@ -89,7 +89,7 @@ def connect_group(members: Sequence[tuple[bytes, bytes]]) -> FrameworkGroup:
 
 
 def work_of_streams_member(member: Any) -> MemberWork:
-    """Of a streams group (KIP-1071): a member of StreamsGroupDescribe."""
+    """The work of a streams group member (KIP-1071). member: a member in a StreamsGroupDescribe response."""
     endpoint, now, target = member.user_endpoint, member.assignment, member.target_assignment
     return MemberWork(
         process_id=member.process_id or None,

@@ -1,11 +1,11 @@
-"""Descriptions of groups that are up to date, from coordinators whose descriptions may be outdated.
+"""Up-to-date descriptions of groups, from coordinators whose descriptions may be outdated.
 
-A coordinator describes a group as of the last record that it knows to be committed. One that has just taken over has
-loaded every record and acts on them, but learns how far they are committed from the next fetches of its followers:
-until then, for up to a second or so, it describes groups as they were some records ago, even as empty as before their
-first rebalance. So a member missing from a description may still be there. If the move was noticed,
-`AdminClient.describe_groups` describes again; it may have been earlier, so the coordinator is asked for an instance id
-that a description lacks: see `AdminClient.instance_ids_in_use`."""
+A coordinator describes a group as of the last record that it knows to be committed. A coordinator that has just taken
+over has loaded every record and acts on all of them, but it learns from the next fetches of its followers how far they
+are committed. Until then, for up to a second or so, it describes groups as they were some records ago, possibly as
+empty as before their first rebalance. So a member missing from a description may still be there. If kgm noticed the
+move, `AdminClient.describe_groups` describes the group again. But the move may have been earlier, so the coordinator is
+also asked about instance ids that a description lacks: see `AdminClient.instance_ids_in_use`."""
 
 from collections.abc import Callable, Iterable
 
@@ -19,12 +19,12 @@ def describe_fresh(
     cluster: AdminClient, group_id: str, ids: Iterable[str], *, shown_too: bool = False,
     describe: Callable[[str], GroupSnapshot] | None = None,
 ) -> GroupSnapshot:  # fmt: skip
-    """The group, described by a coordinator that agrees with its description: no instance id among `ids` that the
-    description lacks is in use. shown_too: and, in a classic group, those that it shows are. describe: how to describe
-    it (by default `AdminClient.describe_group`).
+    """The group, from a coordinator whose state agrees with its description: no instance id in `ids` that the
+    description lacks is in use. shown_too: also, in a classic group, that those it shows are in use. describe: how to
+    describe the group (by default `AdminClient.describe_group`).
 
-    Raises NotFoundError for no such group, UnreachableError if the description stays outdated until
-    the deadline, and what `describe` does."""
+    Raises NotFoundError if there is no such group, UnreachableError if the description stays outdated until the
+    deadline, and what `describe` raises."""
     ids = {*ids}
     attempt = 0
     while True:
@@ -45,9 +45,9 @@ def describe_fresh(
 
 
 def describe_twice(cluster: AdminClient, group_id: str) -> GroupSnapshot:
-    """The group; one without members is described twice, because there is no instance id to ask for.
+    """The group; if it has no members, it is described twice, because there is no instance id to check.
 
-    Raises what `AdminClient.describe_group` does."""
+    Raises what `AdminClient.describe_group` raises."""
     try:
         group = cluster.describe_group(group_id)
         if group.members:
@@ -61,7 +61,7 @@ def describe_twice(cluster: AdminClient, group_id: str) -> GroupSnapshot:
 def _describe_if_fresh(
     cluster: AdminClient, group_id: str, ids: set[str], *, shown_too: bool, describe: Callable[[str], GroupSnapshot]
 ) -> GroupSnapshot | None:
-    """The group as described; None if its coordinator knows of other instance ids."""
+    """The group as described; None if its coordinator's state has other instance ids."""
     group, missing = None, None
     try:
         group = describe(group_id)
@@ -71,7 +71,7 @@ def _describe_if_fresh(
     shown = {one.group_instance_id for one in members}
     doubtful = ids - {one.member_id for one in members}
     if not shown_too or (group is not None and group.type == "consumer"):
-        doubtful -= shown  # before Kafka 4.0 a Heartbeat knows no member of a consumer group
+        doubtful -= shown  # before Kafka 4.0, Heartbeat does not know the members of a consumer group
     if doubtful and _in_use(cluster, group_id, doubtful) not in (None, doubtful & shown):
         return None
     if missing is not None:
@@ -80,7 +80,7 @@ def _describe_if_fresh(
 
 
 def _in_use(cluster: AdminClient, group_id: str, instance_ids: set[str]) -> set[str] | None:
-    """None if the coordinator does not report it."""
+    """The instance ids in use; None if the coordinator does not report them."""
     try:
         return cluster.instance_ids_in_use(group_id, instance_ids)
     except (AuthorizationError, UnsupportedError):

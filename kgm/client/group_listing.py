@@ -11,7 +11,7 @@ from kgm.model.errors import KgmError
 from kgm.protocol.apis import ApiKey
 
 _STATE_FILTER, _TYPE_FILTER = 4, 5
-#: Kafka's own spelling: brokers before 4.0 compare the filter letter by letter.
+#: Kafka's own spelling: brokers before 4.0 compare the filter case-sensitively.
 _STATES = {
     state.lower(): state
     for state in (
@@ -22,7 +22,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedGroup:
-    """One row of a listing. state needs Kafka 2.6 (KIP-518), type 4.0 (KIP-848); None before."""
+    """One row of a listing. state needs Kafka 2.6 (KIP-518), type needs 4.0 (KIP-848); None in older versions."""
 
     group_id: str
     protocol_type: str | None
@@ -32,7 +32,7 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The groups that this principal may see, by id, and the errors of single brokers."""
+    """The groups that this principal is allowed to see, by id, and the errors of individual brokers."""
 
     groups: tuple[ListedGroup, ...]
     errors: tuple[KgmError, ...]
@@ -49,7 +49,7 @@ def list_groups(
 
     version = connection.version(ApiKey.LIST_GROUPS)
     request = ListGroupsRequest(
-        # A state that kgm does not know may be spelled in any way.
+        # A state unknown to kgm may be spelled in any way.
         states_filter=sorted(_STATES[state] for state in states)
         if version >= _STATE_FILTER and states <= _STATES.keys()
         else [],

@@ -1,9 +1,10 @@
-"""Answers about many groups, asked for some groups at a time: what one part takes in memory is free for the next.
+"""Answers about many groups, requested for some groups at a time, so that the memory of one part is free for the next.
 
-A broker that does not answer is waited for once, for half of the time that is left. After that kgm is in a hurry
-(`Brokers.hurry`): what it cannot get at once is an error of the groups concerned, so that it gets to the others.
+kgm waits once for a broker that does not answer, for half of the time left. After that it is in a hurry
+(`Brokers.hurry`): anything it cannot get immediately becomes an error of the groups concerned, so that it gets to the
+others.
 
-What has to be kept of each group until it is asked for again is packed (`KeptGroups`)."""
+What has to be kept for each group until it is needed again is packed (`KeptGroups`)."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ from kgm.client.failures import is_temporary
 from kgm.model.errors import KgmError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot
 
-#: Groups of one part.
+#: Groups per part.
 PART = 500
 _SHARE = 0.5
-#: So many groups are kept as they are: what they take is not worth the time.
+#: This many groups are kept unpacked: the memory they take is not worth the time.
 UNPACKED = 1_000
-#: Quick: names of groups and members are much alike.
+#: A fast level: the names of groups and members are much alike.
 _LEVEL = 1
-#: What is known of a group, or why nothing is.
+#: What is known about a group, or why nothing is.
 Answer: TypeAlias = GroupSnapshot | KgmError
 Describe: TypeAlias = Callable[[Sequence[str]], list[Answer]]
 T = TypeVar("T")
@@ -35,11 +36,11 @@ T = TypeVar("T")
 def in_parts(
     cluster: AdminClient, group_ids: Sequence[str], describe: Describe, *, size: int | None = None
 ) -> Iterator[Answer]:
-    """What `describe` answers for each group, in the order of the ids, asked for PART groups, or `size`, at a time.
+    """What `describe` answers for each group, in the order of the ids, requested for PART groups (or `size`) at a time.
 
-    The time allowed is for the brokers: what the caller does meanwhile does not count. What could not be read of any
-    part is in `cluster.offsets` at the end. Raises what `describe` raises for the first part; of another one that is
-    the error of each group."""
+    The time budget is for the brokers: time that the caller spends in between does not count. What could not be read in
+    any part is in `cluster.offsets` at the end. If `describe` raises for the first part, so does this; for a later
+    part, the error becomes the answer for each of its groups."""
     size = PART if size is None else size
     if len(group_ids) <= size:
         yield from describe(group_ids) if group_ids else ()
@@ -52,7 +53,7 @@ def in_parts(
             unread_ends |= offsets.unread_ends
             unread_topics |= offsets.unread_topics
             answers.reverse()
-            while answers:  # what the caller has done with is not kept
+            while answers:  # do not keep what the caller is done with
                 since_s = time.monotonic()
                 yield answers.pop()
                 cluster.deadline = cluster.deadline.later(time.monotonic() - since_s)
@@ -82,16 +83,17 @@ def _of_part(cluster: AdminClient, group_ids: Sequence[str], start: int, size: i
     if any(is_temporary(one) for one in chain(answers, unread) if isinstance(one, KgmError)):
         cluster.brokers.hurry()
     if any(cluster.brokers.has_moved(group_id, began_s) for group_id in part):
-        # Else each part would be refused by the broker that listed its groups, and wait for the new one to take over.
+        # Otherwise each part would be refused by the broker that listed its groups, and wait for the new one to take
+        # over.
         cluster.brokers.forget_coordinators(group_ids[start + size :])
     return answers
 
 
 class KeptGroups(Generic[T]):
-    """A value of each group, in the order in which they came. What goes beyond UNPACKED groups is packed, if it is so
-    wanted: a description then takes a twentieth of its memory, and 0.1 ms more.
+    """One value per group, in insertion order. With is_packed, groups beyond the first UNPACKED are packed: a
+    description then takes a twentieth of the memory, and 0.1 ms more time.
 
-    Who takes them in the order in which they were put unpacks each part once."""
+    A caller that takes values in insertion order unpacks each part only once."""
 
     def __init__(self, *, is_packed: bool = True) -> None:
         self._is_packed = is_packed
@@ -105,7 +107,7 @@ class KeptGroups(Generic[T]):
         return [*self._part_of]
 
     def put(self, group_id: str, value: T) -> None:
-        """A group that has none yet."""
+        """Add the value of a group that has none yet."""
         if len(self._unpacked[self._latest]) == PART:
             if self._is_packed and self._latest * PART >= UNPACKED:
                 full = pickle.dumps(self._unpacked.pop(self._latest), pickle.HIGHEST_PROTOCOL)
@@ -116,7 +118,7 @@ class KeptGroups(Generic[T]):
         self._part_of[group_id] = self._latest
 
     def take(self, group_id: str) -> T | None:
-        """The value of a group, which it does not have any more; None if it has none."""
+        """Remove and return the value of a group; None if it has none."""
         number = self._part_of.pop(group_id, None)
         if number is None:
             return None

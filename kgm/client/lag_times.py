@@ -1,13 +1,13 @@
-"""How far behind groups are in time, and when they committed last.
+"""How far behind groups are in time, and when they last committed.
 
-*Seconds behind* of a partition is the age of the first record that its group has not committed: one Fetch from the
-partition's leader, from the committed offset on (READ on the topic), of one record batch. It rests on the record's
-timestamp, which the producer wrote (CreateTime) or the broker (LogAppendTime): a record that was copied from elsewhere
-has the age that it had there. A record that is more than a minute younger than now tells nothing. Markers of
-transactions are no records: where only they follow, the partition has been read.
+A partition's *seconds behind* is the age of the first record that its group has not committed: one Fetch from the
+partition's leader, from the committed offset on (READ on the topic), of one record batch. It depends on the record's
+timestamp, which was written by the producer (CreateTime) or the broker (LogAppendTime): a record that was copied from
+elsewhere keeps its original age. A timestamp more than a minute in the future says nothing. Transaction markers are not
+records: if only markers follow, the partition has been read to the end.
 
-*The age of a commit* is that of its record in `__consumer_offsets`, by the clock of the coordinator (READ on that
-topic). Both are by the clock of this machine, and None where they are not known."""
+A commit's *age* is that of its record in `__consumer_offsets`, as timestamped by the coordinator's clock (READ on that
+topic). Both are measured against this machine's clock, and None if unknown."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _Partition: TypeAlias = tuple[str, int]
 _Place: TypeAlias = tuple[str, int, int, int]
 #: When the record at an offset was written, in ms, by (topic, partition, offset).
 KnownTimes: TypeAlias = dict[tuple[str, int, int], int]
-#: So many batches without a record, markers or what compaction has emptied, are skipped.
+#: Skip at most this many batches without records, which contain markers or were emptied by compaction.
 _MOST_BATCHES: Final = 16
-#: By how much the clock of a producer may be ahead.
+#: How far ahead the clock of a producer can be.
 _SKEW_MS: Final = 60_000
-#: Of more groups the log is not read back for commits, which takes time and bytes for each.
+#: For more groups than this, the log is not read back for commits, since that costs time and bytes for each group.
 _MOST_LOGS: Final = 10
 _SHARE: Final = 0.5
 
@@ -48,9 +48,9 @@ _SHARE: Final = 0.5
 def with_lag_times(
     cluster: AdminClient, groups: Sequence[GroupSnapshot], known: KnownTimes | None = None
 ) -> list[GroupSnapshot]:
-    """The groups with seconds behind; why one is not known is in `cluster.offsets.unread_times`. Raises nothing.
+    """The groups with seconds behind; why one is unknown is in `cluster.offsets.unread_times`. Raises nothing.
 
-    known: what earlier calls have read, which is not read again; this one adds to it."""
+    known: what earlier calls have read, which is not read again; this call adds to it."""
     places = {place for group in groups for row in group.offsets if (place := _place(row)) is not None}
     deadline = cluster.deadline.part(_SHARE)
     known = {} if known is None else known
@@ -72,7 +72,8 @@ def unread_records(group: GroupSnapshot, known: KnownTimes) -> int:
 
 
 def with_lag_time(cluster: AdminClient, group: GroupSnapshot) -> GroupSnapshot:
-    """One group with seconds behind. Raises AuthorizationError where the principal may not read a record that tells."""
+    """One group with seconds behind. Raises AuthorizationError if the principal may not read a record that is
+    needed."""
     (timed,) = with_lag_times(cluster, [group])
     for error in cluster.offsets.unread_times.values():
         if isinstance(error, AuthorizationError):
@@ -81,8 +82,8 @@ def with_lag_time(cluster: AdminClient, group: GroupSnapshot) -> GroupSnapshot:
 
 
 def with_commit_ages(cluster: AdminClient, groups: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
-    """The groups with the ages of their commits; why one is not known is in `cluster.offsets.unread_commit_times`.
-    Raises nothing."""
+    """The groups with the ages of their commits; why one is unknown is in `cluster.offsets.unread_commit_times`. Raises
+    nothing."""
     unread = cluster.offsets.unread_commit_times
     if len(groups) > _MOST_LOGS:
         unread |= {one.group_id: KgmError(f"the logs of more than {_MOST_LOGS} groups are not read") for one in groups}
@@ -105,8 +106,8 @@ def with_commit_ages(cluster: AdminClient, groups: Sequence[GroupSnapshot]) -> l
 
 
 def _place(row: OffsetSnapshot) -> _Place | None:
-    """Where the first record is that is still to be read: after what retention has deleted. None if there is none, or
-    that is not known."""
+    """Where the first unread record is, skipping what retention has deleted. None if there is none, or it is
+    unknown."""
     return (row.topic, row.partition, row.end - row.lag, row.end) if row.lag and row.end is not None else None
 
 
@@ -133,8 +134,8 @@ def _behind(row: OffsetSnapshot, times: dict[_Place, int | None], now_ms: int) -
 def _record_times(
     cluster: AdminClient, places: Iterable[_Place], deadline: Deadline
 ) -> tuple[dict[_Place, int | None], dict[_Partition, KgmError]]:
-    """(when the first record at or after each place was written, why that is not known of the others). None: there is
-    no record."""
+    """(when the first record at or after each place was written, why that is unknown for the others). A time of None
+    means that there is no record."""
     errors: dict[_Partition, KgmError] = {}
     by_topic: dict[str, list[_Place]] = {}
     for place in sorted(places):
@@ -183,9 +184,9 @@ def _task(
 
 
 def _first_time(connection: BrokerConnection, place: _Place, deadline: Deadline) -> int | None:
-    """When the first record from an offset on was written, in ms; None if markers only follow. Raises KgmError."""
+    """When the first record at or after an offset was written, in ms; None if only markers follow. Raises KgmError."""
     topic, partition, offset, end = place
-    # Of fetches of one byte each returns one batch (KIP-74).
+    # Each one-byte fetch returns one batch (KIP-74).
     fetches = partition_log.fetch_log(connection, partition, offset, end, deadline, fetch_bytes=1, name=topic)
     reached = offset
     for data, reached in islice(fetches, _MOST_BATCHES):  # noqa: B007  (needed after the loop)
@@ -213,7 +214,7 @@ def _has_all(wanted: set[_Partition], records: Sequence[ActivityRecord]) -> bool
 
 
 def latest_commits(records: Sequence[ActivityRecord]) -> dict[_Partition, int]:
-    """When each partition was committed last, in ms of the coordinator's clock. records: oldest first."""
+    """When each partition was last committed, in ms of the coordinator's clock. records: oldest first."""
     return {(one.topic, one.partition): one.at_ms for one in records if isinstance(one, CommitRecord)}
 
 

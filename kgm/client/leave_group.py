@@ -1,6 +1,6 @@
 """LeaveGroup (v0-5), sent once: members of a group, by instance id, by member id, or by both.
 
-v3 brought several members and instance ids (KIP-345, Kafka 2.4), v5 a reason (KIP-800, Kafka 3.2)."""
+v3 added multiple members and instance ids (KIP-345, Kafka 2.4), v5 a reason (KIP-800, Kafka 3.2)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from kgm.protocol.apis import ApiKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberToRemove:
-    """A member as it is named: by instance id, by member id, or by both, which must then belong together."""
+    """A member to remove, by instance id, by member id, or by both, which must then belong to the same member."""
 
     group_instance_id: str | None = None
     member_id: str = ""
@@ -25,7 +25,8 @@ class MemberToRemove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveAnswer:
-    """What the coordinator answered: an error for the whole request, and one error code for each member it contains."""
+    """What the coordinator answered: an error for the whole request, and one error code for each member in the
+    answer."""
 
     error_code: int
     codes: dict[MemberToRemove, int]
@@ -40,7 +41,8 @@ def leave_group(
     reason: str | None,
     deadline: Deadline,
 ) -> LeaveAnswer:
-    """One request, and its answer: error codes are data. Raises KgmError, UnsupportedError before anything is sent."""
+    """Send one request; error codes in the answer are data. Raises KgmError; UnsupportedError before anything is
+    sent."""
     from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
     from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
 
@@ -69,7 +71,7 @@ def leave_group(
     answer = connection.call(request, LeaveGroupResponse, version=version, deadline=deadline)
     requested = set(members)
     codes = {}
-    for row in answer.members:  # by identity, not by position: the order is not to be relied on
+    for row in answer.members:  # by identity, not by position: the order is not guaranteed
         member = MemberToRemove(group_instance_id=row.group_instance_id, member_id=row.member_id)
         if member in requested:
             codes.setdefault(member, row.error_code)

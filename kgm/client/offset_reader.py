@@ -1,4 +1,4 @@
-"""Committed offsets of groups, partitions of topics and their ends, and what of these could not be read, and why."""
+"""Committed offsets of groups, partitions of topics and their end offsets; and what could not be read, and why."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import ErrorCode, KgmError
 from kgm.model.snapshot import TopicSnapshot
 
-#: What brokers answer for topics that they know, and for those that do not exist.
+#: The errors in a broker's answer for topics that it knows, and for those that do not exist.
 _DESCRIBED = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
-#: What a broker answers for a partition that another one leads.
+#: The errors in a broker's answer for a partition that another broker leads.
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE)
 _NO_PARTITION = KgmError("the topic has no such partition")
 _NO_LEADER = KgmError("no leader")
@@ -23,37 +23,37 @@ _NO_ANSWER = KgmError("its leader does not mention it")
 
 
 class OffsetReader:
-    """Reads offsets from the brokers of a cluster, and remembers what they did not tell the last time."""
+    """Reads offsets from the brokers of a cluster, and remembers what they did not report last time."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
-        #: Topics on which the principal has no DESCRIBE, of those that were described.
+        #: Described topics on which the principal has no DESCRIBE.
         self.denied_topics: set[str] = set()
         #: Other topics that could not be described.
         self.unread_topics: dict[str, KgmError] = {}
-        #: Topics that do not exist, of those that were described.
+        #: Described topics that do not exist.
         self.missing_topics: set[str] = set()
         #: Groups whose committed offsets could not be read, or not all of them.
         self.unread_groups: dict[str, KgmError] = {}
-        #: Groups of which a broker may have left out committed offsets: it does so, without a word, for topics on which
-        #: the principal has no DESCRIBE.
+        #: Groups for which a broker may have left out committed offsets: it silently does so for topics on which the
+        #: principal has no DESCRIBE.
         self.incomplete_groups: set[str] = set()
-        #: (topic, partition) of topics that exist: partitions whose end could not be read.
+        #: (topic, partition) of topics that exist: partitions whose end offset could not be read.
         self.unread_ends: dict[tuple[str, int], KgmError] = {}
-        #: Of share groups, by group: how many records of each partition are left, as far as brokers tell.
+        #: By share group: how many records are left in each partition, if the broker reports it.
         self.share_lags: dict[str, Offsets] = {}
-        #: (topic, partition) of which the first unread record, and groups of which the commits could not be read.
+        #: (topic, partition) whose first unread record could not be read, and groups whose commits could not be read.
         self.unread_times: dict[tuple[str, int], KgmError] = {}
         self.unread_commit_times: dict[str, KgmError] = {}
 
     @property
     def undescribed_topics(self) -> frozenset[str]:
-        """Topics of which it is not known how many partitions they have, or whether they exist."""
+        """Topics for which it is unknown how many partitions they have, or whether they exist."""
         return frozenset(self.denied_topics | self.unread_topics.keys())
 
     def committed(self, descriptions: Mapping[str, GroupDescription], deadline: Deadline) -> dict[str, Offsets]:
-        """By group; groups whose offsets cannot be read are left out. Of share groups, which commit none, those from
-        which they begin to read; `share_lags` has the rest."""
+        """Committed offsets by group; groups whose offsets cannot be read are left out. Share groups do not commit
+        offsets: theirs are the offsets from which they start to read, and `share_lags` has their lags."""
         share_ids = [group_id for group_id, one in descriptions.items() if one.kind == "share"]
         group_ids = [group_id for group_id in descriptions if group_id not in share_ids]
 
@@ -89,11 +89,11 @@ class OffsetReader:
         self, topics: Sequence[str], partitions: set[tuple[str, int]], deadline: Deadline, *,
         committed: Offsets | None = None, is_stable: bool = False,
     ) -> tuple[list[TopicSnapshot], Offsets, Offsets]:  # fmt: skip
-        """(topics that exist and may be seen, end offsets, where logs start). Leaders that moved are asked again.
+        """(topics that exist and are visible, end offsets, log start offsets). Leaders that moved are asked again.
 
-        committed: the lowest committed offset of each partition; only where that is before the end, the log's start is
-        asked for: records may have been deleted before they were read. is_stable: instead of the end, the last stable
-        offset."""
+        committed: the lowest committed offset of each partition; only if that is before the end is the log's start
+        requested: records may have been deleted before they were read. is_stable: return last stable offsets instead of
+        end offsets."""
         if not topics:
             return [], {}, {}
         known: dict[str, TopicSnapshot] = {}
@@ -109,7 +109,7 @@ class OffsetReader:
                         continue
                     self._note_described(row.name, row.error_code)
                     if not row.error_code:
-                        topic_id = row.topic_id if any(row.topic_id) else None  # which old brokers do not report
+                        topic_id = row.topic_id if any(row.topic_id) else None  # old brokers do not report it
                         known[row.name] = TopicSnapshot(
                             name=row.name, partitions=len(row.partitions), topic_id=topic_id
                         )
@@ -133,7 +133,7 @@ class OffsetReader:
         return [*known.values()], ends, starts
 
     def _note_described(self, topic: str, error_code: int) -> None:
-        """Remember whether a topic could be described: one that does not exist has been, too."""
+        """Remember whether a topic could be described; one that does not exist counts as described."""
         self.unread_topics.pop(topic, None)
         self.missing_topics.discard(topic)
         if error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -152,7 +152,7 @@ class OffsetReader:
         committed: Offsets,
         is_stable: bool,
     ) -> tuple[Offsets, Offsets, dict[tuple[str, int], KgmError]]:
-        """(ends, starts of those asked for, why there is no end of the other partitions)."""
+        """(end offsets, start offsets where requested, why the other partitions have no end offset)."""
         brokers = {broker.id: broker for broker in self._brokers.brokers()}
         by_leader: dict[BrokerNode, dict[str, list[int]]] = {}
         unread: dict[tuple[str, int], KgmError] = {}
@@ -195,7 +195,7 @@ class OffsetReader:
             if not behind:
                 return ends, {}, refused
             starts, more = requests.fetch_offsets(connection, behind, deadline, is_start=True)
-            # Without the log's start it is not known how many of the records are still there.
+            # Without the log's start, it is unknown how many of the records are still there.
             known = {pair: end for pair, end in ends.items() if pair not in more}
             return known, starts, refused | more
 

@@ -1,5 +1,5 @@
-"""Polling groups: each poll describes all of them and reads what was appended to their coordinators' logs since the
-previous poll. A poll that fails is data, not an exception: brokers come back."""
+"""Polls groups: each poll describes all of them and reads what was appended to their coordinators' logs since the
+previous poll. A failed poll is data, not an exception: brokers come back."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from kgm.client.offsets_topic.group_tail import GroupRecordTail, RawRecord, Reco
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
 
-#: The share of the time of a poll that reading the log may take.
+#: The share of a poll's time that reading the log can take.
 _LOG_SHARE = 0.5
 
 
@@ -21,8 +21,9 @@ class PolledGroup:
     """What one poll shows of a group.
 
     seen: the group, completed from its last record, or why it cannot be described. recorded: what was written since the
-    previous poll, oldest first. log_unreadable_because: why the log cannot be read; None when it is read, and for
-    groups of the consumer protocol, whose description has the epochs. skipped: the log had more than one poll reads."""
+    previous poll, oldest first. log_unreadable_because: why the log cannot be read; None if it can, and for groups of
+    the consumer protocol, whose description includes the epochs. skipped: the log had more to read than one poll
+    does."""
 
     seen: GroupSnapshot | KgmError
     recorded: tuple[RecordedGroup, ...] = ()
@@ -31,8 +32,8 @@ class PolledGroup:
 
 
 class GroupPoller:
-    """Groups of a cluster. budget_ms: how long one poll may take. is_packed: whether what is kept of many groups is
-    packed: for who polls now and then, and looks at one group after the other (`poll_in_turn`)."""
+    """Groups of a cluster. budget_ms: how long one poll can take. is_packed: whether what is kept of many groups is
+    packed, for callers that poll only now and then and look at one group at a time (`poll_in_turn`)."""
 
     def __init__(
         self, cluster: AdminClient, group_ids: Iterable[str], *, budget_ms: int, offsets: bool = True,
@@ -48,7 +49,7 @@ class GroupPoller:
         self._last: KeptGroups[RecordedGroup] = self._keeper()
 
     def follow(self, group_ids: Iterable[str]) -> None:
-        """Poll these groups from now on. What was written of a new one since the last poll is read with the next."""
+        """Poll these groups from now on. Records of a new group since the last poll are read by the next one."""
         self.group_ids = tuple(dict.fromkeys(group_ids))
         self._tail.follow(self.group_ids)
 
@@ -57,7 +58,7 @@ class GroupPoller:
         return dict(self.poll_in_turn())
 
     def poll_in_turn(self) -> Iterator[tuple[str, PolledGroup]]:
-        """One group after the other. Describes all before it reads the log, so that the log is never behind."""
+        """Yields one group at a time. All are described before the log is read, so that the log is never behind."""
         self._cluster.renew(self._budget_ms)
         answers: KeptGroups[GroupSnapshot | KgmError] = self._keeper()
         has_classic = False
@@ -72,7 +73,7 @@ class GroupPoller:
         before, self._last = self._last, self._keeper()
         for group_id in self.group_ids:
             seen_now = answers.take(group_id)
-            assert seen_now is not None  # all have an answer
+            assert seen_now is not None  # every group has an answer
             recorded = tuple(decoded(group_id, records.get(group_id, ())))
             last = recorded[-1] if recorded else before.take(group_id)
             if last is not None:
@@ -103,9 +104,9 @@ class GroupPoller:
 
 
 def poll_once(cluster: AdminClient, group_ids: Sequence[str], *, budget_ms: int) -> Iterator[PolledGroup]:
-    """What the first poll of a `GroupPoller` shows, of one group after the other, where there is no second one: no
-    group is kept. The log is read after the first groups, and may be behind the others. Raises KgmError when no broker
-    answers."""
+    """What the first poll of a `GroupPoller` shows, one group at a time, if there is no second poll: nothing is kept.
+    The log is read after the first groups are described, so it may be behind for the others. Raises KgmError if no
+    broker answers."""
     cluster.renew(budget_ms)
     tail = GroupRecordTail(cluster, group_ids)
     records: Mapping[str, Sequence[RawRecord]] | None = None
@@ -127,7 +128,8 @@ def poll_once(cluster: AdminClient, group_ids: Sequence[str], *, budget_ms: int)
 
 
 def completed_from_record(seen: GroupSnapshot, recorded: GroupSnapshot) -> GroupSnapshot:
-    """A description with generation and timeouts of the group's last record, if both have the same members."""
+    """A description completed with the generation and timeouts from the group's last record, if both have the same
+    members."""
     if seen.type != "classic" or seen.state != "Stable":
         return seen
     if {member.member_id for member in seen.members} != {member.member_id for member in recorded.members}:
@@ -136,5 +138,5 @@ def completed_from_record(seen: GroupSnapshot, recorded: GroupSnapshot) -> Group
 
 
 def _is_classic(seen: GroupSnapshot | KgmError) -> bool:
-    """Whether the log may have anything to add; also while a group does not exist, because it may be created."""
+    """Whether the log may have anything to add; also true while a group does not exist, because it may be created."""
     return isinstance(seen, KgmError) or seen.type == "classic"

@@ -1,7 +1,7 @@
 """One request to one broker, and its response for each group: describe, committed offsets, end offsets, settings.
 
-Each function here takes an open connection, picks the version, and turns error codes into errors; nothing retries and
-nothing is remembered. A described group is a `GroupDescription`: the type of group and the struct of that API."""
+Each function here takes an open connection, picks the version, and turns error codes into errors; nothing is retried
+and nothing is remembered. A described group is a `GroupDescription`: the type of group and that API's struct."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ Offsets: TypeAlias = dict[tuple[str, int], int]
 
 _OTHER_TYPE = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 _BATCHED_FETCH = 8
-#: The timestamp that asks ListOffsets for the end of a partition.
+#: The timestamp that makes ListOffsets return the end of a partition.
 _LATEST: Final = -1
 _EARLIEST: Final = -2
-#: The isolation level that asks for the last stable offset, and the version of ListOffsets that has it.
+#: The isolation level for the last stable offset, and the version of ListOffsets that has it.
 _READ_COMMITTED: Final = 1
 _ISOLATED_OFFSETS: Final = 2
 #: Heartbeat with an instance id (KIP-345).
 _STATIC_HEARTBEAT = 3
-#: Version 10 names topics by id, which would need a look-up.
+#: Version 10 names topics by id, which would require a lookup.
 _NEWEST_FETCH = 9
 
 
@@ -50,7 +50,7 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareOffsets:
-    """Of a share group: the first offset that is not done with, and how many records are left."""
+    """A share group's offsets: the first offset not yet processed in each partition, and how many records are left."""
 
     starts: Offsets = field(default_factory=dict)
     lags: Offsets = field(default_factory=dict)
@@ -62,8 +62,8 @@ def describe(
     """Describe groups of any type.
 
     ConsumerGroupDescribe first, DescribeGroups for the groups that it does not know, the share and streams APIs for the
-    rest: Kafka's admin client requires the type, and users rarely know it. For groups that were listed as classic it
-    is DescribeGroups first; those that are of another type by now are then asked for as all others."""
+    rest: Kafka's admin client requires the type, and users rarely know it. For groups that were listed as classic,
+    DescribeGroups comes first; if their type has changed, they are then requested like all others."""
     results: dict[str, GroupDescription | KgmError] = {}
     classic = [group_id for group_id in group_ids if group_id in listed_as_classic]
     if classic:
@@ -91,7 +91,7 @@ def describe(
 def instance_ids_in_use(
     connection: BrokerConnection, group_id: str, instance_ids: Sequence[str], deadline: Deadline
 ) -> set[str] | KgmError:  # fmt: skip
-    """Which of these instance ids a member has. Raises UnsupportedError, LostError."""
+    """Which of these instance ids belong to a member. Raises UnsupportedError, LostError."""
     from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
     from kgm.protocol.messages.heartbeat_response import HeartbeatResponse
 
@@ -127,7 +127,7 @@ def _describe_classic(
     version = connection.version(ApiKey.DESCRIBE_GROUPS)
     request = DescribeGroupsRequest(groups=group_ids)
     answer = connection.call(request, DescribeGroupsResponse, version=version, deadline=deadline)
-    # Before v6 a group that is not there is "Dead" without an error.
+    # Before v6, a group that does not exist is "Dead" without an error.
     groups = [group for group in answer.groups if group.error_code or group.group_state != "Dead"]
     return _results_of_type("classic", groups, connection, "DescribeGroups")
 
@@ -173,7 +173,7 @@ def _results_of_type(
 def fetch_committed(
     connection: BrokerConnection, group_ids: list[str], deadline: Deadline
 ) -> dict[str, Offsets | KgmError]:
-    """All committed offsets of groups. Partitions without one are left out."""
+    """All committed offsets of groups. Partitions without a committed offset are left out."""
     version = connection.version(ApiKey.OFFSET_FETCH, at_most=_NEWEST_FETCH)
     if version >= _BATCHED_FETCH:
         groups = [OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in group_ids]
@@ -192,7 +192,7 @@ def fetch_committed(
 
 
 def _committed(group_id: str, code: int, topics: Sequence[Any], connection: BrokerConnection) -> Offsets | KgmError:
-    """An error, too, if the offset of a single partition cannot be read: a part of them would pass for all."""
+    """The offsets; an error if even one partition cannot be read: otherwise some of them would pass for all."""
     offsets: Offsets = {}
     place = ""
     for topic in topics:
@@ -212,7 +212,7 @@ def _committed(group_id: str, code: int, topics: Sequence[Any], connection: Brok
 def fetch_share_offsets(
     connection: BrokerConnection, group_ids: list[str], deadline: Deadline
 ) -> dict[str, ShareOffsets | KgmError]:
-    """Where share groups begin to read, and their lags (KIP-1226, Kafka 4.2). Nothing of brokers without the API."""
+    """Where share groups start to read, and their lags (KIP-1226, Kafka 4.2). Empty for brokers without the API."""
     from kgm.protocol.messages.describe_share_group_offsets_request import (
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsRequestGroup,
@@ -229,7 +229,7 @@ def fetch_share_offsets(
 
 
 def _share_offsets(group: Any, connection: BrokerConnection) -> ShareOffsets | KgmError:
-    """An error, too, if the offsets of a single partition cannot be read, as of committed ones."""
+    """The offsets; an error if even one partition cannot be read, as with committed offsets."""
     rows = [(topic.topic_name, row) for topic in group.topics for row in topic.partitions]
     code = group.error_code or next((row.error_code for _, row in rows if row.error_code), 0)
     if code:
@@ -252,10 +252,10 @@ def fetch_offsets(
     is_stable: bool = False,
     is_start: bool = False,
 ) -> tuple[Offsets, dict[tuple[str, int], KgmError]]:
-    """(the end of each partition that this broker leads, why it tells none of the others).
+    """(the end offset of each partition that this broker leads, why it does not report the others).
 
-    is_stable: the last stable offset instead, where the broker knows it (ListOffsets v2, KIP-98). is_start: the first
-    offset that the log still has."""
+    is_stable: the last stable offset instead, if the broker supports it (ListOffsets v2, KIP-98). is_start: the first
+    offset still in the log."""
     from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
     from kgm.protocol.messages.list_offsets_response import ListOffsetsResponse
 
@@ -286,7 +286,7 @@ def fetch_offsets(
 
 
 def fetch_session_timeouts(connection: BrokerConnection, group_ids: list[str], deadline: Deadline) -> dict[str, int]:
-    """`consumer.session.timeout.ms` of consumer groups, in ms, where the broker reports it (4.0, DESCRIBE_CONFIGS)."""
+    """`consumer.session.timeout.ms` of consumer groups, in ms, if the broker reports it (4.0, DESCRIBE_CONFIGS)."""
     name = "consumer.session.timeout.ms"
     settings = fetch_group_settings(connection, group_ids, [name], deadline)
     texts = {group_id: values.get(name, "") for group_id, values in settings.items() if isinstance(values, dict)}
@@ -298,7 +298,7 @@ def fetch_group_settings(
 ) -> dict[str, dict[str, str] | KgmError]:
     """Effective settings of groups, by group id and name, or why they cannot be read (4.0, DESCRIBE_CONFIGS).
 
-    Brokers whose groups have no settings answer with none."""
+    Brokers without group settings return none."""
     from kgm.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
     from kgm.protocol.messages.describe_configs_response import DescribeConfigsResponse
 
@@ -328,7 +328,7 @@ def fetch_group_settings(
 def fetch_broker_settings(
     connection: BrokerConnection, broker_id: int, names: list[str], deadline: Deadline
 ) -> dict[str, str]:
-    """Settings of this broker, by name, as far as it has them. Raises KgmError (DESCRIBE_CONFIGS on the cluster)."""
+    """Settings of this broker, by name, if it has them. Raises KgmError (DESCRIBE_CONFIGS on the cluster)."""
     from kgm.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
     from kgm.protocol.messages.describe_configs_response import DescribeConfigsResponse
 

@@ -1,9 +1,9 @@
-"""From brokers' responses to `GroupSnapshot`: pure, no sockets. What a response does not contain is None.
+"""Turns brokers' responses into `GroupSnapshot`s: pure, no sockets. What a response does not contain is None.
 
-A classic group is described with members' subscriptions only while it is Stable, and never with its generation or
-timeouts; a consumer group (KIP-848) with epochs, targets and regexes. Metadata that is not of the consumer protocol
-(Connect, Schema Registry, a custom assignor) leaves that member without topics; what Streams and Connect write is read
-by `kgm.client.framework_groups`."""
+A classic group is described with its members' subscriptions only while it is Stable, and never with its generation or
+timeouts; a consumer group (KIP-848) is described with epochs, targets and regexes. If a member's metadata is not in the
+consumer protocol's format (Connect, Schema Registry, a custom assignor), that member has no topics; what Streams and
+Connect write is read by `kgm.client.framework_groups`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from kgm.protocol.subscription import (
     readable_subscription,
 )
 
-if TYPE_CHECKING:  # what Streams and Connect write is read in few groups
+if TYPE_CHECKING:  # only few groups have what Streams and Connect write
     from kgm.client.framework_groups import FrameworkGroup
 
 #: Member epoch of a static member that left and is expected back (KIP-848).
@@ -42,11 +42,11 @@ _REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 _CLASSIC_MEMBER = 0
 #: No topic is known.
 NO_TOPICS: Final[Mapping[str, TopicSnapshot]] = {}
-#: Subscriptions by their bytes, those that were decoded last.
+#: The subscriptions decoded most recently, by their bytes.
 _subscriptions: dict[bytes, Subscription | None] = {}
 _UNREAD: Any = object()
 _MOST_SUBSCRIPTIONS = 256
-#: (instance id, member id) of a partition that no member has.
+#: (instance id, member id) of a partition that no member owns.
 _NO_OWNER = (None, None)
 _new_tuple: Any = tuple.__new__
 
@@ -54,15 +54,15 @@ _new_tuple: Any = tuple.__new__
 def group_without_offsets(group_id: str, described: GroupDescription) -> GroupSnapshot:
     """The group as the API describes it, before topics and offsets are known.
 
-    Raises BadAnswerError for a group in which a member or an instance id occurs twice."""
+    Raises BadAnswerError if a member or an instance id occurs twice in the group."""
     group = _BUILDERS[described.kind](group_id, described.raw)
     _check_members(group)
     return group
 
 
 def brief_group(group_id: str, described: GroupDescription) -> GroupSnapshot:
-    """As `group_without_offsets`, for many groups: of the members of a classic group only their ids, topics and
-    assignments. Raises BadAnswerError, too."""
+    """Like `group_without_offsets`, for many groups: the members of a classic group have only their ids, topics and
+    assignments. Also raises BadAnswerError."""
     if described.kind != "classic":
         return group_without_offsets(group_id, described)
     raw: Any = described.raw
@@ -105,7 +105,7 @@ def _check_members(group: GroupSnapshot) -> None:
 
 
 def members_snapshot(group_id: str, described: GroupDescription, coordinator: CoordinatorNode | None) -> GroupSnapshot:
-    """The group with the ids of its members and nothing else of them: fast, for many groups.
+    """The group with nothing but the ids of its members: fast, for many groups.
 
     Raises BadAnswerError as `group_without_offsets` does."""
     raw: Any = described.raw
@@ -122,7 +122,7 @@ def members_snapshot(group_id: str, described: GroupDescription, coordinator: Co
 
 
 def _instance_id(member: Any) -> str | None:
-    """The APIs name the field differently; members of share groups have none."""
+    """The instance id, which the APIs name differently; members of share groups have none."""
     return getattr(member, "group_instance_id", None) or getattr(member, "instance_id", None) or None
 
 
@@ -133,12 +133,12 @@ def snapshot(
     session_timeout_ms: int | None = None, missing_topics: Container[str] = (),
     may_lack_offsets: bool = False, share_lags: Offsets | None = None, member_lags: bool = True,
 ) -> GroupSnapshot:  # fmt: skip
-    """One group: `group_without_offsets` completed from other APIs. member_lags: the lag of each member, too.
+    """One group: `group_without_offsets` completed from other APIs. member_lags: include each member's lag.
 
-    share_lags: of a share group, whose `committed` are the offsets from which it begins to read.
+    share_lags: for a share group, whose `committed` are the offsets from which it starts to read.
 
-    starts: where logs begin, of those with a committed offset before their end. topics: all known topics by name,
-    including those of other groups. missing_topics: those that do not exist. may_lack_offsets: as of the snapshot."""
+    starts: where logs begin, for partitions with a committed offset before their end. topics: all known topics by name,
+    including those of other groups. missing_topics: topics that do not exist. may_lack_offsets: as in the snapshot."""
     used = used_topics(base.members, committed or {})
     offsets = offset_rows(base.members, committed or {}, ends or {}, starts or {}) if committed is not None else ()
     if base.type == "share":
@@ -162,7 +162,7 @@ def snapshot(
 
 
 def used_topics(members: Iterable[MemberSnapshot], committed: Offsets) -> set[str]:
-    """Topics that members subscribe to or own, and those with committed offsets."""
+    """Topics that members subscribe to or own, and topics with committed offsets."""
     used = {topic for topic, _ in committed}
     for member in members:
         used |= {*member.known_topics, *member.assignment, *(member.target_assignment or {})}
@@ -170,8 +170,8 @@ def used_topics(members: Iterable[MemberSnapshot], committed: Offsets) -> set[st
 
 
 def _had(members: Iterable[MemberSnapshot], committed: Offsets) -> set[str]:
-    """Topics that members own partitions of, and those with committed offsets: each existed once. When one is deleted
-    the coordinator soon deletes its offsets, and members keep its partitions until their next rebalance."""
+    """Topics whose partitions members own, and topics with committed offsets: each of them existed once. When a topic
+    is deleted, the coordinator soon deletes its offsets, and members keep its partitions until their next rebalance."""
     return {topic for topic, _ in committed}.union(*(member.assignment for member in members))
 
 
@@ -205,7 +205,7 @@ def _classic(group_id: str, group: Any) -> GroupSnapshot:
 
 
 def _framework(group: Any, rows: Sequence[_ClassicRow]) -> FrameworkGroup | None:
-    """What Streams and Connect write; None of another group, and while it rebalances, when nothing is described."""
+    """What Streams and Connect write; None for any other group, and during a rebalance, when nothing is described."""
     if group.group_state != "Stable":
         return None
     if group.protocol_type == CONNECT_PROTOCOL_TYPE:
@@ -220,7 +220,7 @@ def _framework(group: Any, rows: Sequence[_ClassicRow]) -> FrameworkGroup | None
 
 
 class _ClassicRow:
-    """A member of a classic group: its row, and what was decoded of it."""
+    """A member of a classic group: its row, and what was decoded from it."""
 
     __slots__ = ("_assignment", "_is_consumer", "_row", "_subscription")
 
@@ -231,7 +231,7 @@ class _ClassicRow:
 
     @property
     def evidence(self) -> MemberEvidence:
-        """What shows the client library."""
+        """What the client library can be recognized by."""
         return MemberEvidence(
             member_id=self._row.member_id,
             client_id=self._row.client_id,
@@ -249,7 +249,7 @@ class _ClassicRow:
             client_host=_host(row.client_host),
             rack=(subscription.rack_id or None) if subscription else None,
             status=status,
-            # None: not readable, or not described while the group rebalances
+            # None: not readable, or not described while the group is rebalancing
             topics=subscription.distinct_topics if subscription else None if self._is_consumer else (),
             assignment={} if assignment is None else assignment.partitions,
             protocol="classic",
@@ -263,14 +263,15 @@ class _ClassicRow:
 
     @property
     def user_data(self) -> tuple[bytes | None, bytes | None]:
-        """Of the subscription and of the assignment."""
+        """The user data of the subscription and of the assignment."""
         subscription, assignment = self._subscription, self._assignment
         own = None if subscription is None else subscription.user_data
         return own, None if assignment is None else assignment.user_data
 
 
 def _subscription(blob: bytes) -> Subscription | None:
-    """The subscription; None if it cannot be read. The members of a group have the same one."""
+    """The decoded subscription; None if it cannot be read. Cached, since the members of a group usually send the same
+    one."""
     known: Subscription | None = _subscriptions.get(blob, _UNREAD)
     if known is not _UNREAD:
         return known
@@ -352,7 +353,7 @@ def _share(group_id: str, group: Any) -> GroupSnapshot:
 
 
 def _streams(group_id: str, group: Any) -> GroupSnapshot:
-    """Streams members own tasks: partitions of every source topic of a subtopology (KIP-1071)."""
+    """A streams group, whose members own tasks: partitions of every source topic of a subtopology (KIP-1071)."""
     from kgm.client.framework_groups import work_of_streams_member
 
     sources: dict[str, tuple[str, ...]] = {}
@@ -413,14 +414,14 @@ def _by_topic(assignment: Any) -> dict[str, list[int]]:
 
 
 def _host(text: str) -> str:
-    """Java prints addresses with a slash in front."""
+    """The host. Java prints addresses with a leading slash."""
     return text.removeprefix("/")
 
 
 def offset_rows(
     members: Iterable[MemberSnapshot], committed: Offsets, ends: Offsets, starts: Offsets
 ) -> tuple[OffsetSnapshot, ...]:
-    """A row for each partition that is owned or has a committed offset. starts: as in `snapshot`."""
+    """One row for each partition that is owned or has a committed offset. starts: as in `snapshot`."""
     owners: dict[tuple[str, int], tuple[str | None, str | None]] = {}
     for member in members:
         owner = (member.group_instance_id, member.member_id)
@@ -440,12 +441,12 @@ def offset_rows(
     ]
     if starts:
         rows = [_after_start(row, starts[row[0], row[1]]) if (row[0], row[1]) in starts else row for row in rows]
-    return tuple(map(_new_tuple, repeat(OffsetSnapshot), rows))  # `_make`, which is a function in Python, takes longer
+    return tuple(map(_new_tuple, repeat(OffsetSnapshot), rows))  # faster than `_make`, which is a Python function
 
 
 def _share_rows(begins: Offsets, ends: Offsets, lags: Offsets) -> tuple[OffsetSnapshot, ...]:
-    """A row for each partition, which no member owns. Records after the first that is left may be done with already, so
-    that only the broker knows the lag."""
+    """One row for each partition, none of which has an owner. Records after the first one left may already be
+    processed, so only the broker knows the lag."""
     return tuple(
         OffsetSnapshot(
             topic=topic,

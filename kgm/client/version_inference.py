@@ -1,8 +1,8 @@
-"""Which release of Kafka a broker has. Kafka reports no release, but the versions of its APIs and the features that it
-supports differ from release to release (`kgm.protocol.released_apis`, made from real brokers).
+"""Infers which Kafka release a broker runs. Kafka does not report its release, but API versions and supported features
+differ from release to release (`kgm.protocol.released_apis`, recorded from real brokers).
 
-What does not differ is not told apart: releases with the same APIs are all in the answer, and so are both coordinators
-of 3.7 to 3.9. A broker whose APIs are those of no release is no Apache Kafka, or one that kgm does not know."""
+Releases with the same APIs cannot be told apart: the answer has all of them, as well as both coordinators of 3.7 to
+3.9. A broker whose APIs match no release is not Apache Kafka, or is one that kgm does not know."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from kgm.protocol.released_apis import API_VERSIONS, SUPPORTED_FEATURES
 #: API key: (lowest version, highest version).
 ApiVersions: TypeAlias = Mapping[int, tuple[int, int]]
 
-#: The feature whose highest level is another one in each release, where brokers run without ZooKeeper.
+#: The feature whose highest level is different in each release, for brokers that run without ZooKeeper.
 _METADATA_VERSION: Final = "metadata.version"
-#: APIs that a broker reports in the versions of its own release whatever its settings and its controller are. The
+#: APIs whose reported versions depend only on the broker's own release, whatever its settings and its controller. The
 #: others depend on the controller's release (requests that are forwarded to it), or on settings (telemetry, share
 #: groups).
 _OWN_APIS: Final = frozenset(
@@ -41,13 +41,13 @@ _OWN_APIS: Final = frozenset(
         ApiKey.CONSUMER_GROUP_DESCRIBE,
     }
 )  # fmt: skip
-#: Apache Kafka's keys are consecutive; those of others that add APIs are far above.
+#: Apache Kafka's API keys are consecutive; keys of vendors that add APIs are far above.
 _HIGHEST_KEY: Final = max(key for versions in API_VERSIONS.values() for key in versions)
 
 
 def possible_versions(versions: ApiVersions, features: Mapping[str, tuple[int, int]]) -> tuple[BrokerVersion, ...]:
     """The releases whose brokers report these API versions and support these features, oldest first; none if no release
-    does. `kgm serve` reports the one that it plays."""
+    does. `kgm serve` reports the release that it emulates."""
     if PLAYED_VERSION_FEATURE in features:
         played = BrokerVersion.of_level(features[PLAYED_VERSION_FEATURE][0])
         return (played,) if OLDEST.release <= played.release <= NEWEST.release else ()
@@ -55,8 +55,8 @@ def possible_versions(versions: ApiVersions, features: Mapping[str, tuple[int, i
 
 
 def with_versions(group: GroupSnapshot, versions: Iterable[BrokerVersion]) -> GroupSnapshot:
-    """The group with the versions that its broker may have. Only the new coordinator has groups of other types than
-    classic."""
+    """The group with the versions that its broker may have. Only the new coordinator supports groups of types other
+    than classic."""
     needs_java = group.type != "classic"
     return replace(group, kafka_versions=tuple([one for one in versions if one.has_java_coordinator or not needs_java]))
 
@@ -77,7 +77,7 @@ def _exceeds_nowhere(versions: ApiVersions, released: ApiVersions) -> bool:
 
 
 def _coordinators(broker: str) -> Iterator[BrokerVersion]:
-    """The version of a broker in the table, with each coordinator that it may run: a setting of the broker decides."""
+    """The version of a broker in the table, with each coordinator that it may run: a broker setting decides."""
     number, _, metadata = broker.partition(" ")
     version = BrokerVersion.parse(number.partition("+")[0])
     yield version

@@ -1,6 +1,7 @@
-"""Encodes and decodes messages. Codecs are compiled on first use, about a millisecond for each message and version.
+"""Encodes and decodes messages. Codecs are compiled on first use, which takes about a millisecond per message and
+version.
 
-Errors: `DecodeError` for bytes that are not such a message, `EncodeError` for a message that cannot be encoded. Every
+Errors: `DecodeError` for bytes that are not a valid message, `EncodeError` for a message that cannot be encoded. Every
 low-level error becomes one of these two."""
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _encoders: dict[tuple[type[Message], int], Any] = {}
 
 def encode(message: Message, version: int) -> bytes:
     """The body of a message at a version. Raises EncodeError if a value does not fit its field, or if a field is set
-    that this version does not have and Kafka does not mark as ignorable."""
+    that this version does not have, unless Kafka marks it as ignorable."""
     cls = message.__class__
     encoder = _encoders.get((cls, version))
     if encoder is None:
@@ -50,8 +51,8 @@ def decode(cls: type[M], data: bytes, version: int, *, offset: int = 0, allow_tr
 
 
 def decoder(cls: type[Message], version: int) -> Any:
-    """The compiled function (bytes, position, end) -> (message, next position) that `decode` uses. It raises the errors
-    of LOW_LEVEL, and does not check where the message ends. Raises DecodeError for an unknown version."""
+    """The compiled function (bytes, position, end) -> (message, next position) that `decode` uses. The function raises
+    the errors in LOW_LEVEL, and does not check where the message ends. Raises DecodeError for an unknown version."""
     compiled = _decoders.get((cls, version))
     if compiled is None:
         _check_version(cls, version, DecodeError)

@@ -1,7 +1,7 @@
 """Turns a message class's table into straight-line Python: one decoder and one encoder per (class, version).
 
-Interpreting the tables field by field takes five to ten times as long. The source that is compiled here consists of
-names from the generated tables and of literals made with repr(); nothing from the network gets into it."""
+Interpreting the tables field by field would take five to ten times as long. The source compiled here consists of names
+from the generated tables and of literals made with repr(); nothing from the network gets into it."""
 
 import struct
 from typing import Any, ClassVar
@@ -17,7 +17,7 @@ def _within(version: int, span: tuple[int, int] | None) -> bool:
 
 
 class _Plan:
-    """What decoder and encoder have in common, for one message at one version."""
+    """What the decoder and the encoder have in common, for one message at one version."""
 
     function: ClassVar[str]
 
@@ -63,7 +63,7 @@ class _Plan:
         return _within(self.version, row.versions)
 
     def min_size(self, kind: str, seen: tuple[str, ...] = ()) -> int:
-        """The least number of bytes of a value of this kind, which limits array counts."""
+        """The smallest number of bytes that a value of this kind can take, which limits array counts."""
         if kind in primitives.WIDTH:
             return primitives.WIDTH[kind]
         if kind == "uuid":
@@ -100,7 +100,7 @@ class _Decoder(_Plan):
         self.line(1, f"return {target}, p")
 
     def fields(self, depth: int, struct_name: str) -> str:
-        """Emit the decoding of one struct. Returns the variable that has it."""
+        """Emit the decoding of one struct. Returns the variable that holds it."""
         cls = self.struct(struct_name)
         arguments = []
         tagged = []
@@ -145,7 +145,7 @@ class _Decoder(_Plan):
         return repr(row.default)
 
     def length(self, depth: int, wide: str) -> str:
-        """Emit the decoding of the length of a string (h), of bytes or of an array (i); -1 means null."""
+        """Emit the decoding of the length of a string (h), or of bytes or an array (i); -1 means null."""
         n = self.name("n")
         if self.flexible:
             self.line(depth, f"{n} = b[p]")
@@ -240,7 +240,7 @@ class _Decoder(_Plan):
 
     def tagged_value(self, depth: int, variable: str, row: Field, nullable: bool) -> None:  # noqa: FBT001
         if self.is_struct(row.kind) and nullable:
-            # Inside a tag a null struct is the byte 0, not -1 (Kafka's generator writes it as a varint).
+            # Inside a tag, a null struct is the byte 0, not -1 (Kafka's generator writes it as a varint).
             self.line(depth, "if b[p] == 0: " + f"{variable} = None; p += 1")
             self.line(depth, f"elif b[p] != 1: raise Malformed({row.name!r} + ' is neither null nor present')")
             self.line(depth, "else:")
@@ -282,13 +282,13 @@ class _Encoder(_Plan):
             self.line(depth, f"if {o}.unknown_tags: raise ValueError('tags need a flexible version')")
 
     def reject_set(self, depth: int, o: str, row: Field, struct_name: str) -> None:
-        """Emit an error for a value that this version cannot carry, unless the field is marked as ignorable (as
-        Kafka)."""
+        """Emit an error for a value that this version cannot carry. Not called for fields marked as ignorable, as in
+        Kafka."""
         text = f"{struct_name}.{row.name} cannot be sent at version {self.version}"
         self.line(depth, f"if {self.differs(o, row)}: raise ValueError({text!r})")
 
     def differs(self, o: str, row: Field) -> str:
-        """The source of a test that the value is not Kafka's default."""
+        """The source of an expression that tests whether the value differs from Kafka's default."""
         value = f"{o}.{row.name}"
         if row.default == () and row.kind.startswith("[]"):
             return f"{value} is None or {value}"

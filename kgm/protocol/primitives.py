@@ -1,6 +1,6 @@
 """Building blocks of the compiled codec: fixed-width packers, unsigned varints and length checks.
 
-Every length is checked against the bytes that exist before anything of that length is created. Functions here raise
+Every length is checked against the bytes available before anything of that length is created. Functions here raise
 `Malformed` or one of the low-level errors in `codec.LOW_LEVEL`; `codec` turns them all into `DecodeError`."""
 
 import struct
@@ -15,7 +15,7 @@ MAX_UVARINT = 0xFFFFFFFF
 
 
 class Malformed(ValueError):  # noqa: N818  (it never leaves the package)
-    """Bytes are not a message of the expected kind. The text says what is wrong, and where."""
+    """The bytes are not a message of the expected kind. The text says what is wrong, and where."""
 
 
 def uvarint(value: int) -> bytes:
@@ -49,7 +49,7 @@ def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def bad_length(what: str, length: int, position: int, end: int) -> Malformed:
-    """The error for a length that is larger than what is left."""
+    """The error for a length that is larger than the number of bytes left."""
     return Malformed(f"{what} has length {length} at byte {position}, but {end - position} bytes are left")
 
 
@@ -75,7 +75,7 @@ def read_tags(buffer: bytes, position: int, end: int) -> tuple[list[tuple[int, i
 
 
 def write_tags(known: list[tuple[int, bytes]], unknown: tuple[tuple[int, bytes], ...]) -> bytes:
-    """Encode a tag section: known tags that do not have their default, and unknown tags that a newer Kafka has sent."""
+    """Encode a tag section: known tags that are not at their default, and unknown tags that a newer Kafka has sent."""
     tags = sorted([*known, *unknown])
     parts = [uvarint(len(tags))]
     last = -1

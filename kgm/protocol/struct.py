@@ -26,9 +26,9 @@ class Field(NamedTuple):
 
 
 class Struct:
-    """A struct of Kafka's protocol. Fields have Kafka's names in snake_case; types are in the annotations.
+    """A struct of Kafka's protocol. Fields have Kafka's names in snake_case; their types are in the annotations.
 
-    unknown_tags: tagged fields of a newer Kafka as (tag, bytes), so that encoding it again loses nothing (KIP-482)."""
+    unknown_tags: tagged fields from a newer Kafka as (tag, bytes), so that nothing is lost on re-encoding (KIP-482)."""
 
     __slots__ = ("unknown_tags",)
     FIELDS: ClassVar[tuple[Any, ...]] = ()
@@ -49,7 +49,8 @@ class Struct:
 
 
 class Message(Struct):
-    """A top-level message. `API_KEY` is the request's key, or the record type of a `__consumer_offsets` record."""
+    """A top-level message. `API_KEY` is the API key of a request, or the record type of a `__consumer_offsets`
+    record."""
 
     __slots__ = ()
     API_KEY: ClassVar[int] = -1

@@ -1,7 +1,7 @@
 """The consumer protocol's blobs inside JoinGroup, SyncGroup and DescribeGroups: subscription and assignment, v0-v3.
 
-Version 1 brought owned partitions (KIP-429), version 2 the generation in which they were owned (KIP-792), version 3 the
-rack (KIP-881). Of a newer version the known prefix is read (ConsumerProtocol.deserializeSubscription)."""
+Version 1 added owned partitions (KIP-429), version 2 the generation in which they were owned (KIP-792), version 3 the
+rack (KIP-881). In a newer version, the known prefix is read (ConsumerProtocol.deserializeSubscription)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kgm.protocol.messages.consumer_protocol_subscription import TopicPartition 
 PROTOCOL_TYPE = "consumer"
 NEWEST = 3
 NO_GENERATION = -1
-#: The version that brought owned partitions, and that some libraries end before them.
+#: The version that added owned partitions, and in which some libraries leave them out.
 SHORT_VERSION = 1
 _VERSION = struct.Struct(">h")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """The subscription of a member in JoinGroup.
+    """A member's subscription in JoinGroup.
 
     owned_partitions: partitions by topic, owned in generation `generation_id` (-1: none, or from before KIP-792).
     says_owned: False for version 1 without owned partitions, as some libraries write it."""
@@ -46,7 +46,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberAssignment:
-    """The assignment of a member: partitions by topic. A topic that occurs twice is merged (librdkafka writes such)."""
+    """A member's assignment: partitions by topic. A topic that occurs twice is merged (librdkafka writes such)."""
 
     partitions: Mapping[str, Sequence[int]] = field(default_factory=dict)
     user_data: bytes | None = None
@@ -54,7 +54,7 @@ class MemberAssignment:
 
 
 def encode_subscription(subscription: Subscription) -> bytes:
-    """The bytes of a subscription, with its version in front."""
+    """The bytes of a subscription, starting with its version."""
     version = subscription.version
     owned = [OwnedTopic(topic=t, partitions=list(p)) for t, p in sorted(subscription.owned_partitions.items())]
     message = ConsumerProtocolSubscription(
@@ -69,9 +69,9 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_subscription(data: bytes, *, is_strict: bool = False) -> Subscription:
-    """Decode a subscription. Raises DecodeError, also for no bytes at all.
+    """Decode a subscription. Raises DecodeError, also if there are no bytes at all.
 
-    kafka-go and platformatic end version 1 before the owned partitions, and so own nothing that they say. is_strict:
+    kafka-go and platformatic write version 1 without the owned partitions, which counts as owning none. is_strict:
     refuse that, as Kafka's own classes do."""
     version, known = _versions(data, "subscription")
     says_owned = True
@@ -80,7 +80,7 @@ def decode_subscription(data: bytes, *, is_strict: bool = False) -> Subscription
     except DecodeError:
         if version != SHORT_VERSION or is_strict:
             raise
-        # Nothing may follow: what ends within the owned partitions is cut off, and not of these libraries.
+        # Nothing may follow: data that ends inside the owned partitions is truncated, and not from these libraries.
         message = codec.decode(ConsumerProtocolSubscription, data, version - 1, offset=2)
         says_owned = False
     return Subscription(
@@ -95,15 +95,15 @@ def decode_subscription(data: bytes, *, is_strict: bool = False) -> Subscription
 
 
 def encode_assignment(assignment: MemberAssignment) -> bytes:
-    """The bytes of an assignment, with its version in front; topics in the order given."""
+    """The bytes of an assignment, starting with its version; topics in the order given."""
     topics = [AssignedTopic(topic=t, partitions=list(p)) for t, p in assignment.partitions.items()]
     message = ConsumerProtocolAssignment(assigned_partitions=topics, user_data=assignment.user_data)
     return _VERSION.pack(assignment.version) + codec.encode(message, assignment.version)
 
 
 def decode_assignment(data: bytes, *, is_listed: bool = False) -> MemberAssignment:
-    """Decode an assignment; no bytes at all mean that nothing is assigned. is_listed: keep the partitions in the order
-    in which they are written. Raises DecodeError."""
+    """Decode an assignment; no bytes at all mean that nothing is assigned. is_listed: keep partitions in the order in
+    which they are written. Raises DecodeError."""
     if not data:
         return MemberAssignment()
     version, known = _versions(data, "assignment")
@@ -129,7 +129,7 @@ def readable_assignment(data: bytes) -> MemberAssignment | None:
 
 
 def _versions(data: bytes, what: str) -> tuple[int, int]:
-    """(the version of the bytes, the version to decode them with)."""
+    """(the version in the bytes, the version to decode them with)."""
     if len(data) < _VERSION.size:
         raise DecodeError(f"a consumer protocol {what} of {len(data)} bytes has no version")
     version = _VERSION.unpack_from(data)[0]

@@ -1,4 +1,4 @@
-"""Frames: a header and a body. A *frame* does not include the four bytes of its length.
+"""Frames: a header and a body. A *frame* does not include its four-byte length.
 
 Request header v1 (v2 if the API's version is flexible), response header v0 (v1 if flexible). ApiVersions responses
 always have header v0, because the client does not know yet what the broker supports (KIP-511)."""
@@ -23,8 +23,8 @@ _API_VERSIONS = int(ApiKey.API_VERSIONS)  # an IntEnum compares slowly
 
 
 class RequestHeader(NamedTuple):
-    """The header of a request. body_at: the offset of its body in the frame. (A named tuple, because every request has
-    one.)"""
+    """The header of a request. body_at: the offset of the body in the frame. (A named tuple, since one is created for
+    every request.)"""
 
     api_key: int
     version: int
@@ -63,7 +63,7 @@ def _after_tags(frame: bytes, at: int) -> int:
 
 
 def decode_request_header(frame: bytes) -> RequestHeader:
-    """The header only, which is enough to answer an unknown version. Raises DecodeError."""
+    """Only the header, which is enough to answer an unknown version. Raises DecodeError."""
     try:
         key, version, correlation_id, length = _REQUEST.unpack_from(frame)
         at = _REQUEST.size + max(length, 0)
@@ -71,7 +71,7 @@ def decode_request_header(frame: bytes) -> RequestHeader:
             raise DecodeError(f"client id of {length} bytes in a frame of {len(frame)}")
         client_id = None if length < 0 else frame[_REQUEST.size : at].decode()
         info = API.get(key)
-        # An ApiVersions request of an unknown version has a flexible header, too; its body is not decoded then.
+        # An ApiVersions request of an unknown version has a flexible header, too; its body is then not decoded.
         if info is not None and version >= info.flexible_from:
             at = _after_tags(frame, at)
     except codec.LOW_LEVEL as error:
@@ -115,5 +115,5 @@ def decode_response(cls: type[M], frame: bytes, *, version: int) -> tuple[int, M
 
 
 def framed(frame: bytes) -> bytes:
-    """The frame with its length in front, as it is sent on a connection."""
+    """The frame with its length prefix, as it is sent on a connection."""
     return _LENGTH.pack(len(frame)) + frame

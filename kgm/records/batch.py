@@ -1,10 +1,11 @@
-"""Record batches of format v2 (KIP-98), the unit that Kafka's logs, producers and fetches are made of.
+"""Record batches in format v2 (KIP-98), the unit of Kafka's logs, produce requests and fetches.
 
-A batch is a header of 61 bytes and its records, which are varints and bytes, compressed together or not. The checksum
-(CRC32C) covers everything after itself, so that a broker can write base offset and leader epoch into a batch of a
-producer. Formats v0 and v1 (message sets of brokers before 0.11) are refused: Kafka cannot write them since 4.0.
+A batch is a 61-byte header and its records, which are varints and bytes, either compressed together or uncompressed.
+The checksum (CRC32C) covers everything after itself, so that a broker can write the base offset and leader epoch into a
+producer's batch. Formats v0 and v1 (message sets of brokers before 0.11) are refused: Kafka has not been able to write
+them since 4.0.
 
-For any bytes, only DecodeError is raised, and every length is checked against the bytes that exist."""
+Whatever the bytes, only DecodeError is raised, and every length is checked against the bytes available."""
 
 from __future__ import annotations
 
@@ -30,22 +31,22 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
-#: The base timestamp is the time from which tombstones and markers of this batch may be removed (KAFKA-8522).
+#: If set, the base timestamp is the time from which tombstones and markers of this batch can be removed (KAFKA-8522).
 DELETE_HORIZON = 0x40
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
-#: The largest size of a decompressed batch, in bytes. Brokers accept batches of 1 MiB unless `message.max.bytes` is
-#: set, and coordinators write no larger ones; a compressed batch may hold more than its size.
+#: The largest size of a decompressed batch, in bytes. Brokers accept batches of up to 1 MiB unless `message.max.bytes`
+#: is set, and coordinators write no larger ones; but a compressed batch can contain more than its own size.
 MAX_UNCOMPRESSED = 16 << 20
-#: The most records of a compressed batch: an uncompressed one of the size that brokers accept has no more.
+#: The most records in a compressed batch: an uncompressed one of the largest size that brokers accept has no more.
 MAX_PACKED_RECORDS = 1 << 18
 
 CRC_AT = 17
 _CRC = struct.Struct(">I")
 #: The crc covers a batch from here on.
 ATTRIBUTES_AT = 21
-#: A record has at least a length, attributes, two deltas, two lengths and a count of headers, of a byte each.
+#: A record has at least a length, attributes, two deltas, two lengths and a header count, of one byte each.
 LEAST_RECORD = 7
 _MARKER_KEY = struct.Struct(">hh")
 _MARKER_VALUE = struct.Struct(">hi")
@@ -57,7 +58,7 @@ Headers = tuple[tuple[bytes, bytes | None], ...]
 
 
 class RawRecord(NamedTuple):
-    """One record as the log has it."""
+    """One record as it is in the log."""
 
     offset: int
     timestamp: int
@@ -102,7 +103,7 @@ class Batch(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """The offset of its last record, which compaction may have removed."""
+        """The offset of the last record, which compaction may have removed."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -119,19 +120,18 @@ class Batch(NamedTuple):
 
     @property
     def producer(self) -> ProducerInfo | None:
-        """The producer of a transactional batch, whose records count if the producer's next marker is a COMMIT; else
-        None."""
+        """The producer of a transactional batch, whose records count if the producer's next marker is a COMMIT; None
+        for other batches."""
         return ProducerInfo(self.producer_id, self.producer_epoch) if self.transactional else None
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """From when on its tombstones may be removed; None if the cleaner has not seen the batch yet."""
+        """The time from which its tombstones can be removed; None if the cleaner has not processed the batch yet."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     @property
     def records(self) -> tuple[RawRecord, ...]:
-        """The records, in the order of their offsets, which may have gaps. Decodes them each time. Raises
-        DecodeError."""
+        """The records, in offset order, possibly with gaps. Decodes them on each access. Raises DecodeError."""
         try:
             if self.attributes & CODEC_MASK == Compression.NONE:
                 return _decode_records(self, self.data, HEADER.size)
@@ -141,8 +141,8 @@ class Batch(NamedTuple):
 
     @property
     def unpacked(self) -> bytes:
-        """The records of a compressed batch as bytes; at most MAX_UNCOMPRESSED. Decompresses each time. Raises
-        DecodeError."""
+        """The decompressed bytes of a compressed batch's records; at most MAX_UNCOMPRESSED. Decompresses them on
+        each access. Raises DecodeError."""
         if self.record_count > MAX_PACKED_RECORDS:
             raise DecodeError(
                 f"the compressed batch at offset {self.base_offset} has {self.record_count} records, more than "
@@ -152,7 +152,7 @@ class Batch(NamedTuple):
 
     @property
     def marker(self) -> Marker | None:
-        """The end of a transaction, of a control batch; None for other kinds of batches. Raises DecodeError."""
+        """The end of a transaction, from a control batch; None for other kinds of batches. Raises DecodeError."""
         if not self.is_control or self.record_count == 0:
             return None
         record = self.records[0]
@@ -168,8 +168,7 @@ class Batch(NamedTuple):
 
 
 def parse_batch(data: bytes, at: int = 0) -> Batch:
-    """The batch at a position, complete and with the right checksum; its records are not decoded. Raises
-    DecodeError."""
+    """The batch at a position, complete and with a valid checksum; its records are not decoded. Raises DecodeError."""
     left = len(data) - at
     if left < HEADER.size:
         raise DecodeError(f"{left} bytes are not a batch, whose header has {HEADER.size}")
@@ -195,7 +194,7 @@ def parse_batch(data: bytes, at: int = 0) -> Batch:
 
 
 def decode_batches(data: bytes) -> list[Batch]:
-    """All batches of a sequence of complete ones, as in a segment file. Raises DecodeError."""
+    """All batches in a sequence of complete batches, as in a segment file. Raises DecodeError."""
     decoded = []
     at = 0
     while at < len(data):
@@ -206,14 +205,15 @@ def decode_batches(data: bytes) -> list[Batch]:
 
 
 def extent(data: bytes) -> tuple[int, int]:
-    """(bytes of the whole batches of a Fetch response, whose last batch may be cut off; the offset after them, 0 if
-    there are none). Nothing else of a batch is looked at. Raises DecodeError for a length that no batch has."""
+    """(how many bytes the whole batches in a Fetch response take, since its last batch may be cut off; the offset after
+    them, 0 if there are none). Nothing else in a batch is checked. Raises DecodeError for a length that no batch can
+    have."""
     size = len(data)
     at = last = 0
     while size - at >= HEADER.size:
         length = LENGTH.unpack_from(data, at + LENGTH_AT)[0]
         if length < HEADER.size - BEHIND_LENGTH:
-            parse_batch(data, at)  # says what is wrong
+            parse_batch(data, at)  # raises the error that says what is wrong
             break
         if length > size - at - BEHIND_LENGTH:
             break
@@ -230,7 +230,7 @@ def encode_batch(
     attributes: int = 0, leader_epoch: int = 0, producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH, base_sequence: int = 0,
 ) -> bytes:  # fmt: skip
-    """An uncompressed batch. The offsets of the records ascend from base_offset to last_offset, and may have gaps."""
+    """An uncompressed batch. The offsets of the records ascend from base_offset to last_offset, possibly with gaps."""
     assert attributes & CODEC_MASK == 0, "batches are written uncompressed"
     parts = [b""]
     for each in records:
@@ -251,8 +251,8 @@ def new_batch(
     pairs: Sequence[tuple[bytes, bytes | None]], *, base_offset: int, timestamp_ms: int, leader_epoch: int = 0,
     producer: ProducerInfo | None = None,
 ) -> bytes:  # fmt: skip
-    """The batch that Kafka's coordinator makes of the records of one write: base sequence 0, with or without a producer
-    (CoordinatorRuntime)."""
+    """The batch that Kafka's coordinator builds from the records of one write: base sequence 0, with or without a
+    producer (CoordinatorRuntime)."""
     return encode_batch(
         [RawRecord(base_offset + at, timestamp_ms, key, value) for at, (key, value) in enumerate(pairs)],
         base_offset=base_offset,
@@ -288,7 +288,7 @@ def marker_batch(
 
 @cache
 def checksum_function() -> Callable[[bytes], int]:
-    """The function that computes CRC32C, for many calls."""
+    """The function that computes CRC32C, for making many calls."""
     from fastcrc.crc32 import iscsi
 
     return iscsi
@@ -302,13 +302,13 @@ def checksum(data: bytes) -> int:
 # -- records
 
 
-#: Makes a named tuple from its fields, in half the time of a call of its class.
+#: Builds a named tuple from its fields in half the time that calling its class takes.
 _new = tuple.__new__
 
 
 def _decode_records(batch: Batch, b: bytes, p: int) -> tuple[RawRecord, ...]:
-    """Straight-line code, because most of the time of loading a coordinator is spent here. Nearly every varint has one
-    byte."""
+    """Decode the records. Straight-line code, because most of the time it takes to load a coordinator is spent here.
+    Nearly every varint has one byte."""
     base_offset, base_timestamp, count = batch.base_offset, batch.base_timestamp, batch.record_count
     last_delta = batch.last_offset_delta
     append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None

@@ -2,17 +2,17 @@
 
 What is retained. Offsets never change; removed records leave gaps. A tombstone is kept until the delete retention has
 passed since the first compaction that saw it; that time is written into its batch (KAFKA-8522). Records of aborted
-transactions are removed at once. A marker is kept as long as there is a record of its transaction, and then as long as
-a tombstone. The active segment is not changed, nor is any segment from the first open transaction on. The last batch of
-the compacted segments is kept, without records if necessary. Unlike Kafka's cleaner, this one does not keep batches for
-the sequence numbers of known producers, which the coordinator's batches do not have; it works on whole segments only;
-and it writes the batches that it rewrites uncompressed.
+transactions are removed immediately. A marker is kept as long as there are records of its transaction, and after that
+as long as a tombstone. The active segment is not changed, nor is any segment from the first open transaction on. The
+last batch of the compacted segments is kept, without records if necessary. Unlike Kafka's cleaner, this one does not
+keep batches for the sequence numbers of known producers, which the coordinator's batches do not have; it works only on
+whole segments; and when it rewrites a batch, it writes it uncompressed.
 
-How it survives a crash. Small neighbours are merged: a group of segments becomes one file, `.log.cleaned`, which is
-made durable and renamed to `.log.swap`. From then on it is valid: the next opening completes the rest with
-`finish_swaps`, which is to remove the old segments and to rename the new one to the first of them. Old segments are
-removed in ascending order, so that a crash never leaves a record whose successor was removed: no deleted key comes
-back."""
+How it survives a crash. Small adjacent segments are merged: a group of segments becomes one file, `.log.cleaned`, which
+is made durable and renamed to `.log.swap`. From then on it is valid: the next time the log is opened, `finish_swaps`
+does the rest, which is to remove the old segments and to rename the new file to the name of the first of them. Old
+segments are removed in ascending order, so that a crash never leaves behind a record whose successor was removed: no
+deleted key comes back."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -57,13 +57,12 @@ _MAX_OFFSETS = (1 << 31) - 1
 
 
 class IncompleteSwapError(OSError):
-    """The old segments are partly replaced. The next opening completes it."""
+    """The old segments are only partly replaced. The next opening of the log completes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
-    """What a compaction has done, for the segments that it has compacted. clean_until: the offset after the last
-    one."""
+    """What a compaction did, for the segments that it compacted. clean_until: the offset after the last of them."""
 
     clean_until: int = 0
     records_before: int = 0
@@ -72,13 +71,13 @@ class CompactionReport:
 
 @dataclass(slots=True)
 class _Cleaning:
-    """One compaction: what is known about the log, and counters."""
+    """One compaction: what it knows about the log, and its counters."""
 
     now_ms: int
     delete_retention_ms: int
     transactions: LogTransactions
     latest: dict[bytes, int]
-    #: The last offset of the last batch that is compacted. That batch is kept, so that the log keeps its end.
+    #: The last offset of the last batch to compact. That batch is kept, so that the end of the log does not change.
     last_offset: int
     #: Producers with a batch since their last marker.
     with_batches: set[int] = field(default_factory=set)
@@ -160,7 +159,7 @@ def compact(
     directory: Path, segments: list[Segment], transactions: LogTransactions, *, now_ms: int, delete_retention_ms: int,
     segment_bytes: int,
 ) -> CompactionReport:  # fmt: skip
-    """Compact all but the last of `segments`; the list is updated with the files. transactions: of the whole log.
+    """Compact all but the last of `segments`; the list is updated along with the files. transactions: of the whole log.
     Raises OSError, CorruptLogError."""
     stable = transactions.stable_offset(segments[-1].base_offset)
     cleanable = [segment for segment in segments[:-1] if segment.next_offset <= stable]
@@ -181,7 +180,7 @@ def compact(
 def compacted(
     log: Sequence[Batch], transactions: LogTransactions, *, now_ms: int, delete_retention_ms: int
 ) -> tuple[list[bytes], int]:
-    """A log that is in memory: (what is left of the batches below an offset, this offset, below which all transactions
+    """Compact a log in memory: (what is left of the batches below an offset; this offset, below which all transactions
     have ended). Raises DecodeError."""
     end = transactions.stable_offset(log[-1].last_offset + 1)
     closed = [batch for batch in log if batch.last_offset < end]
@@ -191,7 +190,7 @@ def compacted(
 
 
 def finish_swaps(directory: Path) -> tuple[Path, ...]:
-    """Complete the compactions that a crash has interrupted. Returns the new segments.
+    """Complete compactions that were interrupted by a crash. Returns the new segments.
 
     Raises OSError, and CorruptLogError if a compacted file is damaged."""
     for path in directory.glob(f"*{LOG}{CLEANED}"):
@@ -216,7 +215,7 @@ def finish_swaps(directory: Path) -> tuple[Path, ...]:
 def _latest_offsets(
     batches: Iterable[Batch], transactions: LogTransactions, records_of: Callable[[Batch], Sequence[RawRecord]]
 ) -> dict[bytes, int]:
-    """The last offset of every key, without records of aborted transactions, which supersede nothing."""
+    """The last offset of every key, ignoring records of aborted transactions, which supersede nothing."""
     return {
         record.key: record.offset
         for batch in batches
@@ -227,7 +226,7 @@ def _latest_offsets(
 
 
 def _groups(segments: Sequence[Segment], segment_bytes: int) -> Iterator[list[Segment]]:
-    """Neighbours that fit together into one segment, by their size before compaction."""
+    """Adjacent segments that fit together into one segment, by their size before compaction."""
     group: list[Segment] = []
     for segment in segments:
         if group and (
@@ -241,7 +240,7 @@ def _groups(segments: Sequence[Segment], segment_bytes: int) -> Iterator[list[Se
 
 
 def _clean_group(directory: Path, group: list[Segment], segments: list[Segment], cleaning: _Cleaning) -> None:
-    """Write what is retained of a group into one segment, which replaces the group."""
+    """Write what is retained from a group into one segment, which replaces the group."""
     first = group[0]
     path = directory / file_name(first.base_offset, LOG + CLEANED)
     try:
@@ -264,7 +263,7 @@ def _clean_group(directory: Path, group: list[Segment], segments: list[Segment],
 
 
 def _write_cleaned(path: Path, group: list[Segment], cleaning: _Cleaning) -> Segment:
-    """Write a file at `path`; returns the segment that it is once it is in its place."""
+    """Write a file at `path`; returns the segment that it becomes once it is in place."""
     first = group[0]
     cleaned = Segment(first.base_offset, first.path, 0, first.base_offset)
     fd = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

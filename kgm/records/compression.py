@@ -1,6 +1,6 @@
-"""Decompression of record batches, limited: the result is never larger than the caller allows.
+"""Decompression of record batches, with a limit: the result is never larger than the caller allows.
 
-gzip needs only Python; snappy, lz4 and zstd need cramjam (the extra `compression`). Kafka's coordinators write
+gzip needs only Python; snappy, lz4 and zstd need cramjam (the `compression` extra). Kafka's coordinators write
 `__consumer_offsets` uncompressed unless `offsets.topic.compression.codec` is set."""
 
 import enum
@@ -23,7 +23,7 @@ class Compression(enum.IntEnum):
     ZSTD = 4
 
 
-#: Names of the codecs by number, as in `compression.type`.
+#: Names of the codecs by number, as used in `compression.type`.
 CODECS = tuple(codec.name.lower() for codec in Compression)
 _GZIP_WINDOW = 31
 #: snappy-java's stream format ("xerial"): magic, two version numbers, then blocks of an int32 length and raw snappy.
@@ -56,7 +56,7 @@ def _too_large(name: str, limit: int) -> DecodeError:
 
 
 def _gunzip(data: bytes, limit: int) -> bytes:
-    """One gzip member or a sequence of them."""
+    """Decompress one gzip member or a sequence of them."""
     out = bytearray()
     while data:
         stream = zlib.decompressobj(_GZIP_WINDOW)
@@ -81,7 +81,7 @@ def _cramjam(name: str) -> Any:
 
 
 def _unsnappy(data: bytes, limit: int) -> bytes:
-    """Raw snappy in the frames of snappy-java, or a single block, as other clients send it."""
+    """Decompress raw snappy in snappy-java's frames, or a single block, as other clients send it."""
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _unsnappy_blocks([data], limit)
     blocks = []
@@ -112,7 +112,8 @@ def _unsnappy_blocks(blocks: list[bytes], limit: int) -> bytes:
 
 
 def _grow(name: str, data: bytes, limit: int) -> bytes:
-    """Decompress into a buffer that is doubled until it is large enough, because neither format always has its size."""
+    """Decompress into a buffer that is doubled until it is large enough, because neither format always states its
+    size."""
     cramjam = _cramjam(name)
     size = min(limit, max(_GUESS * len(data), _LEAST))
     while True:

@@ -1,7 +1,7 @@
 """Files and folders of a log, opened without following symbolic links.
 
-A log is opened by whoever runs the server, perhaps by root, and cuts off what a crash has left. So a link that is named
-like a segment must not lead it to another file."""
+A log is opened by whoever runs the server, possibly root, and opening it cuts off what a crash left behind. So a link
+that is named like a segment must not lead to some other file."""
 
 import errno
 import os
@@ -14,8 +14,8 @@ _OPEN: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # opening a FIFO mu
 
 
 def open_file(path: Path, flags: int) -> int:
-    """A descriptor of a regular file. Raises OSError; for a symbolic link or something else that is no regular file,
-    one that says so."""
+    """Open a regular file; returns its descriptor. Raises OSError; for a symbolic link or anything else that is not a
+    regular file, the error says so."""
     try:
         fd = os.open(path, flags | _OPEN, FILE_MODE)
     except OSError as error:
@@ -27,12 +27,12 @@ def open_file(path: Path, flags: int) -> int:
 
 
 def open_to_read(path: Path) -> BinaryIO:
-    """A regular file. Raises OSError as `open_file` does."""
+    """Open a regular file. Raises OSError as `open_file` does."""
     return os.fdopen(open_file(path, os.O_RDONLY), "rb")
 
 
 def check_folder(path: Path) -> None:
-    """Raises OSError for a symbolic link, and for what is not a folder."""
+    """Raises OSError for a symbolic link, and for anything that is not a folder."""
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
     except OSError as error:

@@ -1,15 +1,15 @@
 """A partition of `__consumer_offsets` on disk, in Kafka's own format: segments of record batches.
 
-How it works ------------ One `append` is one batch: either all of its records are in the log, or none. So a batch is an
-outcome of the coordinator. `append` writes the batch to the operating system; `flush` makes everything appended so far
-durable. A server appends for many requests and flushes once before it sends the replies.
+Each `append` is one batch: either all of its records are in the log, or none. So a batch is one whole outcome of the
+coordinator. `append` writes the batch to the operating system; `flush` makes everything appended so far durable. A
+server appends for many requests and flushes once before it sends the replies.
 
-A process that is killed may leave a part of a batch at the end. `open` cuts it off and reports it in `recovered`. Wrong
-bytes anywhere else are an error that names file and offset, and nothing is cut then.
+A killed process may leave part of a batch at the end. `open` cuts it off and reports it in `recovered`. Corruption
+anywhere else is an error that names the file and the offset, and nothing is cut off.
 
-Only one process at a time can open the directory, which is locked with its file `.lock`. Kafka's brokers and tools read
-the segments, and build the indexes themselves. `compact` (see `compaction`) may run while the log is open, between two
-appends.
+Only one process at a time can open the directory, which is locked with its file `.lock`. Kafka's brokers and tools can
+read the segments, and build the indexes themselves. `compact` (see `compaction`) can run while the log is open, between
+two appends.
 
 There is no clock in here: the caller provides the time."""
 
@@ -50,7 +50,7 @@ _DIRECTORY_MODE = 0o700
 
 
 class LogLockedError(KgmError):
-    """Another process has opened the directory."""
+    """Another process has the directory open."""
 
     code = "LOG_LOCKED"
 
@@ -66,8 +66,8 @@ class Recovery:
     """What `open` had to repair.
 
     cut_bytes: the size of the torn tail that was cut off `file` at byte `position`; cut_batches: how many batches were
-    cut, 1 or 0. reason: what was wrong with the tail. finished_swaps: compacted segments that had been written
-    completely, and have now replaced the old ones."""
+    cut off, 1 or 0. reason: what was wrong with the tail. finished_swaps: compacted segments that had been completely
+    written, and have now replaced the old ones."""
 
     cut_bytes: int = 0
     cut_batches: int = 0
@@ -82,21 +82,21 @@ class Recovery:
 
 
 class OffsetsLog:
-    """An open log. Not thread-safe. Create it with `OffsetsLog.open`; it is a context manager that closes it."""
+    """An open log. Not thread-safe. Create it with `OffsetsLog.open`; as a context manager, it closes itself."""
 
     def __init__(
         self, directory: Path, lock: int, *, segment_bytes: int, leader_epoch: int, max_batch_bytes: int | None
     ) -> None:
         self.directory = directory
         self.recovered = Recovery()
-        #: Written into every batch; at least the last one in the log.
+        #: Written into every batch; at least that of the last batch in the log.
         self.leader_epoch = leader_epoch
         self._lock = lock
         self._segment_bytes = segment_bytes
         self._max_batch_bytes = max_batch_bytes
         self._segments: list[Segment] = []
         self._transactions = LogTransactions()
-        #: What consumers read.
+        #: The log as consumers read it.
         self.reader = LogReader(self._segments, self._transactions)
         self._active = -1
         self._unflushed = False
@@ -112,7 +112,7 @@ class OffsetsLog:
     ) -> "OffsetsLog":  # fmt: skip
         """Open a log; create it if there is none. Every batch is checked.
 
-        leader_epoch: of the current leader of the partition (the last one in the log, if that is higher).
+        leader_epoch: the current leader epoch of the partition (or the last one in the log, if that is higher).
         max_batch_bytes: larger batches are refused (Kafka's `max.message.bytes`); None: no limit. Raises
         LogLockedError, CorruptLogError, OSError."""
         is_new = not os.path.lexists(directory)
@@ -135,17 +135,17 @@ class OffsetsLog:
 
     @property
     def next_offset(self) -> int:
-        """The offset that the next record gets."""
+        """The offset that the next record will get."""
         return self._segments[-1].next_offset
 
     @property
     def start_offset(self) -> int:
-        """The first offset that the log may have."""
+        """The lowest offset that the log can contain."""
         return self._segments[0].base_offset
 
     @property
     def size(self) -> int:
-        """All segments, in bytes."""
+        """The size of all segments, in bytes."""
         return sum(segment.size for segment in self._segments)
 
     @property
@@ -155,15 +155,15 @@ class OffsetsLog:
 
     @property
     def dirty_ratio(self) -> float:
-        """The share of the closed segments, by size, that was closed since the last compaction, or since `open`: from 0
-        to 1, and 0 if there are none. Kafka compacts from 0.5 on (`min.cleanable.dirty.ratio`)."""
+        """The fraction of the closed segments, by size, that were closed since the last compaction, or since `open`:
+        from 0 to 1, and 0 if there are none. Kafka compacts from 0.5 on (`min.cleanable.dirty.ratio`)."""
         closed = self._segments[:-1]
         dirty = sum(segment.size for segment in closed if segment.next_offset > self._compacted_until)
         return dirty / sum(segment.size for segment in closed) if dirty else 0.0
 
     def read(self) -> Iterator[Batch]:
-        """Every batch that is in the log when the iteration starts, in order, whatever is appended or compacted
-        meanwhile. Raises CorruptLogError if the files were changed by others, OSError."""
+        """Every batch that is in the log when the iteration starts, in order, no matter what is appended or compacted
+        meanwhile. Raises OSError, and CorruptLogError if the files were changed by something else."""
         with ExitStack() as files:
             views = [
                 (segment, segment.size, files.enter_context(open_to_read(segment.path))) for segment in self._segments
@@ -181,9 +181,9 @@ class OffsetsLog:
 
     def append(self, records: Sequence[Record], *, now_ms: int, producer: ProducerInfo | None = None) -> int:
         """Append records as one batch, for a transactional producer if one is given. Returns the offset of the first
-        one.
+        record.
 
-        Raises OSError (such as ENOSPC) and BatchTooLargeError; then the log is unchanged."""
+        Raises OSError (such as ENOSPC) and BatchTooLargeError, leaving the log unchanged."""
         return self.append_raw([encode_record(record) for record in records], now_ms=now_ms, producer=producer)
 
     def append_raw(
@@ -214,7 +214,7 @@ class OffsetsLog:
     def flush(self) -> None:
         """Make everything appended so far durable (fsync).
 
-        Raises OSError. Then it is not known what is on the disk, and the log accepts no more appends."""
+        Raises OSError. It is then unknown what is on disk, and the log accepts no more appends."""
         self._check()
         try:
             if self._unflushed:
@@ -228,7 +228,7 @@ class OffsetsLog:
             raise
 
     def roll(self) -> None:
-        """Close the active segment and begin a new one, unless it is empty. Raises OSError."""
+        """Close the active segment and begin a new one, unless the active one is empty. Raises OSError."""
         self._check()
         if self._segments[-1].size == 0:
             return
@@ -237,9 +237,9 @@ class OffsetsLog:
         self._save_sizes()
 
     def compact(self, *, now_ms: int, delete_retention_ms: int = DELETE_RETENTION_MS) -> CompactionReport:
-        """Keep the last record of each key in the closed segments, as Kafka's log cleaner does. Call `roll` before to
-        compact all records. Raises CorruptLogError and OSError, then the log is unchanged; or IncompleteSwapError, then
-        it accepts no more appends."""
+        """Keep the last record of each key in the closed segments, as Kafka's log cleaner does. Call `roll` first to
+        compact all records. Raises CorruptLogError or OSError, leaving the log unchanged; or IncompleteSwapError, after
+        which the log accepts no more appends."""
         self.flush()
         segment_sizes.forget(self.directory)
         self._sizes_known = False
@@ -262,7 +262,7 @@ class OffsetsLog:
         return report
 
     def close(self) -> None:
-        """Close and unlock the directory. Batches that are not flushed may be lost if the machine fails, but not if the
+        """Close and unlock the directory. Unflushed batches may be lost if the machine fails, but not if only the
         process does."""
         if self._active != -1 and not self._unflushed:
             self._save_sizes()
@@ -302,7 +302,7 @@ class OffsetsLog:
         self._see(active, batch)
 
     def _see(self, segment: Segment, batch: Batch) -> None:
-        """A batch is in the file, after those that were there."""
+        """Take note of a batch that is in the file, after the previous ones."""
         segment.add(batch)
         try:
             self._transactions.see(batch)
@@ -310,12 +310,13 @@ class OffsetsLog:
             raise unreadable(segment, batch, error) from error
 
     def _save_sizes(self) -> None:
-        """Everything is flushed. After a compaction that failed, the files may be others than those in memory."""
+        """Save the segments' sizes; everything is flushed. Not after a failed compaction: the files may differ from
+        memory."""
         if self._sizes_known and self._broken is None:
             segment_sizes.save(self.directory, self._segments)
 
     def _take_back(self, size: int) -> None:
-        """Cut off what a failed write may have left. If that fails too, the log cannot be used, and the next `open`
+        """Cut off what a failed write may have left. If that fails too, the log becomes unusable, and the next `open`
         finds a torn tail."""
         try:
             os.ftruncate(self._active, size)
@@ -354,8 +355,8 @@ class OffsetsLog:
             os.fsync(self._active)
 
     def _load(self, path: Path, *, is_last: bool) -> Recovery:
-        """Check a segment and add it. Returns what has to be cut off its end, which is allowed for the last one
-        only."""
+        """Check a segment and add it. Returns what has to be cut off its end, which is allowed only for the last
+        segment."""
         base_offset = base_offset_of(path.name)
         assert base_offset is not None
         if self._segments and base_offset < self._segments[-1].next_offset:

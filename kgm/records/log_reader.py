@@ -1,7 +1,7 @@
-"""What consumers read of a log on disk: batches by offset, offsets by time. Kafka: LogSegment.
+"""What consumers read from a log on disk: batches by offset, offsets by time. Kafka: LogSegment.
 
-A segment's index leads to a block of it, in which headers are read one by one. All methods raise OSError, and
-DecodeError if others have changed the files."""
+A segment's index leads to a block in it, whose batch headers are read one by one. All methods raise OSError, and
+DecodeError if something else has changed the files."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ _Place = tuple[int, int]
 
 
 class LogReader:
-    """An open log as consumers see it. segments, transactions: the log's own, which change with it."""
+    """An open log as consumers see it. segments, transactions: the log's own objects, which change as it does."""
 
     def __init__(self, segments: Sequence[Segment], transactions: LogTransactions) -> None:
         self._segments = segments
@@ -49,8 +49,8 @@ class LogReader:
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool, below: int | None = None) -> bytes:
         """Whole batches of one segment, of at most `max_bytes`, starting with the first one that ends at `offset` or
-        later, without those that begin at `below` or later. at_least_one: the first one is returned whatever its
-        size."""
+        later, up to the first one that begins at `below` or later. at_least_one: the first batch is returned whatever
+        its size."""
         index, position = self._place(offset)
         limit = self._end(below)
         if (index, position) >= limit:
@@ -88,19 +88,19 @@ class LogReader:
     # -- inside
 
     def _at(self, segment: Segment, block: Block, timestamp: int | None = None) -> Batch:
-        """The first batch of a block, or the first with a record at or after a time."""
+        """The first batch of a block, or the first one from there on with a record at or after a time."""
         with open_to_read(segment.path) as file:
             for position, header in _headers(file, block.position, segment.size):
                 if timestamp is None or header[_MAX_TIMESTAMP] >= timestamp:
                     file.seek(position)
                     return parse_batch(file.read(header[1] + BEHIND_LENGTH))
-        raise DecodeError(f"{segment.path} is not what it was")
+        raise DecodeError(f"{segment.path} has changed since the log was opened")
 
     def _end(self, below: int | None) -> _Place:
         return self._place(self.end_offset if below is None else below)
 
     def _place(self, offset: int) -> _Place:
-        """Where the first batch is that ends at an offset or later; the end of the log if there is none."""
+        """Where the first batch that ends at an offset or later is; the end of the log if there is none."""
         segments = self._segments
         index = bisect_right(segments, offset, key=lambda segment: segment.next_offset)
         for at in range(index, len(segments)):

@@ -1,7 +1,7 @@
 """One record of `__consumer_offsets`: a key, and a value or a tombstone.
 
-Key bytes are the record type as int16 and the key's fields; value bytes are the value's version as int16 and its
-fields (org.apache.kafka.coordinator.group.generated, CoordinatorRecordSerde)."""
+A key's bytes are the record type as int16 and the key's fields; a value's bytes are the value's version as int16 and
+its fields (org.apache.kafka.coordinator.group.generated, CoordinatorRecordSerde)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kgm.records.record_types import TYPES, RecordType
 
 _SHORT = struct.Struct(">h")
 
-#: What decodes key and value of a record, by the first two bytes of each (None: a tombstone).
+#: The decoders for the key and value of a record, by the first two bytes of each (None: a tombstone).
 _decoders: dict[tuple[bytes, bytes | None], tuple[Any, Any]] = {}
-#: Value versions that 4.3 brokers write where it is not 0 (a group's metadata stays at 3, KAFKA-16115 and KIP-915).
+#: Value versions that 4.3 brokers write, if not 0 (a group's metadata stays at 3, KAFKA-16115 and KIP-915).
 WRITTEN_VERSIONS = {RecordType.OFFSET_COMMIT.value: 4, RecordType.GROUP_METADATA.value: 3}
 
 
@@ -41,12 +41,12 @@ def encode_record(record: Record) -> tuple[bytes, bytes | None]:
         return key, None
     version = WRITTEN_VERSIONS.get(kind, 0)
     if getattr(record.value, "expire_timestamp", -1) != -1:
-        version = 1  # the only version with an expiry: the committing client asked for a retention
+        version = 1  # the only version with an expiry: the committing client asked for a retention time
     return key, _SHORT.pack(version) + codec.encode(record.value, version)
 
 
 def decode_record(key: bytes, value: bytes | None) -> Record:
-    """Raises DecodeError for an unknown record type, an unknown value version, or malformed bytes."""
+    """Decode a record. Raises DecodeError for an unknown record type, an unknown value version, or malformed bytes."""
     # A log has few kinds of records, each many times, so the decoders are cached by the first bytes.
     decoders = _decoders.get((key[:2], None if value is None else value[:2]))
     if decoders is None:
@@ -63,12 +63,12 @@ def decode_record(key: bytes, value: bytes | None) -> Record:
 
 
 def _decode_first(key: bytes, value: bytes | None) -> Record:
-    """`decode_record` with the codec, whose errors say what is wrong."""
+    """`decode_record` through the codec, whose errors say what is wrong."""
     kind = _short(key, "key")
     if kind not in TYPES:
         raise DecodeError(f"record type {kind} is not known")
     key_class, value_class = message_classes(kind)
-    # Key schemas have version 0 only; the record type in front identifies them.
+    # Key schemas have only version 0; the record type in front identifies them.
     message = codec.decode(key_class, key, key_class.MIN_VERSION, offset=2, allow_trailing=True)
     if value is None:
         _decoders[key[:2], None] = codec.decoder(key_class, key_class.MIN_VERSION), None
@@ -88,7 +88,7 @@ def _short(data: bytes, what: str) -> int:
 
 @cache
 def message_classes(kind: int) -> tuple[type[Message], type[Message]]:
-    """The classes of key and value of a record type of TYPES."""
+    """The key class and value class of a record type in TYPES."""
     name = TYPES[kind]
     stem = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
     key = importlib.import_module(f"kgm.records.messages.{stem}_key")

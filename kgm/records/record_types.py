@@ -5,7 +5,7 @@ from typing import Final
 
 
 class RecordType(enum.IntEnum):
-    """A record type; the value is the number in front of every key. 9 and 18 are retired."""
+    """A record type; its value is the number in front of every key. 9 and 18 are retired."""
 
     LEGACY_OFFSET_COMMIT = 0
     OFFSET_COMMIT = 1

@@ -1,7 +1,7 @@
-"""One segment file: `00000000000000000042.log`, a sequence of batches, named after the first offset that it may have.
+"""One segment file: `00000000000000000042.log`, a sequence of batches, named after the lowest offset it can contain.
 
 A file can end in three ways: with a batch (good); in the middle of what was being written when the process or the
-machine failed (a torn tail: no complete batch follows); or there are wrong bytes before its end (damage)."""
+machine failed (a torn tail: no complete batch follows); or with wrong bytes before its end (damage)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,28 +12,28 @@ from kgm.model.errors import DecodeError, KgmError
 from kgm.records.batch import BEHIND_LENGTH, HEADER, LENGTH, LENGTH_AT, MAGIC, MAGIC_AT, Batch, parse_batch
 
 LOG = ".log"
-#: Written by a compaction that has not finished; without value.
+#: Written by a compaction that has not finished; worthless.
 CLEANED = ".cleaned"
-#: The file of a finished compaction, which has not replaced the old ones yet. (Both are Kafka's names.)
+#: The file of a finished compaction that has not replaced the old ones yet. (Both are Kafka's names.)
 SWAP = ".swap"
-#: Files that Kafka keeps beside a segment, and creates again when they are missing.
+#: Files that Kafka keeps next to a segment, and creates again if they are missing.
 INDEXES = (".index", ".timeindex", ".txnindex", ".snapshot")
 _NAME_DIGITS = 20
 _WINDOW = 1 << 20
 _LONGEST_TAIL = 128 << 20
 _PLAUSIBLE_OFFSETS = 1 << 40
-#: How many bytes of a segment one entry of its index stands for (Kafka: index.interval.bytes).
+#: How many bytes of a segment one entry of its index covers (Kafka: index.interval.bytes).
 _BLOCK_BYTES = 4096
 
 
 class CorruptLogError(KgmError):
-    """There are wrong bytes in the middle of a log. Nothing was cut."""
+    """There are wrong bytes in the middle of a log. Nothing was cut off."""
 
     code = "CORRUPT_LOG"
 
 
 class BadBatch(DecodeError):  # noqa: N818  (it never leaves the package)
-    """There is no valid batch at a position of a segment. whole: there is one, but its offsets are wrong."""
+    """There is no valid batch at a position in a segment. whole: there is one, but its offsets are wrong."""
 
     def __init__(self, position: int, reason: str, *, whole: bool = False) -> None:
         super().__init__(reason)
@@ -43,7 +43,7 @@ class BadBatch(DecodeError):  # noqa: N818  (it never leaves the package)
 
 @dataclass(slots=True)
 class Block:
-    """A few batches that follow each other: offset and position of the first, and the latest time of a record."""
+    """A few consecutive batches: offset and position of the first one, and the latest timestamp of a record in them."""
 
     base_offset: int
     position: int
@@ -62,7 +62,7 @@ class Segment:
     blocks: list[Block] = field(default_factory=list)
 
     def add(self, batch: Batch) -> None:
-        """A batch is in the file, after those that were added."""
+        """Add a batch that is in the file, after those already added."""
         blocks = self.blocks
         if blocks and self.size - blocks[-1].position < _BLOCK_BYTES:
             blocks[-1].max_timestamp = max(blocks[-1].max_timestamp, batch.max_timestamp)
@@ -84,12 +84,12 @@ def base_offset_of(name: str, suffix: str = LOG) -> int | None:
 
 
 def unreadable(segment: Segment, batch: Batch, error: DecodeError) -> CorruptLogError:
-    """The error for a batch whose checksum is right."""
+    """The error for a batch that has a valid checksum but cannot be decoded."""
     return CorruptLogError(f"{segment.path}: the batch at offset {batch.base_offset} is not readable: {error.message}")
 
 
 class FileTail:
-    """A file from a position on, as a file of its own."""
+    """The rest of a file from a position on, as if it were a file."""
 
     def __init__(self, file: BinaryIO, position: int) -> None:
         self._file, self._position = file, position
@@ -135,8 +135,8 @@ def batches(file: BinaryIO | FileTail, size: int, *, from_offset: int = 0) -> It
 def is_torn_tail(file: BinaryIO, bad: BadBatch, size: int, next_offset: int) -> bool:
     """Whether no complete batch follows a bad one: then it is what was being written when the writer failed.
 
-    Looks for a batch at every byte: if the length of the bad one is wrong, it is not known where the next one
-    starts. What is longer than any batch is no torn one."""
+    Looks for a batch at every byte: if the length of the bad one is wrong, it is unknown where the next one starts. A
+    tail that is longer than any batch is not a torn one."""
     if bad.whole or size - bad.position > _LONGEST_TAIL:
         return False
     file.seek(bad.position)
@@ -156,8 +156,9 @@ def is_torn_tail(file: BinaryIO, bad: BadBatch, size: int, next_offset: int) -> 
 
 
 def is_start_of_batch(file: BinaryIO, base_offset: int) -> bool:
-    """Whether a file without a complete batch is the start of one, as far as it goes: then a crash has left it. So are
-    zeros, which some file systems leave when the power fails. Anything else may be a file of another kind."""
+    """Whether a file without a complete batch is the beginning of one, as far as it goes: if so, a crash left it
+    behind. Zeros, which some file systems leave after a power failure, count too. Anything else may be some other kind
+    of file."""
     file.seek(0)
     start = file.read(MAGIC_AT + 1)
     offset = base_offset.to_bytes(LENGTH_AT, "big")

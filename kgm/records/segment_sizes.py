@@ -1,11 +1,11 @@
-"""The sizes of a log's segments as the log last left them, in a small file beside them.
+"""The sizes of a log's segments when the log was last used, in a small file next to them.
 
-A segment that was deleted, emptied, or cut between two batches leaves a log that is valid in itself: compaction makes
-the same gaps. This file makes the difference visible. It has the closed segments, which only a compaction changes; of
-the active one it has only whether there was something in it, because a crash may cut its end.
+If a segment was deleted, emptied, or cut between two batches, what is left is still a valid log: compaction makes the
+same gaps. This file makes the difference visible. It lists the closed segments, which only a compaction changes; for
+the active one it says only whether it was empty, because a crash may cut off its end.
 
 The file is removed before a compaction and written again afterwards, so that it is never wrong after a crash. It is not
-flushed: where it is missing or torn, nothing is compared."""
+flushed: if it is missing or torn, nothing is compared."""
 
 import contextlib
 import json
@@ -22,7 +22,8 @@ FILE_NAME: Final = "kgm-segments.json"
 
 
 def save(directory: Path, segments: Sequence[Segment]) -> None:
-    """Note the segments of a log, of which everything is flushed. A failure is ignored: nothing is compared then."""
+    """Save the sizes of a log's segments after everything is flushed. A failure is ignored: nothing is compared
+    then."""
     path = directory / FILE_NAME
     draft = path.with_suffix(".tmp")
     content = {
@@ -46,7 +47,7 @@ def forget(directory: Path) -> None:
 
 
 def compare(directory: Path, segments: Sequence[Segment]) -> None:
-    """Raises CorruptLogError if a segment is missing or has another size."""
+    """Raises CorruptLogError if a segment is missing or has a different size."""
     saved = _read(directory / FILE_NAME)
     if saved is None:
         return

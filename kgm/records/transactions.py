@@ -11,7 +11,7 @@ from kgm.records.batch import Batch
 
 
 class AbortedTransaction(NamedTuple):
-    """An aborted transaction: the offset of its first record and that of its marker."""
+    """An aborted transaction: the offset of its first record, and that of its marker."""
 
     producer_id: int
     first_offset: int
@@ -20,13 +20,13 @@ class AbortedTransaction(NamedTuple):
 
 @dataclass(slots=True)
 class LogTransactions:
-    """What was seen of a log. open: the first offset of each producer's open transaction."""
+    """The transactions seen in a log. open: the first offset of each producer's open transaction."""
 
     open: dict[int, int] = field(default_factory=dict)
     _aborted: dict[int, list[AbortedTransaction]] = field(default_factory=dict)
 
     def see(self, batch: Batch) -> None:
-        """The next batch of the log. Raises DecodeError for a marker that cannot be read."""
+        """Take note of the next batch of the log. Raises DecodeError for a marker that cannot be read."""
         if batch.is_control:
             marker = batch.marker
             first = None if marker is None else self.open.pop(batch.producer_id, None)
@@ -37,22 +37,22 @@ class LogTransactions:
             self.open.setdefault(batch.producer_id, batch.base_offset)
 
     def stable_offset(self, end_offset: int) -> int:
-        """Every transaction below it has ended (Kafka: last stable offset). end_offset: of the log."""
+        """The offset below which every transaction has ended (Kafka: last stable offset). end_offset: of the log."""
         return min(self.open.values(), default=end_offset)
 
     def is_aborted(self, batch: Batch) -> bool:
-        """Whether a data batch belongs to an aborted transaction that was seen."""
+        """Whether a data batch belongs to an aborted transaction that was seen in the log."""
         rows: Sequence[AbortedTransaction] = self._aborted.get(batch.producer_id, ()) if batch.transactional else ()
         at = bisect_left(rows, batch.base_offset, key=lambda row: row.last_offset)
         return at < len(rows) and rows[at].first_offset <= batch.base_offset
 
     def aborted_in(self, start: int, end: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records at or after `start` and below `end`, by their ends."""
+        """The aborted transactions with records at or after `start` and below `end`, sorted by where they end."""
         every = (row for rows in self._aborted.values() for row in rows)
         within = [row for row in every if row.last_offset >= start and row.first_offset < end]
         return sorted(within, key=lambda row: row.last_offset)
 
     def forget_below(self, offset: int) -> None:
-        """No record of an aborted transaction is left below an offset."""
+        """Forget aborted transactions that end below an offset, since no records of them are left there."""
         left = {key: [row for row in rows if row.last_offset >= offset] for key, rows in self._aborted.items()}
         self._aborted = {key: rows for key, rows in left.items() if rows}

@@ -1,8 +1,8 @@
 """One broker without its sockets: frames in, events out.
 
-Like the coordinators it never waits, reads no clock, and raises nothing: a frame that it cannot read closes the
-connection. Every request that is received gets exactly one event with its ticket, at once or from a later call, unless
-its connection is closed first. The events of a call may also be for requests that wait on other brokers."""
+Like the coordinators, it never waits, reads no clock, and raises nothing: if it cannot read a frame, it closes the
+connection. Every request received gets exactly one event with its ticket, from the same call or a later one, unless its
+connection is closed first. A call may also return events for requests that wait on other brokers."""
 
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.errors import DecodeError
@@ -26,7 +26,7 @@ from kgm.server.contract.exchange import (
 )
 from kgm.server.contract.served_versions import highest_version
 
-#: (lowest version, highest version, class of the request) of an API that is not served: no version at all.
+#: (lowest version, highest version, request class) of an API that is not served: an empty version range.
 _NOT_SERVED: tuple[int, int, type[Message]] = (0, -1, Message)
 _SERVED = {int(key): (API[key].min_version, API[key].max_version, request_class(key)) for key in HANDLERS}
 
@@ -47,7 +47,8 @@ class EmbeddedBroker:
     def receive(
         self, frame: bytes, *, ticket: Ticket, endpoints: Endpoints, now: Millis
     ) -> tuple[ConnectionEvent, ...]:
-        """Serve a frame. Returns its event, if there is one already, and those of other requests that it completes."""
+        """Serve a frame. Returns the event for this frame, if there is one already, and for other requests that it
+        completes."""
         try:
             header = decode_request_header(frame)
         except DecodeError as error:
@@ -70,7 +71,7 @@ class EmbeddedBroker:
         replies = self._handlers[key](request, cluster)
         settled = not (cluster.is_dirty or cluster.shards.has_changed)
         if settled and len(replies) == 1 and type(reply := replies[0]) is Reply and reply.ticket == ticket:
-            return (*overdue, response_event(reply, version, header.correlation_id))  # nothing that anybody waits for
+            return (*overdue, response_event(reply, version, header.correlation_id))  # nothing else is pending
         cluster.pending.expect(request)
         return overdue + cluster.respond(replies)
 
@@ -81,7 +82,7 @@ def brokers_of(cluster: EmbeddedCluster) -> dict[int, EmbeddedBroker]:
 
 
 def _refuse(header: RequestHeader, ticket: Ticket, settings: BrokerSettings) -> ConnectionEvent:
-    """The event for an API or a version that is not served. As in Kafka the connection is closed, except for
+    """The event for an API or a version that is not served. As in Kafka, the connection is closed, except for
     ApiVersions."""
     if header.api_key not in _SERVED:
         return CloseConnection(ticket, f"API key {header.api_key} is not supported")
@@ -91,7 +92,7 @@ def _refuse(header: RequestHeader, ticket: Ticket, settings: BrokerSettings) -> 
     return ResponseFrame(ticket, frame)
 
 
-#: By class of a struct: the names of its array fields, and whether their elements are structs, which may hold arrays.
+#: By struct class: the names of its array fields, and whether the elements are structs, which can contain arrays.
 _arrays: dict[type[Struct], tuple[tuple[str, bool], ...]] = {}
 
 
@@ -104,7 +105,7 @@ def _arrays_of(cls: type[Struct]) -> tuple[tuple[str, bool], ...]:
 
 
 def count_items(message: Struct) -> int:
-    """How many array elements a message has, on all levels."""
+    """How many array elements a message has, at all levels."""
     total = 0
     for name, has_structs in _arrays_of(type(message)):
         elements = getattr(message, name) or ()

@@ -1,1 +1,1 @@
-"""What the topic `__consumer_offsets` has of a group and no API returns: its last rebalance, new records, commits."""
+"""What `__consumer_offsets` says about a group that no API returns: its last rebalance, new records, commits."""

@@ -1,9 +1,9 @@
-"""What coordinators write of all groups of a cluster: when each committed last, and its rebalances.
+"""What coordinators write about all groups of a cluster: when each last committed, and its rebalances.
 
-The partitions of `__consumer_offsets` are read from an hour ago on, then as they grow, within bounds: of a partition
-that has more to read than `MOST_RECORDS`, only the last ones are, and `since_ms` says from when nothing is missing.
-Of commits, of which there are many, only the group is decoded. Times are those of the coordinators' clocks. Reading
-takes READ on the topic; where that is missing, or the topic cannot be read, `unreadable_because` says so."""
+The partitions of `__consumer_offsets` are read from an hour ago on, and then as they grow, within bounds: if a
+partition has more than `MOST_RECORDS` to read, only the last ones are read, and `since_ms` says from when on nothing is
+missing. For commits, of which there are many, only the group is decoded. Times are by the coordinators' clocks.
+Reading requires READ on the topic; if that is missing, or the topic cannot be read, `unreadable_because` says so."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from kgm.records.record import decode_record
 from kgm.records.record_types import RecordType
 
 WINDOW_MS: Final = 3_600_000
-#: So many offsets of a partition are read at once at most.
+#: The most offsets of a partition that are read at a time.
 MOST_RECORDS: Final = 8_000
 _KEY_HEAD: Final = struct.Struct(">hh")
 _COMMITS: Final = (RecordType.OFFSET_COMMIT, RecordType.LEGACY_OFFSET_COMMIT)
-#: Records that end a rebalance: of a classic group with its generation, of the others with the assignment epoch.
+#: Records that end a rebalance: a classic group's record has its generation, the others have the assignment epoch.
 _REBALANCES: Final = (
     RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
     RecordType.SHARE_GROUP_TARGET_ASSIGNMENT_METADATA, RecordType.STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA,
@@ -41,10 +41,10 @@ _REBALANCES: Final = (
 
 
 class LoggedGroup(NamedTuple):
-    """What the log tells of a group. read_ms: when its partition was read last; known_since_ms: from when on nothing is
-    missing; both None if it was not, or not the last time. committed_ms: when it committed last; None if it has not
-    since then. rebalances: how many ended since rebalances_since_ms, an hour ago at the earliest. most_members: the
-    most that a classic group had after one of them."""
+    """What the log says about a group. read_ms: when its partition was last read; known_since_ms: from when on nothing
+    is missing; both None if the partition was never read, or the last read failed. committed_ms: when the group last
+    committed; None if it has not since known_since_ms. rebalances: how many ended since rebalances_since_ms, which is
+    at most an hour ago. most_members: the most members that a classic group had after one of them."""
 
     read_ms: int | None
     known_since_ms: int | None
@@ -55,7 +55,7 @@ class LoggedGroup(NamedTuple):
 
 
 class _Mark(NamedTuple):
-    """A record that ends a rebalance, or several. members: of a classic group, else None."""
+    """A record that ends one or more rebalances. members: how many a classic group has, else None."""
 
     at_ms: int
     rebalances: int
@@ -68,7 +68,7 @@ _NOTHING: Final = LoggedGroup(None, None, None, 0, None, None)
 @dataclass(slots=True, kw_only=True)
 class _Partition:
     """position: the next offset to read; None before the first read. since_ms: from when on all records were read.
-    read_ms: when they were; None if the last read failed."""
+    read_ms: when the partition was last read; None if the last read failed."""
 
     position: int | None = None
     since_ms: int = 0
@@ -76,22 +76,22 @@ class _Partition:
 
 
 class FleetLog:
-    """The records of all groups. clock: this machine's, in seconds since the epoch."""
+    """The records of all groups. clock: this machine's clock, in seconds since the epoch."""
 
     def __init__(self, cluster: AdminClient, *, clock: Callable[[], float] = time.time) -> None:
         self._cluster, self._clock = cluster, clock
         self._partitions: dict[int, _Partition] = {}
-        #: By the bytes of the group's id: when it committed last, its marks, and its latest generation or epoch.
+        #: By the bytes of the group's id: when it last committed, its marks, and its latest generation or epoch.
         self._commits: dict[bytes, int] = {}
         self._marks: dict[bytes, deque[_Mark]] = {}
         self._numbers: dict[bytes, int] = {}
         self._numbers_of_partitions: dict[str, int] = {}
-        #: Why the topic, or a part of it, could not be read the last time; None while it can.
+        #: Why the topic, or part of it, could not be read last time; None if it could.
         self.unreadable_because: str | None = None
 
     def read(self, deadline: Deadline, is_enough: Callable[[], bool] = lambda: False) -> None:
-        """Read what is new. Raises nothing: what could not be read is read the next time. is_enough: asked after each
-        partition; the others come first the next time."""
+        """Read what is new. Raises nothing: what could not be read is read next time. is_enough: checked before each
+        partition; the partitions left out come first next time."""
         try:
             topic = partition_log.look_up(self._cluster, deadline)
         except KgmError as error:
@@ -114,7 +114,7 @@ class FleetLog:
                 self._could_not_read(numbers, error)
 
     def _could_not_read(self, numbers: Iterable[int], error: KgmError) -> None:
-        """What is known of their groups may not be all by now."""
+        """Mark that what is known about these partitions' groups may no longer be complete."""
         self.unreadable_because = partition_log.why_unreadable(error)
         for number in numbers:
             self._partitions[number].read_ms = None
@@ -129,7 +129,7 @@ class FleetLog:
             self._numbers_of_partitions.pop(group_id)
 
     def of(self, group_id: str) -> LoggedGroup:
-        """What is known of a group."""
+        """What is known about a group."""
         found = self._partition_of(group_id)
         if found is None or found.read_ms is None:
             return _NOTHING
@@ -159,7 +159,7 @@ class FleetLog:
     def _read_led(
         self, numbers: Sequence[int], deadline: Deadline, is_enough: Callable[[], bool], connection: BrokerConnection
     ) -> None:
-        """Partitions of one leader. Raises KgmError."""
+        """Read partitions of one leader. Raises KgmError."""
         ends = partition_log.end_offsets(connection, numbers, deadline)
         new = [number for number in numbers if self._partitions[number].position is None]
         now_ms = self._now_ms()
@@ -168,14 +168,14 @@ class FleetLog:
             if is_enough():
                 break
             found = self._partitions.pop(number)
-            self._partitions[number] = found  # at the end: the others come first the next time
+            self._partitions[number] = found  # at the end: the others come first next time
             end, first, since_ms = ends[number], found.position, found.since_ms
             if first is None or end < first:  # the topic was deleted and created again
                 first, since_ms = firsts.get(number, -1), now_ms - WINDOW_MS
                 first = end if first < 0 else first
             if end > first:
                 since_ms = self._read_partition(number, first, end, since_ms, deadline, connection)
-            # Only now: after a failure the same records are read again.
+            # Only now: after a failure, the same records are read again.
             found.position, found.since_ms, found.read_ms = end, since_ms, now_ms
 
     def _read_partition(
@@ -212,13 +212,13 @@ class FleetLog:
         members = None
         if isinstance(decoded, GroupMetadataValue):
             number, members = decoded.generation, len(decoded.members)
-            # The record of a static member that was replaced is no rebalance; it has the time of the last one.
+            # A record written for a replaced static member is not a rebalance; it has the timestamp of the last one.
             is_new = not 0 <= decoded.current_state_timestamp < since_ms
         else:
             number, is_new = decoded.assignment_epoch, True  # type: ignore[union-attr]
         before = self._numbers.get(group)
         if before is None:
-            count = 1 if is_new and number > 0 else 0  # generation 0 is that of a group without members
+            count = 1 if is_new and number > 0 else 0  # generation 0: a group without members
         else:
             count = 0 if number == before else rebalances_between(before, number)
         self._numbers[group] = number

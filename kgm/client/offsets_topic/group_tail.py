@@ -1,9 +1,9 @@
-"""What coordinators record of classic groups from now on: each completed rebalance, each replaced member.
+"""What coordinators record about classic groups from now on: each completed rebalance, each replaced member.
 
 No API returns the generation of a classic group, and polling misses what happens between two polls. The topic
-`__consumer_offsets` has both: a record of the group at the end of each rebalance, when it becomes empty, and when
-a static member is replaced (Kafka: GroupMetadataValue). Reading takes READ on the topic; where that is missing, or the
-broker does not serve the topic, `unreadable_because` says so."""
+`__consumer_offsets` has both: the coordinator writes a record of the group at the end of each rebalance, when the group
+becomes empty, and when a static member is replaced (Kafka: GroupMetadataValue). Reading requires READ on the topic; if
+that is missing, or the broker does not serve the topic, `unreadable_because` says so."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ from kgm.protocol.subscription import PROTOCOL_TYPE, readable_assignment, readab
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.record import decode_record
 
-#: Bytes of one partition that one poll reads; the rest is skipped, and `skipped` says so.
+#: How many bytes of one partition one poll reads; the rest is skipped, and `skipped` says so.
 MAX_BYTES: Final = 8 << 20
 #: How many bytes of a partition `read_back` reads, and how many offsets it tries first.
 PAST_BYTES: Final = 1 << 20
@@ -35,7 +35,8 @@ _PAST_WINDOW = 4_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedGroup:
-    """A record of a classic group as a snapshot; what records do not contain is None. at_ms: when it was written."""
+    """A record of a classic group as a snapshot; what the record does not contain is None. at_ms: when it was
+    written."""
 
     at_ms: int
     group: GroupSnapshot
@@ -51,14 +52,14 @@ class _Partition:
     position: int | None = None
 
 
-#: A record that is not decoded: value, and when it was written, in ms.
+#: A record not yet decoded: its value, and when it was written, in ms.
 RawRecord: TypeAlias = tuple[bytes, int]
 _RawRecords: TypeAlias = list[tuple[str, RawRecord]]
 _ByGroup: TypeAlias = dict[str, list[RawRecord]]
 
 
 class GroupRecordTail:
-    """The logs of these groups, from the last record of each on."""
+    """The logs of these groups, starting with the last record of each."""
 
     def __init__(self, cluster: AdminClient, group_ids: Iterable[str]) -> None:
         self._cluster = cluster
@@ -68,27 +69,28 @@ class GroupRecordTail:
         self._keys: dict[bytes, str] = {}
         #: Why the log cannot be read; None while it can.
         self.unreadable_because: str | None = None
-        #: Why the last read may lack records that the next one has: a partition moved, or a broker did not answer.
+        #: Why the last read may lack records that the next one will have: a partition moved, or a broker did not
+        #: answer.
         self.interrupted_because: str | None = None
-        #: Groups of which records were skipped by the last read.
+        #: Groups for which the last read skipped records.
         self.skipped: set[str] = set()
 
     def follow(self, group_ids: Iterable[str]) -> None:
-        """Read the records of these groups from now on. Of a new one in a partition that is read already, those before
-        the last read are not looked for."""
+        """Follow these groups from now on. If the partition of a new group is already being read, the group's records
+        from before the last read are not looked for."""
         self._group_ids = list(group_ids)
         if self._partition_count:
             self._assign_partitions(self._partition_count)
 
     def read(self, deadline: Deadline) -> Mapping[str, Sequence[RawRecord]]:
-        """What was written since the last read, by group, oldest first, for `decoded`, which makes more of the records
-        of many groups than fits into memory; the first read returns the last record of each.
+        """What was written since the last read, by group, oldest first. The first read returns the last record of each
+        group. The records are raw, for `decoded`: for many groups, the decoded ones would not fit into memory.
 
-        Raises nothing: the next read starts where a failed one did."""
+        Raises nothing: after a failure, the next read starts at the same place."""
         return self._read(self._read_on, deadline)
 
     def read_back(self, deadline: Deadline) -> Mapping[str, Sequence[RawRecord]]:
-        """What was written recently, by group, oldest first: the last `PAST_BYTES` of each partition, for
+        """What was written recently, by group, oldest first: the last `PAST_BYTES` of each partition, to be passed to
         `decoded`."""
         return self._read(self._read_past, deadline)
 
@@ -139,7 +141,7 @@ class GroupRecordTail:
             self._keys[partition_log.group_record_key(group_id)] = group_id
 
     def _read_on(self, partition: _Partition, deadline: Deadline, connection: BrokerConnection) -> _RawRecords:
-        """Raises KgmError; then the next read starts at the same offset."""
+        """Raises KgmError; the next read then starts at the same offset."""
         end = partition_log.end_offset(connection, partition.number, deadline)
         if partition.position is None or end < partition.position:  # the topic was deleted and created again
             partition.position = end
@@ -180,7 +182,7 @@ class GroupRecordTail:
 
 
 def _last_records(connection: BrokerConnection, partition: _Partition, deadline: Deadline) -> _RawRecords:
-    """None of them if the search fails: it is done once, not with each read."""
+    """The last record of each group; none if the search fails: it is done once, not on each read."""
     try:
         last = last_rebalance.find_last_records(partition.number, partition.group_ids, deadline, connection)
     except KgmError:
@@ -189,13 +191,13 @@ def _last_records(connection: BrokerConnection, partition: _Partition, deadline:
 
 
 def decoded(group_id: str, records: Iterable[RawRecord]) -> list[RecordedGroup]:
-    """The records of a group, without those that cannot be read."""
+    """The records of a group, except those that cannot be decoded."""
     found = [_recorded(group_id, *record) for record in records]
     return [one for one in found if one is not None]
 
 
 def _recorded(group_id: str, value: bytes, at_ms: int) -> RecordedGroup | None:
-    """None for a record that cannot be read."""
+    """The decoded record; None if it cannot be decoded."""
     try:
         decoded = decode_record(partition_log.group_record_key(group_id), value).value
     except DecodeError:

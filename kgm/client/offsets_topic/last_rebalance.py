@@ -1,12 +1,12 @@
-"""What no API returns of a classic group, from the log of its coordinator: session and rebalance timeout, generation,
+"""What no API returns about a classic group, from its coordinator's log: session and rebalance timeouts, generation,
 leader, and the end of the delay that the leader of a Connect group has set.
 
-Kafka keeps a group's last rebalance as a record of the topic `__consumer_offsets`, which may be read like any other
-topic by who has READ on it (Kafka: GroupMetadataValue). It is read from its end back, until the group's record or the
+Kafka stores a group's last rebalance as a record in the topic `__consumer_offsets`, which anyone with READ on it can
+read like any other topic (Kafka: GroupMetadataValue). It is read backward from its end, until the group's record or a
 limit of bytes or time is reached. The record counts only if it has the same members as the group has now.
 
 A failure here, such as a missing permission or a broker that does not answer, is not an error: the fields stay None.
-What the login may read and could not is in `AdminClient.unread_records`."""
+What the login was allowed to read but could not is in `AdminClient.unread_records`."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.record import decode_record
 
-#: Bytes that are read for one group at most, plus one fetch.
+#: The most bytes read for one group, plus one fetch.
 MAX_BYTES: Final = 16 << 20
 _FIRST_WINDOW = 2_000
-#: A time up to here plus a delay of 32 bits has a text.
+#: The highest timestamp that can still be formatted after adding a 32-bit delay.
 _LAST_MS = 250_000_000_000_000
-#: The share of the remaining time.
+#: The share of the remaining time that this can take.
 _SHARE = 0.25
 
 
 def with_logged_timeouts(cluster: AdminClient, snapshot: GroupSnapshot) -> GroupSnapshot:
-    """The snapshot of a live group, completed as by `all_with_logged_timeouts`."""
+    """The snapshot of a live group, completed as in `all_with_logged_timeouts`."""
     return all_with_logged_timeouts(cluster, [snapshot])[0]
 
 
 def all_with_logged_timeouts(cluster: AdminClient, snapshots: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
-    """The snapshots of live groups, the classic and stable ones completed from their coordinators' logs. Never raises
-    KgmError."""
+    """The snapshots of live groups; those of stable classic groups are completed from their coordinators' logs. Never
+    raises KgmError."""
     incomplete = [each.group_id for each in snapshots if each.type == "classic" and each.state == "Stable"]
     records = _last_records(cluster, incomplete) if incomplete else {}
     return [_completed(snapshot, records.get(snapshot.group_id)) for snapshot in snapshots]
@@ -68,12 +68,13 @@ def _completed(snapshot: GroupSnapshot, record: tuple[bytes, int] | None) -> Gro
 
 
 def recorded_timeouts_ms(value: GroupMetadataValue) -> dict[str, tuple[int, int]]:
-    """Each member's timeouts, as `GroupSnapshot.with_member_timeouts` takes them."""
+    """Each member's timeouts, in the form that `GroupSnapshot.with_member_timeouts` takes."""
     return {member.member_id: (member.session_timeout, member.rebalance_timeout) for member in value.members}
 
 
 def end_of_delay(snapshot: GroupSnapshot, rebalanced_ms: int) -> str | None:
-    """rebalanced_ms: when the group became Stable, which is when the leader sent the delay; -1 if that is not known."""
+    """When the delay set by the leader of a Connect group ends, as RFC 3339. rebalanced_ms: when the group became
+    Stable, which is when the leader sent the delay; -1 if unknown."""
     from kgm.text.timestamps import rfc3339
 
     if not snapshot.rebalance_delay_ms or not 0 <= rebalanced_ms <= _LAST_MS:
@@ -82,7 +83,8 @@ def end_of_delay(snapshot: GroupSnapshot, rebalanced_ms: int) -> str | None:
 
 
 def _with_libraries(snapshot: GroupSnapshot, value: GroupMetadataValue) -> GroupSnapshot:
-    """The record has what the description has, and timeouts, by which more libraries are told apart."""
+    """Add the client libraries. The record has all that the description has, plus timeouts, which tell more libraries
+    apart."""
     verdict = recognise_record(snapshot.group_id, value)
     if verdict is None:
         return snapshot
@@ -95,10 +97,10 @@ def _with_libraries(snapshot: GroupSnapshot, value: GroupMetadataValue) -> Group
 
 
 def _last_records(cluster: AdminClient, group_ids: Sequence[str]) -> dict[str, tuple[bytes, int]]:
-    """The groups' last records, as `find_last_records` returns them, without those that cannot be read."""
+    """The groups' last records, as `find_last_records` returns them, except those that cannot be read."""
     deadline = cluster.deadline.part(_SHARE)
     records: dict[str, tuple[bytes, int]] = {}
-    # Nothing more is read once a read has failed: describing groups is not to wait for one timeout after another.
+    # Nothing more is read once a read has failed: describing groups must not wait for one timeout after another.
     try:
         topic = partition_log.look_up(cluster, deadline)
         by_partition: dict[int, list[str]] = {}
@@ -122,8 +124,9 @@ def _decode(group_id: str, value: bytes) -> object | None:
 def find_last_records(
     partition: int, group_ids: Iterable[str], deadline: Deadline, connection: BrokerConnection
 ) -> dict[str, tuple[bytes, int]]:
-    """The value of each group's last record and when it was written, by group, from the end of the partition back. A
-    group is missing if it has none within bounds, or if that is a tombstone. Raises KgmError."""
+    """The value of each group's last record and when it was written, by group, searching backward from the end of the
+    partition. A group is missing if it has no record within bounds, or if its last record is a tombstone. Raises
+    KgmError."""
     wanted = {partition_log.group_record_key(group_id): group_id for group_id in group_ids}
     records: dict[str, tuple[bytes, int]] = {}
     start = partition_log.start_offset(connection, partition, deadline)
@@ -137,7 +140,7 @@ def find_last_records(
                 key: (value, at_ms) for key, value, at_ms in fetched.records if key is not None and key in wanted
             }
             if read >= MAX_BYTES:
-                return records  # the rest of the window may hold later records
+                return records  # the rest of the window may contain later records
         for key, (value, at_ms) in newest.items():
             group_id = wanted.pop(key)
             if value is not None:

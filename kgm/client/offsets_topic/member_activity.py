@@ -1,12 +1,12 @@
-"""When the members of a group were last active, by the group's records in `__consumer_offsets`.
+"""When the members of a group were last active, according to the group's records in `__consumer_offsets`.
 
-OffsetFetch shows where committed offsets are; the log shows each commit, also those that change no offset (Java's
-consumers commit every interval whether or not anything was read). It shows the rebalances of a classic group with the
-session timeout of each member, and what a coordinator wrote when a heartbeat changed a member of a consumer group
+OffsetFetch shows where committed offsets are; the log shows each commit, including those that change no offset (Java's
+consumers commit every interval whether or not anything was read). It also shows the rebalances of a classic group with
+each member's session timeout, and what the coordinator wrote when a heartbeat changed a member of a consumer group
 (KIP-848).
 
-Timestamps are those of the coordinator's clock. Reading takes READ on the topic; where that is missing, or the topic
-cannot be read, `unreadable_because` says so. While a partition moves from one broker to another it is tried again."""
+Timestamps are by the coordinator's clock. Reading requires READ on the topic; if that is missing, or the topic cannot
+be read, `unreadable_because` says so. While a partition moves from one broker to another, the read is retried."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.record import decode_record
 from kgm.records.record_types import RecordType
 
-#: Bytes of the partition that are read back at most, plus one fetch.
+#: The most bytes of the partition that are read back, plus one fetch.
 MAX_BYTES: Final = 16 << 20
-#: Records of the group in what is read at a time: compressed batches can hold thousands of times their size.
+#: The most records of the group in one read: compressed batches can contain thousands of times their size.
 MAX_RECORDS: Final = 1 << 18
-#: Offsets that are read back first; twice as many each time after that.
+#: How many offsets are read back first; each further step reads twice as many.
 _FIRST_WINDOW: Final = 4_000
 _KEY_HEAD: Final = struct.Struct(">hh")
-#: Records that are keyed by a group id and concern its members.
+#: Record types that are keyed by a group id and concern the group's members.
 _TYPES: Final = (
     RecordType.OFFSET_COMMIT, RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_MEMBER_METADATA,
     RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
@@ -55,7 +55,7 @@ _LEFT_EPOCHS: Final = (-1, -2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRecord:
-    """An offset commit. at_ms: when the coordinator wrote it, in ms since the epoch of its clock."""
+    """An offset commit. at_ms: when the coordinator wrote it, in ms since the epoch by its clock."""
 
     at_ms: int
     topic: str
@@ -75,7 +75,7 @@ class RecordedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceRecord:
-    """A classic group's own record: the end of a rebalance, or a static member that was replaced."""
+    """A classic group's own record, written when a rebalance ended or a static member was replaced."""
 
     at_ms: int
     generation: int
@@ -84,9 +84,9 @@ class RebalanceRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRecord:
-    """A record that a heartbeat of a member of a consumer group caused. member_epoch: None if it has none. is_revoking:
-    whether it asks the member to give up partitions. rebalance_timeout_ms: how long it has for that, where the record
-    says so."""
+    """A record that was caused by a heartbeat of a consumer group member. member_epoch: None if the record has none.
+    is_revoking: whether it asks the member to give up partitions. rebalance_timeout_ms: how long the member has for
+    that, if the record says so."""
 
     at_ms: int
     member_id: str
@@ -97,7 +97,7 @@ class MemberRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepartureRecord:
-    """What the coordinator deleted when a member of a consumer group left, or was removed."""
+    """What the coordinator deleted when a member of a consumer group left or was removed."""
 
     at_ms: int
     member_id: str
@@ -126,8 +126,8 @@ class _ReadRecords:
 
 
 class GroupActivity:
-    """The records of one group: first the past ones, then those that follow. with_departures: those of members of
-    consumer groups too, which are no sign of life."""
+    """The records of one group: first past records, then new ones. with_departures: include those of departing members
+    of consumer groups, which are not a sign of life."""
 
     def __init__(self, cluster: AdminClient, group_id: str, *, with_departures: bool = False) -> None:
         self._with_departures = with_departures
@@ -135,20 +135,20 @@ class GroupActivity:
         self._group_id = group_id
         self._keys = _KeyFilter(group_id)
         self._place: _LogPosition | None = None
-        #: Why the log cannot be read; None while it is read.
+        #: Why the log cannot be read; None if it can.
         self.unreadable_because: str | None = "it has not been read yet"
         #: Timestamp of the newest record of any group in the partition, in ms of the coordinator's clock.
         self.newest_ms: int | None = None
-        #: Timestamp of the first record of the current leader epoch, as far as it was read.
+        #: Timestamp of the first record of the current leader epoch, among those read.
         self.epoch_began_ms: int | None = None
         #: From when on `read_back` has returned all records, in ms of the coordinator's clock: 0 if it has read the
         #: whole partition, None before it has read anything.
         self.known_since_ms: int | None = None
-        #: Whether the leader of the partition changed while it was read; the new one restarts all sessions.
+        #: Whether the partition's leader changed while it was being read; the new leader restarts all sessions.
         self.has_moved = False
 
     def begin(self, deadline: Deadline) -> None:
-        """Read nothing of the past: `read_on` begins at the present end. Raises nothing: see `unreadable_because`."""
+        """Skip past records: `read_on` starts at the current end. Raises nothing: see `unreadable_because`."""
         self._try(self._begin, deadline)
 
     def _begin(self, place: _LogPosition, deadline: Deadline, connection: BrokerConnection) -> list[ActivityRecord]:
@@ -156,12 +156,12 @@ class GroupActivity:
         return []
 
     def read_back(self, enough: Callable[[Sequence[ActivityRecord]], bool], deadline: Deadline) -> list[ActivityRecord]:
-        """Records of the group, oldest first, without a gap up to now: as far back as it takes until they are `enough`,
-        or a limit of bytes or time is reached. Raises nothing: see `unreadable_because`."""
+        """The group's records, oldest first, without a gap up to now. Reads back until there are `enough` of them, or a
+        limit of bytes or time is reached. Raises nothing: see `unreadable_because`."""
         return self._try(partial(self._read_back, enough), deadline)
 
     def read_on(self, deadline: Deadline) -> list[ActivityRecord]:
-        """Records of the group since the last call, oldest first. Raises nothing: see `unreadable_because`."""
+        """The group's records since the last call, oldest first. Raises nothing: see `unreadable_because`."""
         return self._try(self._read_on, deadline)
 
     def _try(
@@ -182,7 +182,7 @@ class GroupActivity:
         return []
 
     def _look_up(self, deadline: Deadline) -> _LogPosition:
-        """The partition of the group and its current leader. Raises KgmError."""
+        """The group's partition and its current leader. Raises KgmError."""
         topic = partition_log.look_up(self._cluster, deadline)
         number = partition_for(self._group_id, topic.partition_count)
         leader = topic.leaders.get(number)
@@ -262,7 +262,7 @@ class GroupActivity:
 
 
 class _KeyFilter:
-    """Whether the bytes of a key are of this group, without decoding them: most records of a partition are not."""
+    """Tells from the bytes of a key whether it belongs to this group, without decoding: most records do not."""
 
     def __init__(self, group_id: str) -> None:
         encoded = group_id.encode()
@@ -274,7 +274,7 @@ class _KeyFilter:
 
 
 def _decode(key: bytes, value: bytes | None, at_ms: int) -> ActivityRecord | None:
-    """None for a record that cannot be read, or does not concern a member."""
+    """The decoded record; None if it cannot be decoded, or does not concern a member."""
     try:
         record = decode_record(key, value)
     except DecodeError:

@@ -1,6 +1,6 @@
-"""`__consumer_offsets` read as a consumer reads it: its leaders, the first and end offset of a partition, its records.
+"""Reads `__consumer_offsets` the way a consumer does: its leaders, a partition's first and end offset, its records.
 
-Reading takes READ on the topic. Everything here raises KgmError for what cannot be read."""
+Reading requires READ on the topic. Everything here raises KgmError for what cannot be read."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.record import Record, encode_record
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-#: How often a read is tried that fails because a partition has no leader for a moment, or another one; and the time
+#: How many times to try a read that fails because a partition temporarily has no leader, or has a new one; and the time
 #: between two tries.
 ATTEMPTS: Final = 4
 PAUSE_S: Final = 0.5
 _FETCH_BYTES = 1 << 20
-#: What the records of one fetch may come to, in bytes.
+#: The most bytes that the records of one fetch can take when decompressed.
 MAX_UNPACKED = 64 << 20
 _EARLIEST, _LATEST = -2, -1
-#: From version 13 on topics have ids.
+#: From version 13 on, topics are identified by id.
 _NEWEST_FETCH = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedRecords:
-    """The result of one fetch. size_bytes: as they came, or decompressed, whichever is more. records: (key, value,
-    timestamp in ms), oldest first; next_offset: of the next fetch."""
+    """The result of one fetch. size_bytes: compressed or decompressed, whichever is more. records: (key, value,
+    timestamp in ms), oldest first; next_offset: where the next fetch starts."""
 
     size_bytes: int
     next_offset: int
@@ -55,7 +55,7 @@ class FetchedRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLeader:
-    """epoch: the leader epoch, -1 where a broker does not tell it."""
+    """epoch: the leader epoch, -1 if the broker does not report it."""
 
     broker: BrokerNode
     epoch: int
@@ -63,17 +63,17 @@ class PartitionLeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsTopic:
-    """partition_count: of the topic; leaders: by partition, without the partitions that have none now."""
+    """partition_count: of the topic; leaders: by partition, except for partitions that have none now."""
 
     partition_count: int
     leaders: Mapping[int, PartitionLeader]
 
 
 def look_up(cluster: AdminClient, deadline: Deadline, *, name: str = OFFSETS_TOPIC) -> OffsetsTopic:
-    """Where the partitions are now. name: of the topic, here and below; a copy has another one.
+    """Where the partitions are now. name: the name of the topic, here and below; a copy has a different one.
 
-    Raises AuthorizationError without READ on the topic, NotFoundError where there is none, another KgmError for what
-    cannot be known now."""
+    Raises AuthorizationError without READ on the topic, NotFoundError if there is no such topic, another KgmError for
+    what cannot be determined now."""
     topics = cluster.brokers.metadata([name], deadline).topics
     if not topics or topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         created = ("it is created with the first group of a cluster",) if name == OFFSETS_TOPIC else ()
@@ -94,7 +94,7 @@ def look_up(cluster: AdminClient, deadline: Deadline, *, name: str = OFFSETS_TOP
 
 
 def unauthorized(name: str = OFFSETS_TOPIC) -> AuthorizationError:
-    """The error for a principal that may not read the topic."""
+    """The error for a principal that is not allowed to read the topic."""
     return AuthorizationError(
         f"{name} cannot be read",
         facts=(f"required: READ on Topic '{name}'",),
@@ -118,8 +118,8 @@ def why_unreadable(error: KgmError) -> str:
 
 
 def windows_back(start: int, end: int, first_window: int) -> Iterator[tuple[int, int]]:
-    """(first offset, offset after the last) from the end back to the start, twice as many offsets each time: a topic
-    cannot be searched backwards."""
+    """(first offset, offset after the last) of windows from the end back to the start, each twice as large as the one
+    before: a topic cannot be searched backward."""
     window = first_window
     while end > start:
         first = max(start, end - window)
@@ -136,8 +136,9 @@ def group_record_key(group_id: str) -> bytes:
 def fetch_records(
     connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline
 ) -> Iterator[FetchedRecords]:
-    """Fetch after fetch, from offset `first` to before `end`. Raises KgmError, also for a fetch that comes to more than
-    `MAX_UNPACKED` bytes or `MAX_PACKED_RECORDS` records: compressed batches can hold thousands of times their size."""
+    """Fetch repeatedly, from offset `first` up to but not including `end`. Raises KgmError, also for a fetch that
+    decompresses to more than `MAX_UNPACKED` bytes or `MAX_PACKED_RECORDS` records: compressed batches can contain
+    thousands of times their size."""
     from kgm.records.batch import MAX_PACKED_RECORDS
 
     for fetched in fetch_batches(connection, partition, first, end, deadline):
@@ -162,7 +163,7 @@ def fetch_records(
 def fetch_batches(
     connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline
 ) -> Iterator[list[Batch]]:
-    """The record batches of each fetch, from the one with offset `first` to the one before `end`.
+    """The record batches of each fetch, from the one that contains offset `first` until offset `end` is reached.
 
     Raises KgmError."""
     fetches = fetch_log(connection, partition, first, end, deadline, fetch_bytes=_FETCH_BYTES)
@@ -173,14 +174,14 @@ def fetch_log(
     connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline, *,
     fetch_bytes: int, name: str = OFFSETS_TOPIC,
 ) -> Iterator[tuple[bytes, int]]:  # fmt: skip
-    """(whole record batches as they are in the log, at least one, the offset after them) of each fetch, from the batch
-    with offset `first` to the one before `end`. Nothing of them is checked but their lengths. fetch_bytes: of one
-    fetch, about. Raises KgmError."""
+    """For each fetch: (whole record batches as they are in the log, at least one; the offset after them), from the
+    batch that contains offset `first` until offset `end` is reached. Only the lengths of the batches are checked.
+    fetch_bytes: the approximate size of one fetch. Raises KgmError."""
     while first < end:
         data, throttled_ms = _fetch(connection, partition, first, deadline, fetch_bytes, name)
         size, following = extent(data)
         if throttled_ms and not size:
-            continue  # over its quota a client gets no records; the connection waits before the next request
+            continue  # a client over its quota gets no records; the connection waits before the next request
         if following <= first:
             raise DecodeError(f"partition {partition} of {name} has no records from offset {first} on")
         first = following
@@ -188,36 +189,36 @@ def fetch_log(
 
 
 def offset_at(connection: BrokerConnection, partition: int, at_ms: int, deadline: Deadline) -> int:
-    """The offset of the first record of that time or later, -1 if there is none. Raises KgmError."""
+    """The offset of the first record at or after this time, -1 if there is none. Raises KgmError."""
     return offsets_at(connection, [partition], at_ms, deadline)[partition]
 
 
 def offsets_at(
     connection: BrokerConnection, partitions: Sequence[int], at_ms: int, deadline: Deadline
 ) -> dict[int, int]:
-    """As `offset_at`, of several partitions. Raises KgmError."""
+    """Like `offset_at`, for several partitions. Raises KgmError."""
     return _offsets(connection, partitions, at_ms, deadline)
 
 
 def end_offset(connection: BrokerConnection, partition: int, deadline: Deadline) -> int:
-    """The offset of the next record. Raises KgmError."""
+    """The offset that the next record will get. Raises KgmError."""
     return end_offsets(connection, [partition], deadline)[partition]
 
 
 def end_offsets(connection: BrokerConnection, partitions: Sequence[int], deadline: Deadline) -> dict[int, int]:
-    """As `end_offset`, of several partitions. Raises KgmError."""
+    """Like `end_offset`, for several partitions. Raises KgmError."""
     return _offsets(connection, partitions, _LATEST, deadline)
 
 
 def start_offset(connection: BrokerConnection, partition: int, deadline: Deadline) -> int:
-    """The offset of the first record that is left. Raises KgmError."""
+    """The offset of the first record still in the log. Raises KgmError."""
     return _offsets(connection, [partition], _EARLIEST, deadline)[partition]
 
 
 def bounds(
     connection: BrokerConnection, partitions: Sequence[int], deadline: Deadline, *, name: str = OFFSETS_TOPIC
 ) -> dict[int, tuple[int, int]]:
-    """(offset of the first record that is left, offset of the next record) of each. Raises KgmError."""
+    """(offset of the first record still in the log, offset of the next record) of each partition. Raises KgmError."""
     starts, ends = (_offsets(connection, partitions, at, deadline, name) for at in (_EARLIEST, _LATEST))
     return {number: (starts[number], ends[number]) for number in partitions}
 
@@ -240,7 +241,7 @@ def _offsets(
 def _fetch(
     connection: BrokerConnection, partition: int, offset: int, deadline: Deadline, fetch_bytes: int, name: str
 ) -> tuple[bytes, int]:
-    """(records, for how many ms the client is over its quota)."""
+    """(records, how many ms the client has to wait because it is over its quota)."""
     row = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=fetch_bytes)
     topics = [FetchTopic(topic=name, partitions=[row])]
     request = FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=1, max_bytes=fetch_bytes, topics=topics)

@@ -1,4 +1,4 @@
-"""Whole partitions of `__consumer_offsets`, read in parallel from their leaders: first all records, then new ones."""
+"""Reads whole partitions of `__consumer_offsets` in parallel from their leaders: first all records, then new ones."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _FETCH_BYTES: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPart:
-    """Whole record batches as they are in the log of a partition. first_offset: the one that was asked for; earlier
-    records of the first batch do not count."""
+    """Whole record batches as they are in the log of a partition. first_offset: the offset requested; earlier records
+    in the first batch do not count."""
 
     partition: int
     first_offset: int
@@ -34,7 +34,7 @@ class LogPart:
 @dataclass(slots=True, kw_only=True)
 class _Reading:
     """One read of all partitions. parts, errors, positions (the next offset to read): by partition; shortened:
-    partitions that are read since a time only. done, total: offsets read, and offsets to read."""
+    partitions that are read only from a certain time on. done, total: offsets read, and offsets to read."""
 
     deadline: Deadline
     on_progress: Callable[[int, int], None]
@@ -56,10 +56,10 @@ class _Reading:
 
 
 class TopicReader:
-    """Reads the partition of one group, or all partitions. Each read goes on where the last one ended.
+    """Reads the partition of one group, or all partitions. Each read continues where the last one ended.
 
-    max_bytes: of one read. since_ms: a partition that does not fit is read from this time on, and not from its
-    beginning."""
+    max_bytes: the limit for one read. since_ms: a partition that does not fit is read from this time on instead of from
+    its beginning."""
 
     def __init__(
         self, cluster: AdminClient, *, group_id: str | None, max_bytes: int, since_ms: int | None = None
@@ -68,11 +68,12 @@ class TopicReader:
         self._max_bytes, self._since_ms = max_bytes, since_ms
         #: The next offset to read, by partition.
         self._positions: dict[int, int] = {}
-        #: Partitions of which only the records since `since_ms` were read.
+        #: Partitions from which only the records since `since_ms` were read.
         self.shortened: set[int] = set()
 
     def read(self, deadline: Deadline, on_progress: Callable[[int, int], None] = lambda *_: None) -> list[LogPart]:
-        """What was not read before, by partition and offset. on_progress: gets offsets read and offsets in all.
+        """What has not been read before, by partition and offset. on_progress: called with the offsets read so far and
+        the total.
 
         Raises AuthorizationError without READ on the topic, RefusedError if there is more than `max_bytes` to read,
         UnreachableError if it cannot be read in time."""
@@ -107,7 +108,7 @@ class TopicReader:
         return [part for _, parts in sorted(reading.parts.items()) for part in parts]
 
     def _leaders(self, deadline: Deadline) -> Mapping[int, BrokerNode | None]:
-        """The leader of each partition that is to be read. Raises KgmError."""
+        """The leader of each partition to read. Raises KgmError."""
         topic = partition_log.look_up(self._cluster, deadline)
         numbers: Iterable[int] = range(topic.partition_count)
         if self._group_id is not None:
@@ -142,7 +143,7 @@ class TopicReader:
             raise self._too_large()
 
     def _read_to(self, number: int, position: int, end: int, reading: _Reading, connection: BrokerConnection) -> bool:
-        """Whether the records up to `end` fit into `max_bytes`."""
+        """Read up to `end`; returns whether the records fit into `max_bytes`."""
         reading.count(total=max(0, end - position))
         fetches = partition_log.fetch_log(connection, number, position, end, reading.deadline, fetch_bytes=_FETCH_BYTES)
         for data, next_offset in fetches:

@@ -6,7 +6,7 @@ context (`stores` reads certificates and keys), `sasl` the login (`scram`, `oaut
 
 Neither this package nor `ssl` is imported until a cluster with security is contacted.
 
-Secrets are in no `repr`, no message, and no file that is kept.
+Secrets never appear in a `repr`, in a message, or in a file that is kept.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Secured:
         return sock if self._tls is None else self._tls.wrap(sock, host, deadline)
 
     def authenticate(self, connection: BrokerConnection, deadline: Deadline) -> int:
-        """Log in; the session's lifetime in ms, 0 for no limit."""
+        """Log in; returns the session's lifetime in ms, 0 for no limit."""
         if self._mechanism is None:
             return 0
         from kgm.client.security.sasl import log_in
@@ -48,7 +48,7 @@ class Secured:
         return log_in(connection, self._mechanism, deadline)
 
     def explain(self, error: BaseException | None, where: str) -> KgmError | None:
-        """A more precise error for a connection that TLS ended; None for other errors."""
+        """A more precise error for a connection that was closed because of TLS; None for other errors."""
         return self._tls.explain(error, where) if self._tls is not None and isinstance(error, OSError) else None
 
 
@@ -74,8 +74,8 @@ def make_security(settings: Mapping[str, str]) -> tuple[Security, tuple[str, ...
 
 
 def _unused(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """A warning for credentials that are set and not used: Kafka's default is PLAINTEXT, and the protocol is easily
-    forgotten."""
+    """A warning about credentials that are set but not used: Kafka's default protocol is PLAINTEXT, and it is easy to
+    forget to set another."""
     unused = [key for key in ("sasl.jaas.config", "sasl.username", "ssl.truststore.location") if settings.get(key)]
     if not unused or settings.get("security.protocol"):
         return ()
@@ -83,7 +83,7 @@ def _unused(settings: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _check_literal(settings: Mapping[str, str]) -> None:
-    """Kafka's ConfigProviders (KIP-297) replace placeholders, which are of no use to a broker."""
+    """Refuse placeholders of Kafka's ConfigProviders (KIP-297) that were not replaced: a broker cannot use them."""
     if not settings.get("config.providers"):
         return
     for key, value in settings.items():

@@ -1,8 +1,8 @@
-"""SASL/GSSAPI: a login with a Kerberos ticket or a keytab (RFC 4752; Kafka: SaslClientAuthenticator), by the system's
-Kerberos library, which the extra `kerberos` makes available.
+"""SASL/GSSAPI: a login with a Kerberos ticket or a keytab (RFC 4752; Kafka: SaslClientAuthenticator), through the
+system's Kerberos library, which the `kerberos` extra makes available.
 
 Which ticket: JAAS options as for Java's Krb5LoginModule (`useKeyTab` with `keyTab` and `principal`; `ticketCache`),
-else what `klist` shows. Realms, KDCs and whether host names are canonicalised: `/etc/krb5.conf` (KRB5_CONFIG)."""
+otherwise what `klist` shows. Realms, KDCs and whether host names are canonicalized: `/etc/krb5.conf` (KRB5_CONFIG)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgm.client.transport.deadline import Deadline
 from kgm.model.distribution import install_command
 from kgm.model.errors import AuthenticationError, UsageError
 
-#: RFC 4752 section 3.1: no security layer, so no longest message of one.
+#: RFC 4752 section 3.1: no security layer, and therefore no maximum message size.
 _NO_LAYER = 1
 _NO_LAYER_ANSWER = bytes((_NO_LAYER, 0, 0, 0))
 _OFFER_BYTES = 4
@@ -47,14 +47,14 @@ class KerberosLogin:
 
     def exchange(self, deadline: Deadline, host: str) -> Generator[bytes, bytes, None]:  # noqa: ARG002
         """Raises AuthenticationError: no ticket, a KDC that does not know the broker, a broker that does not answer as
-        one should."""
+        it should."""
         gssapi = _library()
         try:
             context = self._context(gssapi, host)
             token = context.step()
             while not context.complete:
                 token = context.step((yield token or b""))
-            # The broker offers security layers, and Kafka's offers none but "none".
+            # The broker offers security layers, and Kafka's brokers offer only "none".
             offer = context.unwrap((yield token or b"")).message
             if len(offer) != _OFFER_BYTES or not offer[0] & _NO_LAYER:
                 raise AuthenticationError("the broker asks for a security layer inside SASL, which Kafka does not have")
@@ -71,7 +71,7 @@ class KerberosLogin:
         name = gssapi.Name(self._principal, gssapi.NameType.kerberos_principal) if self._principal else None
         store = {}
         if self._keytab is not None:
-            # A cache of its own: the operator's tickets are of somebody else.
+            # A separate cache: the operator's tickets belong to someone else.
             store = {"client_keytab": f"FILE:{self._keytab}", "ccache": "MEMORY:kgm"}
         elif self._cache:
             store = {"ccache": f"FILE:{self._cache}"}
@@ -83,7 +83,7 @@ class KerberosLogin:
             f"the Kerberos login of {self.who} to {self._service}/{host} failed",
             facts=(text,),
             hint="klist shows the tickets, kinit gets one; the principal of the broker is "
-            f"{self._service}/{host}, unless krb5.conf canonicalises the host's name",
+            f"{self._service}/{host}, unless krb5.conf canonicalizes the host's name",
         )
 
 

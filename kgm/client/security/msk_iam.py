@@ -1,8 +1,8 @@
-"""IAM on Amazon MSK: a bearer token that is a signed request, made here from AWS credentials by Amazon's library.
+"""IAM on Amazon MSK: a bearer token that is a signed request, created here from AWS credentials by Amazon's library.
 
-MSK's listener for IAM takes it by OAUTHBEARER, too, so `AWS_MSK_IAM`, which only Amazon's Java library speaks, is not
-needed: a client.properties for that library works as it is. Credentials come from where every AWS tool has them
-(environment, profile, role of the machine); the region is part of the brokers' names, or AWS_REGION."""
+MSK's IAM listener also accepts it through OAUTHBEARER, so `AWS_MSK_IAM`, which only Amazon's Java library speaks, is
+not needed: a client.properties file for that library works unchanged. Credentials come from where every AWS tool looks
+for them (environment, profile, the machine's role); the region comes from the brokers' names, or AWS_REGION."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:amazonaws\.com(
 
 
 class MskLogin:
-    """OAUTHBEARER with tokens for IAM."""
+    """OAUTHBEARER with IAM tokens."""
 
     name = "OAUTHBEARER"
     who = "the AWS credentials"
@@ -62,7 +62,7 @@ class MskLogin:
             value, expires_at_ms = sign()
         except (BotoCoreError, ClientError) as error:
             raise _no_credentials(str(error)) from None
-        except AttributeError:  # the signer is given None when nothing has credentials
+        except AttributeError:  # the signer gets None if no source has credentials
             raise _no_credentials("no credentials were found") from None
         return Token(value=value, expires_at=time.monotonic() + expires_at_ms / 1000 - time.time())
 
@@ -74,7 +74,7 @@ def _no_credentials(why: str) -> AuthenticationError:
 
 
 def region_of(host: str, environment: Mapping[str, str]) -> str:
-    """The region of a broker of MSK. Raises UsageError when neither its name nor the environment says it."""
+    """The AWS region of an MSK broker. Raises UsageError if neither its name nor the environment gives it."""
     found = _REGION.search(host.lower().rstrip("."))
     region = found[1] if found else environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     if not region:

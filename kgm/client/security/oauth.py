@@ -1,10 +1,11 @@
-"""Where an OAUTHBEARER token comes from: an endpoint (client credentials, RFC 6749 section 4.4), a file, a command,
-or, for tests, kgm itself (Kafka's unsecured tokens, only when Kafka's own option asks for one).
+"""Where an OAUTHBEARER token comes from: an endpoint (client credentials, RFC 6749 section 4.4), a file, a command, or,
+for tests, kgm itself (Kafka's unsecured tokens, only if Kafka's own option asks for one).
 
-A token is fetched once and reused until shortly before it expires. Secrets and tokens are in no error.
+A token is fetched once and reused until shortly before it expires. Secrets and tokens never appear in an error.
 
-The endpoint is asked with the standard library: it is one POST, with the system's certificates, and without redirects.
-HTTP libraries were weighed; importing one takes several times as long as importing this (docs/figures.md)."""
+The standard library is enough for the endpoint: it takes one POST, with the system's certificates, and without
+redirects. HTTP libraries were considered; importing one takes several times as long as importing this module
+(docs/figures.md)."""
 
 from __future__ import annotations
 
@@ -60,8 +61,8 @@ class Tokens:
 
 
 def exchange(token: str, extensions: Mapping[str, str]) -> Generator[bytes, bytes, None]:
-    """The client's messages (RFC 7628): the token, and after a refusal, whose reason is JSON, the end of the exchange.
-    The error code comes after that."""
+    """The client's messages (RFC 7628): the token and, after a refusal, whose reason is JSON, the end of the exchange.
+    The error code follows."""
     more = "".join(f"{name}={value}\x01" for name, value in sorted(extensions.items()))
     refusal = yield f"n,,\x01auth=Bearer {token}\x01{more}\x01".encode()
     if refusal:
@@ -179,7 +180,7 @@ def _endpoint(url: str, settings: Mapping[str, str], options: Mapping[str, str])
     try:
         where = urllib.parse.urlsplit(url)
         _ = where.port
-    except ValueError:  # brackets that do not close, a port that is no number
+    except ValueError:  # an unclosed bracket, or a port that is not a number
         raise UsageError("sasl.oauthbearer.token.endpoint.url is not a valid URL") from None
     if where.scheme not in ("https", "http") or not where.hostname:
         raise UsageError("sasl.oauthbearer.token.endpoint.url is not an http(s) or file URL")
@@ -221,9 +222,9 @@ def client_credentials(
     url: str, client_id: str, secret: str, *, scope: str | None, quoted: bool, trust: Mapping[str, str],
     deadline: Deadline,
 ) -> Token:  # fmt: skip
-    """Ask a token endpoint, once; redirects are not followed (the secret is for this address only).
+    """Ask a token endpoint once; redirects are not followed (the secret is for this address only).
 
-    Raises AuthenticationError when it refuses, ConnectError when it does not answer."""
+    Raises AuthenticationError if it refuses, ConnectError if it does not answer."""
     import http.client
     import urllib.error
     import urllib.parse
@@ -276,7 +277,7 @@ def _refused(where: str, status: int, body: bytes, secrets: tuple[str, ...]) -> 
         names = [name for name in ("error", "error_description") if isinstance(answer.get(name), str)]
         facts += [f"{name}: {scrubbed(answer[name][:200], secrets)}" for name in names]
     except (ValueError, AttributeError, RecursionError):
-        pass  # the status alone, then
+        pass  # show only the status
     return AuthenticationError(
         f"the token endpoint {where} refused to issue a token",
         facts=facts,

@@ -1,7 +1,7 @@
 """The login: SaslHandshake v1, then SaslAuthenticate until the exchange completes (KIP-43, KIP-152, KIP-368).
 
-A mechanism is a generator: it yields the client's messages and is sent the broker's. It ends when the exchange is
-complete, which for SCRAM means that the broker has authenticated itself too."""
+A mechanism is a generator that yields the client's messages and is sent the broker's. It ends when the exchange is
+complete, which for SCRAM means that the broker has authenticated itself as well."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MODULES = {
 }  # fmt: skip
 #: Kafka: SaslConfigs.DEFAULT_SASL_MECHANISM.
 _DEFAULT = "GSSAPI"
-#: More rounds than any mechanism has.
+#: More rounds than any mechanism needs.
 _MAX_ROUNDS = 8
 
 
@@ -39,7 +39,7 @@ class Mechanism(Protocol):
     secrets: tuple[str, ...]
 
     def exchange(self, deadline: Deadline, host: str) -> Generator[bytes, bytes, None]:
-        """host: the broker's, as it is connected to."""
+        """host: the broker's host as kgm connected to it."""
 
 
 class PasswordLogin:
@@ -83,7 +83,7 @@ class BearerLogin:
 
 
 def make_mechanism(settings: Mapping[str, str], *, encrypted: bool) -> Mechanism:
-    """The configured mechanism. Raises UsageError that shows no secret."""
+    """The configured mechanism. Raises UsageError, which shows no secret."""
     configured = (settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or "").strip().upper()
     name = configured or _DEFAULT
     if name not in _MODULES:
@@ -152,9 +152,9 @@ def _password(settings: Mapping[str, str], name: str, jaas: Jaas | None) -> Pass
 
 
 def log_in(connection: BrokerConnection, mechanism: Mechanism, deadline: Deadline) -> int:
-    """Log in on an open connection; the session's lifetime in ms, 0 for no limit.
+    """Log in on an open connection; returns the session's lifetime in ms, 0 for no limit.
 
-    Raises AuthenticationError, and ConnectError when the connection breaks meanwhile."""
+    Raises AuthenticationError, and ConnectError if the connection breaks during the login."""
     try:
         _handshake(connection, mechanism, deadline)
         return _authenticate(connection, mechanism, deadline)

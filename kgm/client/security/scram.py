@@ -1,12 +1,12 @@
-"""SCRAM, the client's half (RFC 5802, RFC 7677), as Kafka implements it (KIP-84): no channel binding, no SASLprep.
+"""The client side of SCRAM (RFC 5802, RFC 7677), as Kafka implements it (KIP-84): no channel binding, no SASLprep.
 
 Kafka's own client (`ScramFormatter.normalize`) uses the UTF-8 bytes of the password unchanged, and so does kgm: with
-SASLprep the two would differ for exactly the passwords that it changes. The server's message is checked before anything
-is computed: its nonce must extend the client's (CVE-2024-56128: a broker that did not check it), and its number of
-iterations is bounded on both sides (an unbounded count is a denial of service, GHSA-2jcm-hq8r-84wx).
+SASLprep, the two would differ for exactly those passwords that it changes. The server's message is checked before
+anything is computed: its nonce must extend the client's (CVE-2024-56128: a broker that did not check it), and its
+number of iterations is bounded in both directions (an unbounded count is a denial of service, GHSA-2jcm-hq8r-84wx).
 
-scramp (1.5) was weighed. It applies SASLprep, has no tokenauth (KIP-48), and its import takes longer than all else that
-a login does (docs/figures.md)."""
+scramp (1.5) was considered. It applies SASLprep, has no tokenauth (KIP-48), and importing it takes longer than
+everything else in a login (docs/figures.md)."""
 
 import base64
 import binascii
@@ -17,7 +17,7 @@ from collections.abc import Generator
 
 #: The minimum of Kafka's client (ScramMechanism.minIterations).
 MIN_ITERATIONS = 4_096
-#: About a second of one core with SHA-512; Kafka's own tools create credentials with at most 16,384.
+#: About one CPU core-second with SHA-512; Kafka's own tools create credentials with at most 16,384.
 MAX_ITERATIONS = 1_000_000
 MECHANISMS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
@@ -34,11 +34,11 @@ class ScramError(Exception):
 def exchange(
     mechanism: str, username: str, password: str, nonce: str, *, token_auth: bool = False
 ) -> Generator[bytes, bytes, None]:
-    """The client's messages; each `send` takes the server's answer to the one before. Ends when the server has
-    proved that it knows the password too.
+    """The client's messages; each `send` takes the server's answer to the previous one. Ends when the server has proved
+    that it knows the password too.
 
-    nonce: fresh, printable, without commas. token_auth: the password is a delegation token's (KIP-48).
-    Raises ScramError."""
+    nonce: fresh, printable, without commas. token_auth: the password is that of a delegation token (KIP-48). Raises
+    ScramError."""
     bare = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}" + (",tokenauth=true" if token_auth else "")
     challenge = _text((yield f"n,,{bare}".encode()))
     first = _FIRST.fullmatch(challenge)

@@ -1,8 +1,8 @@
 """Certificates and keys of a Kafka client, as PEM text: from files, inline settings and PKCS12 stores.
 
-The format of a file is detected from its bytes, not from `ssl.*store.type`, whose default (JKS) is often wrong.
-PKCS12 needs the `pkcs12` extra (`cryptography`). JKS has no maintained library (pyjks: last release 2020), so it is
-refused with the command that converts it. Inline PEM may have lost its line breaks in a properties file."""
+The format of a file is detected from its bytes, not from `ssl.*store.type`, whose default (JKS) is often wrong. PKCS12
+needs the `pkcs12` extra (`cryptography`). JKS has no maintained library (pyjks: last release 2020), so it is refused,
+with the command that converts it. Inline PEM may have lost its line breaks in a properties file."""
 
 import pathlib
 import re
@@ -17,7 +17,7 @@ from kgm.text.input_files import open_input
 _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _JKS, _JCEKS = bytes.fromhex("feedfeed"), bytes.fromhex("cececece")
 _DER_SEQUENCE = 0x30
-#: A larger file is not a key store.
+#: A file larger than this is not a key store.
 _MAX_BYTES = 16 * 1024 * 1024
 
 
@@ -31,7 +31,7 @@ class KeyPair:
 
 
 def trusted(settings: Mapping[str, str]) -> str | None:
-    """The PEM certificates that a broker's certificate must lead to; None for those of the system.
+    """The PEM certificates that a broker's certificate chain must lead to; None for the system's.
 
     Raises UsageError, NotFoundError."""
     for setting in ("ssl.truststore.certificates", "ssl.ca.pem"):
@@ -58,7 +58,7 @@ def _trust_file(setting: str, where: str, password: str | None) -> str:
 
 
 def key_pair(settings: Mapping[str, str]) -> KeyPair | None:
-    """The client's certificate and key (mTLS); None when none is set. Raises UsageError, NotFoundError."""
+    """The client's certificate and key (mTLS); None if none are set. Raises UsageError, NotFoundError."""
     password = settings.get("ssl.key.password")
     for chain, key in (
         ("ssl.keystore.certificate.chain", "ssl.keystore.key"),
@@ -94,7 +94,7 @@ def _pair(settings: Mapping[str, str], chain: str, key: str, password: str | Non
 
 
 def certificates_of(text: str, name: str) -> str:
-    """The certificates in a PEM text, in order. Raises UsageError, with `name`, when there is none."""
+    """The certificates in a PEM text, in order. Raises UsageError, with `name`, if there are none."""
     certificates = [_block(kind, body) for kind, body in _BLOCK.findall(text) if kind == "CERTIFICATE"]
     if not certificates:
         raise UsageError(f"{name} contains no PEM certificate", hint="it must contain -----BEGIN CERTIFICATE-----")
@@ -102,7 +102,7 @@ def certificates_of(text: str, name: str) -> str:
 
 
 def key_of(text: str, name: str) -> str:
-    """The private key in a PEM text. Raises UsageError when there is none."""
+    """The private key in a PEM text. Raises UsageError if there is none."""
     keys = [_block(kind, body) for kind, body in _BLOCK.findall(text) if kind.endswith("PRIVATE KEY")]
     if not keys:
         raise UsageError(f"{name} contains no PEM private key", hint="it must contain -----BEGIN PRIVATE KEY-----")
@@ -110,12 +110,12 @@ def key_of(text: str, name: str) -> str:
 
 
 def _block(kind: str, body: str) -> str:
-    """One block, with the line lengths that OpenSSL expects; headers of old encrypted keys are preserved."""
+    """One PEM block, with the line lengths that OpenSSL expects; headers of old encrypted keys are preserved."""
     headers = ""
     head, blank, rest = body.replace("\r\n", "\n").strip("\n").partition("\n\n")
     if blank and ":" in head:
         headers, body = head.strip() + "\n\n", rest
-    # In a hand-written properties file, line ends may be the two characters \n, or spaces.
+    # In a hand-written properties file, line breaks may be the two characters \n, or spaces.
     packed = re.sub(r"\\[nr]|\s", "", body)
     lines = "\n".join(packed[i : i + 64] for i in range(0, len(packed), 64))
     return f"-----BEGIN {kind}-----\n{headers}{lines}\n-----END {kind}-----\n"

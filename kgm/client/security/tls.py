@@ -1,4 +1,4 @@
-"""TLS 1.2 or newer, with the broker's certificate and host name checked. `ssl` is imported only when it is used."""
+"""TLS 1.2 or newer, with the broker's certificate and host name checked. `ssl` is imported only if it is needed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EXPIRED, _UNKNOWN_ISSUER, _WRONG_HOST = (9, 10), (2, 18, 19, 20, 21), (62, 64)
 
 
 class Tls:
-    """One client context for all connections of a run."""
+    """One SSL context for all connections of a run."""
 
     def __init__(self, context: ssl.SSLContext, *, has_certificate: bool) -> None:
         self.context = context
@@ -43,7 +43,7 @@ class Tls:
     def wrap(self, sock: socket.socket, host: str, deadline: Deadline) -> socket.socket:
         """The socket after the TLS handshake.
 
-        Raises AuthenticationError, WrongProtocolError, ConnectError; the socket is closed then."""
+        Raises AuthenticationError, WrongProtocolError, ConnectError, after closing the socket."""
         peer = sock.getpeername()
         wrapped = self.context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
         try:
@@ -79,9 +79,9 @@ class Tls:
         return ConnectError(f"{where}: the TLS handshake failed", facts=(_reason(error),))
 
     def explain(self, error: OSError, where: str) -> KgmError | None:
-        """The error for TLS certificates or versions, None for others.
+        """The error for problems with TLS certificates or versions, None for others.
 
-        In TLS 1.3 alerts about the client certificate come after the handshake."""
+        In TLS 1.3, alerts about the client certificate arrive after the handshake."""
         import ssl
 
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -140,7 +140,7 @@ def _untrusted(error: ssl.SSLCertVerificationError, where: str) -> Authenticatio
 
 
 def make_tls(settings: Mapping[str, str]) -> tuple[Tls, tuple[str, ...]]:
-    """(TLS as configured, warnings). Raises UsageError or NotFoundError that names the setting."""
+    """(TLS as configured, warnings). Raises UsageError or NotFoundError, which name the setting."""
     import ssl
 
     if settings.get("enable.ssl.certificate.verification", "true").lower() == "false":
@@ -148,7 +148,7 @@ def make_tls(settings: Mapping[str, str]) -> tuple[Tls, tuple[str, ...]]:
             "enable.ssl.certificate.verification=false: kgm always verifies the broker's certificate",
             hint="set ssl.truststore.location or ssl.ca.location to the certificate of its issuer (PEM)",
         )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks chain and host name
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks certificate chain and host name
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     _limit_versions(context, settings)
     load_trust(context, trusted(settings))
@@ -168,7 +168,7 @@ def make_tls(settings: Mapping[str, str]) -> tuple[Tls, tuple[str, ...]]:
 
 
 def load_trust(context: ssl.SSLContext, certificates: str | None) -> None:
-    """Trust these, or the system's when there are none. Raises UsageError."""
+    """Trust these certificates, or the system's if there are none. Raises UsageError."""
     import ssl
 
     if certificates is None:
@@ -192,12 +192,13 @@ def _limit_versions(context: ssl.SSLContext, settings: Mapping[str, str]) -> Non
 
 
 def _load_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
-    """OpenSSL requires a file: one in memory that only this process can open, else a temporary one of mode 0600."""
+    """Load a key pair. OpenSSL needs a file: one in memory that only this process can open, or else a temporary one
+    with mode 0600."""
     import ssl
 
     prompts = []
 
-    def password() -> str:  # without this OpenSSL prompts at the terminal
+    def password() -> str:  # without this, OpenSSL prompts on the terminal
         prompts.append(True)
         return pair.password or ""
 

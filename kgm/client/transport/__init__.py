@@ -1,1 +1,1 @@
-"""Connections to brokers: bootstrap, versions, deadlines, several brokers at once."""
+"""Connections to brokers: bootstrap, versions, deadlines, several brokers at the same time."""

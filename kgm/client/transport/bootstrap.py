@@ -21,10 +21,10 @@ class Address:
 
 
 def parse_bootstrap(text: str) -> tuple[Address, ...]:
-    """`host:port[,host:port...]` with optional `PROTOCOL://` in front; IPv6 in brackets; port 9092 when left out.
+    """`host:port[,host:port...]` with an optional `PROTOCOL://` prefix; IPv6 in brackets; the port defaults to 9092.
 
-    Repeated addresses are removed. Raises UsageError that names the invalid part."""
-    if "@" in text:  # not shown: what stands before it may be a secret, and so may what a comma in it splits off
+    Repeated addresses are removed. Raises UsageError, which names the invalid part."""
+    if "@" in text:  # not shown: what precedes it may be a secret, as may what a comma in it splits off
         raise UsageError(
             "a bootstrap server must not contain a user or a password (...@HOST:PORT)",
             hint="write them into a --command-config file (mode 600)",

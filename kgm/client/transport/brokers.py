@@ -1,7 +1,7 @@
 """The brokers of a cluster: who they are, open connections to them, and who coordinates which group.
 
-Every request goes through `on_any`, `on_broker` or `on_coordinators`; the last retries while a
-coordinator moves, loads or is down, until the deadline, and asks different brokers at the same time."""
+Every request goes through `on_any`, `on_broker` or `on_coordinators`; the last retries until the deadline while a
+coordinator moves, loads or is down, and asks different brokers at the same time."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ T = TypeVar("T")
 
 #: Seconds after which the next bootstrap address is tried in parallel with one that has not answered yet.
 STAGGER_S = 0.25
-#: How long a coordinator that has just taken over may describe groups in an outdated state (see `fresh_describe`).
+#: How long a coordinator that has just taken over may return outdated descriptions of groups (see `fresh_describe`).
 TAKEOVER_S = 1.0
-#: What is kept of the time to say why a coordinator is not available, but no more than what is left of this share.
+#: Seconds reserved for finding out why a coordinator is not available; trying gets at least this share of the time.
 _EXPLANATION_S = 0.5
 _TRYING_SHARE = 0.8
 _BACKOFF_S = 0.1
@@ -51,10 +51,10 @@ class BrokerNode:
 
 def backoff(attempt: int) -> float:
     """Seconds to wait after attempt 0, 1, 2...: doubling from 0.1 to 1, with 20 % of jitter either way."""
-    import random  # only a retry needs it
+    import random  # needed only for a retry
 
     span = min(_BACKOFF_MAX_S, _BACKOFF_S * (1 << min(attempt, 10)))
-    return span * random.uniform(0.8, 1.2)  # noqa: S311  (no secret depends on it)
+    return span * random.uniform(0.8, 1.2)  # noqa: S311  (not used for secrets)
 
 
 class Brokers:
@@ -78,14 +78,15 @@ class Brokers:
         self._closed = False
 
     def bind(self) -> None:
-        """From now on talk to the cluster that has answered, and to no other: each connection has to name its id before
-        anything else is sent on it. After a break, a port-forward, a DNS name or a virtual address may lead elsewhere,
-        and what changes a group must not follow it there."""
+        """From now on, talk only to the cluster that has answered: each connection has to report that cluster's id
+        before anything else is sent on it. After a broken connection, a port-forward, a DNS name or a virtual address
+        may lead elsewhere, and a request that changes a group must not follow it there."""
         self._is_bound = True
 
     def _of_this_cluster(self, connection: BrokerConnection, deadline: Deadline) -> BrokerConnection:
         """The connection, once it is known to lead to the cluster that this client is bound to. Raises
-        OtherClusterError and closes it if it leads elsewhere; other KgmErrors if the broker does not tell."""
+        OtherClusterError and closes the connection if it leads elsewhere; other KgmErrors if the broker does not report
+        its cluster."""
         if self._is_bound:
             if connection.cluster_id is None:
                 _ask_metadata(connection, (), deadline)
@@ -98,7 +99,7 @@ class Brokers:
             raise OtherClusterError(str(connection.address), expected=self.cluster_id, found=connection.cluster_id)
 
     def close(self) -> None:
-        """Close every connection, including those that a late thread still opens."""
+        """Close every connection, including any that a late thread has yet to open."""
         with self._lock:
             self._closed = True
             connections, self._connections = list(self._connections.values()), {}
@@ -106,14 +107,14 @@ class Brokers:
             connection.close()
 
     def start(self, deadline: Deadline) -> None:
-        """Reach any bootstrap address and learn who the brokers are. Raises KgmError."""
+        """Reach any bootstrap address and find out who the brokers are. Raises KgmError."""
         try:
             self.metadata((), deadline)
         except LostError as error:
             raise self._sasl_required_error(deadline) or error from None
 
     def _sasl_required_error(self, deadline: Deadline) -> AuthenticationError | None:
-        """The error for a listener that answers ApiVersions and closes the connection at the next request because it
+        """The error for a listener that answers ApiVersions and closes the connection on the next request because it
         requires SASL; None if it does not."""
         if self._security.name.startswith("SASL"):
             return None
@@ -141,7 +142,7 @@ class Brokers:
             try:
                 return self._of_this_cluster(open_one, deadline)
             except LostError:
-                pass  # it was dead: a new one is opened
+                pass  # it was dead: open a new one
         return self._of_this_cluster(
             self._keep(BrokerConnection.connect(address, deadline, self._security)), deadline
         )  # fmt: skip
@@ -156,7 +157,7 @@ class Brokers:
         return open_one or fresh
 
     def _any_connection(self, deadline: Deadline) -> BrokerConnection:
-        """A connection to any broker: the one used before if it is still open, else the first that answers.
+        """A connection to any broker: the one used before, if it is still open, otherwise the first that answers.
 
         Raises KgmError."""
         if self._any is not None:
@@ -178,8 +179,8 @@ class Brokers:
     # -- patience ------------------------------------------------------------------------------------------------------
 
     def hurry(self) -> None:
-        """From now on ask once: what a broker refuses for the moment is an error, and one that does not answer is not
-        asked again."""
+        """From now on, ask only once: what a broker refuses for the moment is an error, and a broker that does not
+        answer is not asked again."""
         self.is_hurried = True
 
     def take_time(self) -> None:
@@ -190,7 +191,7 @@ class Brokers:
     def ask_each(
         self, tasks: Mapping[BrokerNode, Callable[[], T]], deadline: Deadline, what: str
     ) -> dict[BrokerNode, T | KgmError]:
-        """The result of each task, which asks this broker, all at once; see `run_parallel`."""
+        """The result of each task, which asks this broker; all run at the same time: see `run_parallel`."""
         silent: dict[BrokerNode, T | KgmError] = {one: self._silent[one] for one in tasks if one in self._silent}
         results = run_parallel({one: task for one, task in tasks.items() if one not in silent}, deadline, what)
         if self.is_hurried:
@@ -200,11 +201,11 @@ class Brokers:
     # -- any broker ----------------------------------------------------------------------------------------------------
 
     def brokers(self) -> tuple[BrokerNode, ...]:
-        """The brokers that the cluster advertised last."""
+        """The brokers that the cluster last advertised."""
         return tuple(self._brokers[key] for key in sorted(self._brokers))
 
     def on_any(self, ask: Callable[[BrokerConnection], T], deadline: Deadline) -> T:
-        """Ask any broker; a connection that breaks is replaced, until the deadline. Raises KgmError."""
+        """Ask any broker; a connection that breaks is replaced until the deadline. Raises KgmError."""
         attempt = 0
         while True:
             connection = self._any_connection(deadline)
@@ -218,7 +219,7 @@ class Brokers:
             attempt += 1
 
     def metadata(self, topics: Sequence[str] | None, deadline: Deadline) -> MetadataResponse:
-        """Brokers, and the topics asked for (none for an empty list). Remembers the brokers. Raises KgmError."""
+        """The brokers, and the topics requested (none for an empty list). Remembers the brokers. Raises KgmError."""
 
         def ask(connection: BrokerConnection) -> MetadataResponse:
             answer = _ask_metadata(connection, topics, deadline)
@@ -233,7 +234,7 @@ class Brokers:
     # -- one broker ----------------------------------------------------------------------------------------------------
 
     def on_broker(self, broker: BrokerNode, ask: Callable[[BrokerConnection], T], deadline: Deadline) -> T:
-        """Ask one broker, once more if a connection that was open turns out to be dead. Raises KgmError."""
+        """Ask one broker, and once more if an already open connection turns out to be dead. Raises KgmError."""
         for last in (False, True):
             connection = self._to(broker, deadline)
             try:
@@ -255,25 +256,27 @@ class Brokers:
     # -- coordinators --------------------------------------------------------------------------------------------------
 
     def coordinator(self, group_id: str) -> CoordinatorNode | None:
-        """The coordinator that answered for a group last."""
+        """The coordinator that last answered for a group."""
         broker = self._coordinators.get(group_id)
         if broker is None:
             return None
         known = self._described.get(broker.id)
-        if known is None or known[0] is not broker:  # one object for all of its groups, where it is the same broker
+        if known is None or known[0] is not broker:  # one object for all groups of the same broker
             node = CoordinatorNode(id=broker.id, host=broker.address.host, port=broker.address.port)
             known = self._described[broker.id] = (broker, node)
         return known[1]
 
     def has_moved(self, group_id: str, since_s: float) -> bool:
-        """Whether the group had another coordinator, or none, after this time (of the monotonic clock), or so shortly
-        before it that the present one may describe an outdated state; only what this client has noticed."""
+        """Whether the group had a different coordinator, or none, after this time (on the monotonic clock), or so
+        shortly before it that the current one may return an outdated description. Covers only what this client has
+        noticed."""
         at = self._refused_at.get(group_id)
         return at is not None and at > since_s - TAKEOVER_S
 
     def remember_listed(self, group_ids: Iterable[str], broker: BrokerNode, *, also_listed: Container[str]) -> None:
-        """A broker lists the groups that it coordinates, so their coordinator need not be looked up; if it has moved
-        since, it refuses the next request. A group that another broker lists too is moving, and is looked up."""
+        """A broker lists the groups that it coordinates, so there is no need to look up their coordinator; if the
+        coordinator has moved since, it refuses the next request. A group that another broker lists too is moving, and
+        is looked up."""
         for group_id in group_ids:
             if group_id in also_listed:
                 self._coordinators.pop(group_id, None)
@@ -281,12 +284,12 @@ class Brokers:
                 self._coordinators[group_id] = broker
 
     def forget_coordinators(self, group_ids: Iterable[str]) -> None:
-        """Look these up again before the next request."""
+        """Look up the coordinators of these groups again before the next request."""
         for group_id in group_ids:
             self._coordinators.pop(group_id, None)
 
     def find_coordinators(self, group_ids: Sequence[str], deadline: Deadline) -> dict[str, BrokerNode | KgmError]:
-        """The coordinator of each group, remembered or looked up now; one attempt. Raises KgmError."""
+        """The coordinator of each group, remembered or looked up now, in a single attempt. Raises KgmError."""
         unknown = [group_id for group_id in group_ids if group_id not in self._coordinators]
         results: dict[str, BrokerNode | KgmError] = {}
         for start in range(0, len(unknown), _CHUNK):
@@ -305,10 +308,10 @@ class Brokers:
         self, group_ids: Sequence[str], ask: Callable[[BrokerConnection, list[str]], dict[str, T | KgmError]],
         deadline: Deadline,
     ) -> dict[str, T | KgmError]:  # fmt: skip
-        """Ask the coordinator of each group, all coordinators at once; one result or error per group.
+        """Ask the coordinator of each group, all coordinators at the same time; returns one result or error per group.
 
-        `ask` gets a connection and the groups of that broker. Groups that it answers with a retriable KgmError, and
-        all groups of a lost connection, are asked again until the deadline. Only for requests that change nothing."""
+        `ask` gets a connection and that broker's groups. Groups answered with a retriable KgmError, and all groups of a
+        lost connection, are asked about again until the deadline. Only for requests that change nothing."""
         done: dict[str, T | KgmError] = {}
         broker_errors: dict[str, KgmError] = {}
         pending = list(dict.fromkeys(group_ids))
@@ -319,7 +322,7 @@ class Brokers:
             done.update(round_of)
             pending = [group_id for group_id in pending if _is_retriable(round_of[group_id])]
             self.forget_coordinators(group_id for group_id in pending if _may_have_moved(round_of[group_id]))
-            for group_id in pending:  # a broker's error explains more than the time-out that came last
+            for group_id in pending:  # a broker's error explains more than the timeout that came last
                 self._refused_at[group_id] = time.monotonic()
                 error = round_of[group_id]
                 if isinstance(error, KgmError) and (error.kafka_error or group_id not in broker_errors):
@@ -331,7 +334,7 @@ class Brokers:
             attempt += 1
         if not pending:
             return done
-        from kgm.client.transport import missing_coordinator  # only where something is wrong
+        from kgm.client.transport import missing_coordinator  # needed only if something is wrong
 
         last = {group_id: broker_errors[group_id] for group_id in pending}
         topic = missing_coordinator.look_up(last.values(), lambda: self.metadata([missing_coordinator.TOPIC], deadline))
@@ -345,14 +348,14 @@ class Brokers:
         coordinators: dict[str, BrokerNode | KgmError]
         try:
             coordinators = self.find_coordinators(group_ids, deadline)
-        except (ConnectError, LostError) as error:  # no broker answers at the moment: a restart, perhaps
+        except (ConnectError, LostError) as error:  # no broker is answering right now: perhaps a restart
             coordinators = dict.fromkeys(group_ids, error)
         by_broker: dict[BrokerNode, list[str]] = {}
         results: dict[str, T | KgmError] = {}
         last, ids = None, []
         for group_id, broker in coordinators.items():
             if isinstance(broker, BrokerNode):
-                if broker is not last:  # a look-up takes longer than everything else here
+                if broker is not last:  # a dict lookup takes longer than everything else here
                     last, ids = broker, by_broker.setdefault(broker, [])
                 ids.append(group_id)
             else:
@@ -386,7 +389,7 @@ class Brokers:
 def _ask_metadata(
     connection: BrokerConnection, topics: Sequence[str] | None, deadline: Deadline
 ) -> MetadataResponse:  # fmt: skip
-    """Metadata, which tells what cluster a connection leads to. Raises KgmError."""
+    """Metadata, which reports which cluster a connection leads to. Raises KgmError."""
     version = connection.version(ApiKey.METADATA)
     rows = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=rows, allow_auto_topic_creation=version < 4)
@@ -439,14 +442,14 @@ def _is_retriable(result: object) -> bool:
 
 
 def _may_have_moved(result: object) -> bool:
-    """Whether the coordinator may be another broker now."""
+    """Whether a different broker may be the coordinator now."""
     return isinstance(result, (LostError, ConnectError)) or (
         isinstance(result, KgmError) and result.kafka_error in MOVED
     )
 
 
 def refuse_no_brokers(answer: MetadataResponse) -> None:
-    """Raises KgmError for an answer that is an error, or that names no broker, as of a cluster that is starting."""
+    """Raises KgmError for an answer that is an error or names no broker, as in a cluster that is starting."""
     if answer.error_code:
         raise from_code(answer.error_code, "the cluster does not report its brokers", api="Metadata")
     if not answer.brokers:
@@ -465,5 +468,5 @@ def _unreachable_error(bootstrap: Sequence[Address], failures: list[KgmError], d
     hint = hints[0] if hints else "check the address and that a broker listens there"
     if not facts:
         facts = [f"no answer within {deadline.budget_ms} ms, and nothing refused the connection"]
-        hint = f"see how far it comes: kgm config test -b {names}"
+        hint = f"see how far it gets: kgm config test -b {names}"
     return ConnectError(f"no broker can be reached at {names}", facts=facts, hint=hint)

@@ -1,9 +1,9 @@
 """One connection to one broker: bytes out, bytes in, every step under an absolute deadline.
 
-`Security` is the seam where TLS and SASL plug in: it wraps the socket before the first byte and logs in after the
-versions are known, and again when the session that the broker granted is nearly over (KIP-368). A `BrokerConnection`
-is used by one request at a time (it holds a lock); any failure closes it, because after a lost response the next
-bytes cannot be attributed to a request."""
+`Security` is where TLS and SASL plug in: it wraps the socket before the first byte and logs in once the versions are
+known, and again when the session that the broker granted is nearly over (KIP-368). A `BrokerConnection` is used by one
+request at a time (it holds a lock); any failure closes it, because after a lost response the next bytes cannot be
+attributed to a request."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from kgm.version import __version__
 
 M = TypeVar("M", bound=Message)
 
-#: Kafka's own ceiling for a frame (socket.request.max.bytes, and librdkafka's receive.message.max.bytes).
+#: Kafka's own limit for a frame (socket.request.max.bytes, and librdkafka's receive.message.max.bytes).
 MAX_FRAME_BYTES = 100 * 1024 * 1024
-#: A lower ceiling for rows that are small on the wire and large in memory: about 250,000 groups of one broker.
+#: A lower limit for rows that are small on the wire and large in memory: about 250,000 groups of one broker.
 MAX_ANSWER_BYTES = {int(ApiKey.LIST_GROUPS): 16 * 1024 * 1024}
 CLIENT_ID = "kgm"
-#: A response of this size decodes in less than a second, whatever it contains.
+#: A response up to this size decodes in less than a second, whatever it contains.
 _QUICKLY_DECODED_BYTES = 1 << 20
 _CHUNK_BYTES = 64 * 1024
 _TLS_RECORDS = {0x14, 0x15, 0x16, 0x17}
-#: The ApiVersions version that every broker supports, and answers with when it does not support the requested one.
+#: The ApiVersions version that every broker supports, and answers with if it does not support the requested one.
 _OLDEST = 0
 
 
@@ -51,9 +51,9 @@ class Security(Protocol):
         """The socket to use: the same one, or a TLS socket after its handshake. Raises AuthenticationError."""
 
     def authenticate(self, connection: BrokerConnection, deadline: Deadline) -> int:
-        """Log in (SASL). Called when the versions are known, and again before the session ends.
+        """Log in (SASL). Called once the versions are known, and again before the session ends.
 
-        Returns the session's lifetime in ms, 0 when it does not end. Raises AuthenticationError."""
+        Returns the session's lifetime in ms, 0 if it does not end. Raises AuthenticationError."""
 
     def explain(self, error: BaseException | None, where: str) -> KgmError | None:
         """A more precise error for a closed connection, or None: TLS 1.3 alerts may arrive after the handshake."""
@@ -89,7 +89,8 @@ class Plaintext:
 
 
 def resolve(address: Address, deadline: Deadline) -> list[tuple[int, tuple[str, int]]]:
-    """(family, socket address) of a host, in the system's order. A resolver that hangs is abandoned at the deadline.
+    """(family, socket address) of each address of a host, in the system's order. A resolver that hangs is abandoned at
+    the deadline.
 
     Raises ConnectError."""
     targets: list[tuple[int, tuple[str, int]]] = []
@@ -98,13 +99,13 @@ def resolve(address: Address, deadline: Deadline) -> list[tuple[int, tuple[str, 
     def look_up() -> None:
         try:
             rows = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:  # UnicodeError: a label that IDNA cannot write
+        except (OSError, UnicodeError) as error:  # UnicodeError: a label that IDNA cannot encode
             failed.append(error if isinstance(error, OSError) else OSError(str(error)))
         else:
             targets.extend((family, where) for family, _, _, _, where in rows)  # type: ignore[misc]  # IP only
 
     if not deadline.expired and _is_literal(address.host):
-        look_up()  # which sends nothing
+        look_up()  # this sends nothing over the network
     else:
         finish_by(deadline, look_up)  # getaddrinfo has no timeout
     if failed:
@@ -130,13 +131,13 @@ def _budget(deadline: Deadline) -> str:
 
 
 def _open_socket(address: Address, deadline: Deadline, on_step: Callable[[ConnectStep], None]) -> socket.socket:
-    """A connected TCP socket, by the first of the host's addresses that answers. Raises ConnectError."""
+    """A connected TCP socket to the first of the host's addresses that answers. Raises ConnectError."""
     on_step(ConnectStep.NAME)
     targets = resolve(address, deadline)
     on_step(ConnectStep.CONNECT)
     why = ""
     for index, (family, target) in enumerate(targets):
-        # A silent first address must leave time for the others.
+        # If the first address is silent, there must be time left for the others.
         share = deadline.part(1 / (len(targets) - index))
         began = deadline.now()
         sock: socket.socket = socket.socket(family, socket.SOCK_STREAM)
@@ -163,7 +164,7 @@ def _tls_expected_error(address: Address, fact: str) -> WrongProtocolError:
 
 
 class BrokerConnection:
-    """An open connection with its negotiated versions. Make one with `connect`."""
+    """An open connection with its negotiated versions. Create one with `connect`."""
 
     def __init__(self, sock: socket.socket, address: Address) -> None:
         self.address = address
@@ -171,13 +172,14 @@ class BrokerConnection:
         #: Finalized features of the cluster, and the levels of each feature that this broker supports.
         self.features: dict[str, int] = {}
         self.supported_features: dict[str, tuple[int, int]] = {}
-        #: The id of the cluster that it leads to: None until a broker has told it, empty if brokers have none to tell.
+        #: The id of the cluster at the other end: None until a broker has reported it, empty if brokers have none to
+        #: report.
         self.cluster_id: str | None = None
         self.closed = False
         self._socket = sock
         self._peer: tuple[str, int] | None = None
         self._correlation_id = 0
-        self._lock = threading.RLock()  # a login in the middle of a session is calls within a call
+        self._lock = threading.RLock()  # a login in the middle of a session makes calls within a call
         self._muted_until = 0.0
         self._security: Security = Plaintext()
         self._log_in_at = float("inf")
@@ -191,7 +193,7 @@ class BrokerConnection:
         *,
         on_step: Callable[[ConnectStep], None] = _ignore_step,
     ) -> BrokerConnection:
-        """Connect, secure, negotiate versions, log in. Raises KgmError; nothing is left open then.
+        """Connect, secure, negotiate versions, log in. Raises KgmError, and then leaves nothing open.
 
         on_step: called with each step before it is taken."""
         sock = _open_socket(address, deadline, on_step)
@@ -216,7 +218,7 @@ class BrokerConnection:
         self._log_in_at = time.monotonic() + 0.85 * lifetime_ms / 1000 if lifetime_ms else float("inf")
 
     def close(self) -> None:
-        """Close; more than once is fine. A thread that waits in `call` gets LostError."""
+        """Close the connection; may be repeated. A thread that is waiting in `call` gets LostError."""
         self.closed = True
         with contextlib.suppress(OSError):  # never connected, or already closed by the broker
             self._socket.shutdown(socket.SHUT_RDWR)
@@ -234,7 +236,7 @@ class BrokerConnection:
         return best is not None and best >= version
 
     def best_version(self, key: ApiKey) -> int | None:
-        """The newest version that both sides support; None when there is none."""
+        """The newest version that both sides support; None if there is none."""
         if key not in self.versions:
             return None
         lowest, highest = self.versions[key]
@@ -242,7 +244,7 @@ class BrokerConnection:
         return best if best >= max(lowest, API[key].min_version) else None
 
     def version(self, key: ApiKey, *, at_most: int | None = None) -> int:
-        """The version to use. Raises UnsupportedError that names the ranges."""
+        """The version to use. Raises UnsupportedError, which names the ranges."""
         best = self.best_version(key)
         if best is not None and at_most is not None:
             best = min(best, at_most) if self.versions[key][0] <= at_most else None
@@ -260,8 +262,8 @@ class BrokerConnection:
     def call(self, request: Message, answer: type[M], *, version: int, deadline: Deadline) -> M:
         """Send one request and read its answer.
 
-        Raises LostError (its `sent`: whether the broker may have acted), WrongProtocolError, BadAnswerError,
-        DecodeError; the connection is closed then. EncodeError leaves it open."""
+        Raises LostError (its `sent`: whether the broker may have acted), WrongProtocolError, BadAnswerError or
+        DecodeError after closing the connection. EncodeError leaves it open."""
         with self._lock:
             if time.monotonic() >= self._log_in_at:
                 self._log_in_at = float("inf")
@@ -278,8 +280,8 @@ class BrokerConnection:
             return message
 
     def _decoded(self, answer: type[M], frame: bytes, version: int, deadline: Deadline) -> M:
-        """The message in a frame. A large one is decoded in a thread that is abandoned at the deadline, so that the
-        caller never waits longer. Raises DecodeError, LostError."""
+        """The message in a frame. A large one is decoded in a thread that is abandoned at the deadline, so the caller
+        never waits longer. Raises DecodeError, LostError."""
         if len(frame) < _QUICKLY_DECODED_BYTES:
             return wire.decode_response(answer, frame, version=version)[1]
         done: list[M | BaseException] = []
@@ -287,7 +289,7 @@ class BrokerConnection:
         def decode() -> None:
             try:
                 done.append(wire.decode_response(answer, frame, version=version)[1])
-            except BaseException as error:  # noqa: BLE001  (handed to the thread that waits)
+            except BaseException as error:  # noqa: BLE001  (handed to the waiting thread)
                 done.append(error)
 
         finish_by(deadline, decode)
@@ -325,12 +327,12 @@ class BrokerConnection:
             ) from error  # fmt: skip
         except OSError as error:
             self.close()
-            # A send that failed half way may have delivered the frame before the reset arrived.
+            # A send that failed halfway may have delivered the frame before the reset arrived.
             raise LostError(
                 f"the connection to broker {self.address} broke",
                 sent=True, facts=(f"{API[request.API_KEY].name} v{version}: {error.strerror or error}",),
             ) from error  # fmt: skip
-        except BaseException:  # also Ctrl-C: a late response would be taken for that of the next request
+        except BaseException:  # also Ctrl-C: a late response would be taken for the response to the next request
             self.close()
             raise
 
@@ -361,7 +363,7 @@ class BrokerConnection:
         return self._read(length, deadline)
 
     def _read(self, count: int, deadline: Deadline) -> bytes:
-        """Exactly so many bytes. Memory grows with what arrives, not with what was announced."""
+        """Read exactly this many bytes. Memory grows with what arrives, not with what was announced."""
         data = bytearray()
         while len(data) < count:
             remaining = deadline.remaining()
@@ -375,14 +377,14 @@ class BrokerConnection:
         return bytes(data)
 
     def _negotiate(self, deadline: Deadline) -> None:
-        """ApiVersions, newest version first. A broker that does not support it answers error 35 in the format of v0
-        (KIP-511)."""
+        """ApiVersions, newest version first. A broker that does not support that version answers with error 35 in the
+        v0 format (KIP-511)."""
         try:
             answer = self._ask_versions(API[ApiKey.API_VERSIONS].max_version, deadline)
             if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
                 asked = API[ApiKey.API_VERSIONS].max_version
                 offered = [row.max_version for row in answer.api_keys if row.api_key == ApiKey.API_VERSIONS]
-                # What was refused just now is not asked for again, whatever is offered.
+                # A version that was just refused is not requested again, whatever the broker offers.
                 newest = offered[0] if offered and offered[0] < asked else _OLDEST
                 answer = self._ask_versions(max(newest, _OLDEST), deadline)
         except LostError as error:
@@ -397,7 +399,7 @@ class BrokerConnection:
         self.supported_features = {row.name: (row.min_version, row.max_version) for row in answer.supported_features}
 
     def _not_understood(self, error: LostError, deadline: Deadline) -> KgmError:
-        """The error for a first request that was not answered."""
+        """The error for a first request that got no valid answer."""
         from kgm.client.transport import port_probe
 
         cause, where = error.__cause__, str(self.address)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 
 class _Vain:
-    """How long a command has waited for answers that did not come, in seconds; waits at the same time count once.
-    whole_s: its budget."""
+    """How long a command has waited for answers that did not come, in seconds; overlapping waits count once. whole_s:
+    the command's budget in seconds."""
 
     __slots__ = ("_end", "seconds", "whole_s")
 
@@ -21,7 +21,7 @@ class _Vain:
 
 
 class Deadline:
-    """A moment on the monotonic clock. Spans are in seconds inside, in milliseconds where they come from a user."""
+    """A moment on the monotonic clock. Spans are in seconds internally, in milliseconds where they come from a user."""
 
     __slots__ = ("_at", "_clock", "_vain", "budget_ms")
 
@@ -45,16 +45,16 @@ class Deadline:
         return self.remaining() <= 0
 
     def part(self, fraction: float) -> Deadline:
-        """A nearer deadline: this share of what is left. The rest is for what follows."""
+        """An earlier deadline: this share of the time left. The rest is for what follows."""
         return self._in(self.remaining() * fraction, self.budget_ms)
 
     def within(self, seconds: float) -> Deadline:
-        """At most so many seconds from now, and not after this deadline."""
+        """At most this many seconds from now, and not after this deadline."""
         return self._in(min(seconds, self.remaining()), self.budget_ms)
 
     def go_on(self, most_ms: float | None = None) -> Deadline:
-        """The budget again, after time that was not spent on requests, without what was waited in vain. most_ms: and no
-        more than this."""
+        """A fresh budget, after time that was not spent on requests, minus the time already waited in vain. most_ms: an
+        upper limit."""
         rest_s = max(0.0, self._vain.whole_s - self._vain.seconds)
         rest_s = rest_s if most_ms is None else min(rest_s, most_ms / 1000)
         return self._in(rest_s, round(rest_s * 1000))
@@ -66,17 +66,17 @@ class Deadline:
         return self._clock()
 
     def waited_in_vain(self, began: float) -> None:
-        """Since this moment nobody has answered."""
+        """Record that nobody has answered since this moment."""
         self._vain.add(began, self._clock())
 
     def back_off(self, seconds: float) -> None:
-        """Sleep before something is tried again, but not past the deadline."""
+        """Sleep before retrying something, but not past the deadline."""
         began = self.now()
         self.sleep(seconds)
         self.waited_in_vain(began)
 
     def later(self, seconds: float) -> Deadline:
-        """The deadline that is so many seconds later."""
+        """A deadline this many seconds later."""
         return Deadline(self._at + seconds, budget_ms=self.budget_ms, clock=self._clock)
 
     def sleep(self, seconds: float) -> None:
@@ -84,5 +84,5 @@ class Deadline:
         self.pause(min(seconds, self.remaining()))
 
     def pause(self, seconds: float) -> None:
-        """Sleep also past the deadline, where that is not about what comes next."""
+        """Sleep, even past the deadline if it does not apply to what comes next."""
         time.sleep(seconds)

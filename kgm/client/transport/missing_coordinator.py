@@ -1,8 +1,8 @@
-"""Why a group has no coordinator: in words, with the partition of `__consumer_offsets` that the group belongs to.
+"""Explains why a group has no coordinator, with the partition of `__consumer_offsets` that the group belongs to.
 
-The coordinator of a group is the leader of that partition (GroupMetadataManager.partitionFor): where the topic does not
+The coordinator of a group is the leader of that partition (GroupMetadataManager.partitionFor). If the topic does not
 exist, the partition has no leader, or its leader cannot load it, every request about the group is refused until that is
-mended, and no time limit helps."""
+fixed, and no timeout is long enough."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ANSWERED: Final = frozenset(
 
 
 def look_up(errors: Iterable[KgmError], metadata: Callable[[], MetadataResponse]) -> MetadataResponse | KgmError | None:
-    """What the brokers say of the topic, or why they do not; None where no error is about it."""
+    """What the brokers report about the topic, or why they do not; None if no error is about it."""
     if not any(error.kafka_error in _ANSWERED for error in errors):
         return None
     try:
@@ -38,8 +38,8 @@ def look_up(errors: Iterable[KgmError], metadata: Callable[[], MetadataResponse]
 def error_in_vain(
     group_id: str, last: KgmError, topic: MetadataResponse | KgmError | None, deadline: Deadline
 ) -> KgmError:
-    """The error for a group whose coordinator was asked until the deadline. last: its result; topic: what
-    `look_up` gave."""
+    """The error for a group whose coordinator was asked until the deadline. last: its last result; topic: what
+    `look_up` returned."""
     if last.kafka_error in _ANSWERED and topic is not None:
         name = error_name(last.kafka_error)
         broker = None if isinstance(topic, KgmError) or not topic.brokers else topic.brokers[0]
@@ -57,13 +57,13 @@ def error_in_vain(
 
 
 def _where(group_id: str, found: MetadataResponse | KgmError) -> str:
-    """The group's partition and its leader, as far as the brokers tell."""
+    """The group's partition and its leader, as far as the brokers report them."""
     coordinator = f"a group's coordinator is the leader of its partition of {TOPIC}"
     if isinstance(found, KgmError):
         return f"{coordinator}, which could not be looked up: {found.message}"
     topic = next((one for one in found.topics if one.name == TOPIC), None)
     if topic is None or topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return f"{coordinator}, and the topic does not exist: creating it fails if brokers are too few for its replicas"
+        return f"{coordinator}, and the topic does not exist: creating it fails with too few brokers for its replicas"
     if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return f"{coordinator}, on which this login has no DESCRIBE"
     if topic.error_code or not topic.partitions:

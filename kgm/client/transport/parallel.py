@@ -1,6 +1,6 @@
-"""Several things at once, in threads that are not waited for after the deadline.
+"""Runs several things at the same time, in threads that nobody waits for after the deadline.
 
-Plain daemon threads: `concurrent.futures` joins its threads at exit, also one that hangs in a name resolver."""
+Plain daemon threads: `concurrent.futures` joins its threads at exit, even one that hangs in a name resolver."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ T = TypeVar("T")
 
 
 def run_parallel(tasks: Mapping[K, Callable[[], T]], deadline: Deadline, what: str) -> dict[K, T | KgmError]:
-    """The result of each task, or the KgmError that it raised; a task that has not finished in time is an error too."""
-    if len(tasks) == 1:  # no thread for the usual case of one broker
+    """Each task's result, or the KgmError that it raised; a task that does not finish in time is an error too."""
+    if len(tasks) == 1:  # no thread in the usual case of one broker
         ((key, task),) = tasks.items()
         return {key: _result_of(task)}
     results: SimpleQueue[tuple[K, T | KgmError | BaseException]] = SimpleQueue()
@@ -38,9 +38,11 @@ def run_parallel(tasks: Mapping[K, Callable[[], T]], deadline: Deadline, what: s
 def first_of(
     tasks: Sequence[Callable[[], T]], deadline: Deadline, *, stagger: float, discard: Callable[[T], None]
 ) -> T | list[KgmError]:
-    """The first success; each further task starts `stagger` seconds after the one before, or when that one failed.
+    """The first success; each further task starts `stagger` seconds after the previous one, or when that one has
+    failed.
 
-    Successes that come too late are handed to `discard`. All failures, in the order they came, when none succeeds."""
+    Successes that come too late are passed to `discard`. If none succeeds, all failures, in the order in which they
+    came."""
     race = _Race(discard)
     failures: list[KgmError] = []
     started = 0
@@ -66,7 +68,7 @@ def first_of(
 
 
 def finish_by(deadline: Deadline, function: Callable[[], None]) -> None:
-    """Run it in a thread, and wait for its end, but not after the deadline. It must not raise."""
+    """Run a function in a thread and wait until it ends, but not past the deadline. It must not raise."""
     _start(function).join(deadline.remaining())
 
 
@@ -89,14 +91,14 @@ def _putting_result(
     def put() -> None:
         try:
             results.put((key, task()))
-        except BaseException as error:  # noqa: BLE001  (handed to the thread that waits)
+        except BaseException as error:  # noqa: BLE001  (handed to the waiting thread)
             results.put((key, error))
 
     return put
 
 
 class _Race:
-    """Results of tasks that race; after `end` every success is discarded."""
+    """The results of tasks that race; after `end`, every success is discarded."""
 
     def __init__(self, discard: Callable[[Any], None]) -> None:
         self.results: SimpleQueue[Any] = SimpleQueue()
@@ -105,12 +107,12 @@ class _Race:
         self._ended = False
 
     def runner(self, task: Callable[[], Any]) -> Callable[[], None]:
-        """What a thread has to do for a task."""
+        """The function that a thread runs for a task."""
 
         def run() -> None:
             try:
                 result = task()
-            except BaseException as error:  # noqa: BLE001  (handed to the thread that waits)
+            except BaseException as error:  # noqa: BLE001  (handed to the waiting thread)
                 self.results.put(error)
                 return
             with self._lock:
@@ -131,7 +133,7 @@ class _Race:
 
 
 def _raise_unexpected(result: T | KgmError | BaseException) -> T | KgmError:
-    """A KgmError is a result; anything else that was raised is a bug, and is raised here."""
+    """Return a KgmError as a result; raise anything else that was raised, because it is a bug."""
     if isinstance(result, BaseException) and not isinstance(result, KgmError):
         raise result
     return result

@@ -1,4 +1,4 @@
-"""Which protocol a port expects, tried on a separate connection after the configured one has failed."""
+"""Finds out which protocol a port expects, on a separate connection after the configured one has failed."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def accepts_tls(peer: tuple[str, int], deadline: Deadline) -> bool:
 
 
 def late_alert(wrap: Wrap, host: str, peer: tuple[str, int], deadline: Deadline) -> OSError | None:
-    """The error that ends a connection after its TLS handshake while kgm sends nothing: in TLS 1.3 a broker rejects the
-    client certificate there."""
+    """The error that ends a connection after its TLS handshake while kgm sends nothing: in TLS 1.3, this is how a
+    broker rejects the client certificate."""
     try:
         with wrap(_connected(peer, deadline), host, deadline.within(_PATIENCE_S)) as sock:
             sock.settimeout(max(deadline.within(_LATE_S).remaining(), 0.001))
@@ -64,7 +64,7 @@ def _connected(peer: tuple[str, int], deadline: Deadline) -> socket.socket:
 
 
 def _exchange(peer: tuple[str, int], request: bytes, deadline: Deadline) -> bytes:
-    """The answer's frame, up to 64 KiB; empty when there is none."""
+    """The answer's frame, up to 64 KiB; empty if there is none."""
     limit = 64 * 1024
     try:
         with _connected(peer, deadline) as sock, sock.makefile("rb") as stream:

@@ -1,4 +1,4 @@
-"""Whether a listener requires SASL, tried after it has closed a connection without credentials."""
+"""Finds out whether a listener requires SASL, after it has closed a connection without credentials."""
 
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
@@ -9,7 +9,7 @@ from kgm.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 
 
 def offered_mechanisms(connection: BrokerConnection, deadline: Deadline) -> list[str]:
-    """The mechanisms that this listener offers; none when it does not use SASL. Raises KgmError.
+    """The mechanisms that this listener offers; none if it does not use SASL. Raises KgmError.
 
     The connection cannot be used for other requests afterwards."""
     version = connection.version(ApiKey.SASL_HANDSHAKE)

@@ -1,10 +1,10 @@
-"""The APIs: one file for each, named as the API, in these folders. Its first line has the versions that are served, and
-it says what is not done.
+"""The APIs, in these folders: one file each, named after the API. Its docstring starts with the versions served, and
+says what is not implemented.
 
-groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat, StreamsGroupHeartbeat, and groups
-described, listed and deleted. offsets: OffsetCommit, OffsetFetch, OffsetDelete, TxnOffsetCommit.
-transactions: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn. records: Produce, Fetch, ListOffsets.
-discovery: Metadata, DescribeCluster, FindCoordinator. admin: topics, configurations, log dirs, reassignments,
-elections. connection: ApiVersions, SASL.
+groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat, StreamsGroupHeartbeat, and describing,
+listing and deleting groups. offsets: OffsetCommit, OffsetFetch, OffsetDelete, TxnOffsetCommit. transactions:
+InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn. records: Produce, Fetch, ListOffsets. discovery: Metadata,
+DescribeCluster, FindCoordinator. admin: topics, configurations, log dirs, reassignments, elections. connection:
+ApiVersions, SASL.
 
 table: API key to handler. routing: requests to group coordinators."""

@@ -1,6 +1,6 @@
-"""Hands requests to group coordinators: to the shard of the group, or refuses them if another broker coordinates it.
+"""Hands requests to group coordinators: to the group's shard, or refuses them if another broker coordinates the group.
 
-Requests for several groups are split over the shards, and the answers joined in the order of the request. Kafka:
+Requests for several groups are split by shard, and the answers are joined in the order of the request. Kafka:
 GroupCoordinatorService."""
 
 import copy
@@ -21,24 +21,24 @@ from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.cluster.shard import Shard
 from kgm.server.contract.exchange import ClientRequest, CloseConnection, Replies, Reply
 
-#: The response to a request that cannot be handed over because of an error: NOT_COORDINATOR or
-#: COORDINATOR_LOAD_IN_PROGRESS. Errors in the request itself come first, as in Kafka.
+#: Builds the response to a request that the coordinator cannot take: NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS.
+#: Errors in the request itself take precedence, as in Kafka.
 Unavailable = Callable[[Request, ErrorCode, EmbeddedCluster], Message]
 
 
 def refuse(group_request: Request, error: ErrorCode, _cluster: EmbeddedCluster) -> Message:
-    """The error form of the response."""
+    """The response with this error."""
     return refusal(group_request, error)
 
 
 def refuse_named_group(group_request: Request, error: ErrorCode, _cluster: EmbeddedCluster) -> Message:
-    """The error form; INVALID_GROUP_ID for an empty group id."""
+    """The response with this error, or with INVALID_GROUP_ID for an empty group id."""
     return refusal(group_request, error if group_request.message.group_id else ErrorCode.INVALID_GROUP_ID)  # type: ignore[attr-defined]
 
 
 def refuse_commit(group_request: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:
-    """The error form for each partition; UNKNOWN_TOPIC_OR_PARTITION for those that do not exist, which a broker knows
-    without the coordinator."""
+    """The response with this error for each partition, or UNKNOWN_TOPIC_OR_PARTITION for partitions that do not exist,
+    which a broker knows without the coordinator."""
     response = refusal(group_request, error)
     assert isinstance(response, OffsetCommitResponse | TxnOffsetCommitResponse)
     for topic in response.topics:
@@ -51,7 +51,7 @@ def refuse_commit(group_request: Request, error: ErrorCode, cluster: EmbeddedClu
 def coordinator_request(
     request: ClientRequest, *, version: int | None = None, message: Message | None = None
 ) -> Request:
-    """The request as the coordinator gets it. version, message: in place of its own."""
+    """The request in the form the coordinator takes. version, message: replace those of the request."""
     return Request(
         message or request.message,
         request.version if version is None else version,
@@ -68,9 +68,10 @@ def ask_coordinator(
     shard: Shard | None = None,
     group_request: Request | None = None,
 ) -> tuple[Reply, ...]:
-    """The replies of a group's coordinator, which may be to other requests too, or the refusal of this one.
+    """The replies of a group's coordinator, which may answer other requests as well, or the refusal of this request.
 
-    shard: the one to ask, if not that of `message.group_id`. group_request: what to ask, if not the request itself."""
+    shard: the shard to ask, if not the one for `message.group_id`. group_request: what to ask, if not the request
+    itself."""
     if shard is None:
         shard = cluster.shards.of(request.message.group_id, request.now)  # type: ignore[attr-defined]
     if group_request is None:
@@ -91,8 +92,8 @@ def ask_coordinators(
 ) -> tuple[Reply, ...]:
     """Ask the coordinator of each group for its part, and join the answers in the order of the request.
 
-    request_field, response_field: the lists of the request and of the response whose elements correspond. version: in
-    place of the request's."""
+    request_field, response_field: the corresponding lists in the request and the response. version: replaces that of
+    the request."""
     elements: Sequence[Any] = getattr(request.message, request_field)
     parts: dict[Shard, list[int]] = {}
     for position, element in enumerate(elements):
@@ -122,8 +123,8 @@ def ask_coordinators(
 
 
 def refuse_new_group(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
-    """The refusal of a request that would create one group too many: GROUP_MAX_SIZE_REACHED, on which clients give up.
-    Empty if the group exists, or may be created."""
+    """The refusal of a request that would create one group too many: GROUP_MAX_SIZE_REACHED, which makes clients give
+    up. Empty if the group exists, or there is room for it."""
     known = cluster.shards.group_ids
     if len(known) < cluster.limits.max_groups or request.message.group_id in known:  # type: ignore[attr-defined]
         return ()
@@ -133,22 +134,22 @@ def refuse_new_group(request: ClientRequest, cluster: EmbeddedCluster) -> Replie
 def refuse_growth(
     request: ClientRequest, cluster: EmbeddedCluster, size: int, *, error: ErrorCode = ErrorCode.GROUP_MAX_SIZE_REACHED
 ) -> Replies:
-    """The refusal of a request after which groups would keep too much for their members; empty if it may be served.
-    size: what it may add, in bytes."""
+    """The refusal of a request that would make groups use too much memory for their members; empty if it may be served.
+    size: how much it may add, in bytes."""
     if cluster.group_memory.admits(size, request.now):
         return ()
     return (Reply(request.ticket, refusal(coordinator_request(request), error)),)
 
 
 def size_of_names(request: ClientRequest, *names: str | None) -> int:
-    """What a group keeps at most of the ids of a member that joins. A member id is made of another one of them."""
+    """An upper bound for the memory that a joining member's ids take. A member id contains another of these names."""
     message: Any = request.message
     every = (message.group_id, message.member_id, request.client_id, *names)
     return 2 * sum(len(name) for name in every if name)
 
 
 def refuse_offsets(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
-    """The refusal of a commit after which groups would keep too many offsets; empty if it may be served."""
+    """The refusal of a commit that would make groups keep too many offsets; empty if it may be served."""
     message = request.message
     assert isinstance(message, OffsetCommitRequest | TxnOffsetCommitRequest)
     rows = [row for topic in message.topics for row in topic.partitions]
@@ -159,8 +160,8 @@ def refuse_offsets(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
 
 
 def refuse_repeated_groups(request: ClientRequest, cluster: EmbeddedCluster, group_ids: Sequence[str]) -> Replies:
-    """The refusal of a request that names groups repeatedly and would be answered with too many rows; empty if it may
-    be answered."""
+    """The refusal of a request that names groups repeatedly and whose response would have too many rows; empty if it
+    may be answered."""
     times = Counter(group_ids)
     if len(times) == len(group_ids):
         return ()
@@ -172,7 +173,8 @@ def refuse_repeated_groups(request: ClientRequest, cluster: EmbeddedCluster, gro
 
 
 def _described_rows(group_id: str, request: ClientRequest, cluster: EmbeddedCluster) -> int:
-    """The members of a group, and the partitions or tasks of its members; of a streams group also its topics."""
+    """How many rows describe a group: its members, and their partitions or tasks; in a streams group also its
+    topics."""
     engine = cluster.shards.of(group_id, request.now).engine
     streams = None if engine is None else engine.streams_group(group_id)
     if streams is not None:

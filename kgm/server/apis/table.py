@@ -1,6 +1,7 @@
 """The APIs that are served, and the handler of each.
 
-A handler gets a request and the cluster, and returns replies: one to the request, now or later, and possibly others."""
+A handler gets a request and the cluster, and returns replies: one to this request, now or later, and possibly some to
+other requests."""
 
 from collections.abc import Callable, Mapping
 from typing import Final

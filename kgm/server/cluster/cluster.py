@@ -1,7 +1,7 @@
-"""The cluster without its sockets: everything that its brokers share, and what happens to it.
+"""The cluster without its sockets: everything its brokers share, and what happens to it.
 
-Like the coordinators in it, it never waits and reads no clock. Replies that depend on records which are not flushed are
-held until `flush`."""
+Like the coordinators in it, it never waits and reads no clock. Replies that depend on records not yet flushed are held
+until `flush`."""
 
 import contextlib
 import itertools
@@ -42,8 +42,8 @@ def _ignore(_warning: str) -> None:
 class EmbeddedCluster:
     """Brokers 1 to `brokers`, their topics with records, and the coordinators of all groups.
 
-    warn: gets messages for the operator. Raises UsageError for topics that cannot be created, and KgmError when the
-    storage cannot be used."""
+    warn: called with messages for the operator. Raises UsageError for topics that cannot be created, and KgmError if
+    the storage cannot be used."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class EmbeddedCluster:
             limit=self.limits.max_transactional_ids,
             most_partitions=self.limits.max_transaction_partitions,
         )
-        # No earlier run has given out these.
+        # Ids that no earlier run has handed out.
         self._producer_ids = itertools.count(max(now, self.transactions.highest_producer_id + 1))
         self.records = TopicRecords(self.topics, self.storage.topic_logs(self.topics.of_users(), self.limits))
         self.shards = Shards(
@@ -108,7 +108,7 @@ class EmbeddedCluster:
         )
 
     def close(self) -> None:
-        """Close the storage. What was acknowledged is in it."""
+        """Close the storage. Everything acknowledged is in it."""
         self.shards.close()
         self.transactions.close()
         self.storage.close()
@@ -116,8 +116,8 @@ class EmbeddedCluster:
     # -- requests and time
 
     def respond(self, replies: Replies) -> tuple[ConnectionEvent, ...]:
-        """The events of replies, and of fetches that can be answered now; none before the next `flush` if there are
-        records to flush, on which a reply may depend."""
+        """The events for replies, and for fetches that can be answered now. Returns none before the next `flush` if
+        there are unflushed records, since a reply may depend on them."""
         if self.shards.has_changed:
             replies = (*replies, *self.records.wake(self.shards.take_changed()))
             longest = self.shards.longest_open(self.limits.open_transactions_max_bytes)
@@ -129,7 +129,7 @@ class EmbeddedCluster:
         return self.pending.events(replies)
 
     def disconnected(self, ticket: Ticket) -> None:
-        """The connection of a request is closed: no reply to it makes an event."""
+        """The connection of a request is closed, so no reply to it will make an event."""
         self.pending.disconnected(ticket)
         self.records.disconnected(ticket)
         self.shards.disconnected(ticket)
@@ -139,12 +139,12 @@ class EmbeddedCluster:
         deadline = self.next_deadline()
         if deadline is None or deadline > now:
             return ()
-        with contextlib.suppress(OSError):  # tried again with the next timer
+        with contextlib.suppress(OSError):  # retried with the next timer
             self.transactions.advance(now)
         return self.respond((*self.shards.advance(now), *self.records.advance(now), *self.end_transactions(now)))
 
     def next_deadline(self) -> Millis | None:
-        """When the next timer fires, or earlier; None if none is set."""
+        """When the next timer fires, or some time before that; None if none is set."""
         nearest = self.shards.next_deadline()
         for other in (self.records.next_deadline(), self.transactions.next_deadline()):
             if other is not None and (nearest is None or other < nearest):
@@ -158,12 +158,12 @@ class EmbeddedCluster:
         return self.shards.log(partition) if topic == OFFSETS_TOPIC else self.records.log(topic, partition)
 
     def leader_epoch(self, topic: str, partition: int) -> int:
-        """Of a partition's leader."""
+        """The epoch of a partition's leader."""
         return self.placement[partition].epoch if topic == OFFSETS_TOPIC else LEADER_EPOCH
 
     def refusal_at(self, topic: str, partition: int, node_id: int, epoch: int) -> ErrorCode:
-        """The error with which a broker refuses to read a partition that exists, or NONE. Every broker has the records
-        of user topics. epoch: in which the client believes it to be the leader; below 0 if it does not say."""
+        """The error if a broker refuses to read a partition that exists, or NONE. Every broker has the records of user
+        topics. epoch: the leader epoch that the client knows; below 0 if it does not send one."""
         if topic == OFFSETS_TOPIC:
             return self.placement.refusal_at(partition, node_id, epoch)
         return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > LEADER_EPOCH else ErrorCode.NONE
@@ -174,7 +174,7 @@ class EmbeddedCluster:
         return self.shards.is_dirty or self.records.is_dirty or self.transactions.is_dirty
 
     def flush(self, now: Millis) -> tuple[ConnectionEvent, ...]:
-        """Make durable what was appended, and release the replies that were held. Requests whose log could not be
+        """Make everything appended durable, and release the replies that were held. Requests whose log could not be
         flushed are refused."""
         replies, lost, shards_flushed = self.shards.flush(now)
         lost_records, records_flushed = self.records.flush()
@@ -189,7 +189,7 @@ class EmbeddedCluster:
         return self.pending.release(lost, _refuse_lost) + self.respond(self.end_transactions(now))
 
     def compact(self, now: Millis) -> tuple[ConnectionEvent, ...]:
-        """Compact the logs for which it is worth it."""
+        """Compact the logs that are worth compacting."""
         if not self.transactions.is_dirty:
             with contextlib.suppress(KgmError, OSError):  # the log stays as it was
                 self.transactions.compact(now)
@@ -202,7 +202,7 @@ class EmbeddedCluster:
         return self.shards.topics_changed(now)
 
     def create_topic(self, name: str, partitions: int, now: Millis) -> tuple[ConnectionEvent, ...]:
-        """Create a topic. Raises UsageError if that is not possible, and OSError if it cannot be saved."""
+        """Create a topic. Raises UsageError if that is not possible, and OSError if the topic cannot be saved."""
         if name in self.topics:
             raise UsageError(f"topic {name} already exists")
         check_topic(name, partitions)
@@ -215,15 +215,15 @@ class EmbeddedCluster:
         return self.respond(self.topics_changed(now))
 
     def has_room(self, *, topics: int = 0, partitions: int = 0) -> bool:
-        """Whether there may be so many more."""
+        """Whether there is room for this many more topics or partitions."""
         return (
             self.topics.number_of_user_topics + topics <= self.limits.max_topics
             and self.topics.total_partitions + partitions <= self.limits.max_partitions
         )
 
     def create_internal_topics(self, now: Millis) -> tuple[Replies, list[str]]:
-        """Create the topics that streams groups have just asked for, as far as they do not exist. Returns replies, and
-        why some of them cannot be created."""
+        """Create the topics that streams groups have just asked for, unless they exist. Returns replies, and the
+        reasons why some topics cannot be created."""
         wanted = {topic.name: topic for topic in self.shards.take_new_topics() if topic.name not in self.topics}
         created, failures = [], []
         for topic in wanted.values():
@@ -256,12 +256,12 @@ class EmbeddedCluster:
         return next(self._producer_ids)
 
     def depends_on_transaction_log(self, ticket: Ticket) -> None:
-        """The reply to this request depends on what was appended to the log of transactions."""
+        """Record that the reply to this request depends on what was appended to the transaction log."""
         if self.transactions.is_dirty:
             self._on_transaction_log.add(ticket)
 
     def end_transactions(self, now: Millis) -> Replies:
-        """Write the markers of the transactions that are prepared, once that is on the disk."""
+        """Write the markers of prepared transactions, once their prepared state is on disk."""
         if not self.transactions.is_prepared or self.transactions.is_dirty:
             return ()
         markers = _Markers(self)
@@ -279,12 +279,12 @@ class EmbeddedCluster:
         return self.shards.is_loading
 
     def load_piece(self, now: Millis) -> tuple[ConnectionEvent, ...]:
-        """Load a bounded piece of what is to be loaded."""
+        """Load a bounded piece of the partitions that are loading."""
         return self.respond(self.shards.load_piece(now))
 
     def move_coordinator(self, partition: int, leader: int, now: Millis) -> tuple[ConnectionEvent, ...]:
-        """Make a broker that is alive the leader of a partition of `__consumer_offsets`; it coordinates its groups once
-        it has loaded them."""
+        """Make a live broker the leader of a partition of `__consumer_offsets`; it coordinates the partition's groups
+        once it has loaded them."""
         replicas = self.placement[partition].replicas
         if leader not in replicas:
             self.placement.assign(partition, (leader, *replicas))
@@ -293,12 +293,12 @@ class EmbeddedCluster:
         return self.respond(self.leader_changed(partition, now))
 
     def stop_broker(self, node_id: int, now: Millis) -> tuple[ConnectionEvent, ...]:
-        """A broker stops: others take over what it leads. Requests that wait there are refused."""
+        """A broker stops: others take over what it leads. Requests waiting on it are refused."""
         self.nodes[node_id].alive = False
         return self._elect(now)
 
     def start_broker(self, node_id: int, now: Millis) -> tuple[ConnectionEvent, ...]:
-        """A broker starts again. It leads only partitions that had no leader; logs that have failed are tried again."""
+        """A broker starts again. It leads only partitions that had no leader; logs that failed are retried."""
         self.nodes[node_id].alive = True
         self.placement.retry()
         return self._elect(now)
@@ -330,7 +330,7 @@ class _Markers:
 
 
 def _merged(saved: Mapping[str, int], wanted: Mapping[str, int]) -> Mapping[str, int]:
-    """The topics of an earlier run and those asked for now, which may only be larger. Raises UsageError."""
+    """The topics of an earlier run merged with those requested now, which can only be larger. Raises UsageError."""
     if OFFSETS_TOPIC in wanted:
         raise UsageError(f"{OFFSETS_TOPIC} always exists", hint="--set offsets.topic.num.partitions=N")
     for name, partitions in wanted.items():
@@ -340,7 +340,7 @@ def _merged(saved: Mapping[str, int], wanted: Mapping[str, int]) -> Mapping[str,
 
 
 def _refuse_lost(request: ClientRequest) -> Reply | CloseConnection:
-    """The reply to a request whose records may be lost: as if the broker had gone."""
+    """The reply to a request whose records may be lost: as if the broker had gone away."""
     to_coordinator = Request(message=request.message, version=request.version)
     try:
         return Reply(request.ticket, refusal(to_coordinator, ErrorCode.NOT_COORDINATOR))

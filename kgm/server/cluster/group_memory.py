@@ -1,19 +1,19 @@
-"""A bound on what all groups together keep, for their members or of offsets.
+"""A bound on the memory that all groups together use for their members, or for offsets.
 
-A member stays in its group until its session ends, for up to half an hour, although its connection is closed; Kafka has
-no bound but the sessions, and none for offsets but their retention. What is kept is measured only when it may have
-reached the bound: until then the sizes of the requests that may have added to it are added up."""
+A member stays in its group until its session ends, for up to half an hour, even if its connection is closed. In Kafka
+nothing but the session bounds that, and nothing but retention bounds offsets. Actual use is measured only when it may
+have reached the bound: until then, the sizes of the requests that may have increased it are added up."""
 
 from collections.abc import Callable
 
 from kgm.coordinator.contract.outcome import Millis
 
-#: Measuring takes a look at every member, so where it left no room it is not done again for each request.
+#: Measuring looks at every member, so while there is no room it is not repeated for each request.
 _MEASURED_FOR_MS = 1_000
 
 
 class GroupMemory:
-    """measure: how many bytes all groups keep. limit: how many they may."""
+    """measure: how many bytes all groups use now. limit: how many they are allowed."""
 
     def __init__(self, measure: Callable[[], int], limit: int) -> None:
         self._measure = measure
@@ -23,7 +23,7 @@ class GroupMemory:
         self._measured_at = Millis(0)
 
     def admits(self, size: int, now: Millis) -> bool:
-        """Whether a request may be served after which groups keep at most so many bytes more."""
+        """Whether to serve a request that makes groups use at most this many more bytes."""
         if size == 0:
             return True
         if self._at_most is None or self._at_most + size > self._limit:

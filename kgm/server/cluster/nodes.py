@@ -1,6 +1,6 @@
 """The brokers of a cluster, and which of them leads which partition of `__consumer_offsets`.
 
-All brokers share one process and one copy of everything. So each is a replica of every partition, and any of them can
+All brokers share one process and one copy of everything, so each is a replica of every partition, and any of them can
 take over. The leader of a partition of `__consumer_offsets` is the coordinator of its groups."""
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,30 +40,31 @@ class Nodes:
 
     @property
     def controller(self) -> int:
-        """The broker that Metadata names as the controller: the first that is alive. Each would do."""
+        """The broker that Metadata names as the controller: the first live one. Any of them would do."""
         return next((node.node_id for node in self.alive()), -1)
 
     def rotated(self, start: int) -> tuple[int, ...]:
-        """All ids, each once, starting at a position: so partitions get different leaders."""
+        """All ids, each once, starting at a position, so that partitions get different leaders."""
         at = start % len(self.ids)
         return self.ids[at:] + self.ids[:at]
 
     def in_sync(self, replicas: Iterable[int]) -> list[int]:
-        """The replicas that are in sync, in their order: those that are alive."""
+        """The replicas that are in sync, in the given order. All live replicas are."""
         return [node_id for node_id in replicas if self._nodes[node_id].alive]
 
     def leader(self, replicas: Iterable[int]) -> int | None:
-        """The first replica that is alive; None if none is."""
+        """The first live replica; None if there is none."""
         return next(iter(self.in_sync(replicas)), None)
 
     def transaction_coordinator(self, transactional_id: str) -> int | None:
-        """The broker that coordinates the transactions of an id; None if no broker is alive."""
+        """The broker that coordinates the transactions of this id; None if no broker is alive."""
         return self.leader(self.rotated(partition_for(transactional_id, TRANSACTION_PARTITIONS)))
 
 
 @dataclass(slots=True)
 class OffsetsPartition:
-    """One partition of `__consumer_offsets`. epoch: grows when its leader changes. is_offline: its log has failed."""
+    """One partition of `__consumer_offsets`. epoch: incremented when its leader changes. is_offline: its log has
+    failed."""
 
     replicas: tuple[int, ...]
     leader: int | None
@@ -74,8 +75,8 @@ class OffsetsPartition:
 class Placement:
     """The replicas and leaders of the partitions of `__consumer_offsets`.
 
-    A leader stays until it stops, is no longer a replica, or another one is elected. So a broker that starts again
-    leads nothing at first, as in Kafka."""
+    A leader stays until it stops, is no longer a replica, or another one is elected. So a restarted broker leads
+    nothing at first, as in Kafka."""
 
     def __init__(self, nodes: Nodes, partitions: int, reassigned: Mapping[int, Sequence[int]] | None = None) -> None:
         self.nodes = nodes
@@ -95,7 +96,7 @@ class Placement:
         return isinstance(partition, int) and 0 <= partition < len(self._partitions)
 
     def partition_for(self, group_id: str) -> int:
-        """The partition that has the records of a group."""
+        """The partition that has the group's records."""
         return partition_for(group_id, len(self._partitions))
 
     def coordinator_of(self, group_id: str) -> int | None:
@@ -111,35 +112,35 @@ class Placement:
         }
 
     def assign(self, partition: int, replicas: Sequence[int]) -> None:
-        """Replace the replicas of a partition. A log that has failed may be tried again."""
+        """Replace the replicas of a partition. If its log has failed, it can be tried again."""
         self._partitions[partition].replicas = tuple(replicas)
         self._partitions[partition].is_offline = False
 
     def fail(self, partition: int) -> None:
-        """The partition's log has failed: it has no leader until it is tried again."""
+        """Mark the partition's log as failed: the partition has no leader until the log is tried again."""
         self._partitions[partition].is_offline = True
         self.elect(partition)
 
     def seen_epoch(self, partition: int, epoch: int) -> None:
-        """The partition's log has batches of this leader epoch, perhaps of an earlier run."""
+        """Take note that the partition's log has batches of this leader epoch, perhaps from an earlier run."""
         row = self._partitions[partition]
         row.epoch = max(row.epoch, epoch)
 
     def refusal_at(self, partition: int, node_id: int, epoch: int) -> ErrorCode:
-        """The error with which a broker refuses to read a partition, or NONE. epoch: in which the client believes it to
-        be the leader; below 0 if it does not say (Kafka: Partition.checkCurrentLeaderEpoch)."""
+        """The error if a broker refuses to read a partition, or NONE. epoch: the leader epoch that the client knows;
+        below 0 if it does not send one (Kafka: Partition.checkCurrentLeaderEpoch)."""
         row = self._partitions[partition]
         if 0 <= epoch != row.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH if epoch < row.epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
         return ErrorCode.NONE if row.leader == node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def retry(self) -> None:
-        """Logs that have failed may be tried again."""
+        """Allow logs that have failed to be tried again."""
         for partition in self._partitions:
             partition.is_offline = False
 
     def elect(self, partition: int, *, preferred: bool = False) -> bool:
-        """Elect a leader: the present one if it is an in-sync replica, else the first in-sync replica. preferred: the
+        """Elect a leader: the current one if it is an in-sync replica, else the first in-sync replica. preferred: the
         first one in any case. Returns whether the leader changed."""
         row = self._partitions[partition]
         in_sync = [] if row.is_offline else self.nodes.in_sync(row.replicas)

@@ -28,7 +28,7 @@ class PendingResponses:
         self._requests[request.ticket] = request
 
     def disconnected(self, ticket: Ticket) -> None:
-        """The connection of a request is closed: a reply to it makes no event any more."""
+        """The connection of a request is closed, so a reply to it no longer makes an event."""
         self._requests.pop(ticket, None)
 
     def hold(self, replies: Replies) -> None:
@@ -38,7 +38,8 @@ class PendingResponses:
     def release(
         self, lost: Collection[Ticket], refuse: Callable[[ClientRequest], Reply | CloseConnection]
     ) -> tuple[ConnectionEvent, ...]:
-        """The events of what was held. lost: requests whose records may be lost; they are refused instead."""
+        """The events for the replies that were held. lost: requests whose records may be lost, which are refused
+        instead."""
         held, self._held = self._held, []
         if lost:
             refused = {ticket: refuse(self._requests[ticket]) for ticket in lost if ticket in self._requests}
@@ -46,7 +47,7 @@ class PendingResponses:
         return self.events(tuple(held))
 
     def events(self, replies: Replies) -> tuple[ConnectionEvent, ...]:
-        """Encode the replies of requests that wait for one; others are dropped."""
+        """Encode the replies to requests that still wait for one; drop the others."""
         events: list[ConnectionEvent] = []
         for reply in replies:
             ticket = reply.ticket

@@ -29,9 +29,9 @@ class ShardState(enum.Enum):
 
 
 class ShardAgenda:
-    """What the shards of a cluster have to do next. dirty: those with records to flush. changed: the partitions whose
-    log or leader has changed since consumers that wait for records were told. alarms: a heap of (time, partition); an
-    entry that is not the alarm of its shard any more is ignored. new_topics: those that streams groups need."""
+    """What the shards of a cluster have to do next. dirty: shards with records to flush. changed: the partitions whose
+    log or leader has changed since waiting consumers were last woken. alarms: a heap of (time, partition); an entry
+    that is no longer its shard's alarm is ignored. new_topics: the topics that streams groups need."""
 
     def __init__(self) -> None:
         self.dirty: list[Shard] = []
@@ -41,10 +41,10 @@ class ShardAgenda:
 
 
 class Shard:
-    """A coordinator that is loaded and unloaded with the leadership of its partition; the log stays.
+    """A coordinator that is loaded and unloaded as the leadership of its partition moves; the log stays.
 
-    active_on: the broker on which it is active, or NO_BROKER. group_ids: of all groups of the cluster. failure: why the
-    log cannot be used. unflushed: the tickets whose replies depend on records that are not flushed."""
+    active_on: the broker on which it is active, or NO_BROKER. group_ids: of all groups in the cluster. failure: why the
+    log cannot be used. unflushed: the tickets whose replies depend on records not yet flushed."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Shard:
         return self.runtime.engine if self.runtime is not None and self.state is ShardState.ACTIVE else None
 
     def refusal_at(self, node_id: int) -> ErrorCode:
-        """The error with which a broker refuses a request to a group of this shard, or NONE (Kafka:
+        """The error if a broker refuses a request to a group of this shard, or NONE (Kafka:
         CoordinatorRuntime.withActiveContext)."""
         if self.active_on == node_id:
             return ErrorCode.NONE
@@ -102,8 +102,8 @@ class Shard:
         self.state = ShardState.LOADING
 
     def load_piece(self, now: Millis) -> tuple[Reply, ...]:
-        """Replay the next piece of the log, or else arm the timers of the next group; after the last one the shard is
-        active. Raises what the log raises."""
+        """Replay the next piece of the log or, when all is replayed, arm the timers of the next group; after the last
+        group the shard is active. Raises what the log raises."""
         runtime = self.runtime
         assert runtime is not None
         self._now = now
@@ -119,7 +119,7 @@ class Shard:
         return self._noted(runtime.loaded(now=now, group_ids=())) + self.topics_changed(now)
 
     def unload(self, now: Millis) -> tuple[Reply, ...]:
-        """Stop. Requests that wait are answered with NOT_COORDINATOR."""
+        """Stop. Waiting requests are answered with NOT_COORDINATOR."""
         runtime, state = self.runtime, self.state
         self.runtime = self._loading = self.alarm = None
         self.leader = self.active_on = NO_BROKER
@@ -143,7 +143,7 @@ class Shard:
         return self._noted(self.runtime.advance(now))
 
     def topics_changed(self, now: Millis) -> tuple[Reply, ...]:
-        """The topics may have changed. A shard that is loading looks at them at the end."""
+        """The topics may have changed. A shard that is loading picks them up when it is done."""
         image = self._image()
         if self.state is not ShardState.ACTIVE:
             return ()
@@ -183,14 +183,14 @@ class Shard:
         self._agenda.changed.add(self.partition)
 
     def _noted(self, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
-        """The replies of an event, after what it leaves to do was entered into the agenda."""
+        """Return the replies of an event, after adding what the event leaves to do to the agenda."""
         if self.is_dirty:
             if not self.unflushed and self not in self._agenda.dirty:
                 self._agenda.dirty.append(self)
             self.unflushed += [reply.ticket for reply in replies]
         runtime = self.runtime
         if runtime is not None and self.alarm is not None and self.alarm <= runtime.quiet_until():
-            return replies  # no timer is due before the alarm; the next one is looked for when that goes off
+            return replies  # no timer is due before the alarm; when it goes off, the next one is looked up
         deadline = self.next_deadline()
         if deadline is not None and (self.alarm is None or deadline < self.alarm):
             self.alarm = deadline

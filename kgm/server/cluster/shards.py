@@ -1,7 +1,7 @@
 """All shards of a cluster: which one a group belongs to, their timers, their moves between brokers, their flushes.
 
-The shard of a group is the partition of `__consumer_offsets` that its id hashes to. A shard is created by the first
-request for one of its groups; those that have a log from an earlier run are loaded at the start."""
+A group's shard is the partition of `__consumer_offsets` that its id hashes to. A shard is created by the first request
+for one of its groups; shards that have a log from an earlier run are loaded at startup."""
 
 import heapq
 import uuid
@@ -29,12 +29,13 @@ from kgm.server.logs.topic_log import PartitionLog, ReadableLog
 
 
 def new_member_id(prefix: str) -> str:
-    """A member id as Kafka makes it for classic groups."""
+    """A member id in the form Kafka uses for classic groups."""
     return f"{prefix}-{uuid.uuid4()}"
 
 
 def new_consumer_id(_prefix: str) -> str:
-    """A member id as Kafka makes it for consumer groups: its own text of a UUID, never with a leading dash."""
+    """A member id in the form Kafka uses for consumer groups: Kafka's own encoding of a UUID, never with a leading
+    dash."""
     while (text := uuid_text(uuid.uuid4().bytes)).startswith("-"):
         pass
     return text
@@ -68,7 +69,7 @@ class Shards:
         self._loading: deque[Shard] = deque()
 
     def start(self, now: Millis) -> None:
-        """Load the logs of an earlier run, at once: no client is connected yet."""
+        """Load the logs of an earlier run, all in one go: no client is connected yet."""
         for partition in sorted(self._logs.partitions()):
             if partition in self.placement:
                 self.at(partition, now)
@@ -79,17 +80,17 @@ class Shards:
         """The shard of a group."""
         shard = self._by_group.get(group_id)
         if shard is None:
-            if len(self._by_group) >= self._max_remembered:  # clients may ask for any id
+            if len(self._by_group) >= self._max_remembered:  # clients can ask for any id
                 self._by_group.clear()
             shard = self._by_group[group_id] = self.at(self.placement.partition_for(group_id), now)
         return shard
 
     def find(self, partition: int) -> Shard | None:
-        """The shard of a partition; None if it was not created yet."""
+        """The shard of a partition; None if it has not been created yet."""
         return self._shards.get(partition)
 
     def at(self, partition: int, now: Millis) -> Shard:
-        """The shard of a partition. The first time it is loaded at once: either its log is empty, or no client is
+        """The shard of a partition. The first call loads it immediately: either its log is empty, or no client is
         connected yet."""
         shard = self._shards.get(partition)
         if shard is None:
@@ -107,15 +108,15 @@ class Shards:
         return shard
 
     def all(self) -> Iterator[Shard]:
-        """Those that were created, by partition."""
+        """The shards created so far, by partition."""
         return (shard for _, shard in sorted(self._shards.items()))
 
     def held_bytes(self) -> int:
-        """What all groups keep for their members."""
+        """How many bytes all groups use for their members."""
         return sum(shard.engine.held_bytes() for shard in self._shards.values() if shard.engine is not None)
 
     def offset_bytes(self) -> int:
-        """What the offsets of all groups take."""
+        """How many bytes the offsets of all groups take."""
         return sum(shard.engine.offset_bytes() for shard in self._shards.values() if shard.engine is not None)
 
     def _new_engine(self, partition: int) -> Coordinator:
@@ -152,7 +153,7 @@ class Shards:
     # -- events
 
     def configure(self, group_id: str) -> None:
-        """The configuration of a group has changed. A shard that is not loaded reads it when it is."""
+        """The configuration of a group has changed. A shard that is not loaded reads it when it is loaded."""
         shard = self._shards.get(self.placement.partition_for(group_id))
         if shard is not None and shard.runtime is not None:
             shard.runtime.engine.configure(group_id, self._group_configs.get(group_id, {}))
@@ -165,7 +166,8 @@ class Shards:
         return replies
 
     def disconnected(self, ticket: Ticket) -> None:
-        """The connection of a request is closed, which only matters to a newcomer that is held for a scale-out plan."""
+        """The connection of a request is closed. This matters only to a new member that is held for a scale-out
+        plan."""
         if self.settings.plans:
             for shard in self.all():
                 shard.disconnected(ticket)
@@ -183,13 +185,13 @@ class Shards:
         return replies
 
     def next_deadline(self) -> Millis | None:
-        """When there may be a timer to fire: at the first one or earlier."""
+        """When there may be a timer to fire: when the first one is due, or earlier."""
         alarms = self._agenda.alarms
         return alarms[0][0] if alarms else None
 
     def end_transaction(self, partition: int, producer: Producer, *, commit: bool, now: Millis) -> bool:
-        """Write a marker. False if that is not possible now: the partition has no leader, is loading, or its disk
-        fails."""
+        """Write a marker. False if that is not possible now: the partition has no leader, is loading, or its disk is
+        failing."""
         shard = self.at(partition, now)
         if shard.state is not ShardState.ACTIVE:
             return False
@@ -206,7 +208,7 @@ class Shards:
         return bool(self._loading)
 
     def load_piece(self, now: Millis) -> tuple[Reply, ...]:
-        """Load a bounded piece of what is to be loaded."""
+        """Load a bounded piece of the shards that are loading."""
         return self._load_piece(self._loading[0], now)
 
     def _load_piece(self, shard: Shard, now: Millis) -> tuple[Reply, ...]:
@@ -219,7 +221,7 @@ class Shards:
         return replies
 
     def leader_changed(self, partition: int, now: Millis) -> tuple[Reply, ...]:
-        """Unload the partition's shard from the former leader and load it on the new one. A log that has failed is
+        """Unload the partition's shard from the former leader and load it on the new one. If its log has failed, it is
         opened again."""
         self._agenda.changed.add(partition)
         shard = self._shards.get(partition)
@@ -252,14 +254,14 @@ class Shards:
         return {(OFFSETS_TOPIC, partition) for partition in changed}
 
     def take_new_topics(self) -> list[NewTopic]:
-        """The topics that streams groups need, since the last call."""
+        """The topics that streams groups have asked for since the last call."""
         topics = [*self._agenda.new_topics]
         self._agenda.new_topics.clear()
         return topics
 
     def longest_open(self, limit: int) -> int | None:
-        """The producer id of the transaction that has been open for longest in the partition of which open
-        transactions hold most, if they hold more than `limit` bytes in all; None otherwise."""
+        """If open transactions hold more than `limit` bytes in all: the producer id of the transaction that has been
+        open the longest in the partition where they hold the most. None otherwise."""
         held = [shard for shard in self._shards.values() if shard.log.held_bytes]
         if sum(shard.log.held_bytes for shard in held) <= limit:
             return None
@@ -274,8 +276,8 @@ class Shards:
         return bool(self._agenda.dirty)
 
     def flush(self, now: Millis) -> tuple[tuple[Reply, ...], set[Ticket], bool]:
-        """Make durable what was appended. Returns the replies of shards whose log failed, the tickets whose records may
-        be lost, and whether all logs were flushed."""
+        """Make everything appended durable. Returns the replies of shards whose log failed, the tickets whose records
+        may be lost, and whether all logs were flushed."""
         replies: tuple[Reply, ...] = ()
         lost: set[Ticket] = set()
         flushed = True
@@ -307,7 +309,7 @@ class Shards:
         return replies
 
     def compact(self, now: Millis) -> tuple[Reply, ...]:
-        """Compact the logs for which it is worth it. Returns the replies of shards whose log failed."""
+        """Compact the logs that are worth compacting. Returns the replies of shards whose log failed."""
         replies: tuple[Reply, ...] = ()
         for shard in self.all():
             if shard.state is ShardState.ACTIVE and not shard.is_dirty:
@@ -334,7 +336,7 @@ class GroupsView:
         return None if engine is None else engine.group(group_id)
 
     def groups(self) -> tuple[GroupView, ...]:
-        """By group id."""
+        """All groups, sorted by group id."""
         engines = (shard.engine for shard in self._shards.all())
         views = [group for engine in engines if engine is not None for group in engine.groups()]
         return tuple(sorted(views, key=lambda group: group.group_id))

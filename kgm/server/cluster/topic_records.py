@@ -10,7 +10,8 @@ from kgm.server.contract.exchange import Millis, Replies, Reply, Ticket
 from kgm.server.contract.transaction import TopicPartition
 from kgm.server.logs.topic_log import PartitionLog, TopicLogs
 
-#: Deadlines of Fetch requests that were answered may outnumber those that wait this many times, and some.
+#: The heap of deadlines is rebuilt when it exceeds this many entries per waiting fetch, plus _SMALL. The excess entries
+#: belong to fetches already answered.
 _SLACK = 2
 _SMALL = 1_000
 
@@ -23,7 +24,7 @@ class WaitingFetch(Protocol):
 
     @property
     def deadline(self) -> Millis:
-        """When it is answered with the records that there are."""
+        """When it is answered with whatever records there are."""
 
     @property
     def partitions(self) -> frozenset[TopicPartition]: ...
@@ -53,23 +54,23 @@ class TopicRecords:
         return self._logs.append(topic, partition, batches)
 
     def written(self, partitions: set[TopicPartition], ticket: Ticket) -> Replies:
-        """A request has written to these partitions, or has sent again what is in them: its reply depends on their
+        """A request has written to these partitions, or has resent what is already in them: its reply depends on their
         records. Returns the replies to the fetches that are complete now."""
         if partitions and self.is_dirty:
             self._unflushed.add(ticket)
         return self.wake(partitions)
 
     def end_transaction(self, at: TopicPartition, producer: Producer, *, commit: bool, now: Millis) -> Replies:
-        """Write a marker, and wake the fetches that may read more because of it. Raises OSError."""
+        """Write a marker, and wake the fetches that can read more because of it. Raises OSError."""
         if self._topics.get(at[0], 0) <= at[1]:
-            return ()  # the topic was deleted meanwhile
+            return ()  # the topic was deleted in the meantime
         data = marker_batch(ProducerInfo(*producer), Marker(commit, 0), base_offset=0, timestamp_ms=now)
         self._logs.append(*at, [parse_batch(data)])
         return self.wake({at})
 
     def delete(self, topic: str, partitions: int) -> Replies:
-        """Delete the records of a topic that is not there any more, and wake the fetches that wait for more of them.
-        Raises OSError."""
+        """Delete the records of a topic that no longer exists, and wake the fetches that wait for more of them. Raises
+        OSError."""
         self._logs.delete(topic)
         return self.wake({(topic, partition) for partition in range(partitions)})
 
@@ -105,7 +106,7 @@ class TopicRecords:
 
     def disconnected(self, ticket: Ticket) -> None:
         """The connection of a request is closed. The deadline of a Fetch stays in the heap until it is due, or until
-        there are many of that kind."""
+        too many such deadlines have accumulated."""
         self._waiting.pop(ticket, None)
         if len(self._deadlines) > _SLACK * len(self._waiting) + _SMALL:
             self._deadlines = [(fetch.deadline, fetch.ticket) for fetch in self._waiting.values()]
@@ -119,7 +120,7 @@ class TopicRecords:
         return self._logs.is_dirty
 
     def flush(self) -> tuple[set[Ticket], bool]:
-        """Make durable what was appended. Returns the tickets whose records may be lost, and whether all were
+        """Make everything appended durable. Returns the tickets whose records may be lost, and whether everything was
         flushed."""
         unflushed, self._unflushed = self._unflushed, set()
         try:

@@ -1,7 +1,7 @@
-"""The topics of the cluster: names, partition counts, and ids made from the names.
+"""The topics of the cluster: names, partition counts, and ids derived from the names.
 
-Ids are the same in every run, so that a client that kept an id over a restart of the server is not confused. A topic
-that is created again after it was deleted gets another id."""
+Ids are the same in every run, so that a client that remembers an id across a restart of the server is not confused. A
+topic that is deleted and created again gets a different id."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ __all__ = ["NO_ID", "Topic", "Topics", "check_topic", "has_partition", "is_legal
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _MAX_PARTITIONS = 100_000
-#: Separates a topic's name from the number of its deletions; not legal in a name.
+#: Separates a topic's name from the number of times it was deleted; not legal in a name.
 _DELETIONS = "#"
 
 
@@ -38,9 +38,9 @@ def check_topic(name: str, partitions: int) -> None:
 class Topics(Mapping[str, int]):
     """Partition counts by topic name, in order of creation. Topics can be added, grown, deleted, and looked up by id.
 
-    internal: topics that the cluster itself has, which cannot be changed. deletions: how often a topic of each name was
-    deleted. ids: of topics whose id is not made from their name, which come with a data directory. version: a number
-    below that of every image to come; the log has versions of earlier runs."""
+    internal: the cluster's own topics, which cannot be changed. deletions: how often a topic of each name was deleted.
+    ids: for topics whose id is not derived from their name, because it came with a data directory. version: lower than
+    that of every image to come; the log has versions of earlier runs."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Topics(Mapping[str, int]):
 
     @property
     def image(self) -> TopicImage:
-        """The topics as the coordinators see them; a new image after each change."""
+        """The topics as the coordinators see them; a new object after each change."""
         if self._image.version != self._version:
             self._image = TopicImage.of(self.all(), version=self._version).after(self._image)
         return self._image
@@ -73,12 +73,12 @@ class Topics(Mapping[str, int]):
         return name in self._internal
 
     def of_users(self) -> dict[str, int]:
-        """Those that are not internal."""
+        """Partition counts of the topics that are not internal."""
         return {name: count for name, count in self.items() if name not in self._internal}
 
     @property
     def number_of_user_topics(self) -> int:
-        """How many `of_users` has, without looking at each: a request creates thousands."""
+        """The size of `of_users`, without looking at each topic: one request can create thousands."""
         return len(self._by_name) - len(self._internal)
 
     def add(self, name: str, partitions: int) -> Topic:
@@ -107,7 +107,7 @@ class Topics(Mapping[str, int]):
         return self.remove(name)
 
     def undelete(self, topic: Topic) -> None:
-        """Undo `delete`; the topic is the last one then."""
+        """Undo `delete`; the topic becomes the last one."""
         self.deletions[topic.name] -= 1
         self._put(topic)
 
@@ -122,7 +122,7 @@ class Topics(Mapping[str, int]):
         return topic
 
     def next_id(self, name: str) -> bytes:
-        """The id of a topic that is created now."""
+        """The id that a topic gets if it is created now."""
         deletions = self.deletions.get(name, 0)
         return topic_id(f"{name}{_DELETIONS}{deletions}" if deletions else name)
 
@@ -133,7 +133,7 @@ class Topics(Mapping[str, int]):
         return self._by_id.get(topic_id)
 
     def all(self) -> list[Topic]:
-        """Sorted by name."""
+        """All topics, sorted by name."""
         return sorted(self._by_name.values(), key=lambda topic: topic.name)
 
     def __getitem__(self, name: str) -> int:

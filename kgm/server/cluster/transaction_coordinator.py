@@ -1,11 +1,11 @@
-"""The transaction coordinator: what producers need that send offsets to their transactions, and no more. Kafka:
+"""The transaction coordinator: what producers need to send offsets to their transactions, and no more. Kafka:
 TransactionCoordinator, TransactionStateManager.
 
-A transaction that ends is first *prepared*: whether it commits is written to the log, flushed, and then answered. After
-that its partitions get their markers; one that has no coordinator at the moment, or whose disk is full, gets its marker
-later. So after a crash at any moment a transaction is committed everywhere, or will be.
+A transaction that ends is first *prepared*: the decision to commit or abort is written to the log, flushed, and then
+answered. After that its partitions get their markers; a partition that has no coordinator at the moment, or whose disk
+is full, gets its marker later. So after a crash at any moment, a transaction is committed everywhere, or will be.
 
-Not done: expiration of transactional ids, and two-phase commit (KIP-939)."""
+Not implemented: expiration of transactional ids, and two-phase commit (KIP-939)."""
 
 import heapq
 from collections.abc import Callable, Iterable
@@ -19,12 +19,12 @@ from kgm.server.logs.storage import TransactionLog
 
 #: Kafka's `transaction.max.timeout.ms`.
 MAX_TIMEOUT_MS = 900_000
-#: The highest epoch of a producer id; after it a producer gets another id.
+#: The highest epoch of a producer id; after that, the producer gets a new id.
 _LAST_EPOCH = 32_766
 _RETRY_MS = 100
 _AT_ONCE = Millis(0)
 
-#: What follows on the states of a prepared transaction.
+#: The final state that follows each prepared state.
 _PREPARED = {
     TransactionState.PREPARE_COMMIT: TransactionState.COMPLETE_COMMIT,
     TransactionState.PREPARE_ABORT: TransactionState.COMPLETE_ABORT,
@@ -32,7 +32,7 @@ _PREPARED = {
 
 
 class Participants(Protocol):
-    """The partitions that take part in transactions. Each method writes a marker; False if that is not possible now."""
+    """The partitions of a transaction. Each method writes a marker and returns False if that is not possible now."""
 
     def end_in_topic(self, at: TopicPartition, producer: Producer, *, commit: bool, now: Millis) -> bool: ...
 
@@ -40,7 +40,8 @@ class Participants(Protocol):
 
 
 class Transactions:
-    """All transactional ids. limit: how many there may be; most_partitions: of all of them together."""
+    """All transactional ids. limit: how many there can be; most_partitions: how many partitions all of them
+    together."""
 
     def __init__(
         self, log: TransactionLog, *, new_producer_id: Callable[[], int], limit: int, most_partitions: int
@@ -60,7 +61,7 @@ class Transactions:
 
     @property
     def highest_producer_id(self) -> int:
-        """Of all transactions; -1 without any."""
+        """The highest producer id of all transactions; -1 if there are none."""
         return max((row.producer_id for row in self._by_id.values()), default=-1)
 
     def find(self, transactional_id: str) -> Transaction | None:
@@ -69,7 +70,7 @@ class Transactions:
     # -- requests
 
     def init(self, transactional_id: str, timeout_ms: int, current: Producer) -> Transaction | ErrorCode:
-        """A producer starts. Earlier ones with this transactional id are fenced, their open transaction is aborted.
+        """A producer starts. Earlier ones with this transactional id are fenced, and their open transaction is aborted.
 
         current: the id and epoch that the producer has (KIP-360), or (-1, -1). Raises OSError."""
         if not transactional_id:
@@ -103,11 +104,11 @@ class Transactions:
         return fresh
 
     def _fence(self, row: Transaction) -> None:
-        """Raise the epoch of the producer id: a producer with the former one is refused from now on."""
+        """Raise the epoch of the producer id: from now on, a producer with the old epoch is refused."""
         row.epoch = min(row.epoch + 1, _LAST_EPOCH + 1)
 
     def check(self, transactional_id: str, producer: Producer) -> Transaction | ErrorCode:
-        """The transaction of a producer, or the error with which its request is refused."""
+        """The transaction of a producer, or the error if its request is refused."""
         row = self._by_id.get(transactional_id)
         if row is None or row.producer_id != producer.producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -159,7 +160,8 @@ class Transactions:
         return ErrorCode.NONE if is_in else ErrorCode.INVALID_TXN_STATE
 
     def end(self, transactional_id: str, producer: Producer, *, commit: bool, bump: bool) -> Transaction | ErrorCode:
-        """End the transaction. It is no error if it has already ended in the same way: the response may have been lost.
+        """End the transaction. It is not an error if it has already ended the same way: the response may have been
+        lost.
 
         bump: the producer gets a new epoch for its next transaction (KIP-890). Raises OSError."""
         row = self.check(transactional_id, producer)
@@ -181,8 +183,8 @@ class Transactions:
         self._prepared.append(row)
 
     def complete(self, participants: Participants, now: Millis) -> None:
-        """Write the markers of prepared transactions. Partitions that cannot take one now are tried again later. The
-        log must be flushed."""
+        """Write the markers of prepared transactions. Partitions that cannot take one now are retried later. The log
+        must be flushed."""
         assert not self._log.is_dirty
         waiting = []
         for row in self._prepared:
@@ -207,7 +209,7 @@ class Transactions:
         return bool(self._prepared) and self._retry_at is None and not self._has_failed
 
     def note_markers(self, *, durable: bool) -> None:
-        """Write to the log which transactions are complete, once their markers are durable. The others get their
+        """Record in the log which transactions are complete, once their markers are durable. The others get their
         markers again after a restart, which is harmless. Raises OSError."""
         completed, self._completed = self._completed, []
         for row in completed if durable else ():
@@ -218,7 +220,7 @@ class Transactions:
         heapq.heappush(self._alarms, (Millis(row.started_ms + row.timeout_ms), row.transactional_id))
 
     def expire(self, producer_id: int) -> None:
-        """The time of the open transaction of a producer id is up; it is aborted by the next `advance`."""
+        """Time out the open transaction of a producer id: the next `advance` aborts it."""
         for row in self._by_id.values():
             if row.producer_id == producer_id and row.state is TransactionState.ONGOING and row.timeout_ms:
                 row.timeout_ms = 0

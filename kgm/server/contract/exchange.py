@@ -1,7 +1,7 @@
 """What passes between a connection and its broker: requests in, events out. Every request gets exactly one event,
 unless its connection is closed first.
 
-One of each is made for every request: hence named tuples."""
+These are named tuples because one of each is created for every request."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -26,7 +26,7 @@ __all__ = [
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
     """Both ends of a connection. client_host: as Kafka prints it ("/127.0.0.1"). server_host, server_port: the address
-    at which the client reached the server. Responses name brokers by this host, so that none has to be configured."""
+    at which the client reached the server. Responses name brokers by this host, so no host has to be configured."""
 
     client_host: str
     server_host: str
@@ -60,7 +60,7 @@ class NoResponse(NamedTuple):
 
 
 class CloseConnection(NamedTuple):
-    """Close the connection that the request came from, as Kafka does with a request that it cannot read."""
+    """Close the connection that the request came from, as Kafka does if it cannot read a request."""
 
     ticket: Ticket
     reason: str

@@ -1,9 +1,9 @@
-"""What a cluster keeps besides its logs, so that a restart finds it."""
+"""What a cluster saves besides its logs, for the next start."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: Configurations of single groups (config resource GROUP): values by group id and name.
+#: Configurations of individual groups (config resource GROUP): values by group id and name.
 GroupConfigs = dict[str, dict[str, str]]
 
 

@@ -1,4 +1,4 @@
-"""Up to which version an API is served: as far as kgm implements it, and the release that is played has it."""
+"""The highest version of each API that is served: what kgm implements and the emulated Kafka release has."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -8,9 +8,9 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.protocol.apis import API, ApiKey
 from kgm.protocol.released_apis import API_VERSIONS
 
-#: No version at all.
+#: Lower than any version.
 NOT_SERVED: Final = -1
-#: Served where the rules of streams groups are known.
+#: Served only if the settings' Kafka behavior includes streams groups.
 OF_STREAMS_GROUPS: Final = (ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE)
 
 
@@ -24,6 +24,6 @@ def highest_version(key: ApiKey, settings: BrokerSettings) -> int:
 
 @lru_cache
 def _released(release: tuple[int, int]) -> Mapping[int, tuple[int, int]]:
-    """The APIs of that release: without ZooKeeper, where it needs none."""
+    """The APIs of a broker of that release, without ZooKeeper if the release can run without it."""
     prefix = "{}.{}.".format(*release)
     return next(apis for broker, apis in API_VERSIONS.items() if broker.startswith(prefix) and " " not in broker)

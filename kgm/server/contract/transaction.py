@@ -23,7 +23,7 @@ class TransactionState(enum.Enum):
 
 @dataclass(slots=True, kw_only=True)
 class Transaction:
-    """The transaction of one transactional id, or the last one that it had. partitions: those of user topics that take
+    """The current or last transaction of one transactional id. partitions: the partitions of user topics that take
     part; offsets: those of `__consumer_offsets`."""
 
     transactional_id: str

@@ -11,10 +11,10 @@ from kgm.server.embedded.server import Server, ServerOptions
 def serve_forever(
     options: ServerOptions, *, on_listening: Callable[[Mapping[int, tuple[str, int]]], None]
 ) -> signal.Signals:
-    """Serve until SIGTERM or SIGINT; returns which of them it was. To be called in the main thread.
+    """Serve until SIGTERM or SIGINT; returns which of the two it was. Call it in the main thread.
 
-    on_listening: gets the address of each broker, once all of them accept connections. Raises UsageError for topics and
-    ports that cannot be, and KgmError when an address is in use or the data directory cannot be used."""
+    on_listening: called with the address of each broker, once all of them accept connections. Raises UsageError for
+    invalid topics and ports, and KgmError if an address is in use or the data directory cannot be used."""
 
     async def main() -> signal.Signals:
         loop = asyncio.get_running_loop()
@@ -28,7 +28,7 @@ def serve_forever(
             loop.add_signal_handler(number, stop, number)
         server = Server(options)
         collections = QuietCollections(lambda: server.driver.requests)
-        collections.start()  # modules and logs that were loaded stay
+        collections.start()  # what is loaded by now, modules and logs, stays
         try:
             await server.start()
             on_listening(server.addresses)

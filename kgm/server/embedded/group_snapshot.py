@@ -1,5 +1,5 @@
-"""A group of the embedded coordinator as a `GroupSnapshot`: what `kgm describe` shows of it, without a request. Of a
-classic group it also has the generation and the timeouts, which no response has."""
+"""A group of the embedded coordinator as a `GroupSnapshot`: what `kgm describe` shows of it, but without a request. For
+a classic group it also has the generation and the timeouts, which no response contains."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ _AWAY_EPOCH = -2
 
 
 def group_snapshot(cluster: EmbeddedCluster, group_id: str, host: str) -> GroupSnapshot | None:
-    """A group as it is now; None if it does not exist, or is loading. host: that of the brokers."""
+    """The group as it is now; None if it does not exist, or is loading. host: the brokers' host."""
     view = cluster.view.group(group_id)
     if view is None:
         return None
@@ -63,14 +63,14 @@ def group_snapshot(cluster: EmbeddedCluster, group_id: str, host: str) -> GroupS
 
 
 def _assignor(cluster: EmbeddedCluster, view: GroupView) -> str | None:
-    """Of a consumer group the one that is in use; of a classic group none while it rebalances."""
+    """The assignor in use; None for a classic group that is rebalancing."""
     if view.group_type == "consumer":
         return view.protocol or cluster.settings.consumer_assignors[0]
     return view.protocol if view.state == _STABLE else None
 
 
 def _session_timeout_ms(cluster: EmbeddedCluster, view: GroupView) -> int:
-    """Of a consumer or streams group, as it is configured."""
+    """The session timeout configured for a consumer group or streams group."""
     config = GroupConfig.of(cluster.group_configs.get(view.group_id, {}), cluster.settings)
     if view.group_type == "streams":
         return streams_setting("session_timeout_ms", cluster.settings, config)
@@ -78,7 +78,7 @@ def _session_timeout_ms(cluster: EmbeddedCluster, view: GroupView) -> int:
 
 
 def _members(cluster: EmbeddedCluster, view: GroupView) -> tuple[tuple[MemberSnapshot, ...], ClientLibrary | None]:
-    """The members, with the client libraries that they show, and that of the leader."""
+    """The members, each with the client library recognized, and the leader's client library."""
     members = tuple(_member(view, member) for member in view.members)
     if view.protocol_type != PROTOCOL_TYPE:
         return members, None
@@ -133,7 +133,7 @@ def _streams_member(view: GroupView, member: MemberView, streams: StreamsMemberV
 
 
 def _classic_member(view: GroupView, member: MemberView) -> MemberSnapshot:
-    """As in the response of DescribeGroups, subscriptions are known only while the group is stable."""
+    """As in a DescribeGroups response, subscriptions are known only while the group is stable."""
     is_consumer = view.protocol_type == PROTOCOL_TYPE
     subscription = readable_subscription(member.subscription) if is_consumer and view.state == _STABLE else None
     status = "stable" if view.state == _STABLE else "reconciling" if view.state in REBALANCING else "unknown"
@@ -180,7 +180,7 @@ def _consumer_member(view: GroupView, member: MemberView, consumer: ConsumerMemb
 def _offsets(
     cluster: EmbeddedCluster, group_id: str, members: tuple[MemberSnapshot, ...]
 ) -> tuple[OffsetSnapshot, ...]:
-    """A row for each partition that has an owner or a committed offset."""
+    """One row for each partition that has an owner or a committed offset."""
     committed = {at: row.offset for at, row in cluster.view.offsets(group_id).items()}
     owners = {
         (topic, partition): member
@@ -198,11 +198,11 @@ def _offsets(
                 partition=partition,
                 committed=offset,
                 end=end,
-                # An offset past the end is no lag: the topic was created again, or has lost records.
+                # An offset past the end gives no lag: the topic was created again, or has lost records.
                 lag=None if offset is None or offset > end else end - offset,
                 group_instance_id=None if owner is None else owner.group_instance_id,
                 member_id=None if owner is None else owner.member_id,
-                lost=None if offset is None or offset > end else 0,  # its logs have no retention
+                lost=None if offset is None or offset > end else 0,  # these logs have no retention
                 lag_ms=0 if offset == end else None,
             )
         )
@@ -212,7 +212,7 @@ def _offsets(
 def _topics(
     cluster: EmbeddedCluster, members: tuple[MemberSnapshot, ...], offsets: tuple[OffsetSnapshot, ...]
 ) -> tuple[TopicSnapshot, ...]:
-    """Those that members subscribe to or own, and those with committed offsets."""
+    """The topics that members subscribe to or own, and those with committed offsets."""
     names = {row.topic for row in offsets}.union(*(member.known_topics for member in members))
     return tuple(
         TopicSnapshot(name=topic.name, partitions=topic.partitions, topic_id=topic.topic_id)

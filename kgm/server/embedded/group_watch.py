@@ -12,8 +12,8 @@ Condition = Callable[[GroupSnapshot], bool]
 
 
 class WatchedServer(Protocol):
-    """What a watch needs of the server. observe: calls a function after each event, in the server's thread, until the
-    function that is returned is called."""
+    """What a watch needs from the server. observe: calls a function after each event, in the server's thread, until the
+    function it returned is called."""
 
     def observe(self, group_id: str, see: Callable[[GroupSnapshot | None], None]) -> Callable[[], None]: ...
 
@@ -29,10 +29,10 @@ class WatchedServer(Protocol):
 
 
 class GroupWatch:
-    """Sees every state of a group, from the moment at which it is made. A context manager; `close` ends it.
+    """Sees every state of a group, from the moment the watch is created. A context manager; `close` ends it.
 
-    before: the group at the start; None if it did not exist. rebalances: how often its generation, or its group epoch,
-    was raised. replaced: the identities of static members that came back with a new member id."""
+    before: the group at the start; None if it did not exist. rebalances: how often its generation or group epoch was
+    raised. replaced: the identities of static members that came back with a new member id."""
 
     def __init__(self, server: WatchedServer, group_id: str) -> None:
         self.group_id = group_id
@@ -47,15 +47,16 @@ class GroupWatch:
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        """The partitions that were seen with another owner than at the start, even if they came back to it, by topic
-        and partition. Members are compared by identity: a static member that restarts is the same owner."""
+        """The partitions that were seen with a different owner than at the start, even if they have since returned to
+        it, sorted by topic and partition. Members are compared by identity: a static member that restarts is the same
+        owner."""
         return tuple(sorted(self._moves.values()))
 
     def wait_until_bounced(
         self, *identities: str, timeout_s: float = 30.0, meanwhile: Callable[[], object] | None = None
     ) -> GroupSnapshot:
-        """Wait until these static members were restarted, and the group is stable; all static members of `before` if
-        none are named. meanwhile: see `EmbeddedServer.wait_for_group`.
+        """Wait until these static members have been restarted, and the group is stable. If none are named, wait for all
+        static members of `before`. meanwhile: see `EmbeddedServer.wait_for_group`.
 
         Raises ConditionNotMet after `timeout_s`, and UsageError if they were not there when the watch started."""
         before = () if self.before is None else self.before.members
@@ -85,7 +86,7 @@ class GroupWatch:
         if group is None or generation is None:  # deleted, or its coordinator is moving
             return
         if generation != self._generation:
-            # A lower one is that of a group that was deleted and created again.
+            # A lower one is from a group that was deleted and created again.
             self.rebalances += generation - self._generation if generation > self._generation else generation
             self._generation = generation
         if self.before is not None:
@@ -111,5 +112,5 @@ class GroupWatch:
 
 
 def is_stable(group: GroupSnapshot) -> bool:
-    """Whether the group has members, and each of them has its assignment."""
+    """Whether the group has members and each of them has its assignment."""
     return group.state == "Stable" and all(member.status == "stable" for member in group.members)

@@ -25,7 +25,7 @@ _START_TIMEOUT_S = 60.0
 class EmbeddedServer:
     """A running server: brokers 1 to N, which real clients connect to. A context manager; `close` stops it.
 
-    Methods may be called from any thread but the server's own."""
+    Methods can be called from any thread but the server's own."""
 
     def __init__(self, options: ServerOptions) -> None:
         self._server = Server(options)
@@ -59,7 +59,7 @@ class EmbeddedServer:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of requests that are incomplete, or wait for the request before them."""
+        """Bytes of requests that are incomplete, or are waiting for the request before them."""
         return self._server.driver.buffered_bytes
 
     # -- topics and groups
@@ -78,7 +78,7 @@ class EmbeddedServer:
         return self._do(ask())
 
     def group(self, group_id: str) -> GroupSnapshot | None:
-        """A group as it is now; None if it does not exist."""
+        """The group as it is now; None if it does not exist."""
 
         async def ask() -> GroupSnapshot | None:
             return self._snapshot(group_id)
@@ -94,11 +94,11 @@ class EmbeddedServer:
         timeout_s: float = 30.0,
         meanwhile: Callable[[], object] | None = None,
     ) -> GroupSnapshot:
-        """Wait until a group exists and meets a condition; returns the group as it was then.
+        """Wait until a group exists and meets a condition; returns the group as it was at that moment.
 
-        condition: called in the server's thread after each event, so that no state of the group is missed. what: the
-        condition in words, for the error. meanwhile: called again and again in the caller's thread; it is for consumers
-        that the caller has to poll, and should block for a short time, as `consumer.poll(0.1)` does.
+        condition: called in the server's thread after each event, so that no state of the group is missed. what:
+        describes the condition in the error message. meanwhile: called repeatedly in the caller's thread, for consumers
+        that the caller has to poll; it should block for a short time, as `consumer.poll(0.1)` does.
 
         Raises ConditionNotMet after `timeout_s`, and whatever `condition` or `meanwhile` raises."""
         result: Future[GroupSnapshot] = Future()
@@ -109,7 +109,7 @@ class EmbeddedServer:
             try:
                 if condition(group):
                     result.set_result(group)
-            except Exception as error:  # noqa: BLE001  (it is raised in the caller's thread)
+            except Exception as error:  # noqa: BLE001  (raised again in the caller's thread)
                 result.set_exception(error)
 
         deadline = time.monotonic() + timeout_s
@@ -120,7 +120,7 @@ class EmbeddedServer:
                     meanwhile()
             return result.result(max(deadline - time.monotonic(), 0))
         except TimeoutError:
-            if result.done():  # just now, or the condition raised it
+            if result.done():  # just now, or the error is the condition's own
                 return result.result()
             raise self._not_met(group_id, what, timeout_s) from None
         finally:
@@ -139,7 +139,8 @@ class EmbeddedServer:
         timeout_s: float = 30.0,
         meanwhile: Callable[[], object] | None = None,
     ) -> GroupSnapshot:
-        """Wait until a group is stable: it has members, so many if `members` is given, and each has its assignment.
+        """Wait until a group is stable: it has members (exactly this many, if `members` is given), and each has its
+        assignment.
 
         timeout_s, meanwhile: see `wait_for_group`. Raises ConditionNotMet."""
 
@@ -150,12 +151,12 @@ class EmbeddedServer:
         return self.wait_for_group(group_id, condition, what=what, timeout_s=timeout_s, meanwhile=meanwhile)
 
     def watch_group(self, group_id: str) -> GroupWatch:
-        """Count the rebalances of a group and record which partitions move, from now on. A context manager."""
+        """From now on, count a group's rebalances and record which partitions move. A context manager."""
         return GroupWatch(self, group_id)
 
     def observe(self, group_id: str, see: Callable[[GroupSnapshot | None], None]) -> Callable[[], None]:
-        """Call a function with a group, now and after each event, in the server's thread; returns a function that stops
-        it."""
+        """Call a function with a group's snapshot, now and after each event, in the server's thread; returns a function
+        that stops this."""
 
         def poll() -> None:
             see(self._snapshot(group_id))
@@ -202,7 +203,7 @@ class EmbeddedServer:
         self._do(self._server.stop_broker(node_id))
 
     def start_broker(self, node_id: int) -> None:
-        """Start a broker again, at the address that it had."""
+        """Start a broker again, at its previous address."""
         self._do(self._server.start_broker(node_id))
 
     def _do(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -215,7 +216,7 @@ class EmbeddedServer:
     # -- the end
 
     def close(self) -> None:
-        """Stop the server. It may be called again."""
+        """Stop the server. Calling this again does nothing."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop)
             self._thread.join()
@@ -239,7 +240,7 @@ class EmbeddedServer:
     async def _serve(self) -> None:
         try:
             await self._server.start()
-        except BaseException as error:  # noqa: BLE001  (it is raised again, in the thread that is waiting)
+        except BaseException as error:  # noqa: BLE001  (raised again in the waiting thread)
             self._error = error
             await self._server.close()
             return
@@ -262,15 +263,15 @@ def serve_in_thread(
     port: int = 0,
     warn: Warn = ignore,
 ) -> EmbeddedServer:
-    """Start a server in a thread, and return it when it accepts connections.
+    """Start a server in a thread; returns when it accepts connections.
 
-    topics: partition counts by name; more can be created later. settings: as values by Kafka's names, such as
-    `{"group.initial.rebalance.delay.ms": 0}`, or as BrokerSettings. data_dir: keep everything there over a restart;
-    None: in memory. port: of the first broker, the others have the next ones; 0: free ports. warn: gets messages for
-    the operator.
+    topics: partition counts by name; more can be created later. settings: values by Kafka's names, such as
+    `{"group.initial.rebalance.delay.ms": 0}`, or a BrokerSettings. data_dir: where everything is kept across restarts;
+    None: in memory. port: of the first broker, the others use the next ones; 0: free ports. warn: called with messages
+    for the operator.
 
-    Raises UsageError for topics, settings and ports that cannot be, and KgmError when an address is in use or the data
-    directory cannot be used."""
+    Raises UsageError for invalid topics, settings and ports, and KgmError if an address is in use or the data directory
+    cannot be used."""
     limits = limits or Limits()
     if isinstance(settings, Mapping):
         settings, limits = settings_from_overrides({name: str(value) for name, value in settings.items()}, limits)

@@ -1,30 +1,32 @@
-"""Full garbage collections while no client waits.
+"""Full garbage collections at moments when no client is waiting.
 
-A full collection goes through everything that a server keeps, and answers no client meanwhile: with 200,000 objects for
-some tenths of a second. It finds next to nothing: groups, requests and connections that end are freed at once, without
-the collector. So Python starts none by itself here. The server does, in a moment without requests, or after a long time
-without such a moment, and it goes through few objects: what a collection has left is frozen, and collections skip it
-from then on. Only when no client has asked for anything for a minute, all objects are checked again. Young objects are
-collected as ever, few at a time."""
+A full collection goes through everything the server keeps, and no client is answered meanwhile: with 200,000 objects,
+for some tenths of a second. It finds next to nothing: groups, requests and connections that end are freed immediately,
+without the collector. So here Python never starts a full collection on its own. The server does, at a moment without
+requests, or after a long time without such a moment, and each one goes through few objects: what a collection leaves is
+frozen, and later collections skip it. Only after a minute without any request are all objects checked again. Young
+objects are collected as usual, a few at a time."""
 
 import asyncio
 import gc
 from collections.abc import Callable
 
-#: So many new objects more than freed ones, and a collection of the young ones starts; each fourth takes two ages.
+#: A collection of the young generation starts when this many more objects were created than freed; every fourth one
+#: also collects the middle generation.
 _YOUNG, _MIDDLE = 5_000, 4
 _NEVER = 2**31 - 1
 _EVERY_S = 1.0
-#: Collections of the middle age after which a full one is due: of some 40,000 objects, if nothing was freed.
+#: How many collections of the middle generation make a full one due: some 40,000 objects, if none were freed.
 _DUE = 2
-#: Without a quiet moment, a full one that is due waits for so many looks.
+#: If there is no quiet moment, a full collection that is due waits for this many checks.
 _MOST_LOOKS = 600
-#: So many quiet looks, one after the other, and what is frozen is collected too.
+#: After this many quiet checks in a row, frozen objects are collected too.
 _SILENCE = 60
 
 
 class QuietCollections:
-    """In charge of the collector of the process from `start` to `stop`. served: how many requests have been served."""
+    """Controls the garbage collector of the process from `start` to `stop`. served: how many requests have been
+    served."""
 
     def __init__(self, served: Callable[[], int]) -> None:
         self._served = served
@@ -34,13 +36,13 @@ class QuietCollections:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Start, in the running loop. What there is now stays: collections skip it."""
+        """Start, in the running loop. Objects that exist now are frozen: collections skip them."""
         self._collect()
         gc.set_threshold(_YOUNG, _MIDDLE, _NEVER)
         self._look_later()
 
     def stop(self) -> None:
-        """Leave the collector as it was."""
+        """Restore the collector's previous settings."""
         if self._timer is not None:
             self._timer.cancel()
         gc.set_threshold(*self._thresholds)

@@ -25,7 +25,7 @@ def ignore(_warning: str) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
     """topics: partition counts by name. data_dir: where everything is stored; None: in memory. port: of the first
-    broker, the others have the next ones; 0: free ports. warn: gets messages for the operator."""
+    broker, the others use the next ones; 0: free ports. warn: called with messages for the operator."""
 
     topics: Mapping[str, int]
     settings: BrokerSettings = field(default_factory=BrokerSettings)
@@ -38,9 +38,9 @@ class ServerOptions:
 
 
 class Server:
-    """A cluster that accepts connections once it is started, in the event loop in which that is done.
+    """A cluster that accepts connections once it is started, in the event loop that starts it.
 
-    Raises UsageError for topics and ports that cannot be, and KgmError for a data directory that cannot be used."""
+    Raises UsageError for invalid topics and ports, and KgmError for a data directory that cannot be used."""
 
     def __init__(self, options: ServerOptions) -> None:
         brokers, port = options.brokers, options.port
@@ -63,12 +63,12 @@ class Server:
             raise
         self.driver = ClusterDriver(self.cluster, clock, warn=options.warn)
         self.brokers = brokers_of(self.cluster)
-        #: Where each broker listens; port 0 before it does.
+        #: Where each broker listens; before it listens, the port may be 0.
         self.addresses = {node_id: (options.host, port and port + node_id - 1) for node_id in self.brokers}
         self._listeners = {node_id: Listener(self.driver, broker) for node_id, broker in self.brokers.items()}
 
     async def start(self) -> None:
-        """Accept connections on every broker. Raises KgmError when an address is in use."""
+        """Accept connections on every broker. Raises KgmError if an address is in use."""
         self.driver.start()
         for node_id in self._listeners:
             await self._listen(node_id)
@@ -85,7 +85,7 @@ class Server:
         self.driver.close()
 
     async def create_topic(self, name: str, partitions: int) -> None:
-        """Raises UsageError for a topic that exists or cannot be."""
+        """Create a topic. Raises UsageError if it exists, or has an illegal name or partition count."""
         self.driver.deliver(self.cluster.create_topic(name, partitions, self.driver.now()))
 
     async def move_coordinator(self, partition: int, leader: int) -> None:
@@ -93,13 +93,13 @@ class Server:
         self.driver.deliver(self.cluster.move_coordinator(partition, leader, self.driver.now()))
 
     async def stop_broker(self, node_id: int) -> None:
-        """A controlled shutdown: the broker hands over what it leads, then it closes its connections."""
+        """Controlled shutdown: the broker hands over what it leads, then closes its connections."""
         self.driver.deliver(self.cluster.stop_broker(node_id, self.driver.now()))
         self.driver.deliver(self.cluster.flush(self.driver.now()))
         await self._listeners[node_id].close()
 
     async def start_broker(self, node_id: int) -> None:
-        """Start a broker again, at the address that it had."""
+        """Start a broker again, at its previous address."""
         await self._listen(node_id)
         self.driver.deliver(self.cluster.start_broker(node_id, self.driver.now()))
 

@@ -6,10 +6,10 @@
     DIR/TOPIC-N/                     records of user topics, see topic_files
     DIR/kgm-transactions/            the last state of each transaction
 
-A copy of a Kafka broker's `__consumer_offsets-N` folders is a data directory too: kgm.json is created if it is missing.
-Topics whose folders are copied with them keep their ids, by which consumer groups refer to them.
+A copy of a Kafka broker's `__consumer_offsets-N` folders is also a valid data directory: kgm.json is created if it is
+missing. Topics whose folders are copied along keep their ids, by which consumer groups refer to them.
 
-DIR may be a symbolic link. What is in it may not: links are refused, so that nothing outside of it is ever changed."""
+DIR itself may be a symbolic link. Links inside it are refused, so that nothing outside of it is ever changed."""
 
 import json
 import os
@@ -42,14 +42,15 @@ _LOCK = ".lock"
 TRANSACTIONS = "kgm-transactions"
 _FORMAT = 1
 _FOLDER = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)")
-#: Closed segments are compacted when this part of them was never compacted (Kafka: log.cleaner.min.cleanable.ratio).
+#: Closed segments are compacted once this fraction of them has never been compacted (Kafka:
+#: log.cleaner.min.cleanable.ratio).
 _DIRTY_RATIO = 0.5
 
 Warn = Callable[[str], None]
 
 
 def _opened(folder: Path, limits: Limits, warn: Warn) -> OffsetsLog:
-    """A log, created if there is none. Raises KgmError and OSError."""
+    """Open a log, or create it if there is none. Raises KgmError and OSError."""
     log = OffsetsLog.open(folder, segment_bytes=limits.offsets_topic_segment_bytes)
     recovery = log.recovered
     if recovery.cut_bytes:
@@ -63,13 +64,13 @@ def _opened(folder: Path, limits: Limits, warn: Warn) -> OffsetsLog:
 
 
 def _compact_if_dirty(log: OffsetsLog, limits: Limits, now: Millis) -> None:
-    """Compact if it is worth it. Raises KgmError and OSError."""
+    """Compact the log if that is worthwhile. Raises KgmError and OSError."""
     if log.dirty_ratio >= _DIRTY_RATIO:
         log.compact(now_ms=now, delete_retention_ms=limits.log_cleaner_delete_retention_ms)
 
 
 class _FolderLog:
-    """A log in a folder that is created with the first record."""
+    """A log in a folder that is created when the first record is written."""
 
     def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
         self._folder = folder
@@ -209,9 +210,9 @@ class DataDirectory:
 
     @classmethod
     def open(cls, folder: Path, *, settings: BrokerSettings, limits: Limits, warn: Warn) -> Self:
-        """Open a directory, or create it. Raises RefusedError when another process uses it, UsageError when it was
-        created with another number of partitions of `__consumer_offsets` or is no directory, and KgmError when it
-        cannot be used."""
+        """Open a directory, or create it. Raises RefusedError if another process uses it, UsageError if it was created
+        with a different number of partitions of `__consumer_offsets` or is not a directory, and KgmError if it cannot
+        be used."""
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = open_file(folder / _LOCK, os.O_RDWR | os.O_CREAT)
@@ -265,7 +266,7 @@ def _lock(lock: int, folder: Path) -> None:
 
 
 def _read(folder: Path, settings: BrokerSettings) -> Mapping[str, Any]:
-    """The content of kgm.json, or its first content if there is none yet."""
+    """The content of kgm.json, or the initial content if the file does not exist yet."""
     partitions = settings.offsets_topic_num_partitions
     path = folder / _FILE
     try:

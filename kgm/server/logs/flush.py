@@ -1,10 +1,10 @@
-"""Flushes several files at the same time, of which the file system makes one commit."""
+"""Flushes several files at the same time, which the file system combines into one commit."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-#: Flushes wait for the disk, not for the processor.
+#: Flushes wait for the disk, not for the CPU.
 _THREADS = 16
 
 
@@ -14,7 +14,7 @@ def _pool() -> ThreadPoolExecutor:
 
 
 def flush_all(flushes: Sequence[Callable[[], None]]) -> list[OSError | None]:
-    """Call all of them at the same time and wait; returns the error of each. They must not share anything."""
+    """Call all of them at the same time and wait; returns each one's error or None. They must not share anything."""
     if len(flushes) <= 1:
         return [_attempt(flush) for flush in flushes]
     return list(_pool().map(_attempt, flushes))

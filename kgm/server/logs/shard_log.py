@@ -1,7 +1,7 @@
-"""The log of one partition of `__consumer_offsets`: the interface, and the log in memory.
+"""The log of one partition of `__consumer_offsets`: the interface, and the in-memory log.
 
-Both hold the same record batches, from which a shard is loaded when its partition moves to another broker, and which
-consumers fetch."""
+Both kinds hold the same record batches. A shard is loaded from them when its partition moves to another broker, and
+consumers fetch them."""
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Protocol
@@ -13,52 +13,53 @@ from kgm.records.compaction import compacted
 from kgm.records.record import Record, encode_record
 from kgm.server.logs.topic_log import PartitionLog, ReadableLog
 
-#: A log in memory is compacted when so many bytes were written since the last time, and as many as were left then.
+#: A log in memory is compacted once this many bytes have been written since the last compaction, and at least as many
+#: as that compaction left.
 COMPACTION_BYTES = 1024 * 1024
 
 
 class ShardLog(Protocol):
-    """What a shard needs of its log. All methods but `close` raise OSError when the disk fails."""
+    """What a shard needs from its log. All methods but `close` raise OSError if the disk fails."""
 
     leader_epoch: int
-    """Of the partition's leader; written into every batch."""
+    """The leader epoch of the partition; written into every batch."""
     held_bytes: int
-    """What open transactions keep compaction from, in memory: at most so many bytes of batches. Only `measure_held`
-    notices that one has ended while others were open."""
+    """An upper bound for the bytes of batches in memory that open transactions keep from being compacted. It does not
+    go down when one of several open transactions ends, until `measure_held` is called."""
 
     @property
     def is_durable(self) -> bool:
-        """Whether what is appended has to be flushed before a response may depend on it."""
+        """Whether appended records have to be flushed before a response may depend on them."""
 
     @property
     def records(self) -> ReadableLog:
-        """What consumers read."""
+        """The log as consumers read it."""
 
     def append(self, records: Sequence[Record], *, now: Millis, producer: Producer | None) -> None:
-        """Append one batch, of all records or none."""
+        """Append the records as one batch, all or nothing."""
 
     def append_marker(self, producer: Producer, *, commit: bool, now: Millis) -> None:
         """End the producer's transaction in this partition."""
 
     def measure_held(self) -> int:
-        """`held_bytes` as it is."""
+        """Measure `held_bytes` and return it."""
 
     def flush(self) -> None:
-        """Return when everything that was appended would survive a power failure."""
+        """Return once everything appended would survive a power failure."""
 
     def replay(self, into: ReplayTarget) -> Iterator[None]:
-        """Replay everything, a piece of bounded size for each `next`. Nothing may be appended meanwhile. Raises
+        """Replay everything, one piece of bounded size for each `next`. Nothing may be appended meanwhile. Raises
         KgmError and OSError."""
 
     def compact(self, now: Millis) -> None:
-        """Compact if it is worth it. Raises KgmError and OSError."""
+        """Compact the log if that is worthwhile. Raises KgmError and OSError."""
 
     def close(self) -> None:
-        """Nothing is appended or read any more. Raises nothing."""
+        """Close the log: nothing is appended or read after this. Raises nothing."""
 
 
 def replayed(batches: Iterable[Batch], into: ReplayTarget) -> Generator[None, None, LoadReport]:
-    """Replay a log. A piece is one batch; at the end, one group."""
+    """Replay a log, yielding after each batch and, at the end, after each group."""
     loader = Loader(into)
     for batch in batches:
         loader.replay(batch)
@@ -68,8 +69,9 @@ def replayed(batches: Iterable[Batch], into: ReplayTarget) -> Generator[None, No
 
 
 class MemoryShardLog:
-    """The batches since the last compaction, and what that has left: it is compacted as it grows. Tombstones and
-    markers go with the second compaction, so that what is left is bounded by the state of the groups."""
+    """The batches written since the last compaction, and those that compaction left: the log is compacted as it grows.
+    Tombstones and markers disappear in the second compaction, so that the size after compaction is bounded by the state
+    of the groups."""
 
     is_durable = False
 
@@ -120,7 +122,7 @@ class MemoryShardLog:
         yield from replayed(self.records.batches, into)
 
     def compact(self, now: Millis) -> None:
-        """It is compacted as it grows."""
+        """Nothing to do: the log is compacted as it grows."""
 
     def close(self) -> None:
-        """It stays readable."""
+        """Nothing to do: the log stays readable."""

@@ -1,5 +1,5 @@
-"""Where a cluster keeps what it has to remember: the interface, and the storage in memory (`data_directory` is the one
-on disk)."""
+"""Where a cluster stores what must survive: the interface, and the in-memory storage (the one on disk is
+`data_directory`)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class OffsetsLogs(Protocol):
     """The logs of the partitions of `__consumer_offsets`."""
 
     def partitions(self) -> Iterable[int]:
-        """Those that have a log from an earlier run."""
+        """The partitions that have a log from an earlier run."""
 
     def open(self, partition: int) -> ShardLog:
         """The partition's log, created by the first write. Raises KgmError or OSError."""
@@ -30,7 +30,7 @@ class TransactionLog(Protocol):
 
     @property
     def is_dirty(self) -> bool:
-        """Whether something was appended and not flushed."""
+        """Whether anything was appended and not flushed."""
 
     def load(self) -> Iterable[Transaction]:
         """The transactions of an earlier run. Raises KgmError and OSError."""
@@ -42,7 +42,7 @@ class TransactionLog(Protocol):
         """Raises OSError."""
 
     def compact(self, now: Millis) -> None:
-        """Compact if it is worth it. Raises KgmError and OSError."""
+        """Compact the log if that is worthwhile. Raises KgmError and OSError."""
 
     def close(self) -> None: ...
 
@@ -59,11 +59,11 @@ class Storage(Protocol):
 
     @property
     def topics(self) -> Mapping[str, int]:
-        """Partition counts by topic, of an earlier run."""
+        """The partition counts of an earlier run, by topic."""
 
     @property
     def topic_ids(self) -> Mapping[str, bytes]:
-        """The ids of topics whose id is not made from their name."""
+        """The ids of topics whose id is not derived from their name."""
 
     @property
     def deletions(self) -> Mapping[str, int]:
@@ -83,7 +83,7 @@ class Storage(Protocol):
     def transactions(self) -> TransactionLog: ...
 
     def topic_logs(self, topics: Mapping[str, int], limits: Limits) -> TopicLogs:
-        """The records of these topics. Raises KgmError."""
+        """Open the records of these topics. Raises KgmError."""
 
     def save(self, state: SavedState) -> None:
         """Raises OSError."""
@@ -102,7 +102,7 @@ class MemoryOffsetsLogs:
 
 
 class MemoryTransactionLog:
-    """Transactions end with the process."""
+    """Transactions are lost when the process ends."""
 
     is_dirty = False
 
@@ -124,7 +124,7 @@ class MemoryTransactionLog:
 
 @dataclass(slots=True)
 class MemoryStorage:
-    """A storage whose content ends with the process."""
+    """Storage whose content is lost when the process ends."""
 
     path: str = "memory"
     cluster_id: str = CLUSTER_ID

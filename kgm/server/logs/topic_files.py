@@ -1,8 +1,8 @@
-"""The records of user topics, on disk: `topic_log` with files from which a restart rebuilds it.
+"""The records of user topics, on disk: `topic_log` plus files from which a restart rebuilds it.
 
-A partition is a folder TOPIC-PARTITION with segments of record batches, named by their first offset as Kafka names
-them. A segment whose records were all dropped is deleted. Appending opens a file; `flush` makes it durable and closes
-it, so that the number of open files does not grow with the number of partitions."""
+A partition is a folder TOPIC-PARTITION of segments of record batches, named after their first offset as in Kafka. A
+segment whose records were all dropped is deleted. Appending opens a file; `flush` makes it durable and closes it, so
+that the number of open files does not grow with the number of partitions."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ from kgm.text.files import flush_folder
 SEGMENT_BYTES = 1024 * 1024
 _SEGMENT = re.compile(r"\d{20}\.log")
 _FOLDER = re.compile(r"(.+)-(\d+)")
-#: The file in which a Kafka broker stores the id of a topic, beside its segments.
+#: The file next to the segments in which a Kafka broker stores the topic's id.
 _METADATA = "partition.metadata"
 _METADATA_MAX_BYTES = 1024
 _FOLDER_MODE = 0o700
@@ -65,9 +65,9 @@ class TopicFiles(TopicLogs):
             self._grow(topic, log.size - before)
 
     def _load_segment(self, log: PartitionLog, path: Path, warn: Callable[[str], None]) -> None:
-        """Read the batches; cut off an incomplete one at the end, which a process that was killed leaves.
+        """Read the batches; cut off an incomplete one at the end, such as a killed process leaves behind.
 
-        Raises CorruptLogError for wrong bytes that it did not leave; then nothing is cut off."""
+        Raises CorruptLogError for corruption that a killed process cannot cause; then nothing is cut off."""
         fd = open_file(path, os.O_RDWR)
         with os.fdopen(fd, "rb") as file:
             size = os.fstat(fd).st_size
@@ -97,7 +97,7 @@ class TopicFiles(TopicLogs):
             folder = self._folder / f"{topic}-{at[1]}"
             self._new.discard(folder)
             (folder / _METADATA).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # there may be other files
+            with contextlib.suppress(OSError):  # the folder may contain other files
                 folder.rmdir()
 
     # -- appending
@@ -139,14 +139,14 @@ class TopicFiles(TopicLogs):
         return path
 
     def _dropped(self, topic: str, partition: int, start_offset: int) -> None:
-        """Delete the segments whose records were all dropped. The newest stays: it says where the log ends."""
+        """Delete the segments whose records were all dropped. The newest stays: it records where the log ends."""
         segments = self._segments.get((topic, partition), [])
         while len(segments) > 1 and segments[1][0] <= start_offset:
             _, path = segments.pop(0)
             path.unlink(missing_ok=True)
 
     def flush(self) -> None:
-        """Make durable what was appended. After a failure it is unknown what is on the disk, so every later append
+        """Make everything appended durable. After a failure it is unknown what is on disk, so every later append
         fails."""
         opened, self._open = self._open, {}
         new, self._new = self._new, set()

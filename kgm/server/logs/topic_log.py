@@ -1,8 +1,8 @@
 """The records of user topics, in memory: small logs, so that real producers and consumers have something to send and
 read.
 
-Record batches (format v2, KIP-98) are stored as they were sent. Only the base offset and the leader epoch, which the
-checksum of a batch does not cover, are written into them. There is no compaction."""
+Record batches (format v2, KIP-98) are stored as they were sent, except for the base offset and the leader epoch, which
+the checksum of a batch does not cover. There is no compaction."""
 
 import struct
 from bisect import bisect_left
@@ -18,7 +18,8 @@ _BASE_OFFSET = struct.Struct(">q")
 _EPOCH_AT = 12
 _EPOCH = struct.Struct(">i")
 LEADER_EPOCH = 0
-#: As many batches as a producer may have in flight (Kafka: ProducerStateEntry), for so many producers of a partition.
+#: How many batches are remembered per producer: as many as it can have in flight (Kafka: ProducerStateEntry). And for
+#: how many producers of a partition.
 _REMEMBERED_BATCHES = 5
 _REMEMBERED_PRODUCERS = 1_000
 
@@ -47,8 +48,8 @@ class ReadableLog(Protocol):
         """The leader epoch of the first batch; None if there is none."""
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool, below: int | None = None) -> bytes:
-        """Whole batches of at most `max_bytes`, starting with the one that holds `offset`, without those that begin at
-        `below` or later. at_least_one: the first one is returned whatever its size."""
+        """Whole batches of at most `max_bytes`, starting with the one that contains `offset`, up to the first one that
+        begins at `below` or later. at_least_one: the first batch is returned whatever its size."""
 
     def readable(self, offset: int, max_bytes: int, *, below: int | None = None) -> int:
         """The number of bytes from `offset` on that are below the offset `below`, counted up to `max_bytes`."""
@@ -74,7 +75,7 @@ class PartitionLog:
 
     @property
     def stable_offset(self) -> int:
-        """Every transaction below it has ended (Kafka: last stable offset)."""
+        """The offset below which every transaction has ended (Kafka: last stable offset)."""
         return self.transactions.stable_offset(self.end_offset)
 
     @property
@@ -82,7 +83,7 @@ class PartitionLog:
         return self.batches[0].leader_epoch if self.batches else None
 
     def with_offsets(self, batches: list[Batch]) -> list[Batch]:
-        """The batches with the offsets that they get when they are added."""
+        """Copies of the batches with the offsets that they will have when they are added."""
         numbered = []
         offset = self.end_offset
         for batch in batches:
@@ -94,7 +95,7 @@ class PartitionLog:
         return numbered
 
     def add(self, batches: list[Batch]) -> None:
-        """Add batches that have their offsets."""
+        """Add batches that already have their offsets."""
         for batch in batches:
             self.batches.append(batch)
             self.end_offset = batch.last_offset + 1
@@ -152,14 +153,14 @@ class PartitionLog:
         return len(gone.data)
 
     def size_from(self, offset: int) -> int:
-        """Bytes of the batches from an offset on."""
+        """How many bytes the batches from an offset on take."""
         return sum(
             len(batch.data)
             for batch in self.batches[bisect_left(self.batches, offset, key=lambda one: one.last_offset) :]
         )
 
     def replace_below(self, offset: int, batches: list[Batch]) -> None:
-        """Replace the batches below an offset by what compaction has left of them."""
+        """Replace the batches below an offset with what compaction left of them."""
         at = bisect_left(self.batches, offset, key=lambda batch: batch.last_offset)
         self.batches[:at] = batches
         self.size = sum(len(batch.data) for batch in self.batches)
@@ -187,14 +188,14 @@ class TopicLogs:
         """There is nothing to flush."""
 
     def get(self, topic: str, partition: int) -> PartitionLog:
-        """The log for reading; an empty one if nothing was written."""
+        """The log, for reading; an empty one if nothing was written."""
         return self._topics.get(topic, {}).get(partition) or PartitionLog()
 
     def append(self, topic: str, partition: int, batches: list[Batch]) -> int:
-        """Append, and drop the oldest batches of this topic's largest partitions where a bound is exceeded; returns the
-        first offset.
+        """Append batches, and drop the oldest batches of this topic's largest partitions if a bound is exceeded;
+        returns the first offset.
 
-        Raises OSError when the disk fails; nothing is appended then."""
+        Raises OSError if the disk fails; nothing is appended then."""
         log = self._topics.setdefault(topic, {}).setdefault(partition, PartitionLog())
         first = log.end_offset
         numbered = log.with_offsets(batches)
@@ -209,7 +210,7 @@ class TopicLogs:
         self.total_bytes -= self._sizes.pop(topic, 0)
 
     def _store(self, topic: str, partition: int, batches: list[Batch]) -> None:
-        """Called before batches are added: for subclasses that store them elsewhere too."""
+        """Called before batches are added, for subclasses that store them elsewhere too."""
 
     def _dropped(self, topic: str, partition: int, start_offset: int) -> None:
         """Called after records below an offset were dropped."""
@@ -228,7 +229,7 @@ class TopicLogs:
 
 
 def parse_batches(data: bytes | None, *, transactional: bool = False) -> list[Batch] | ErrorCode:
-    """The batches in the records of a Produce request, or the error with which the request is refused."""
+    """The batches in the records of a Produce request, or the error if the request is refused."""
     if not data:
         return ErrorCode.INVALID_RECORD
     batches = []

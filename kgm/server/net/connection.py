@@ -1,9 +1,9 @@
 """One client's connection: frames in order, one request at a time, everything bounded.
 
-The next frame of a connection is served when the one before has its response, as in Kafka, whose socket server mutes a
-connection meanwhile. So responses are in the order of requests although a JoinGroup may wait for minutes; and a client
-that does not read, or that sends ahead, costs one request and one response of memory, after which its socket fills
-up."""
+A frame is served only after the previous one has its response, as in Kafka, whose socket server mutes the connection in
+the meantime. So responses are in the order of the requests even though a JoinGroup may wait for minutes, and a client
+that does not read its responses, or that sends ahead, costs one request and one response of memory, after which its
+socket fills up."""
 
 import asyncio
 import ipaddress
@@ -28,17 +28,18 @@ _LENGTH = struct.Struct(">i")
 _LENGTH_SIZE = _LENGTH.size
 #: The most that is read from a socket at a time.
 _READ_SIZE = 64 * 1024
-#: While a connection cannot be served, reading stops at this many buffered bytes; serving stops at as many that were
-#: made and not sent yet, and at twice as many that the socket does not take, until it has taken three quarters of them.
+#: While a connection cannot be served, reading stops at this many buffered bytes. Serving stops at this many bytes of
+#: responses produced and not yet sent, and at twice this many that the socket does not accept, until it has accepted
+#: three quarters of those.
 _ENOUGH = 64 * 1024
 _MOST_UNSENT, _FEW_UNSENT = 2 * _ENOUGH, _ENOUGH // 2
-#: How long the requests of one connection are served before others have their turn.
+#: How long the requests of one connection are served before others get their turn.
 _QUANTUM_S = 0.001
 _TLS_ALERT_OR_HANDSHAKE = (b"\x15\x03", b"\x16\x03")
 
 
 def java_address(host: str) -> str:
-    """An address as Java's InetAddress prints it: with a slash in front, and IPv6 without abbreviation."""
+    """An address as Java's InetAddress prints it: with a leading slash, and IPv6 unabbreviated."""
     if ":" not in host:
         return f"/{host}"
     address = ipaddress.IPv6Address(host.partition("%")[0])
@@ -48,11 +49,11 @@ def java_address(host: str) -> str:
 
 
 class ClientConnection:
-    """A connection that was accepted. forget: is called when it has ended.
+    """An accepted connection. forget: called when it has ended.
 
-    Its socket is read when it is the connection's turn. A read that is exactly one frame, as nearly all are, is served
-    directly; of others the rest waits in `_buffer`. While a request waits for its response, what the client sends ahead
-    is read too, as much as is allowed: only so is it noticed when the client goes."""
+    The socket is read when it is the connection's turn. If a read yields exactly one frame, as nearly all do, it is
+    served directly; otherwise what is left waits in `_buffer`. While a request waits for its response, what the client
+    sends ahead is read too, up to a limit: there is no other way to notice that the client has gone."""
 
     __slots__ = (
         "_buffer", "_driver", "_endpoints", "_fd", "_forget", "_idle_timer", "_incomplete_since", "_incomplete_timer",
@@ -96,7 +97,7 @@ class ClientConnection:
         self._incomplete_timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to read. Raises OSError if the client has gone already."""
+        """Begin to read. Raises OSError if the client is already gone."""
         assert self._socket is not None
         self._socket.settimeout(0)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -111,21 +112,21 @@ class ClientConnection:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes that were received and not served yet."""
+        """Bytes received and not yet served."""
         return len(self._buffer)
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes of responses that its socket has not taken yet."""
+        """Bytes of responses that the socket has not accepted yet."""
         return len(self._unsent)
 
     @property
     def can_serve(self) -> bool:
-        """Whether a request may be served."""
+        """Whether a request can be served now."""
         return self.ticket is None and self._is_writable and not self._is_closing
 
     def deliver(self, event: ConnectionEvent) -> None:
-        """The request is done."""
+        """Take the event of the request in progress: send the response, if any, or close the connection."""
         assert event.ticket == self.ticket
         self.ticket = None
         self.last_active_s = time.monotonic()
@@ -140,13 +141,13 @@ class ClientConnection:
             self._wait_for_turn()
 
     def close(self, reason: str) -> None:
-        """Close it, after what was written has been sent."""
+        """Close the connection after everything written has been sent."""
         if not self._is_closing:
             self._driver.warn("close", f"connection from {self._endpoints.client_host[1:]} closed: {reason}")
             self._end()
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close the connection immediately."""
         accepted, self._socket = self._socket, None
         if accepted is None:
             return
@@ -166,7 +167,7 @@ class ClientConnection:
             self._driver.disconnected(self.ticket)
 
     def read_ahead(self) -> None:
-        """Read, while nothing can be served."""
+        """Read while no request can be served."""
         data = self._receive()
         if data:
             self._keep(data)
@@ -174,7 +175,7 @@ class ClientConnection:
             self._driver.bound_buffers()
 
     def send_rest(self) -> None:
-        """The socket has room."""
+        """The socket can take more data: send what was left."""
         assert self._socket is not None
         try:
             sent = self._socket.send(self._unsent)
@@ -195,8 +196,8 @@ class ClientConnection:
         self._want()
 
     def serve(self) -> None:
-        """It is the connection's turn: read, unless there is a whole frame already, and serve frames for a short time.
-        What is left waits for the next turn, with the others."""
+        """It is the connection's turn: read, unless the buffer already has a whole frame, and serve frames for a short
+        time. What is left waits for the next turn, along with the other connections."""
         try:
             if not (self._buffer and self._has_frame()) and self.can_serve:
                 data = self._receive()
@@ -209,14 +210,14 @@ class ClientConnection:
                 self._keep(data)
             self._serve_buffer()
             self._driver.bound_buffers()
-        except Exception as error:  # noqa: BLE001  (a bug must not cost more than the connection that met it)
+        except Exception as error:  # noqa: BLE001  (a bug must cost no more than the connection that hit it)
             self._driver.warn("bug", f"internal error in kgm serve: {error!r}")
             self.abort()
 
     # -- inside
 
     def _receive(self) -> bytes:
-        """Read once. Empty if there is nothing, and if that was the end."""
+        """Read once. Empty if there is nothing to read, or the connection has ended."""
         if self._socket is None or self._is_closing:
             return b""
         try:
@@ -228,12 +229,12 @@ class ClientConnection:
             return b""
         if data:
             self.last_active_s = self._driver.turn_began_s
-        else:  # what it has sent before is not served any more if it has to wait
+        else:  # what is still waiting in the buffer is no longer served
             self._end()
         return data
 
     def _serve_frame(self, data: bytes) -> None:
-        """Serve a frame, with its length in front, that was read alone."""
+        """Serve a frame that was read on its own, with its length prefix."""
         self.has_sent_request, self._incomplete_since = True, None
         self._driver.receive(self, data[_LENGTH_SIZE:], self._endpoints)
 
@@ -254,7 +255,7 @@ class ClientConnection:
         self._wait_for_turn()
 
     def _keep(self, data: bytes) -> None:
-        """Put what was read into the buffer."""
+        """Append received data to the buffer."""
         self._buffer += data
         self._driver.buffered_bytes += len(data)
         if self._incomplete_since is None:
@@ -267,7 +268,7 @@ class ClientConnection:
         self._buffer.clear()
 
     def _write(self, data: bytes) -> None:
-        """Write; while the buffer is being served, only when that is done, all at once."""
+        """Send a response. While the buffer is being served, responses are collected and sent together at the end."""
         if not self._is_serving_buffer:
             self._send(data)
             return
@@ -282,7 +283,7 @@ class ClientConnection:
             self._send(data)
 
     def _send(self, data: bytes) -> None:
-        """Send as much as the socket takes now; the rest later."""
+        """Send as much as the socket accepts now; the rest later."""
         if self._socket is None:
             return
         sent = 0
@@ -304,7 +305,7 @@ class ClientConnection:
         self._driver.bound_unsent()
 
     def _end(self) -> None:
-        """Send what was written, and close. Nothing is read or served any more."""
+        """Send what was written, then close. Nothing more is read or served."""
         self._is_closing = True
         self._drop_buffer()
         self._flush()
@@ -319,14 +320,14 @@ class ClientConnection:
         self._want()
 
     def _has_frame(self) -> bool:
-        """Whether `_next_frame` has something to do."""
+        """Whether `_next_frame` would return a frame or close the connection."""
         if len(self._buffer) < _LENGTH_SIZE:
             return False
         (length,) = _LENGTH.unpack_from(self._buffer)
         return not 0 < length <= self._max_frame or len(self._buffer) >= _LENGTH_SIZE + length
 
     def _next_frame(self) -> bytes | None:
-        """The next frame; None if it is not complete. A frame of an illegal size closes the connection."""
+        """The next frame; None if it is incomplete. A frame of illegal size closes the connection."""
         buffer = self._buffer
         if len(buffer) < _LENGTH_SIZE:
             return None
@@ -346,8 +347,8 @@ class ClientConnection:
         return frame
 
     def _want(self) -> None:
-        """Have the poll look for what is wanted. Further bytes are left in the socket while a request waits, for its
-        response or for its turn, and the client has sent enough ahead."""
+        """Tell the poll which events are wanted. While a request waits, for its response or for its turn, and the
+        client has sent enough ahead, further bytes are left in the socket."""
         if self._socket is None:
             return
         wanted = WRITABLE if self._unsent else 0
@@ -360,7 +361,7 @@ class ClientConnection:
             self._driver.want(self._fd, wanted)
 
     def _close_if_idle(self) -> None:
-        """Close a connection without traffic for `connections.max.idle.ms`. One that waits for a response is not
+        """Close a connection without traffic for `connections.max.idle.ms`. One that is waiting for a response is not
         idle."""
         limit = self._driver.limits.connections_max_idle_ms / 1000
         idle = 0.0 if self.ticket is not None else time.monotonic() - self.last_active_s
@@ -371,11 +372,11 @@ class ClientConnection:
 
     def _close_if_incomplete(self) -> None:
         """Close a connection that has not sent its first request, or the rest of one, for `incomplete.request.max.ms`.
-        What waits here for its turn, or for the response to the request before, is not late."""
+        A request that is waiting here for its turn, or for the previous response, is not late."""
         self._incomplete_timer = None
         if self._incomplete_since is None:
             return
-        if self.waits_for_turn:  # it may have come
+        if self.waits_for_turn:  # the rest may have arrived
             self.read_ahead()
         if self._is_closing:
             return

@@ -1,8 +1,8 @@
 """Drives a cluster in an event loop: tickets, the clock, the timer, and the turns of the loop.
 
-The frames that are read in one turn of the loop are served first. What they made the cluster append is flushed once, at
-the start of the next turn, and then the responses that depend on it are sent (group commit). What takes long, which is
-loading a partition, is done in pieces between the turns."""
+All frames read in one turn of the loop are served first. What they made the cluster append is flushed once, at the
+start of the next turn, and then the responses that depend on it are sent (group commit). Loading a partition takes
+long, so it is done in pieces between turns."""
 
 import asyncio
 import time
@@ -15,16 +15,17 @@ from kgm.server.contract.exchange import CloseConnection, ConnectionEvent, Endpo
 from kgm.server.net.poller import READABLE, WRITABLE, Poll, new_poll
 from kgm.server.net.turns import Turns
 
-#: How many warnings of one kind are reported: a hostile client must not fill a disk with them.
+#: How many warnings of one kind are reported: a hostile client must not be able to fill a disk with them.
 _MAX_WARNINGS = 5
-#: How long loading goes on before the connections have their turn.
+#: How long loading continues before connections get their turn.
 _LOADING_S = 0.005
 
 Warn = Callable[[str], None]
 
 
 class WallClock:
-    """Milliseconds since 1970 that never go back: the time of day at the start, advanced by the monotonic clock."""
+    """Milliseconds since 1970 that never go backward: the wall-clock time at the start, advanced by the monotonic
+    clock."""
 
     def __init__(self) -> None:
         self._start_ms = time.time() * 1000 - time.monotonic() * 1000
@@ -34,9 +35,9 @@ class WallClock:
 
 
 class DrivenConnection(Protocol):
-    """What the driver needs of a connection. ticket: of the request that has no event yet; None if there is none.
-    address: of the client. has_sent_request: whether a whole request has arrived. last_active_s: when something came
-    last, on the monotonic clock. The rest: see `Turns`."""
+    """What the driver needs from a connection. ticket: of the request that has no event yet; None if there is none.
+    address: the client's. has_sent_request: whether a whole request has arrived. last_active_s: when there was last
+    traffic, on the monotonic clock. The other attributes: see `Turns`."""
 
     ticket: Ticket | None
     address: str
@@ -51,44 +52,44 @@ class DrivenConnection(Protocol):
 
     @property
     def can_serve(self) -> bool:
-        """Whether a request may be served."""
+        """Whether a request can be served now."""
 
     def serve(self) -> None:
-        """It is its turn: read, and serve what has arrived."""
+        """It is the connection's turn: read, and serve what has arrived."""
 
     def read_ahead(self) -> None:
-        """There is something to read, and it cannot be served yet."""
+        """There is something to read, but it cannot be served yet."""
 
     def send_rest(self) -> None:
-        """There is room to write what was to be sent."""
+        """The socket can take more data: send what was left."""
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes that were received and not served yet."""
+        """Bytes received and not yet served."""
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes of responses that its socket has not taken yet."""
+        """Bytes of responses that the socket has not accepted yet."""
 
     def deliver(self, event: ConnectionEvent) -> None:
-        """The event of its request."""
+        """Take the event of the request in progress."""
 
     def close(self, reason: str) -> None:
-        """Close it, after what was written has been sent."""
+        """Close the connection after everything written has been sent."""
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close the connection immediately."""
 
 
 class ClusterDriver:
-    """Runs a cluster in an event loop. It has the only real clock of the server.
+    """Runs a cluster in an event loop. It has the only real clock in the server.
 
-    observers: are called after each event, when the cluster may have changed."""
+    observers: called after each event, when the cluster may have changed."""
 
     def __init__(self, cluster: EmbeddedCluster, clock: WallClock, *, warn: Warn) -> None:
         self.cluster = cluster
         self.limits = cluster.limits
-        self.connections: dict[DrivenConnection, None] = {}  # in the order in which they came
+        self.connections: dict[DrivenConnection, None] = {}  # in the order in which they were accepted
         self.turns = Turns(cluster.limits.turn_max_ms / 1000, begin=self._begin_turn)
         self.buffered_bytes = self.unsent_bytes = 0
         self.now = clock.now
@@ -107,7 +108,7 @@ class ClusterDriver:
         self._by_fd: dict[int, DrivenConnection] = {}
 
     def start(self) -> None:
-        """Start, in the running loop."""
+        """Start, in the running event loop."""
         asyncio.get_running_loop().set_exception_handler(self._report_exception)
         self._poll = new_poll()
         asyncio.get_running_loop().add_reader(self._poll.fileno(), self._serve_ready)
@@ -115,7 +116,7 @@ class ClusterDriver:
         self.deliver(())
 
     def close(self) -> None:
-        """Flush, and close the cluster. No response is sent any more."""
+        """Flush and close the cluster. No more responses are sent."""
         for handle in (self._timer, self._compaction):
             if handle is not None:
                 handle.cancel()
@@ -133,9 +134,10 @@ class ClusterDriver:
     # -- for connections
 
     def admit(self, connection: DrivenConnection) -> bool:
-        """Whether a new connection may stay. Where there is no room, the oldest one that has not sent a request yet
-        makes way, or that which has been idle for longest: connections that ask for nothing must not keep out those
-        that do. One that waits for a response stays, unless all do: then it is that which has waited for longest."""
+        """Whether a new connection may stay. If there is no room, the oldest connection that has not sent a request is
+        closed to make room or, if all have, the one that has been idle the longest: connections that ask for nothing
+        must not keep out those that do. A connection waiting for a response stays, unless all are waiting: then the one
+        that has waited the longest is closed."""
         most, most_per_ip = self.limits.max_connections, self.limits.max_connections_per_ip
         if most_per_ip < most:
             alike = sum(other.address == connection.address for other in self.connections)
@@ -156,7 +158,7 @@ class ClusterDriver:
         return True
 
     def receive(self, connection: DrivenConnection, frame: bytes, endpoints: Endpoints) -> None:
-        """Serve a frame by the connection's broker. The connection gets its event now or later."""
+        """Have the connection's broker serve a frame. The connection gets its event now or later."""
         self._last_ticket += 1
         ticket = Ticket(self._last_ticket)
         self._waiting[ticket] = connection
@@ -164,7 +166,7 @@ class ClusterDriver:
         events: tuple[ConnectionEvent, ...]
         try:
             events = connection.broker.receive(frame, ticket=ticket, endpoints=endpoints, now=self.now())
-        except Exception as error:  # noqa: BLE001  (a bug must not cost more than the connection that met it)
+        except Exception as error:  # noqa: BLE001  (a bug must cost no more than the connection that hit it)
             self.warn("bug", f"internal error in kgm serve: {error!r}")
             events = (CloseConnection(ticket, "its request failed with an internal error"),)
         self.deliver(events)
@@ -175,29 +177,29 @@ class ClusterDriver:
         self.cluster.disconnected(ticket)
 
     def watch(self, fd: int, connection: DrivenConnection) -> None:
-        """Have a connection serve what comes on its socket."""
+        """Watch a connection's socket, and have the connection serve what arrives."""
         assert self._poll is not None
         self._poll.register(fd, READABLE)
         self._by_fd[fd] = connection
 
     def want(self, fd: int, mask: int) -> None:
-        """What a connection waits for: READABLE, WRITABLE, both or nothing."""
+        """Set what a connection waits for: READABLE, WRITABLE, both or nothing."""
         assert self._poll is not None
         self._poll.modify(fd, mask)
 
     def unwatch(self, fd: int) -> None:
-        """Its socket is going to be closed."""
+        """Stop watching a socket that is about to be closed."""
         if self._by_fd.pop(fd, None) is not None and self._poll is not None:
             self._poll.unregister(fd)
 
     def bound_buffers(self) -> None:
-        """Close the connection with the most buffered bytes if there are too many on all of them."""
+        """If too many bytes are buffered on all connections, close the one with the most."""
         if self.buffered_bytes > self.limits.queued_max_request_bytes:
             largest = max(self.connections, key=lambda connection: connection.buffered_bytes)
             largest.close("too many bytes of incomplete requests are buffered")
 
     def bound_unsent(self) -> None:
-        """Close the connection that leaves the most unread if there is too much on all of them."""
+        """If too many response bytes are unread on all connections, close the one with the most."""
         if self.unsent_bytes > self.limits.queued_max_response_bytes:
             largest = max(self.connections, key=lambda connection: connection.unsent_bytes)
             self.warn("unread", f"connection from {largest.address} closed: it does not read its responses")
@@ -212,14 +214,14 @@ class ClusterDriver:
     # -- events
 
     def _serve_ready(self) -> None:
-        """Some of the connections have something to read, or room to write."""
+        """Some connections have something to read, or room to write."""
         assert self._poll is not None
         self._begin_turn()
         ready: list[DrivenConnection] = []
         by_fd = self._by_fd
         for fd, mask in self._poll.poll(0):
             connection = by_fd.get(fd)
-            if connection is None:  # closed since
+            if connection is None:  # closed in the meantime
                 continue
             if mask & WRITABLE:
                 connection.send_rest()
@@ -252,7 +254,7 @@ class ClusterDriver:
                 observe()
 
     def _set_timer(self) -> None:
-        """One timer for the cluster's next deadline; it is only moved when the deadline has come closer."""
+        """Keep one timer for the cluster's next deadline; it is moved only if the deadline is now earlier."""
         deadline = self.cluster.next_deadline()
         at = self._timer_at
         if deadline is None or (at is not None and at <= deadline):
@@ -275,7 +277,7 @@ class ClusterDriver:
         self.deliver(self.cluster.flush(self.now()))
 
     def _load(self) -> None:
-        """Load for a bounded time."""
+        """Load partitions for a bounded time."""
         self._loading = False
         until = time.monotonic() + _LOADING_S
         events: tuple[ConnectionEvent, ...] = ()
@@ -292,5 +294,6 @@ class ClusterDriver:
         self.deliver(self.cluster.compact(self.now()))
 
     def _report_exception(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        """A callback raised, which is a bug. The loop goes on; asyncio has closed the connection if it was one's."""
+        """A callback raised, which is a bug. The loop goes on; if it was a connection's callback, asyncio has closed
+        that connection."""
         self.warn("bug", f"internal error in kgm serve: {context.get('message')}: {context.get('exception')!r}")

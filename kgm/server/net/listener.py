@@ -10,7 +10,7 @@ from kgm.server.net.connection import ClientConnection
 from kgm.server.net.event_loop import ClusterDriver
 
 _BACKLOG = 512
-#: There is no room for a further socket: how long nothing is accepted then.
+#: The errors that mean there is no room for another socket: nothing is accepted for a while then.
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE_S = 1.0
 
@@ -26,7 +26,7 @@ class Listener:
         self._sockets: list[socket.socket] = []
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; returns the address, with the port that was chosen. Raises KgmError when the address is in use."""
+        """Listen; returns the address, with the actual port. Raises KgmError if the address is in use."""
         loop = asyncio.get_running_loop()
         try:
             server = await loop.create_server(asyncio.Protocol, host, port, start_serving=False)
@@ -61,7 +61,7 @@ class Listener:
             listening.close()
 
     def _accept(self, listening: socket.socket) -> None:
-        """Accept the connections that wait."""
+        """Accept the waiting connections."""
         for _ in range(_BACKLOG):
             try:
                 accepted, _ = listening.accept()
@@ -84,7 +84,7 @@ class Listener:
     def _admit(self, accepted: socket.socket) -> None:
         try:
             address = accepted.getpeername()[0]
-        except OSError:  # the client has closed it already
+        except OSError:  # the client has already closed it
             accepted.close()
             return
         connection = ClientConnection(

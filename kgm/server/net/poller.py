@@ -1,7 +1,7 @@
 """Which sockets have something to read, or room to write.
 
-The event loop looks at one descriptor for all connections: that of a poll of their own, which is looked through in one
-step. With a transport for each connection, asyncio takes as long for it as a short request does."""
+The event loop watches a single descriptor for all connections: that of a separate poll, which returns all ready sockets
+in one call. With one asyncio transport per connection, that alone would take as long as serving a short request."""
 
 import select
 import selectors
@@ -11,7 +11,7 @@ READABLE, WRITABLE = 1, 4  # EPOLLIN, EPOLLOUT
 
 
 class Poll(Protocol):
-    """`select.epoll`, as far as it is used. Masks: READABLE, WRITABLE, or both; other bits are errors."""
+    """The part of `select.epoll` used here. Masks: READABLE, WRITABLE, or both; other bits are errors."""
 
     def fileno(self) -> int: ...
 
@@ -27,7 +27,7 @@ class Poll(Protocol):
 
 
 class SelectorPoll:
-    """The same where there is no epoll."""
+    """The same for systems without epoll."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -59,5 +59,5 @@ class SelectorPoll:
 
 
 def new_poll() -> Poll:
-    """A poll of the kind that this system has."""
+    """A poll of the kind this system supports."""
     return select.epoll() if hasattr(select, "epoll") else SelectorPoll()

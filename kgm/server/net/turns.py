@@ -1,13 +1,13 @@
-"""Whose request is served next, when more have arrived than can be served at once.
+"""Decides whose request is served next when more have arrived than can be served immediately.
 
-Each connection has a time account: what its requests have cost. As long as the loop keeps up, requests are served as
-they are read. Once requests have taken a turn's time without the loop looking for others, those that follow wait, and
-the connection is served next whose account will be lowest afterwards, if its requests cost as much as last time
-(weighted fair queueing): so a client that sends one cheap request waits for about one turn, however many requests
-others send and however expensive they are. An account never lags behind that of the connection served last, so that
-no connection saves up time by being silent.
+Each connection has a time account: how much time its requests have cost. As long as the loop keeps up, requests are
+served as they are read. Once requests have taken up a turn's time without the loop checking for others, later requests
+wait, and the next connection served is the one whose account will be lowest afterwards, assuming its requests cost as
+much as last time (weighted fair queueing). So a client that sends one cheap request waits for about one turn, no matter
+how many requests others send and how expensive they are. An account never falls behind that of the connection served
+last, so that no connection can save up time by being silent.
 
-The clock is asked once for each request that is served."""
+The clock is read once for each request served."""
 
 import asyncio
 import heapq
@@ -22,7 +22,7 @@ def _nothing() -> None:
 
 
 class Served(Protocol):
-    """A connection with requests. spent_s: its account; cost_s: what was added to it last; waits_for_turn: whether it
+    """A connection with requests. spent_s: its account; cost_s: what was last added to it; waits_for_turn: whether it
     is queued here."""
 
     spent_s: float
@@ -34,12 +34,12 @@ class Served(Protocol):
 
 
 class Turns:
-    """The queue of one event loop. turn_s: how long requests are served before the loop looks at sockets and timers
-    again; clock: seconds, for measuring what requests cost; begin: is called when a turn begins.
+    """The queue of one event loop. turn_s: how long requests are served before the loop checks sockets and timers
+    again; clock: returns seconds, to measure what requests cost; begin: called when a turn begins.
 
-    That is CPU time of the thread: on a busy machine another process may have the core for 50 ms in the middle of a
-    request. On the account of its connection they would make it wait until every other one has been served for as
-    long, which with 500 connections is seconds."""
+    The default clock is the CPU time of the thread: on a busy machine, another process may have the core for 50 ms in
+    the middle of a request. If that time were charged to the connection's account, the connection would have to wait
+    until every other one has been served for as long, which with 500 connections is seconds."""
 
     def __init__(
         self, turn_s: float, clock: Callable[[], float] = time.thread_time, *, begin: Callable[[], None] = _nothing
@@ -51,11 +51,11 @@ class Turns:
         self._left_s = self._turn_s
         self._serving: Served | None = None
         self._is_scheduled = False
-        #: When the clock was asked last.
+        #: When the clock was last read.
         self._read_at_s = 0.0
 
     def run_all(self, connections: Iterable[Served]) -> None:
-        """Serve these connections at once as far as there is time, and the others in their turn."""
+        """Serve these connections immediately as far as there is time, and the others in turn."""
         self._read_at_s = self._clock()
         for connection in connections:
             if self._queue or self._left_s <= 0:
@@ -65,7 +65,7 @@ class Turns:
                 self._serve(connection)
 
     def _serve(self, connection: Served) -> None:
-        # The account may be behind by now, if the connection had to wait.
+        # The account may have fallen behind, if the connection had to wait.
         self._virtual_s = max(self._virtual_s, connection.spent_s)
         self._serving = connection
         try:
@@ -79,11 +79,11 @@ class Turns:
             self._left_s -= took_s
             if self._left_s <= 0:
                 self._schedule()
-            if connection.waits_for_turn:  # now that its account is known
+            if connection.waits_for_turn:  # now that its cost is known
                 self._push(connection)
 
     def queue(self, connection: Served) -> None:
-        """Have a connection served in its turn."""
+        """Queue a connection to be served in turn."""
         if connection.waits_for_turn:
             return
         connection.waits_for_turn = True

@@ -1,2 +1,2 @@
-"""What administrators and their tools ask: topics, configurations, and who leads which partition of
-`__consumer_offsets`. Any broker does it. Kafka: ReplicationControlManager, ConfigHelper."""
+"""What administrators and their tools ask for: topics, configurations, and which broker leads which partition of
+`__consumer_offsets`. Any broker can answer. Kafka: ReplicationControlManager, ConfigHelper."""

@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments v0-1: other replicas for partitions of `__consumer_offsets`.
+"""AlterPartitionReassignments v0-1: change the replicas of partitions of `__consumer_offsets`.
 
-All brokers share one copy of everything, so a reassignment is complete when it is answered: a leader that is no replica
-any more hands over to the first in-sync replica. Null replicas cancel a reassignment in progress; there never is one.
-Not done: partitions of user topics, which every broker serves."""
+All brokers share one copy of everything, so a reassignment is complete by the time it is answered: a leader that is no
+longer a replica hands over to the first in-sync replica. Null replicas cancel a reassignment in progress; there never
+is one. Not implemented: partitions of user topics, which every broker serves."""
 
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.alter_partition_reassignments_request import (

@@ -1,4 +1,4 @@
-"""What the two APIs of configurations share: types of resources, and a group's setting beside the broker's."""
+"""What the two configuration APIs share: resource types, and which broker settings belong to a group's setting."""
 
 from enum import IntEnum
 
@@ -12,7 +12,7 @@ class ConfigResource(IntEnum):
 
 
 def limits_of(name: str) -> str:
-    """The broker settings that a group's setting has to be within, for a text."""
+    """The names of the broker settings that bound a group's setting, for an error message."""
     kind, _, what = name.partition(".")
     if what.startswith("num."):
         return f"0 and group.{kind}.max.{what.removeprefix('num.')}"
@@ -20,5 +20,5 @@ def limits_of(name: str) -> str:
 
 
 def broker_field(name: str) -> str:
-    """The field of BrokerSettings that applies where a group does not have this setting."""
+    """The field of BrokerSettings that applies if the group does not override this setting."""
     return f"group_{name.replace('.', '_')}"

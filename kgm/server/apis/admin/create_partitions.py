@@ -1,4 +1,4 @@
-"""CreatePartitions v0-3: more partitions for topics; of assignments only their number counts."""
+"""CreatePartitions v0-3: add partitions to topics. Only the number of assignments counts, not the brokers in them."""
 
 from collections import Counter
 
@@ -48,5 +48,5 @@ def _error(cluster: EmbeddedCluster, wanted: CreatePartitionsTopic, *, repeated:
     if more <= 0:
         return ErrorCode.INVALID_PARTITIONS, f"Topic currently has {topic.partitions} partition(s)."
     if wanted.assignments is not None and len(wanted.assignments) != more:
-        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Assignments of {more} partition(s), or none."
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Give assignments for {more} new partition(s), or none."
     return room_error(cluster, partitions=more)

@@ -1,6 +1,6 @@
-"""CreateTopics v2-7: topics with a partition count, or with assignments, of which only their number counts.
+"""CreateTopics v2-7: create topics with a partition count, or with assignments, of which only the number counts.
 
-Not done: configurations of topics are ignored."""
+Not implemented: topic configurations, which are ignored."""
 
 from collections import Counter
 

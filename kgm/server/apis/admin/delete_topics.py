@@ -1,5 +1,5 @@
-"""DeleteTopics v1-6: topics with their records. The records are deleted first: a topic that was deleted in part only is
-a topic without records."""
+"""DeleteTopics v1-6: delete topics and their records. The records are deleted first, so a topic that was only partly
+deleted is a topic without records."""
 
 from collections import Counter
 
@@ -45,7 +45,7 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
 def _row(
     cluster: EmbeddedCluster, state: DeleteTopicState, *, repeated: bool
 ) -> tuple[DeletableTopicResult, Topic | None]:
-    """The row of the response, and the topic to delete; None if the row has an error."""
+    """The row of the response, and the topic to delete, or None if the row has an error."""
     by_id = state.name is None
     topic = cluster.topics.by_id(state.topic_id) if state.name is None else cluster.topics.by_name(state.name)
     row = DeletableTopicResult(name=state.name, topic_id=state.topic_id, error_message=None)

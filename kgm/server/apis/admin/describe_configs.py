@@ -1,4 +1,4 @@
-"""DescribeConfigs v1-4: configurations of groups, whether they exist or not, and of this broker. Topics have none.
+"""DescribeConfigs v1-4: configurations of groups, whether or not they exist, and of this broker. Topics have none.
 Kafka: ConfigHelper."""
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""DescribeLogDirs v1-5: every broker has every partition, in one log directory. `kafka-reassign-partitions.sh` asks for
+"""DescribeLogDirs v1-5: every broker has every partition, in one log directory. `kafka-reassign-partitions.sh` needs
 it."""
 
 from kgm.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest

@@ -1,7 +1,6 @@
-"""ElectLeaders v0-2: leaders of partitions of `__consumer_offsets`; for a preferred election, the first replica.
+"""ElectLeaders v0-2: leaders of partitions of `__consumer_offsets`; a preferred election picks the first replica.
 
-An unclean election never changes a leader, as every replica that is alive is in sync. Leaders of user topics never
-change."""
+An unclean election never changes a leader, since every live replica is in sync. Leaders of user topics never change."""
 
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.elect_leaders_request import ElectLeadersRequest

@@ -1,8 +1,8 @@
-"""IncrementalAlterConfigs v0-1: configurations of single groups (KIP-848's resource GROUP). Not done: all others.
-Kafka: ControllerConfigurationValidator, GroupConfig.
+"""IncrementalAlterConfigs v0-1: configurations of individual groups (the GROUP resource of KIP-848). Not implemented:
+all others. Kafka: ControllerConfigurationValidator, GroupConfig.
 
-The values for a group have to be within the bounds of the broker's settings, as in Kafka. Values that a data directory
-has from a run with other bounds are limited by the coordinator."""
+The values for a group must be within the bounds set by the broker's settings, as in Kafka. If a data directory holds
+values from a run with other bounds, the coordinator clamps them."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -23,13 +23,13 @@ from kgm.server.apis.admin.topic_changes import NO_ERROR, RowError
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest, Replies, Reply
 
-#: In characters: the values are numbers.
+#: In characters. The values are numbers, so they are short.
 _LONGEST_GROUP_ID, _LONGEST_VALUE = 4_096, 20
 _KINDS = ("consumer", "streams")
 
 
 class Operation(IntEnum):
-    """Kafka: AlterConfigOp.OpType; the others are for lists, of which groups have none."""
+    """Kafka: AlterConfigOp.OpType; the other operations are for lists, and no group configuration is a list."""
 
     SET = 0
     DELETE = 1
@@ -73,14 +73,14 @@ def _alter(
         return error, text
     most = cluster.limits.max_groups
     if len(group_id) > _LONGEST_GROUP_ID or any(len(value) > _LONGEST_VALUE for value in after.values()):
-        return ErrorCode.POLICY_VIOLATION, "kgm serve keeps no configuration with so long a name or value."
+        return ErrorCode.POLICY_VIOLATION, "kgm serve does not keep a configuration with a name or value this long."
     if not before and len(cluster.group_configs) >= most:
         return ErrorCode.POLICY_VIOLATION, f"kgm serve has room for the configurations of {most} groups."
     return _save(cluster, group_id, before, after)
 
 
 def _edited(resource: AlterConfigsResource, before: Mapping[str, str]) -> dict[str, str] | RowError:
-    """The values after the operations of a request, or its error."""
+    """The values after the operations of a request are applied, or the error."""
     after = dict(before)
     if len({config.name for config in resource.configs}) < len(resource.configs):
         return ErrorCode.INVALID_REQUEST, "Each configuration must appear at most once."

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments v0-0: always empty, as a reassignment is complete when it is answered."""
+"""ListPartitionReassignments v0-0: always empty, since a reassignment is complete by the time it is answered."""
 
 from kgm.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 from kgm.server.cluster.cluster import EmbeddedCluster

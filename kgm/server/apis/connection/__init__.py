@@ -1,1 +1,1 @@
-"""What a client asks when it has connected: the versions of the APIs. There is no authentication."""
+"""What a client asks right after it connects: the versions of the APIs. There is no authentication."""

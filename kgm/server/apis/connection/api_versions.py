@@ -1,5 +1,5 @@
-"""ApiVersions v0-4: the APIs that are served, and their versions. A later version of ApiVersions is answered in the
-layout of version 0, so that the client can ask again (KIP-511): see kgm.server.broker."""
+"""ApiVersions v0-4: the APIs that are served, and their versions. A request with a later version of ApiVersions is
+answered in the version 0 format, so that the client can ask again (KIP-511): see kgm.server.broker."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest, Replies, Reply
 from kgm.server.contract.served_versions import NOT_SERVED, highest_version
 
-#: What Kafka accepts as the name and the version of a client's software (KIP-511).
+#: What Kafka accepts as the name and version of the client software (KIP-511).
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM = 3
 #: The features that consumer groups (KIP-848) and streams groups (KIP-1071) depend on.
@@ -27,7 +27,7 @@ _GROUP_VERSION, _STREAMS_VERSION = "group.version", "streams.version"
 
 
 def handler_for(served: Iterable[ApiKey]) -> Callable[[ClientRequest, EmbeddedCluster], Replies]:
-    """The handler of a broker that serves these APIs, and ApiVersions itself."""
+    """The handler for a broker that serves these APIs in addition to ApiVersions itself."""
     keys = sorted({*served, ApiKey.API_VERSIONS})
 
     def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
@@ -62,7 +62,7 @@ def handler_for(served: Iterable[ApiKey]) -> Callable[[ClientRequest, EmbeddedCl
 
 
 def unsupported_version(settings: BrokerSettings) -> ApiVersionsResponse:
-    """The response, in version 0, to a request in a version that is not supported."""
+    """The version 0 response to a request whose version is not supported."""
     highest = highest_version(ApiKey.API_VERSIONS, settings)
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_versions(ApiKey.API_VERSIONS, highest)]
@@ -70,7 +70,8 @@ def unsupported_version(settings: BrokerSettings) -> ApiVersionsResponse:
 
 
 def _versions(key: ApiKey, highest: int) -> ApiVersion:
-    """As a broker of 4.x, Produce is listed from v0 on although it is served from v3 on: older versions of librdkafka
-    derive the supported compression from that (ApiKeys.PRODUCE_API_VERSIONS_RESPONSE_MIN_VERSION)."""
+    """The versions of one API. As in a 4.x broker, Produce is listed from v0 on although it is served from v3 on: older
+    versions of librdkafka derive the supported compression types from that
+    (ApiKeys.PRODUCE_API_VERSIONS_RESPONSE_MIN_VERSION)."""
     lowest = 0 if key is ApiKey.PRODUCE else API[key].min_version
     return ApiVersion(api_key=key, min_version=lowest, max_version=highest)

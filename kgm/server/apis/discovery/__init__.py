@@ -1,4 +1,5 @@
-"""Where things are: brokers, topics and coordinators.
+"""Where to find brokers, topics and coordinators.
 
-Brokers are named by the host at which the client reached this one, so that none has to be configured. Any broker serves
-any partition of a user topic, as all share one copy; Metadata spreads the leaders, and so the clients."""
+Responses name brokers by the host at which the client reached this one, so no host has to be configured. Any broker
+serves any partition of a user topic, since all share one copy; Metadata spreads the leaders, and thereby the
+clients."""

@@ -1,4 +1,4 @@
-"""DescribeCluster v0-2: the brokers that are alive. Not done: controllers (KIP-919); a request for them is refused."""
+"""DescribeCluster v0-2: the live brokers. Not implemented: controllers (KIP-919); a request for them is refused."""
 
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.describe_cluster_request import DescribeClusterRequest

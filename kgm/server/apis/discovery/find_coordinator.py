@@ -1,8 +1,8 @@
 """FindCoordinator v0-6: for a group, the leader of its partition of `__consumer_offsets`; for a transactional id, the
 broker that it hashes to.
 
-Not done: share groups. They are refused with INVALID_REQUEST, on which clients give up; with COORDINATOR_NOT_AVAILABLE
-they would ask for ever."""
+Not implemented: share groups. They are refused with INVALID_REQUEST, which makes clients give up; with
+COORDINATOR_NOT_AVAILABLE they would keep asking forever."""
 
 from enum import IntEnum
 
@@ -31,7 +31,7 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     row = _coordinator(request, cluster, message.key_type, message.key)
     single = FindCoordinatorResponse(
         error_code=row.error_code,
-        # The text of success is "NONE" in v1 to v3, and empty from v4 on, as in Kafka.
+        # On success the error message is "NONE" in v1 to v3, and empty from v4 on, as in Kafka.
         error_message=row.error_message or "NONE",
         node_id=row.node_id,
         host=row.host,

@@ -1,7 +1,7 @@
-"""Metadata v0-13: brokers and topics. All topics if none are named (v0: an empty list; later: null), otherwise each
-named one, once. Not done: a topic is not created because it is named.
+"""Metadata v0-13: brokers and topics. Returns all topics if none are named (v0: an empty list; later: null), otherwise
+each named topic once. Not implemented: creating topics automatically.
 
-`__consumer_offsets` has the coordinators as leaders."""
+The leaders of `__consumer_offsets` are the group coordinators."""
 
 import zlib
 

@@ -1,8 +1,8 @@
-"""ConsumerGroupHeartbeat v0-1: a member of a consumer group (KIP-848) joins, is alive, gives up partitions, or leaves;
-the group's coordinator answers.
+"""ConsumerGroupHeartbeat v0-1: a member of a consumer group (KIP-848) joins, reports that it is alive, gives up
+partitions, or leaves; the group's coordinator answers.
 
-Beyond Kafka, a request is refused that would create more groups than the server allows, or that has more to keep; and
-one with a regular expression where kgm is installed without RE2."""
+Stricter than Kafka: a request is refused if it would create more groups, or need more memory for its group, than the
+server allows, or if it has a regular expression and kgm is installed without RE2."""
 
 from kgm.coordinator.consumer.heartbeat import request_error
 from kgm.coordinator.contract.error_responses import refusal
@@ -21,7 +21,7 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     message = request.message
     assert isinstance(message, ConsumerGroupHeartbeatRequest)
     if message.subscribed_topic_regex and not re2j.is_installed():
-        text = "The coordinator takes no regular expressions: it was installed without google-re2."
+        text = "The coordinator does not support regular expressions: it was installed without google-re2."
         code = ErrorCode.INVALID_REGULAR_EXPRESSION
         return (Reply(request.ticket, ConsumerGroupHeartbeatResponse(error_code=code, error_message=text)),)
     size = sum(map(len, message.subscribed_topic_names or ())) + len(message.subscribed_topic_regex or "")

@@ -1,4 +1,4 @@
-"""Heartbeat v0-4: a member of a group of the classic protocol is alive; the group's coordinator answers."""
+"""Heartbeat v0-4: a member of a classic-protocol group reports that it is alive; the group's coordinator answers."""
 
 from kgm.coordinator.contract.outcome import Request
 from kgm.model.errors import ErrorCode
@@ -13,6 +13,7 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
 
 
 def _unavailable(group_request: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:
-    """While the group is loading the heartbeat succeeds, as in Kafka: the member must not think that it was fenced."""
+    """While the group is loading, the heartbeat succeeds, as in Kafka: the member must not conclude that it was
+    fenced."""
     is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return refuse_named_group(group_request, ErrorCode.NONE if is_loading else error, cluster)

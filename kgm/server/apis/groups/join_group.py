@@ -1,6 +1,7 @@
-"""JoinGroup v0-9: a member joins a group of the classic protocol; the group's coordinator answers, often much later.
+"""JoinGroup v0-9: a member joins a classic-protocol group; the group's coordinator answers, often much later.
 
-Beyond Kafka, a request is refused that would create more groups than the server allows, or that has more to keep."""
+Stricter than Kafka: a request is refused if it would create more groups, or need more memory for its group, than the
+server allows."""
 
 from kgm.coordinator.classic.join import join_error
 from kgm.coordinator.contract.error_responses import join_refusal

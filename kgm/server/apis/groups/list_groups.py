@@ -1,4 +1,4 @@
-"""ListGroups v0-5: the groups that this broker coordinates; an error as long as some of them are loading."""
+"""ListGroups v0-5: the groups that this broker coordinates, or an error while any of them is loading."""
 
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.list_groups_response import ListGroupsResponse

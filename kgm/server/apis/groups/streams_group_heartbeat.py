@@ -1,8 +1,9 @@
-"""StreamsGroupHeartbeat v0-0: a member of a streams group (KIP-1071) joins, is alive, gives up tasks, or leaves; the
-group's coordinator answers. The internal topics that the group needs are created, without their configurations.
+"""StreamsGroupHeartbeat v0-0: a member of a streams group (KIP-1071) joins, reports that it is alive, gives up tasks,
+or leaves; the group's coordinator answers. The internal topics that the group needs are created, without their
+configurations.
 
-Beyond Kafka, a request is refused that would create more groups than the server allows, or that has more to keep; and
-one of a group whose topology has more subtopologies or tasks than the server assigns."""
+Stricter than Kafka: a request is refused if it would create more groups, or need more memory for its group, than the
+server allows, or if the group's topology has more subtopologies or tasks than the server assigns."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -23,7 +24,7 @@ from kgm.server.cluster.topics import is_legal_name
 from kgm.server.contract.exchange import ClientRequest, Millis, Replies, Reply
 
 _MOST_SUBTOPOLOGIES: Final = 1_000
-#: An entry of a list of topics, with its configurations.
+#: The bytes that one entry in a list of topics is assumed to take, including its configurations.
 _TOPIC: Final = 64
 
 
@@ -47,12 +48,12 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
 
 
 def _topology_error(group_id: str, sent: Sequence[Subtopology], now: Millis, cluster: EmbeddedCluster) -> str:
-    """What is wrong with the topology of the request or, if there is none, of its group (Kafka: KafkaApis); empty if
-    nothing is."""
+    """What is wrong with the topology in the request or, if the request has none, with the group's topology (Kafka:
+    KafkaApis); empty if it is valid."""
     for row in sent:
         for name in _topics(row):
             if cluster.topics.is_internal(name):
-                return f"A topology cannot have Kafka's own topic {name}."
+                return f"A topology cannot use Kafka's internal topic {name}."
             if not is_legal_name(name):
                 return f"{name!r} is not a legal topic name."
     rows: Sequence[Subtopology | RecordedSubtopology] = sent
@@ -73,7 +74,7 @@ def _topics(row: Subtopology) -> Iterable[str]:
 
 
 def _size(request: ClientRequest, sent: Sequence[Subtopology]) -> int:
-    """What the request may add to what groups keep, in bytes."""
+    """How much memory the request may add to what the groups use, in bytes."""
     message = request.message
     assert isinstance(message, StreamsGroupHeartbeatRequest)
     if message.member_epoch != 0:
@@ -90,7 +91,7 @@ def _size(request: ClientRequest, sent: Sequence[Subtopology]) -> int:
 
 
 def _add_failures(replies: Replies, request: ClientRequest, failures: Sequence[str]) -> None:
-    """Say why internal topics were not created."""
+    """Add to the response why internal topics could not be created."""
     for reply in replies:
         if isinstance(reply, Reply) and reply.ticket == request.ticket:
             assert isinstance(reply.message, StreamsGroupHeartbeatResponse)

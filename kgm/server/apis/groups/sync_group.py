@@ -1,6 +1,6 @@
-"""SyncGroup v0-5: the leader sends the assignment, every member gets its part; the group's coordinator answers.
+"""SyncGroup v0-5: the leader sends the assignment, and every member gets its part; the group's coordinator answers.
 
-Beyond Kafka, a request is refused that has more to keep than the server allows."""
+Stricter than Kafka: a request is refused if its group would need more memory than the server allows."""
 
 from kgm.coordinator.contract.error_responses import sync_refusal
 from kgm.coordinator.contract.outcome import Request
@@ -18,7 +18,7 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     message = request.message
     assert isinstance(message, SyncGroupRequest)
     size = sum(len(row.assignment) for row in message.assignments)
-    # The member then joins again, which says why.
+    # The member then joins again, and the JoinGroup response gives the reason.
     refused = refuse_growth(request, cluster, size, error=ErrorCode.REBALANCE_IN_PROGRESS)
     return refused or ask_coordinator(request, cluster, unavailable=_unavailable)
 

@@ -1,3 +1,4 @@
-"""Committed offsets, which the coordinator of the group keeps (kgm.coordinator.offsets).
+"""Committed offsets, which the group's coordinator keeps (kgm.coordinator.offsets).
 
-Where a version names topics by id, the broker puts in names for the coordinator, and ids into its answer."""
+In versions that name topics by id, the broker replaces ids with names for the coordinator, and puts ids into its
+response."""

@@ -1,6 +1,8 @@
-"""OffsetCommit v2-10: the group's coordinator answers; partitions of topics that do not exist are refused without it.
+"""OffsetCommit v2-10: the group's coordinator answers; partitions of topics that do not exist are refused without
+asking it.
 
-Beyond Kafka, a request that would create more groups, or leave more offsets, than the server allows is refused."""
+Stricter than Kafka: a request is refused if it would create more groups, or leave more offsets, than the server
+allows."""
 
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic

@@ -1,6 +1,7 @@
-"""OffsetFetch v1-10: the coordinator of each group answers for it; topics that do not exist are refused without it.
+"""OffsetFetch v1-10: the coordinator of each group answers for it; topics that do not exist are refused without asking
+it.
 
-Beyond Kafka, a request for all offsets of many groups is refused when there are too many of them."""
+Stricter than Kafka: a request for all offsets of many groups is refused if that is too many offsets."""
 
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.offset_fetch_request import (
@@ -60,7 +61,7 @@ def _count_offsets(group_id: str, request: ClientRequest, cluster: EmbeddedClust
 
 
 def _put_names(group: OffsetFetchRequestGroup, topics: Topics) -> list[OffsetFetchResponseTopics]:
-    """Set the names of the topics of a request; returns the refusals of those that do not exist."""
+    """Set the names of the topics in a request; returns the error rows for those that do not exist."""
     if group.topics is None:
         return []
     group.topics, refused = put_names(group.topics, topics, _refuse_topic)

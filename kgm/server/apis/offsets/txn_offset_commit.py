@@ -1,6 +1,7 @@
 """TxnOffsetCommit v0-5: the group's coordinator answers, if the transaction coordinator lets the producer write.
 
-Beyond Kafka, a request that would create more groups, or leave more offsets, than the server allows is refused."""
+Stricter than Kafka: a request is refused if it would create more groups, or leave more offsets, than the server
+allows."""
 
 from kgm.coordinator.contract.error_responses import refusal, txn_commit_refusal
 from kgm.coordinator.contract.outcome import Producer, Request
@@ -27,7 +28,7 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
 
 
 def _refuse_producer(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
-    """The refusal of a producer that may not write offsets of this group; empty if it may."""
+    """The refusal if the producer is not allowed to write offsets of this group; empty if it is."""
     message = request.message
     assert isinstance(message, TxnOffsetCommitRequest)
     if message.producer_id == _NO_PRODUCER_ID or not message.group_id:
@@ -44,7 +45,7 @@ def _refuse_producer(request: ClientRequest, cluster: EmbeddedCluster) -> Replie
         case ErrorCode.INVALID_TXN_STATE if request.version >= _ABORTABLE_FROM:
             error = ErrorCode.TRANSACTION_ABORTABLE
         case ErrorCode.CONCURRENT_TRANSACTIONS:
-            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # on which the producer tries again
+            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # which makes the producer retry
         case ErrorCode.PRODUCER_FENCED:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
         case _:

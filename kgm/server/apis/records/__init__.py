@@ -1,1 +1,1 @@
-"""Records of user topics: enough of Produce, Fetch and ListOffsets that real producers and consumers work."""
+"""Records of user topics: enough of Produce, Fetch and ListOffsets for real producers and consumers to work."""

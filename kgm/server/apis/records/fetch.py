@@ -1,6 +1,7 @@
-"""Fetch v4-18: answers at once if there are enough records or an error, or else waits for them, at most max_wait_ms.
+"""Fetch v4-18: answers immediately if there are enough records or an error; otherwise waits for records, at most
+max_wait_ms.
 
-Not done: fetch sessions. Every Fetch is a full one, which the session id 0 in the response tells the client."""
+Not implemented: fetch sessions. Every Fetch is a full one; session id 0 in the response tells the client so."""
 
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from kgm.server.cluster.topics import Topic, has_partition
 from kgm.server.contract.exchange import ClientRequest, Millis, Replies, Reply, Ticket
 from kgm.server.contract.transaction import TopicPartition
 
-#: The longest time that a Fetch waits, whatever it asks for.
+#: The longest time that a Fetch waits, even if it asks for more.
 MAX_WAIT_MS = 60_000
 _BY_TOPIC_ID_FROM = 13
 _FULL_FETCH_EPOCHS = (-1, 0)
@@ -43,7 +44,7 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
 
 @dataclass(slots=True, kw_only=True)
 class _Fetch:
-    """One Fetch. deadline, partitions: set when it has to wait."""
+    """One Fetch. deadline, partitions: set if it has to wait."""
 
     cluster: EmbeddedCluster
     message: FetchRequest
@@ -69,7 +70,7 @@ class _Fetch:
         return topics.by_id(row.topic_id) if self.request.version >= _BY_TOPIC_ID_FROM else topics.by_name(row.topic)
 
     def is_complete(self) -> bool:
-        """Whether there are min_bytes, or a partition has an error."""
+        """Whether min_bytes are available, or a partition has an error."""
         if not self.message.topics:
             return True
         missing = self.message.min_bytes
@@ -103,7 +104,7 @@ class _Fetch:
         return ErrorCode.NONE if within else ErrorCode.OFFSET_OUT_OF_RANGE
 
     def reply(self) -> Reply:
-        """The records that there are."""
+        """The response with the records available now."""
         room = min(self.message.max_bytes, self.cluster.limits.fetch_max_bytes)
         response = FetchResponse()
         is_empty = True

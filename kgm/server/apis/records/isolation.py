@@ -6,6 +6,6 @@ _READ_COMMITTED = 1
 
 
 def end_for(isolation_level: int, log: ReadableLog) -> int | None:
-    """The offset below which a consumer may read: the last stable offset for READ_COMMITTED; None: it may read
-    everything."""
+    """The offset up to which a consumer may read, exclusive: the last stable offset for READ_COMMITTED; None for no
+    limit."""
     return log.stable_offset if isolation_level == _READ_COMMITTED else None

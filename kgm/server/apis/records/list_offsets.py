@@ -1,6 +1,6 @@
-"""ListOffsets v1-11: offsets by time, to the record; to the batch, where its records cannot be decoded.
+"""ListOffsets v1-11: offsets by timestamp, exact to the record, or to the batch if its records cannot be decoded.
 
-Not done: tiered storage."""
+Not implemented: tiered storage."""
 
 from enum import IntEnum
 
@@ -22,7 +22,7 @@ _NO_TIMESTAMP = -1
 
 
 class OffsetTime(IntEnum):
-    """The timestamps that stand for something else than a time in ms (Kafka: ListOffsetsRequest)."""
+    """The special timestamps, which are not a time in ms (Kafka: ListOffsetsRequest)."""
 
     LATEST = -1
     EARLIEST = -2
@@ -69,7 +69,8 @@ def _partition(
 
 
 def _position(log: ReadableLog, timestamp: int, below: int | None, epoch: int) -> tuple[int, int, int] | None:
-    """(timestamp, offset, leader epoch); None if there is none. epoch: of the leader."""
+    """(timestamp, offset, leader epoch), or None if there is no such record. epoch: the leader epoch of the
+    partition."""
     match timestamp:
         case OffsetTime.LATEST:
             return _NO_TIMESTAMP, log.end_offset if below is None else below, epoch
@@ -87,7 +88,7 @@ def _position(log: ReadableLog, timestamp: int, below: int | None, epoch: int) -
 
 
 def _first_record(batch: Batch, timestamp: int) -> tuple[int, int, int]:
-    """(timestamp, offset, leader epoch) of the first record of a batch at or after a time (Kafka:
+    """(timestamp, offset, leader epoch) of the first record in a batch at or after a timestamp (Kafka:
     FileRecords.searchForTimestamp)."""
     try:
         found = next((row for row in batch.records if row.timestamp >= timestamp), None)

@@ -1,8 +1,8 @@
-"""Produce v3-13: appends record batches, and wakes the fetches that wait for them. acks=0 gets no response, or its
-connection is closed after an error.
+"""Produce v3-13: appends record batches, and wakes the fetches that wait for them. With acks=0 there is no response; on
+an error the connection is closed.
 
-A batch that an idempotent producer sends again is answered with the offset that it has. Not done: gaps in the sequence
-of a producer are accepted."""
+A batch that an idempotent producer sends again is answered with the offset it already has. Not implemented: detecting
+gaps in a producer's sequence numbers; they are accepted."""
 
 from kgm.coordinator.contract.outcome import Producer
 from kgm.model.errors import ErrorCode
@@ -81,7 +81,7 @@ def _check(
     part: PartitionProduceData,
     unknown: ErrorCode,
 ) -> tuple[ErrorCode, list[Batch]]:
-    """The batches to append to a partition, or the error with which they are refused."""
+    """The batches to append to a partition, or the error if they are refused."""
     if message.acks not in _ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS, []
     if topic is None:
@@ -109,13 +109,13 @@ def _check_transaction(
     producer: Producer,
     at: TopicPartition,
 ) -> ErrorCode:
-    """Whether a producer may write to a partition in its transaction (Kafka: AddPartitionsToTxnManager). From v12 on it
-    does not have to add the partition first (KIP-890)."""
+    """Whether a producer may write to a partition in its transaction (Kafka: AddPartitionsToTxnManager). From v12 on,
+    the producer does not have to add the partition first (KIP-890)."""
     if request.version >= _ADDS_PARTITION_FROM:
         error = add_to_transaction(request, cluster, transactional_id, producer, partitions=[at])
     else:
         error = cluster.transactions.verify(transactional_id, producer, at=at)
     if error is ErrorCode.INVALID_TXN_STATE and request.version >= _ABORTABLE_FROM:
         return ErrorCode.TRANSACTION_ABORTABLE
-    # NOT_ENOUGH_REPLICAS: the producer tries again.
+    # NOT_ENOUGH_REPLICAS makes the producer retry.
     return ErrorCode.NOT_ENOUGH_REPLICAS if error is ErrorCode.CONCURRENT_TRANSACTIONS else error

@@ -1,1 +1,1 @@
-"""Transactions. Every broker has all of them; the one that a transactional id hashes to answers for it."""
+"""Transactions. All brokers share them; the broker that a transactional id hashes to answers for it."""

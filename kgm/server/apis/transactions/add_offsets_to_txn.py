@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn v0-4: a group's partition of `__consumer_offsets` joins a transaction."""
+"""AddOffsetsToTxn v0-4: add a group's partition of `__consumer_offsets` to a transaction."""
 
 from kgm.coordinator.contract.outcome import Producer
 from kgm.model.errors import ErrorCode

@@ -1,5 +1,5 @@
-"""AddPartitionsToTxn v0-5: partitions of user topics join a transaction. From v4 on brokers ask too, for several
-transactions, and possibly only to verify."""
+"""AddPartitionsToTxn v0-5: add partitions of user topics to a transaction. From v4 on, brokers send it too, for several
+transactions, and sometimes only to verify."""
 
 from kgm.coordinator.contract.outcome import Producer
 from kgm.model.errors import ErrorCode
@@ -43,7 +43,7 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
 def _add(
     request: ClientRequest, cluster: EmbeddedCluster, transaction: AddPartitionsToTxnTransaction
 ) -> list[AddPartitionsToTxnTopicResult]:
-    """Add all partitions or none: where some do not exist, the others are not attempted."""
+    """Add all partitions or none: if some do not exist, the others get OPERATION_NOT_ATTEMPTED."""
     wanted = [(topic.name, partition) for topic in transaction.topics for partition in topic.partitions]
     topics = cluster.topics
     unknown = {at for at in wanted if topics.is_internal(at[0]) or not 0 <= at[1] < topics.get(at[0], 0)}

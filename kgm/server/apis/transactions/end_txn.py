@@ -1,4 +1,4 @@
-"""EndTxn v0-5: commit or abort a transaction. The response says that it will be so; the markers follow."""
+"""EndTxn v0-5: commit or abort a transaction. The response confirms the decision; the markers follow."""
 
 from kgm.coordinator.contract.outcome import Producer
 from kgm.model.errors import ErrorCode
@@ -18,7 +18,7 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
         response = EndTxnResponse(error_code=ErrorCode.NOT_COORDINATOR)
     else:
         response = _end(request, cluster, message)
-    # The markers are written at once if nothing has to be flushed before.
+    # The markers are written immediately if nothing has to be flushed first.
     return (Reply(request.ticket, response), *cluster.end_transactions(request.now))
 
 

@@ -1,6 +1,7 @@
-"""InitProducerId v0-5: a new id for an idempotent producer; for a transactional one, its id with a new epoch.
+"""InitProducerId v0-5: a new id for an idempotent producer, or the existing id with a new epoch for a transactional
+producer.
 
-Not done: two-phase commit (KIP-939)."""
+Not implemented: two-phase commit (KIP-939)."""
 
 from kgm.coordinator.contract.outcome import Producer
 from kgm.model.errors import ErrorCode
@@ -20,7 +21,7 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
         response = InitProducerIdResponse(error_code=ErrorCode.NOT_COORDINATOR)
     else:
         response = _init(request, cluster, message, message.transactional_id)
-    # What it aborts gets its markers at once if nothing has to be flushed before.
+    # Transactions aborted here get their markers immediately if nothing has to be flushed first.
     return (Reply(request.ticket, response), *cluster.end_transactions(request.now))
 
 

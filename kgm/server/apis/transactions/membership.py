@@ -1,4 +1,4 @@
-"""What the APIs of transactions, Produce and TxnOffsetCommit share: which broker answers, and adding partitions."""
+"""What the transaction APIs, Produce and TxnOffsetCommit share: finding the right broker, and adding partitions."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest
 from kgm.server.contract.transaction import TopicPartition
 
-#: InitProducerId gives the error PRODUCER_FENCED from this version on, the other APIs from 2 on (KIP-588).
+#: InitProducerId returns PRODUCER_FENCED from this version on, the other APIs from version 2 on (KIP-588).
 INIT_FENCES_FROM = 4
 FENCES_FROM = 2
 
@@ -35,7 +35,7 @@ def add_to_transaction(
 
 
 def fenced_error(error: ErrorCode, version: int, fences_from: int = FENCES_FROM) -> ErrorCode:
-    """The error as this version knows it: INVALID_PRODUCER_EPOCH is the former name of PRODUCER_FENCED."""
+    """The error under its name in this version: INVALID_PRODUCER_EPOCH is the former name of PRODUCER_FENCED."""
     if error is ErrorCode.PRODUCER_FENCED and version < fences_from:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error
