@@ -1,4 +1,4 @@
-"""`kgm demo`: the main job, end to end, with nothing installed but kgm."""
+"""`kgm demo`: the main workflow, end to end, with nothing but kgm installed."""
 
 from __future__ import annotations
 
