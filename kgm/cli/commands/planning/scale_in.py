@@ -34,9 +34,7 @@ def scale_in(
     to: Annotated[int | None, typer.Option("--to", metavar="N", help="Number of replicas to keep.")] = None,
     statefulset: Annotated[
         str | None,
-        typer.Option(
-            "--statefulset", metavar="NAME", help="The part of members' names before the replica number."
-        ),
+        typer.Option("--statefulset", metavar="NAME", help="The part of members' names before the replica number."),
     ] = None,
     first: Annotated[
         int | None,
