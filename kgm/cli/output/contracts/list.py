@@ -1,4 +1,4 @@
-"""The JSON of `kgm list` and of `kgm top`, which list groups."""
+"""The JSON of `kgm list` and `kgm top`, which both list groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON of `kgm drain`: what taking members away does to each group."""
+"""The JSON of `kgm drain`: what removing members does to each group."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
 
 
 def plan_json(found: FoundPlan, exceeds: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What all plans have."""
+    """The keys that all plans share."""
     return {
         "flags": list(found.shape.words),
         "costs": _costs_json(found.costs),
