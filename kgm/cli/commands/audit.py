@@ -113,7 +113,7 @@ def _failure(found: AuditLogContents) -> ConditionNotMet | None:
 
 
 def removal_json(one: AuditedRemoval) -> dict[str, Any]:
-    """One of `data.removals`."""
+    """An entry of `data.removals`."""
     found = asdict(one) | {"evidence": list(one.evidence)}
     if one.finished_at is None:
         found["note"] = _why_unknown(one)

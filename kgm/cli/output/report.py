@@ -157,7 +157,7 @@ def cluster_json(cluster: AdminClient) -> dict[str, str | None]:
 
 
 def error_json(error: KgmError) -> dict[str, Any]:
-    """One entry of `errors`."""
+    """An entry of `errors`."""
     return {
         "code": error.json_code,
         "message": error.message,

@@ -87,7 +87,7 @@ def trends_json(trends: GroupTrends) -> Iterator[dict[str, Any]]:
 
 
 def wait_json(wait: RebalanceWait) -> dict[str, Any]:
-    """One of `data.waits`."""
+    """An entry of `data.waits`."""
     return {
         "group_id": wait.group_id,
         "phase": str(wait.phase),

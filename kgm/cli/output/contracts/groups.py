@@ -113,7 +113,7 @@ def unread_json(every: Iterable[Unread]) -> list[dict[str, Any]]:
 
 
 def partition_json(row: PartitionRow) -> dict[str, Any]:
-    """One of `data.partitions`."""
+    """An entry of `data.partitions`."""
     owner = row.owner
     return {
         "group_id": row.group_id,

@@ -90,7 +90,7 @@ def event_json(event: GroupEvent, group: WatchedGroup) -> dict[str, Any]:
 
 
 def verdict_json(verdict: WatchVerdict) -> dict[str, Any]:
-    """One of `data.groups`."""
+    """An entry of `data.groups`."""
     latest, doubt = verdict.latest, verdict.rebalances_doubt
     return {
         "group_id": verdict.group_id,

@@ -63,7 +63,7 @@ def cluster_json(history: History) -> Json | None:
 
 
 def rebalance_json(row: RebalanceRow) -> Json:
-    """One of `rebalances`."""
+    """An entry of `rebalances`."""
     inferred = None
     if row.inferred_cause is not None and row.source == BROKER_LOG:
         inferred = {"cause": row.inferred_cause, "confidence": row.inferred_confidence}
