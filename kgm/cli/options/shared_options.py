@@ -52,7 +52,7 @@ Bootstrap = Annotated[
 Brokers = Annotated[str | None, typer.Option("--brokers", hidden=True)]
 CommandConfig = Annotated[
     str | None,
-    typer.Option("--command-config", envvar="KGM_COMMAND_CONFIG", metavar="FILE", help="A Java client.properties."),
+    typer.Option("--command-config", envvar="KGM_COMMAND_CONFIG", metavar="FILE", help="Java client.properties file."),
 ]
 Profile = Annotated[
     str | None,

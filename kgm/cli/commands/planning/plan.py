@@ -117,7 +117,7 @@ def plan(
     Each plan is simulated as in kgm simulate-bounce. If members stay in the group when they stop (static, or killed),
     each plan is also tried with --remove-first, so that their partitions do not wait for the session timeout. kgm
     prints the plans that no other plan beats: no other is better in one of STOPPED, HANDOVERS, REBALANCES and DURATION
-    without being worse in another (times that differ by 5 % or less count as equal). If members can restart one by one
+    without being worse in another (times that differ by 5% or less count as equal). If members can restart one by one
     without a handover, that plan is always among them. The plan with the lowest --minimise comes first, and each is
     printed with the kgm rollout line that runs it. What-ifs show the best plan if the group were configured
     differently, for example with a session timeout longer than the restart. Changes nothing.

@@ -80,7 +80,7 @@ def rows_of(bars: Iterable[Holding]) -> list[ChartRow]:
 
 
 def colours_of(owners: Iterable[str]) -> dict[str, int]:
-    """A number for each owner; `swatch` has the colour for a number."""
+    """A number for each owner; `swatch` has the color for a number."""
     return {owner: number for number, owner in enumerate(sorted(set(owners)))}
 
 
@@ -128,7 +128,7 @@ def ownership(
 
 
 def legend(colours: Mapping[str, int], most: int = 24) -> Markup:
-    """The colours of the first owners; many owners share one."""
+    """A legend with the colors of the first owners; several owners may share a color."""
     square = '<svg viewBox="0 0 8 8"><rect class="{}" width="8" height="8" rx="1.5"></rect></svg>'
     shown = list(colours.items())[:most]
     items = [element("span", Markup(square.format(swatch(number))), owner) for owner, number in shown]
