@@ -33,7 +33,7 @@ R = TypeVar("R", bound=Any)
 
 
 class Prepared(Protocol[R]):
-    """What a change would do, and whether it may be done."""
+    """What a change would do, and whether kgm allows it."""
 
     @property
     def warnings(self) -> tuple[str, ...]: ...
@@ -52,7 +52,7 @@ P = TypeVar("P", bound=Prepared[Any])
 
 
 def refuse_without_terminal(nothing: str, *, dry_run: bool, yes: bool, group_id: str | None) -> None:
-    """Raises RefusedError where kgm may not go on without asking, and cannot ask. nothing: what was not done."""
+    """Raises RefusedError if kgm has to ask before it continues, but cannot. nothing: what was not done."""
     if not dry_run and not yes and not sys.stdin.isatty():
         raise RefusedError(
             f"{nothing}: stdin is not a terminal, so kgm cannot ask", hint=_UNASKED, group_id=group_id
@@ -63,7 +63,7 @@ _UNASKED = "add --yes to do it without being asked, or --dry-run to preview"
 
 
 class ChangeRun(ABC, Generic[P, R]):
-    """One run against a cluster. Every way out ends in a report and an exit code."""
+    """One run against a cluster. However it ends, it prints a report and returns an exit code."""
 
     def __init__(
         self, connected: AdminClient, options: RunOptions, *, group_ids: Sequence[str], ignore_missing: bool,
@@ -74,39 +74,39 @@ class ChangeRun(ABC, Generic[P, R]):
         self._dry_run, self._yes, self._audit = dry_run, yes, audit
         self._notices = Notices()
 
-    # -- what a command says
+    # -- what each command defines
 
     @abstractmethod
     def _prepare(self) -> P:
-        """What would be done. Raises KgmError."""
+        """Work out what would be done. Raises KgmError."""
 
     def _notes(self, _prepared: P) -> Sequence[str]:
-        """What is said beside the warnings."""
+        """Notes to print along with the warnings."""
         return ()
 
     @abstractmethod
     def _number(self, prepared: P) -> int:
-        """How many would be removed."""
+        """How many members, groups or offsets would be removed."""
 
     @abstractmethod
     def _lines(self, prepared: P) -> list[str]:
-        """What is shown before the question."""
+        """The lines to show before the question."""
 
     @abstractmethod
     def _execute(self, prepared: P, audit: AuditTrail | None) -> ChangeReport[R]:
-        """Raises KgmError: nothing was changed, or, if it is a PartialError, that is not known."""
+        """Make the change. A KgmError means that nothing was changed; a PartialError, that the outcome is unknown."""
 
     @abstractmethod
     def _outdated(self, prepared: P, error: StaleVerdictError) -> P:
-        """With what was seen directly before the request would have been sent."""
+        """The prepared change, updated with what was seen just before the request would have been sent."""
 
     @abstractmethod
     def _hint(self, prepared: P) -> str:
-        """The command that would do it although it is refused."""
+        """A command that would do it despite the refusal."""
 
     @abstractmethod
     def _summary(self, results: Sequence[R], code: int) -> KgmError:
-        """Of a dry run that would not do everything."""
+        """The error for a dry run of a change that would not be done completely."""
 
     @abstractmethod
     def _report(self, prepared: P, results: Sequence[R], warnings: Sequence[str]) -> Report: ...
@@ -119,16 +119,16 @@ class ChangeRun(ABC, Generic[P, R]):
     @property
     @abstractmethod
     def _nothing(self) -> str:
-        """Nothing was changed: a clause."""
+        """A clause that says that nothing was changed."""
 
     @property
     @abstractmethod
     def _changed(self) -> str:
-        """Something was changed: a clause."""
+        """A clause that says that something was changed."""
 
     @abstractmethod
     def _doing(self, number: int) -> str:
-        """What is done now."""
+        """What is being done, in words."""
 
     @abstractmethod
     def _question(self, number: int) -> str: ...
@@ -136,7 +136,7 @@ class ChangeRun(ABC, Generic[P, R]):
     @property
     @abstractmethod
     def _look(self) -> str:
-        """The command that shows what is there now."""
+        """The command that shows the current state."""
 
     # -- the run
 
@@ -168,7 +168,7 @@ class ChangeRun(ABC, Generic[P, R]):
         audit = self._audit_trail() if self._audit and number else None
         if number and not self._yes:
             self._ask(prepared)
-            self._cluster.go_on()  # the time to think is not the cluster's
+            self._cluster.go_on()  # the operator's time to think does not count toward --timeout
         elif number:
             self._notices.note(self._doing(number))
         report = self._change(prepared, audit)
@@ -239,7 +239,7 @@ class ChangeRun(ABC, Generic[P, R]):
         return f"; the results are in the audit log: kgm audit {groups}".rstrip()
 
     def _refuse(self, prepared: P, refusal: RefusedError) -> NoReturn:
-        """Say what may not be removed, why, and what command would remove it."""
+        """Report what kgm refuses to remove, why, and which command would remove it."""
         refusal.hint = self._hint(prepared)
         self._finish(prepared, prepared.results, refusal, refusal.exit_code)
 
@@ -266,10 +266,9 @@ class ChangeRun(ABC, Generic[P, R]):
         raise typer.Exit(self._print(rendered(report, self._options), error, code))
 
     def _print(self, text: str, error: KgmError | None, code: int) -> int:
-        """Print the result on stdout and the error on stderr, or on the other stream where one cannot be written.
+        """Print the result on stdout and the error on stderr, or on the other stream if one cannot be written.
 
-        Returns the exit code: another one than given only when the result cannot be written where it belongs, or
-        nowhere."""
+        Returns the given exit code, unless stdout fails or the result cannot be written anywhere."""
         from kgm.cli.output.failures import error_text
         from kgm.cli.output.streams import write_stdout
 
@@ -278,7 +277,7 @@ class ChangeRun(ABC, Generic[P, R]):
             is_read = write_stdout(text)
         except OutputError as problem:
             is_read, failure = False, problem
-        # After a removal the result is shown even if its reader has gone; before, that is as in every command.
+        # After a removal, the result is shown even if its reader has gone; before it, kgm acts as any other command.
         is_shown = is_read or (failure is None and not invocation.has_changed()) or self._notices.write(text)
         if error is not None:
             self._notices.write(error_text(error))

@@ -1,4 +1,4 @@
-"""The command line that is being run, and what it has done: for hints that can be pasted, and for the exit code."""
+"""The command line that is being run, and whether it changed anything: for hints to paste, and for the exit code."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kgm.text.shell import shell_line
 _words: tuple[str, ...] = ()
 _changed = False
 _warnings: dict[str, None] = {}
-#: Options that say which cluster is meant, as they may be typed. `-bHOST:PORT` and `--profile=NAME` are words too.
+#: Options that select the cluster, as they can be typed. `-bHOST:PORT` and `--profile=NAME` are single words.
 _SHORT = ("-b", "-X")
 _LONG = ("--bootstrap-server", "--bootstrap-servers", "--brokers", "--command-config", "--profile")
-#: Commands that take these options, as a hint begins.
+#: Commands that take these options, as they begin a hint.
 _COMMANDS = tuple(
     f"kgm {name} "
     for name in (
@@ -22,7 +22,7 @@ _COMMANDS = tuple(
 )  # fmt: skip
 
 
-class Ended(Exception):  # noqa: N818  (no error: everything has been printed)
+class Ended(Exception):  # noqa: N818  (not an error: everything has been printed)
     """Ends the run with an exit code."""
 
     def __init__(self, code: int) -> None:
@@ -31,13 +31,13 @@ class Ended(Exception):  # noqa: N818  (no error: everything has been printed)
 
 
 def remember(words: Sequence[str]) -> None:
-    """Called once for each run, with everything behind `kgm`."""
+    """Called once per run, with all words after `kgm`."""
     global _words, _changed, _warnings
     _words, _changed, _warnings = tuple(words), False, {}
 
 
 def mark_changed() -> None:
-    """Called when a cluster was changed, or may have been: from then on no failure may look like one before it."""
+    """Called when a cluster was or may have been changed: from then on, no failure may look as if nothing changed."""
     global _changed  # noqa: PLW0603  (a process runs one command line at a time)
     _changed = True
 
@@ -47,33 +47,33 @@ def has_changed() -> bool:
 
 
 def note_warning(text: str) -> None:
-    """Called with every warning that is printed: JSON has them too."""
+    """Called with every warning that is printed, so that JSON can include it."""
     _warnings[text] = None
 
 
 def warnings() -> Iterator[str]:
-    """Those of this run, each once; if it is iterated late, later ones too."""
+    """The warnings of this run, each once. Evaluated late: it includes warnings given before the first iteration."""
     yield from list(_warnings)
 
 
 def again_with(*added: str) -> str:
-    """The command line with options added, as it can be pasted into a shell."""
+    """The command line with options added, ready to paste into a shell."""
     return shell_line(["kgm", *_words, *added])
 
 
 def with_cluster(hint: str) -> str:
-    """A hint that begins with a command, with the options that name the cluster as they were typed in this run."""
+    """The hint; if it begins with a command, with the options that select the cluster, as typed in this run."""
     command = next((each for each in _COMMANDS if f"{hint} ".startswith(each)), None)
     words = list(cluster_words()) if command is not None else []
     if command is None or not words or words[0] in hint.split():
         return hint
-    if "; " in hint or ", " in hint:  # it may go on behind the command
+    if "; " in hint or ", " in hint:  # there may be text after the command
         return f"{command}{shell_line(words)} {hint[len(command) :]}".rstrip()
     return f"{hint} {shell_line(words)}"
 
 
 def cluster_words() -> Iterator[str]:
-    """The options that name the cluster, as they were typed in this run."""
+    """The options that select the cluster, as typed in this run."""
     takes_next = False
     for word in _words:
         if takes_next:

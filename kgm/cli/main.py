@@ -45,7 +45,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         write_stderr("interrupted\n")
         return 130
     except SystemExit:
-        # This is how click ends a command whose stdout has been closed.
+        # This is how click ends a command when stdout has been closed.
         if not (reader_has_gone(sys.stdout) or type(sys.stdout).__name__.endswith("PacifyFlushWrapper")):
             raise
         silence(sys.stdout)
@@ -69,7 +69,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _is_of_a_printer(error: OSError) -> bool:
-    """Whether click or rich could not write: what they print does not pass through kgm.cli.output.streams."""
+    """Whether click or rich failed to write: their output does not pass through kgm.cli.output.streams."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
@@ -78,20 +78,20 @@ def _is_of_a_printer(error: OSError) -> bool:
 
 
 def _exit_code(error: KgmError) -> int:
-    """The code of an error. Once something was changed, an output that cannot be written is no mere failure."""
+    """The exit code for an error. After a change, output that cannot be written counts as a partial result."""
     return PartialError.exit_code if isinstance(error, OutputError) and invocation.has_changed() else error.exit_code
 
 
 def _print_traceback() -> None:
-    """The traceback of the current error. It shows no values but those in messages."""
+    """Print the traceback of the current error. It shows no values except those in messages."""
     write_stderr(clean_lines(traceback.format_exc()))
 
 
 def _report_failure(error: KgmError, arguments: Sequence[str]) -> None:
-    """The error on stderr; with -o json or yaml also as an object on stdout, so that a script can read it.
+    """Print the error on stderr; with -o json or yaml also as an object on stdout, so that a script can read it.
 
-    Where stderr cannot be written, people find it on stdout. An error that ends the run keeps its code when stdout
-    cannot be written either."""
+    If stderr cannot be written, the error goes to stdout, unless stdout has data for a program. An error that ends the
+    run keeps its exit code even if stdout cannot be written either."""
     from kgm.cli.output.failures import error_text
 
     output = _output_format(arguments)
@@ -109,7 +109,7 @@ def _report_failure(error: KgmError, arguments: Sequence[str]) -> None:
 
 
 def _output_format(arguments: Sequence[str]) -> str | None:
-    """The last format on the command line, which may be an invalid one."""
+    """The last format on the command line; it may be invalid."""
     output = os.environ.get("KGM_OUTPUT")
     for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
         if word in ("-o", "--output"):
@@ -128,7 +128,7 @@ def _schema_of(arguments: Sequence[str]) -> str:
 
 
 def finish(code: int) -> int:
-    """Write what is left to stdout and close it, at the end of the process. Returns the exit code."""
+    """Flush and close stdout at the end of the process. Returns the exit code."""
     failure = close()
     if failure is None:
         return code
@@ -140,7 +140,7 @@ def main() -> NoReturn:
     """The `kgm` console script."""
     prepare()
     code = finish(run())
-    gc.freeze()  # Python's end looks through every object for cycles, which is a fifth of a short command
+    gc.freeze()  # at exit, Python scans every object for cycles, a fifth of the time of a short command
     sys.exit(code)
 
 

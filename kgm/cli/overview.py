@@ -1,14 +1,14 @@
-"""All commands with the first line of their help: the help of kgm imports none of them."""
+"""All commands with the first line of their help, so that `kgm --help` imports none of them."""
 
 from __future__ import annotations
 
-PURPOSE = "Consumer-group membership of Apache Kafka: see it, simulate changes, and change it safely."
+PURPOSE = "Apache Kafka consumer-group membership: see it, simulate changes, and change it safely."
 EPILOG = "The options that every command takes, such as --profile and -o, can also stand before the command."
 USAGE = "COMMAND [ARGS]..."
 VERSION_HELP = "Show the version and exit."
-#: {name of an option: the one that it had before, which is read still, and shown nowhere}.
+#: {name of an option: its former name, which still works but is not shown anywhere}.
 OLD_NAMES = {"--match-members": "--match"}
-#: No line of a help is longer, however wide the terminal is.
+#: Maximum line width of help texts, however wide the terminal is.
 MOST_COLUMNS = 110
 
 #: {section of the help: {name: (module, function, first line of its help)}}, in the order of the help.
@@ -16,7 +16,7 @@ SECTIONS = {
     "See": {
         "list": ("list", "list_groups", "List the visible groups: id, type, state, members."),
         "describe": ("describe", "describe", "Describe groups: members with instance ids, assignments, lag."),
-        "top": ("top", "top", "Show all groups at a glance, the worst first, as they change."),
+        "top": ("top", "top", "Show all groups at a glance, worst first, as they change."),
         "watch": ("watch", "watch", "Watch groups change; verify a rolling restart while it happens."),
         "wait": ("wait", "wait", "Wait until a group is stable, is empty, has N members, or has a lag of at most N."),
         "diff": ("diff", "diff", "Show what changed in groups between two snapshots, files or live."),
@@ -30,7 +30,7 @@ SECTIONS = {
         "assign": ("assign", "assign_command", "Run one of Kafka's assignors on groups from a file."),
     },
     "Change": {
-        "rollout": ("planning.rollout", "rollout", "Run a planned restart step by step, while the prediction holds."),
+        "rollout": ("planning.rollout", "rollout", "Run a planned restart as long as the prediction holds."),
         "scale-in": (
             "planning.scale_in",
             "scale_in",
@@ -55,13 +55,13 @@ SECTIONS = {
         ),
         "audit": ("audit", "audit", "Show the removals and deletions that kgm made from this machine."),
     },
-    "Lab and set-up": {
+    "Lab and setup": {
         "serve": ("serve", "serve", "Run the embedded coordinator, which real Kafka clients can join."),
         "demo": ("demo", "demo", "Demonstrate kgm end to end on the embedded coordinator."),
         "config": ("config", "app", "Show where settings come from; test the connection and the login."),
         "completion": ("about.completion", "completion", "Print or install the completion script for a shell."),
         "version": ("about.version", "version", "Show the versions of kgm, Python, the extras and Kafka's APIs."),
-        "help": ("about.help", "help_command", "Show the help of a command, or its manual page."),
+        "help": ("about.help", "help_command", "Show help for a command, or its manual page."),
     },
 }
 #: The commands of all sections.

@@ -9,12 +9,12 @@ from kgm.cli.output.streams import write_stderr
 from kgm.model.errors import RefusedError
 from kgm.text.sanitize import clean
 
-#: The most lines above a question.
+#: The most lines shown above a question.
 _MOST_LINES = 40
 
 
 def refuse_unasked(group_id: str, *, yes: bool) -> None:
-    """Raises RefusedError where kgm may not go on without asking, and cannot ask."""
+    """Raises RefusedError if kgm has to ask before it continues, but cannot."""
     if not yes and not sys.stdin.isatty():
         raise RefusedError(
             f"nothing was done to group {group_id!r}: stdin is not a terminal, so kgm cannot ask",
@@ -23,8 +23,8 @@ def refuse_unasked(group_id: str, *, yes: bool) -> None:
 
 
 def ask(group_id: str, lines: Sequence[str], question: str) -> None:
-    """Show what would be done, and ask. Raises RefusedError unless the answer is yes; a question that cannot be shown
-    is not answered."""
+    """Show what would be done, and ask. Raises RefusedError unless the answer is yes, including when the question
+    cannot be shown."""
     shown = [*lines[:_MOST_LINES], *([f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else [])]
     text = "".join(f"  {clean(line)}\n" for line in shown)
     if not (write_stderr(f"{text}{question} [y/N] ") and is_yes()):
@@ -32,12 +32,12 @@ def ask(group_id: str, lines: Sequence[str], question: str) -> None:
 
 
 def is_yes() -> bool:
-    """Whether the operator says so; not where there is nobody to ask."""
+    """Whether the operator answers yes; False if stdin cannot be read."""
     try:
         answer = sys.stdin.readline()
     except KeyboardInterrupt:
         write_stderr("\n")
         raise
-    except (OSError, ValueError):  # a terminal that has gone, bytes that are no text
+    except (OSError, ValueError):  # the terminal has gone, or the bytes are not text
         return False
     return answer.strip().lower() in ("y", "yes")

@@ -1,4 +1,4 @@
-"""How a command that runs until it is told to stop hears of it."""
+"""How a long-running command is told to stop."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _TERMINATED: Final = 143
 
 @contextlib.contextmanager
 def stopped_by_sigterm(stop: threading.Event) -> Iterator[None]:
-    """SIGTERM sets the event, so that the command ends in order, as systemd and Kubernetes expect. Only the main thread
-    can have a handler."""
+    """SIGTERM sets the event, so that the command shuts down cleanly, as systemd and Kubernetes expect. Only the main
+    thread can have a handler."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -27,7 +27,7 @@ def stopped_by_sigterm(stop: threading.Event) -> Iterator[None]:
 
 @contextlib.contextmanager
 def sigterm_as_exit() -> Iterator[None]:
-    """SIGTERM ends kgm in order, so that a terminal gets its cursor and its screen back."""
+    """SIGTERM ends kgm cleanly, so that the terminal gets its cursor and screen back."""
 
     def leave(_number: int, _frame: object) -> None:
         raise SystemExit(_TERMINATED)

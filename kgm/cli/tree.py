@@ -31,7 +31,7 @@ app = typer.Typer(
     cls=_Overview,
     help=PURPOSE,
     rich_markup_mode=None,  # rich's help costs more than the rest of start-up
-    pretty_exceptions_enable=False,  # they would print local variables, secrets among them
+    pretty_exceptions_enable=False,  # they would print local variables, including secrets
     no_args_is_help=True,
     add_completion=False,
     subcommand_metavar=USAGE,
@@ -65,8 +65,8 @@ def register(name: str) -> None:
 
 
 def _register(arguments: Sequence[str]) -> None:
-    """Add the command that the arguments name; for the overview of all commands, only names and first lines."""
-    app.registered_commands.clear()  # by an earlier run in this process
+    """Add the command that the arguments name; for the overview, add all commands, with only names and first lines."""
+    app.registered_commands.clear()  # left by an earlier run in this process
     app.registered_groups.clear()
     if arguments and arguments[0] in COMMANDS:
         register(arguments[0])
@@ -76,11 +76,11 @@ def _register(arguments: Sequence[str]) -> None:
 
 
 def _overview_entry() -> None:
-    """A command of the overview; never called, because a command that is named is added itself."""
+    """Stands in for a command in the overview; never called, because a named command is added itself."""
 
 
 def run_tree(arguments: Sequence[str]) -> int:
-    """Parse and run a line. Returns the exit code; raises KgmError."""
+    """Parse and run a command line. Returns the exit code; raises KgmError."""
     _register(arguments)
     command = typer.main.get_command(app)
     if arguments[-1:] in (["-h"], ["--help"]):
@@ -99,13 +99,13 @@ def run_tree(arguments: Sequence[str]) -> int:
 
 
 def shown_names(option: "click.Parameter") -> list[str]:
-    """The names of an option, without one that it had before."""
+    """The names of an option, without its former name."""
     old = {OLD_NAMES.get(name) for name in option.opts}
     return [name for name in option.opts if name not in old]
 
 
 def _complete_help(command: "click.Command", arguments: Sequence[str]) -> None:
-    """Examples at the end of the help of the command that the arguments name, and no option's old name in it."""
+    """For the command that the arguments name: add examples to the end of its help, and hide former option names."""
     from kgm.cli.commands.about.examples import EXAMPLES
 
     names: list[str] = []
@@ -123,8 +123,8 @@ def _complete_help(command: "click.Command", arguments: Sequence[str]) -> None:
 
 
 def _as_usage_error(error: "click.ClickException", arguments: Sequence[str]) -> UsageError:
-    """What click does not understand, told as every other error is."""
-    message, _, _ = error.format_message().partition(" Did you mean")  # which click may say twice
+    """The error for a command line that click rejects, in the form of all other errors."""
+    message, _, _ = error.format_message().partition(" Did you mean")  # click may say this twice
     context: click.Context | None = getattr(error, "ctx", None)
     words = (
         [word for word in arguments[:1] if word in COMMANDS] if context is None else context.command_path.split()[1:]

@@ -1,1 +1,1 @@
-"""One module for each command, named as the command."""
+"""One module per command, named after it."""

@@ -27,7 +27,7 @@ SCHEMA = "kgm.assign/v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedCase:
-    """A case and what the assignor made of it. assignment: partitions by member id and topic."""
+    """A case and its result. assignment: partitions by member id and topic."""
 
     case: AssignmentCase
     assignment: dict[str, dict[str, Sequence[int]]]
@@ -52,14 +52,14 @@ def assign_command(
     A line: {"assignor": NAME, "topics": [{"name", "partitions", "racks"?}], "members": [{"member_id",
     "group_instance_id"?, "rack"?, "topics", "owned"?, "generation"?}], "leader"?, "case"?}. The output of `kgm describe
     -o json` is accepted too. NAME: range, roundrobin, sticky, cooperative-sticky, consumer-uniform, consumer-range, or
-    a custom assignor that is installed beside kgm. A group can have up to 200000 partitions. With -o table, the loads
-    and moves of a single case are shown too."""
+    a custom assignor that is installed alongside kgm. A group can have up to 200000 partitions. With -o table, the
+    loads and moves of a single case are shown too."""
     from kgm.cli.output.contracts.assign import line_json
 
-    # Closed also where the output fails: a generator that is left to the end of the process complains there.
+    # Close it even if the output fails: a generator that is still open at exit prints a complaint.
     with _opened(from_file) as source, contextlib.closing(_assigned(source, assignor, library)) as answers:
         if options.output == "ndjson":
-            # One by one, so that another program can hold a conversation through two pipes.
+            # One by one, so that another program can send a case and read its answer through two pipes.
             for one in answers:
                 emit(Report(schema=SCHEMA, data={}, items=[line_json(one.case, one.assignment)]), options)
         else:
@@ -94,7 +94,7 @@ def _assigned(source: BinaryIO, assignor: str | None, library: str) -> Generator
 
 
 def _documents(source: BinaryIO) -> Iterator[tuple[int, Any]]:
-    """JSON values with the numbers of their first lines: one per line, or a single one over all lines."""
+    """JSON values with the numbers of their first lines: one value per line, or a single value spanning all lines."""
     is_first = True
     for number, line in enumerate(_lines(source), 1):
         if not line.strip():
@@ -111,13 +111,13 @@ def _documents(source: BinaryIO) -> Iterator[tuple[int, Any]]:
 
 
 def _lines(source: BinaryIO) -> Iterator[bytes]:
-    """Raises UsageError for one that is too long, or cannot be read."""
+    """The lines of the file. Raises UsageError for a line that is too long or cannot be read."""
     while line := _read(source, 0, is_line=True):
         yield line
 
 
 def _read(source: BinaryIO, offset: int, *, is_line: bool = False) -> bytes:
-    """A line, or the rest. offset: how much of MOST_BYTES is used already, negative."""
+    """A line, or the rest of the file. offset: minus the bytes of MOST_BYTES that are already used."""
     most = MOST_BYTES + offset
     try:
         data = source.readline(most + 1) if is_line else source.read(most + 1)
@@ -184,7 +184,7 @@ def _assignment_table(answers: Sequence[AssignedCase]) -> Table:
 
 
 def _loads_and_moves(answer: AssignedCase) -> list[Table]:
-    """For people, of a single case: how many partitions each member has, before and after, and which moved."""
+    """For people, for a single case: how many partitions each member has before and after, and which moved."""
     from kgm.model.assignment import count, moves
 
     before = {member.member_id: member.owned for member in answer.case.group.members}

@@ -1,4 +1,4 @@
-"""`kgm audit`: the removals and rollouts that kgm made from this machine: who, when, why, and the results."""
+"""`kgm audit`: removals and rollouts done by kgm on this machine: who, when, why, and the results."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def audit(
 
 
 def _failure(found: AuditLogContents) -> ConditionNotMet | None:
-    """What is wrong with the log; None for one that is complete."""
+    """The error for an incomplete log; None if the log is complete."""
     facts = [
         f"line {one.line} of {one.path} does not follow the line before it" for one in found.breaks[:_BREAKS_SHOWN]
     ]
@@ -113,7 +113,7 @@ def _failure(found: AuditLogContents) -> ConditionNotMet | None:
 
 
 def removal_json(one: AuditedRemoval) -> dict[str, Any]:
-    """One of `data.removals`."""
+    """An entry of `data.removals`."""
     found = asdict(one) | {"evidence": list(one.evidence)}
     if one.finished_at is None:
         found["note"] = _why_unknown(one)
@@ -149,9 +149,9 @@ def _table(items: Sequence[dict[str, Any]]) -> Table:
 
 
 def parse_since(text: str, now: float) -> str:
-    """The time in the log's own form, which sorts. now: seconds since the epoch. Raises UsageError.
+    """The time in the log's own format, which sorts as text. now: seconds since the epoch. Raises UsageError.
 
-    A time without a zone is this machine's."""
+    A time without a zone is in this machine's time zone."""
     from kgm.operations.audit.audit_log import timestamp
     from kgm.text.durations import parse_duration
 

@@ -1,4 +1,4 @@
-"""`kgm config`: where every setting comes from, and whether connecting and logging in works with them."""
+"""`kgm config`: where every setting comes from, and whether they let kgm connect and log in."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def view(
 
 
 def _own_options(options: RunOptions) -> list[ShownSetting]:
-    """Kgm's own options."""
+    """The settings of kgm itself."""
     from kgm.cli.output.redaction import ShownSetting
     from kgm.text.durations import show_duration
 
@@ -79,7 +79,7 @@ def _own_options(options: RunOptions) -> list[ShownSetting]:
 
 
 def _client_settings(options: RunOptions) -> list[ShownSetting]:
-    """The Kafka client's settings, by name."""
+    """The Kafka client's settings, sorted by name."""
     from kgm.cli.output.redaction import redacted
     from kgm.operations.settings.loading import ClientSettings
 
@@ -93,7 +93,7 @@ def _client_settings(options: RunOptions) -> list[ShownSetting]:
 def check(
     *,
     group: Annotated[
-        str | None, typer.Option("-g", "--group", help="Also test what the principal may do with this group.")
+        str | None, typer.Option("-g", "--group", help="Also test what the principal is allowed to do with this group.")
     ] = None,
     options: RunOptions,
 ) -> None:

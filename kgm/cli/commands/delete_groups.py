@@ -1,4 +1,4 @@
-"""`kgm delete-groups`: read the words, call the operation, show what it says, and ask."""
+"""`kgm delete-groups`: parse the options, call the operation, show its verdicts, and ask."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "kgm.delete-groups/v1"
 _NOTHING = "nothing was deleted"
-#: A hint names so many groups at most.
+#: The most groups that a hint names.
 _MOST_NAMES = 20
 
 
@@ -49,7 +49,7 @@ def delete_groups(
         bool, typer.Option("--stale-topics", help="Only the offsets of topics that no member subscribes to.")
     ] = False,
     idle_for: Annotated[
-        str, typer.Option("--idle-for", metavar="DURATION", help="How long ago the last commit must be.")
+        str, typer.Option("--idle-for", metavar="DURATION", help="Minimum time since the last commit.")
     ] = "24h",
     assume_idle: Annotated[
         bool, typer.Option("--assume-idle", help="Delete even if the time of the last commit is not known.")
@@ -68,19 +68,19 @@ def delete_groups(
         bool, typer.Option("--ignore-missing", help="Treat absent groups and offsets as success.")
     ] = False,
     no_audit: Annotated[
-        bool, typer.Option("--no-audit", help="Delete even if the audit log cannot be written; write nothing there.")
+        bool, typer.Option("--no-audit", help="Delete even if the audit log cannot be written; do not write to it.")
     ] = False,
     options: RunOptions,
 ) -> None:  # fmt: skip
     """Delete groups that are empty and idle, or committed offsets of topics that a group no longer reads.
 
-    A group may be deleted if it has no member, is a group of consumers, and committed nothing for --idle-for. The log
-    of its coordinator shows that (READ on __consumer_offsets), also for consumers that assign their partitions
+    kgm deletes a group only if it is a group of consumers, has no members, and has committed nothing for --idle-for.
+    The log of its coordinator shows that (READ on __consumer_offsets), even for consumers that assign partitions to
     themselves and are not members. A group that is not known to be idle is deleted only with --assume-idle. One group
-    that may not be deleted stops the whole batch.
+    that kgm refuses to delete stops the whole batch.
 
-    Consumers that start again in a deleted group begin where their auto.offset.reset says. The offsets that were
-    deleted are in the audit log. kgm does not reset offsets: kafka-consumer-groups.sh --reset-offsets does."""
+    Consumers that restart in a deleted group start at the position that their auto.offset.reset gives. The deleted
+    offsets are in the audit log. kgm does not reset offsets: kafka-consumer-groups.sh --reset-offsets does."""
     from kgm.cli.options import removal_ids as ids
     from kgm.operations.deletion.request import DEFAULT_REASON, DeletionRequest
     from kgm.text.durations import parse_duration
@@ -163,7 +163,7 @@ class _Run(ChangeRun["PreparedDeletion", "DeletionResult"]):
         return summary(results, code, is_dry_run=True)
 
     def _hint(self, prepared: PreparedDeletion) -> str:
-        """How the rest can be deleted, and what would make the others deletable."""
+        """How to delete the groups that are allowed, and what would make the others deletable."""
         from kgm.operations.deletion.idleness import IdleVerdict
 
         why = {one: prepared.why_not(one) for one in prepared.present}
@@ -222,5 +222,5 @@ def _table(results: Sequence[DeletionResult]) -> Table:
 
 
 def _note(one: DeletionResult) -> str | None:
-    """The note, unless it only repeats what the columns of the verdict say."""
+    """The note, unless it only repeats the verdict columns."""
     return None if one.note == f"{one.idleness.verdict}: {one.idleness.why}" else one.note

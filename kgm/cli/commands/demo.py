@@ -1,4 +1,4 @@
-"""`kgm demo`: the main job, end to end, with nothing installed but kgm."""
+"""`kgm demo`: the main workflow, end to end, with nothing but kgm installed."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ def _text_of(step: DemoStep, options: RunOptions) -> str:
         case MemberStopped():
             return (
                 f"5. {step.instance_id} stops for good. It would stay in the group until its session expires;\n"
-                "   a removal frees its partitions at once. kgm watches until its silence is proof: records arrive,\n"
-                "   and it has missed the commits that the group's records show it used to make.\n\n"
+                "   a removal frees its partitions immediately. kgm watches until its silence is proof: records\n"
+                "   arrive, and it has missed the commits that the group's records show it used to make.\n\n"
                 f"   $ {remove} {step.instance_id} --guard-window {GUARD_WINDOW_MS // 1000}s --yes"
             )
         case MemberRemoved():

@@ -21,12 +21,12 @@ from kgm.operations.groups.trends import GroupTrends
 from kgm.text.names import in_order
 
 SCHEMA = "kgm.describe/v1"
-#: Formats for people that have one line a process.
+#: Formats for people, which have one line per process.
 _FOLDED = ("table", "markdown")
 
 
 class DescribeView(Enum):
-    """What is shown of a group; partitions over all of them."""
+    """What is shown for each group; PARTITIONS shows one table over all groups."""
 
     MEMBERS = "members"
     OFFSETS = "offsets"
@@ -72,15 +72,15 @@ def describe(
 ) -> None:
     """Describe groups: members with instance ids, assignments, lag.
 
-    --topic, --partition, --only-lagging and --unowned show partitions and their owners: those that a group owns, has a
-    committed offset for, or subscribes to. Partitions whose lag or owner is unknown are shown too. --sort puts the
-    highest lag first.
+    --topic, --partition, --only-lagging and --unowned show partitions and their owners: all partitions that a group
+    owns, subscribes to, or has a committed offset for. Partitions whose lag or owner is unknown are shown too. --sort
+    lag and --sort lag-time put the highest lag first.
 
-    --lag-time adds the age of the first record that is not committed, from its timestamp (READ on the topic), and how
-    long ago the offset was committed (READ on __consumer_offsets).
+    --lag-time adds the age of the first uncommitted record, from its timestamp (READ on the topic), and how long ago
+    the offset was committed (READ on __consumer_offsets).
 
-    --trend adds whether lag is rising, falling (and when it will be caught up at that rate), steady or caught up;
-    unknown where two polls do not tell."""
+    --trend adds whether lag is rising, falling (and when the group will catch up at that rate), steady or caught up, or
+    unknown if two polls are not enough to tell."""
     from kgm.cli.completion.cache import SeenNames, store_names
     from kgm.cli.options.words import known_word
     from kgm.cli.output.failures import exit_with, warn_of_unread, warn_of_unseen_groups
@@ -93,14 +93,14 @@ def describe(
     view = _view(members=members, offsets=offsets, state=state, has_filter=wanted is not None)
     request = DescriptionRequest(
         names=[*(groups or ()), *(group or ())], pattern=match, all_groups=all_groups, partitions=wanted,
-        is_complete=options.is_data,  # a table does not show what this adds
+        is_complete=options.is_data,  # tables do not show what this adds
         with_times=lag_time or order is PartitionOrder.LAG_TIME, trend_ms=_window_ms(trend),
     )  # fmt: skip
     if not (request.names or match is not None or all_groups or request.is_of_all_readers):
         hint = "name one, or add --match GLOB or --all-groups; `kgm list` shows the groups"
         raise UsageError("no group is given", hint=hint)
     names = SeenNames()
-    shows_times = request.with_times and options.output not in ("csv", "tsv")  # which have them in any case, in ms
+    shows_times = request.with_times and options.output not in ("csv", "tsv")  # csv and tsv always have times, in ms
     folds = options.output in _FOLDED
     with options.cluster(reads_only=True) as connected, progress(options, "describing groups"):
         described = ask(connected, request, order)
@@ -116,7 +116,7 @@ def describe(
 
 
 def _window_ms(text: str | None) -> int | None:
-    """How far apart two polls are to be. Raises UsageError."""
+    """The time between the two polls, in ms. Raises UsageError."""
     if text is None:
         return None
     from kgm.text.durations import parse_duration
@@ -130,7 +130,7 @@ def _window_ms(text: str | None) -> int | None:
 def _partition_filter(
     topic: list[str] | None, partition: list[str] | None, *, only_lagging: bool, unowned: bool
 ) -> PartitionFilter | None:
-    """None if no partitions are asked for. Raises UsageError."""
+    """The filter; None if no partitions are asked for. Raises UsageError."""
     if not (topic or partition or only_lagging or unowned):
         return None
     from kgm.cli.options.words import partition_numbers, topic_names
@@ -147,7 +147,7 @@ def _partition_filter(
 
 
 def _view(*, members: bool, offsets: bool, state: bool, has_filter: bool) -> DescribeView:
-    """Raises UsageError for words that exclude each other."""
+    """The view that the options select. Raises UsageError for options that exclude each other."""
     if members + offsets + state > 1:
         raise UsageError("--members, --offsets and --state exclude each other")
     if has_filter:
@@ -189,7 +189,7 @@ def _trends_of(group: GroupSnapshot, described: DescribedGroups) -> GroupTrends 
 
 
 def _waits_of(group: GroupSnapshot, described: DescribedGroups) -> list[str]:
-    """Whom a group waits for, which was described last."""
+    """Which members the group is waiting for. The group must be the one that was described last."""
     wait = described.waits[-1] if described.waits else None
     return [] if wait is None or wait.group_id != group.group_id else [wait.headline, *wait.lines()]
 
@@ -201,8 +201,8 @@ def _with_notes(table: Table, notes: Sequence[str]) -> Table:
 def report(
     described: DescribedGroups, tables: Iterable[Table], where: dict[str, str | None], *, view: DescribeView
 ) -> Report:
-    """The snapshots are the data, and partitions if they were asked for; an item is a group, a partition, an offset or
-    a member, as the view says. Everything is made while it is printed: the groups are described then."""
+    """The report: its data are the snapshots, and partitions if they were asked for; its items are groups, partitions,
+    offsets or members, depending on the view. Everything is lazy: groups are described while they are printed."""
     return Report(
         schema=SCHEMA,
         data={
@@ -224,7 +224,7 @@ def report(
 def _partitions_json(described: DescribedGroups) -> Iterator[dict[str, Any]]:
     from kgm.cli.output.contracts.groups import partition_json
 
-    for _ in described.groups:  # those that are not printed
+    for _ in described.groups:  # describe the groups that are not printed
         pass
     yield from map(partition_json, described.partitions or ())
 
@@ -253,7 +253,7 @@ def _unread_json(described: DescribedGroups) -> Iterator[dict[str, Any]]:
         from kgm.cli.output.contracts.groups import unread_json
 
         for one in described.unread:
-            note_warning(one.warning)  # printed when the groups are
+            note_warning(one.warning)  # it is printed along with the groups
         yield from unread_json(described.unread)
 
 

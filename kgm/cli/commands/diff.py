@@ -24,7 +24,7 @@ LIVE = "live"
 @cluster_options
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="Before: FILE, - for stdin, live, or live:GROUP.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="After: the same.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="After: as for A.")],
     *,
     group: Annotated[
         list[str] | None, typer.Option("-g", "--group", metavar="GROUP", help="Only this group; repeatable.")

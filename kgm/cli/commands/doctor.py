@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "kgm.doctor/v1"
 _NEVER = "never"
-#: Of so many groups the same finding of severity info is one row for people.
+#: From this many groups on, people see the same finding of severity info as one row.
 _MANY_GROUPS = 3
 
 
@@ -39,7 +39,7 @@ def doctor(
     match: Annotated[str | None, typer.Option("--match", metavar="GLOB", help="Groups whose id matches.")] = None,
     window: Annotated[
         str,
-        typer.Option("--window", metavar="DURATION", help="How long to wait for commits of members; 0s: do not wait."),
+        typer.Option("--window", metavar="DURATION", help="How long to wait for members to commit; 0s: do not wait."),
     ] = "6s",
     history: Annotated[
         str | None,
@@ -54,23 +54,24 @@ def doctor(
     fail_on: Annotated[
         str,
         typer.Option(
-            "--fail-on", metavar="SEVERITY", help="Lowest severity that exits 8: error | warning | info | never."
+            "--fail-on", metavar="SEVERITY", help="Exit 8 for this severity and above: error | warning | info | never."
         ),
     ] = "warning",
     options: RunOptions,
 ) -> None:
     """Diagnose groups: each finding with its evidence and the next command. Examines all groups by default.
 
-    Checks members, owners, subscriptions, state and offsets. Where records wait or a group rebalances, it checks twice,
-    --window apart, to see which members make progress. It also checks the latest records of the coordinators (READ on
-    __consumer_offsets), and the advice and alarms of a built history. A consumer that a group refuses appears in
-    no description: with its settings in --command-config or -X (partition.assignment.strategy, group.instance.id,
-    group.protocol) doctor says why. Changes nothing.
+    Checks members, owners, subscriptions, state and offsets. If records are waiting or a group is rebalancing, it
+    checks twice, --window apart, to see which members make progress. It also checks the latest records of the
+    coordinators (READ on __consumer_offsets), and the advice and alarms of a built history. A consumer that a group
+    refuses does not appear in any description: put its settings in --command-config or -X
+    (partition.assignment.strategy, group.instance.id, group.protocol), and doctor shows why it was refused. Changes
+    nothing.
 
-    error: something is not consumed, or will be lost. warning: it costs rebalances, or will. info: worth knowing.
-    Accepted findings are listed in config.toml, for all clusters in tables [[ignore]], for a profile in tables
-    [[profiles.NAME.ignore]]: check = "NAME", reason = "why", and group = "GLOB" unless it is for all groups. They are
-    counted, but never change the exit code.
+    error: something is not consumed, or will be lost. warning: it causes rebalances, or will. info: worth knowing. List
+    accepted findings in config.toml, in [[ignore]] tables for all clusters or [[profiles.NAME.ignore]] tables for one
+    profile: check = "NAME", reason = "why", and group = "GLOB" unless it applies to all groups. They are counted, but
+    never change the exit code.
 
     Exits 8 if there are findings of severity --fail-on or above. Exits 7 if there are none but some checks could not
     run, because what they need could not be read (4 if this login cannot see any group)."""
@@ -116,7 +117,7 @@ def doctor(
 
 
 def _checks(given: Sequence[str] | None) -> tuple[str, ...]:
-    """The names behind --check. Raises UsageError."""
+    """The names that --check lists. Raises UsageError."""
     from kgm.operations.doctor.check_names import check_names
 
     names = check_names((word.strip() for value in given or () for word in value.split(",") if word.strip()), "--check")
@@ -126,7 +127,7 @@ def _checks(given: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _ignored_checks(options: RunOptions) -> tuple[IgnoredCheck, ...]:
-    """Raises UsageError, also for a check that does not exist."""
+    """The findings to ignore. Raises UsageError, including for a check that does not exist."""
     from kgm.operations.doctor.check_names import check_names
     from kgm.operations.settings.ignored_checks import read_ignored_checks
     from kgm.operations.settings.loading import config_file
@@ -138,7 +139,7 @@ def _ignored_checks(options: RunOptions) -> tuple[IgnoredCheck, ...]:
 
 
 def _history_facts(folder: str | None) -> HistoryFacts | None:
-    """Raises NotFoundError, UsageError."""
+    """The advice and alarms of a built history. Raises NotFoundError, UsageError."""
     if folder is None:
         return None
     from kgm.operations.doctor.history_findings import read_history
@@ -172,7 +173,7 @@ def _data_table(diagnosis: Diagnosis) -> Table:
     """For programs: a row for each finding."""
     columns = [Column(title=title) for title in ("SEVERITY", "GROUP", "CHECK", "FINDING", "EVIDENCE", "NEXT", "ABOUT")]
     rows: list[list[Cell]] = [
-        # Evidence names the first few; all of them are what it is about.
+        # The evidence names only the first few subjects; this column has all of them.
         [
             one.severity,
             one.group_id,
@@ -188,8 +189,8 @@ def _data_table(diagnosis: Diagnosis) -> Table:
 
 
 def _table(diagnosis: Diagnosis) -> Table:
-    """For people: the evidence and the next command below each finding. What is worth knowing of many groups is said
-    once."""
+    """For people: the evidence and the next command below each finding. A finding of severity info on many groups is
+    shown once."""
     columns = [Column(title=title) for title in ("SEVERITY", "GROUP", "CHECK", "FINDING")]
     rows: list[list[Cell]] = []
     alike: dict[tuple[str, str], list[Finding]] = {}

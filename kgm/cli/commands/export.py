@@ -42,7 +42,7 @@ def export(
     listen: Annotated[
         str | None,
         typer.Option(
-            "--listen", metavar="HOST:PORT", help="Serve /metrics until SIGTERM or Ctrl-C; port 0: a free port."
+            "--listen", metavar="HOST:PORT", help="Serve /metrics until SIGTERM or Ctrl-C; port 0 picks a free port."
         ),
     ] = None,
     allow_host: Annotated[
@@ -55,7 +55,7 @@ def export(
     ] = None,
     textfile: Annotated[
         str | None,
-        typer.Option("--textfile", metavar="FILE", help="Write FILE, which ends with .prom, for node_exporter."),
+        typer.Option("--textfile", metavar="FILE", help="Write FILE, whose name must end in .prom, for node_exporter."),
     ] = None,
     interval: Annotated[
         str | None,
@@ -71,7 +71,7 @@ def export(
         bool, typer.Option("--lag-time", help="Export lag in seconds too; reads records of topics (READ).")
     ] = False,
     max_series: Annotated[
-        int, typer.Option("--max-series", metavar="N", min=100, help="With more series, details are left out.")
+        int, typer.Option("--max-series", metavar="N", min=100, help="Leave out details if there are more series.")
     ] = 50_000,
     options: RunOptions,
 ) -> None:
@@ -83,9 +83,9 @@ def export(
 
     Lag has the labels group, topic, partition, group_instance_id and client_id. With --listen, kgm prints one line of
     JSON once it accepts requests: {"listening":"HOST:PORT"}. The port has no login and no TLS, and is reachable only
-    from this host unless HOST says otherwise. Requests must name localhost, HOST, the address of this host that they
-    came to, or a name of --allow-host, so that a web page whose name was made to resolve to this host is refused. Only
-    /metrics is served, to at most 16 connections at a time."""
+    from this host unless HOST says otherwise. Requests must name localhost, HOST, the local address that they were sent
+    to, or an --allow-host name; this refuses web pages whose name was made to resolve to this host (DNS rebinding).
+    Only /metrics is served, to at most 16 connections at a time."""
     interval_ms = _interval_ms(interval, listen=listen, textfile=textfile)
     address = None if listen is None else parse_listen(listen)
     if listen is not None and textfile is not None:
@@ -122,7 +122,7 @@ def export(
 
 
 def _interval_ms(interval: str | None, *, listen: str | None, textfile: str | None) -> int | None:
-    """Raises UsageError."""
+    """The time between polls, in ms; None to collect once. Raises UsageError."""
     if interval is None:
         return None
     if listen is None and textfile is None:
@@ -134,7 +134,7 @@ def _interval_ms(interval: str | None, *, listen: str | None, textfile: str | No
 
 
 def _check_extra() -> None:
-    """Raises UsageError where the extra is not installed."""
+    """Raises UsageError if the extra is not installed."""
     if importlib.util.find_spec("prometheus_client") is None:
         raise UsageError("kgm export needs prometheus-client, which is not installed", hint=install_command("export"))
 
@@ -197,8 +197,8 @@ def _serve(collector: GroupCollector, listener: MetricsListener, interval_ms: in
 
 
 def _write(collector: GroupCollector, path: Path, interval_ms: int | None) -> None:
-    """Once, or again and again. A cluster that does not answer is an error for one that writes once; after that it is a
-    file in which kgm_up is 0."""
+    """Write the file once, or every interval_ms. A cluster that does not answer is an error when writing once; else the
+    file says that kgm_up is 0."""
     from kgm.cli.output.failures import exit_with
     from kgm.operations.export.families import prometheus_text
     from kgm.operations.export.textfile import write_textfile
@@ -217,7 +217,7 @@ def _write(collector: GroupCollector, path: Path, interval_ms: int | None) -> No
 
 
 def _go_on(collector: GroupCollector, interval_ms: int, use: Callable[[Collection], None]) -> None:
-    """Collect again and again until SIGTERM or Ctrl-C."""
+    """Collect every interval_ms until SIGTERM or Ctrl-C."""
     stop = threading.Event()
     with stopped_by_sigterm(stop):
         while not stop.wait(interval_ms / 1000):

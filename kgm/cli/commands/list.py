@@ -1,4 +1,4 @@
-"""`kgm list`: the groups of a cluster."""
+"""`kgm list`: list the groups of a cluster."""
 
 from __future__ import annotations
 

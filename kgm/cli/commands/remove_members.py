@@ -1,4 +1,4 @@
-"""`kgm remove-members`: read the words, call the operation, show what it says, and ask."""
+"""`kgm remove-members`: parse the options, call the operation, show its verdicts, and ask."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def remove_members(
     guard_window: Annotated[
         str | None,
         typer.Option("--guard-window", metavar="DURATION",
-                     help="How long to look for signs of life, up to the session timeout. Default: 6s, 30s at most."),
+                     help="How long to look for signs of life, up to the session timeout. Default: 6s, up to 30s."),
     ] = None,
     assignor: Annotated[str | None, plan_option("assignor")] = None,
     library: Annotated[str | None, plan_option("library")] = None,
     no_audit: Annotated[
-        bool, typer.Option("--no-audit", help="Remove even if the audit log cannot be written; write nothing there.")
+        bool, typer.Option("--no-audit", help="Remove even if the audit log cannot be written; do not write to it.")
     ] = False,
     options: RunOptions,
 ) -> None:  # fmt: skip
@@ -86,11 +86,11 @@ def remove_members(
 
     The group rebalances once. For each member kgm shows whether it is alive, stopped or unknown, and why. Members that
     are alive are removed only with --allow-live, and unknown ones only with --assume-stopped: first make sure that the
-    process is not running (systemctl is-active, kubectl get pod). One member that may not be removed stops the whole
+    process is not running (systemctl is-active, kubectl get pod). One member that kgm refuses to remove stops the whole
     batch.
 
-    With --guard-window as long as the session timeout, an idle member can be shown to be alive: if it is still in the
-    group after its session timeout, it has sent heartbeats. The window is not part of --timeout."""
+    With --guard-window as long as the session timeout, even an idle member can be shown to be alive: if it is still in
+    the group after its session timeout, it has sent heartbeats. The window does not count toward --timeout."""
     from kgm.cli.options import removal_ids as ids
     from kgm.operations.removal.request import RemovalRequest
     from kgm.text.durations import parse_duration
@@ -242,7 +242,7 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
 
 
 def _note(one: MemberResult) -> str | None:
-    """The note, unless it only repeats what the columns of the verdict say."""
+    """The note, unless it only repeats the verdict columns."""
     return None if one.note == f"{one.liveness.verdict}: {one.liveness.why}" else one.note
 
 
@@ -258,7 +258,7 @@ def _table(results: Sequence[MemberResult], moves: tuple[Move, ...] | None) -> T
         for one in results
     ]  # fmt: skip
     notes = [f"{many(len(moves), 'partition')} will move: {moves_text(moves)}"] if moves else []
-    # In the order in which they are left out; an instance id tells members apart as well as a member id.
+    # Columns are left out in this order; an instance id identifies a member as well as a member id does.
     ranks = {"MEMBER-ID": 0 if all(one.target.instance_id for one in results) else None, "ERROR": 2, "FREED": 1}
     columns = [Column(title=title, left_out=ranks.get(title)) for title in titles]
     return Table(columns=columns, rows=rows, notes=notes)

@@ -17,7 +17,7 @@ from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import UsageError
 from kgm.text.sanitize import clean
 
-#: More are likely a mistake: all brokers share one process.
+#: More are probably a mistake: all brokers share one process.
 MOST_BROKERS = 32
 
 
@@ -29,7 +29,7 @@ def serve(
             "--listen",
             envvar="KGM_LISTEN",
             metavar="HOST:PORT",
-            help="Address of the first broker; port 0: a free port.",
+            help="Address of the first broker; port 0 picks a free port.",
         ),
     ] = "127.0.0.1:9092",
     topic: Annotated[
@@ -48,7 +48,7 @@ def serve(
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="BROKER.KEY=VALUE", help="Broker setting of Kafka, or one that only kgm has; repeatable."
+            "--set", metavar="BROKER.KEY=VALUE", help="A Kafka broker setting, or one that only kgm has; repeatable."
         ),
     ] = None,
     kafka_version: Annotated[str | None, plan_option("kafka_version")] = None,
@@ -67,9 +67,8 @@ def serve(
     It serves the topics given with --topic, with small logs of records. As in Kafka, the broker that leads a partition
     of __consumer_offsets coordinates its groups; with several --brokers, kafka-reassign-partitions.sh can move them.
 
-    Without --data-dir everything is in memory. With --data-dir nothing is acknowledged that would not survive a power
-    failure. DIR/__consumer_offsets-N use Kafka's own log format. The logs of topics keep their newest records, as in
-    memory.
+    Without --data-dir everything is in memory. With --data-dir, whatever is acknowledged survives a power failure.
+    DIR/__consumer_offsets-N use Kafka's own log format. Topics keep only their newest records, as they do in memory.
 
     Two settings are off by default, because Apache Kafka does not have them. --set kgm.group.target.size.GROUP=N makes
     new members wait until the group has N members, so that a scale-out costs one rebalance; further members are spares,
@@ -105,7 +104,7 @@ def serve(
 
 
 def parse_topics(items: list[str] | tuple[()]) -> dict[str, int]:
-    """NAME:PARTITIONS, each name once. Raises UsageError."""
+    """{topic: number of partitions} of NAME:PARTITIONS items, each name once. Raises UsageError."""
     topics: dict[str, int] = {}
     for item in items:
         name, colon, count = item.rpartition(":")

@@ -1,4 +1,4 @@
-"""`kgm simulate-bounce`: what a planned bounce would do, in virtual time. Nothing is changed anywhere."""
+"""`kgm simulate-bounce`: what a planned bounce would do, in virtual time. Changes nothing."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def simulate_bounce(
 ) -> None:
     """Predict what a bounce would do to a group: rebalances, moved partitions, time without a consumer.
 
-    MOVED counts the partitions whose owner at the end differs from the one at the start. HANDOVERS counts each time
-    that a partition passes from one member to another: away and back again is two handovers and no move.
-    --fail-if-moves counts handovers, and also fails if more than N partitions are moved, such as those left without a
-    consumer. For Connect workers, each group of their sink connectors has to keep within the limits, too.
+    MOVED counts the partitions whose owner at the end differs from the one at the start. HANDOVERS counts each time a
+    partition passes from one member to another: away and back again is two handovers and no move. --fail-if-moves
+    counts handovers, and also fails if more than N partitions move, including those left without a consumer. For
+    Connect workers, each group of their sink connectors must stay within the limits, too.
 
     Processes restart one after another, as with kgm rollout, unless --max-unavailable or --together is given.
 
@@ -87,7 +87,7 @@ def simulate_bounce(
     Random outcomes are simulated on all cores, --draws times or as often as --budget allows. The budget counts
     simulated requests, so it gives the same result on every machine, and goes further with the extra `simulation`.
     Extra draws cover rare outcomes: for 20 draws, 10 with unusual timing, one led by each client library, and up to 40
-    more while an extreme was drawn only once. With one draw, no ranges are shown. --timeout ends the draws early.
+    more while any extreme has been drawn only once. With one draw, no ranges are shown. --timeout ends the draws early.
 
     With --target-size or --pre-registered, a second scenario, `standby`, shows the plan on a broker that makes new
     members wait until all planned ones have joined. Apache Kafka cannot do this; `kgm serve` can. Gates apply to the

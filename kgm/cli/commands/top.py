@@ -1,4 +1,4 @@
-"""`kgm top`: all groups of a cluster, the worst first."""
+"""`kgm top`: all groups of a cluster, worst first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kgm.operations.top.rows import FleetOrder
 
 SCHEMA: Final = "kgm.top/v1"
-#: The time limit of one round: a broker that needs longer counts as unreachable for the moment.
+#: The time limit of one round: a broker that takes longer counts as unreachable for now.
 _ROUND_MS: Final = 5_000
 _SHORTEST_INTERVAL_MS: Final = 100
 
@@ -41,23 +41,23 @@ def top(
         ),
     ] = "lag-time",
     once: Annotated[bool, typer.Option("--once", help="Print one frame with all groups, and exit.")] = False,
-    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="From one frame to the next.")] = "1s",
+    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Time between frames.")] = "1s",
     options: RunOptions,
 ) -> None:
-    """Show all groups at a glance, the worst first: state, members, lag, lag in time, last commit, rebalances.
+    """Show all groups at a glance, worst first: state, members, lag, lag in time, last commit, rebalances.
 
-    Redraws at a terminal until q or Ctrl-C (130), or until --timeout is over. Arrows move, enter opens a group as
-    `kgm watch` shows it, Escape returns, / filters by a part of the id or a glob, and a letter of the last line sorts.
-    With --once, another format or no terminal, one frame is printed.
+    Redraws at a terminal until you press q or Ctrl-C (130), or until --timeout expires. Arrow keys move, Enter opens a
+    group as in `kgm watch`, Escape returns, / filters by a part of the id or a glob, and the letters in the last line
+    sort. With --once, another output format or no terminal, one frame is printed.
 
-    Sorted by lag in time; groups of which only the number of records is known follow, then those whose lag is unknown,
-    then those that are caught up. MISSING is how many more members a stable group had within the last hour, and
-    how many are away. REBALANCES are those of the last hour: 3/12m were 3 within 12 minutes, 3+ perhaps more. They, and
-    COMMIT-AGE, come from __consumer_offsets (READ), of which kgm reads the last records only; without that right kgm
-    counts what it sees from its start on. Unknown values are shown as "-".
+    By default, groups are sorted by lag in time; groups whose lag is known only in records come next, then groups whose
+    lag is unknown, then groups that are caught up. MISSING is how many fewer members a stable group has than it had
+    within the last hour, plus the members that are away. REBALANCES counts the last hour: 3/12m means 3 within 12
+    minutes, 3+ means 3 or more. REBALANCES and COMMIT-AGE come from the latest records of __consumer_offsets (READ);
+    without that right, kgm counts what it sees after it starts. Unknown values are shown as "-".
 
-    Of thousands of groups kgm reads those on the screen in every frame, and the others in turn, as far as a small share
-    of a processor allows: the second line says how old the oldest reading is."""
+    With thousands of groups, kgm reads those on the screen for every frame, and the others in turn, using only a small
+    share of one processor: the second line shows how old the oldest reading is."""
     from kgm.operations.top.fleet import FleetRequest
     from kgm.operations.top.rows import FleetOrder
 

@@ -50,12 +50,12 @@ def wait(
     group of Connect workers has no rebalance ahead; other groups do not report this, and waiting for them exits with 8
     immediately. empty: it has had no members for a second.
     members=N, members>=N, members<=N. lag<=N: over all partitions; not met while the lag of one of them is unknown.
-    lag-time<=60s: in each partition, the first record that is not committed is at most that old, by its timestamp.
-    If --for is repeated, all conditions must hold in the same poll, and during all of --settle.
+    lag-time<=60s: in each partition, the first uncommitted record is at most that old, by its timestamp.
+    If --for is repeated, all conditions must hold in the same poll, and throughout --settle.
 
     Exits 0 when the conditions are met; 8 when --timeout (30s) passes before that, with the last state seen; 5 when the
     cluster cannot be reached at the start (it waits for brokers that fail later). It waits for a group that does not
-    exist, since its first member creates it; a group that existed and was deleted is empty."""
+    exist, since its first member creates it; a group that existed and was deleted counts as empty."""
     from kgm.cli.output.failures import print_error
     from kgm.client.lag_times import with_lag_time
     from kgm.operations.watch.conditions import parse_condition

@@ -1,4 +1,4 @@
-"""`kgm watch`: groups as they change, and whether a rolling restart does what was expected of it."""
+"""`kgm watch`: groups as they change, and whether a rolling restart meets expectations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kgm.operations.watch.watched_group import Expectations, WatchedGroup
 
 SCHEMA = "kgm.watch/v1"
-#: The time limit of one poll: a broker that needs longer counts as unreachable for the moment.
+#: The time limit of one poll: a broker that takes longer counts as unreachable for now.
 _POLL_MS = 5_000
 _SHORTEST_INTERVAL_MS = 100
 
@@ -43,7 +43,7 @@ def watch(
     ] = None,
     interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Polling interval.")] = "2s",
     until: Annotated[
-        str | None, typer.Option("--until", metavar="WHAT", help="Exit 0 once the groups are: stable | bounced.")
+        str | None, typer.Option("--until", metavar="WHAT", help="Exit 0 once all groups are: stable | bounced.")
     ] = None,
     settle: Annotated[
         str, typer.Option("--settle", metavar="DURATION", help="How long a group must be quiet to count as stable.")
@@ -64,7 +64,7 @@ def watch(
     ] = None,
     expect_members: Annotated[
         int | None,
-        typer.Option("--expect-members", metavar="N", help="Stable needs N members, instead of as many as before."),
+        typer.Option("--expect-members", metavar="N", help="Stable means N members, instead of as many as before."),
     ] = None,
     count: Annotated[
         int | None,
@@ -74,9 +74,9 @@ def watch(
 ) -> None:
     """Watch groups: members that join, leave and are replaced, rebalances, moved partitions, lag, coordinators.
 
-    Redraws at a terminal, and writes one line per event to a pipe (-o ndjson: one object). Ends with Ctrl-C (130), at
-    the end of --timeout or with the key q, when --until is reached (0), or when an expectation is broken (8). Owners
-    are compared with those of the first poll at which the group was stable, or with --baseline.
+    Redraws at a terminal, and writes one line per event to a pipe (-o ndjson: one object). Ends with Ctrl-C (130), when
+    --timeout expires or you press q, when --until is reached (0), or when an expectation is broken (8). Owners are
+    compared with the owners in the first poll in which the group was stable, or with --baseline.
 
     --until stable: the state is Stable, every static member from before is present and not away, there are as many
     members as before (or --expect-members), every partition that had an owner has one, and the group has been quiet for
@@ -84,15 +84,15 @@ def watch(
     and Kafka does not show that it is gone. For a restart, start watching, restart the fleet, and use --until bounced:
     stable, after every member from before has been restarted.
 
-    --expect-no-moves counts handovers: each time that a consumer gets a partition that another one had before. A
-    partition that moves away and comes back counts twice; one that has no consumer for a while and then the same one
-    again does not count. In a stable group, a partition with another owner than before, or none, also breaks the
-    expectation.
+    --expect-no-moves counts handovers: each time a consumer gets a partition that another one had before. A partition
+    that moves away and comes back counts twice; a partition that has no consumer for a while and then gets the same one
+    again does not count. In a stable group, a partition whose owner has changed, or that has no owner now, also breaks
+    the expectation.
 
     Rebalances are counted by generation (from __consumer_offsets, which needs READ on it) or by assignment epoch, so
-    none between two polls is missed. Without that right kgm counts those that two polls show, and says so. --timeout is
-    how long to watch (no limit by default; exit 8 if --until is not reached by then); a timeout from the environment or
-    a profile does not end a watch."""
+    none between two polls is missed. Without that right, kgm counts only those that show between two polls, and says
+    so. --timeout is how long to watch (no limit by default; exit 8 if --until is not reached by then); a timeout from
+    the environment or a profile does not end a watch."""
     wanted = list(dict.fromkeys([*(groups or ()), *(group or ())]))
     if not wanted and match is None:
         raise UsageError("no group is given", hint="kgm watch GROUP; `kgm list` shows the groups")
@@ -121,8 +121,8 @@ def watch(
 
 
 def _matching(connected: AdminClient, pattern: str | None) -> Sequence[str]:
-    """The groups that match. Raises NotFoundError when there are none, and the error of a broker that is not answered:
-    its groups would be missing."""
+    """The groups that match. Raises NotFoundError if there are none, and the error of a broker that does not answer,
+    because its groups would be missing."""
     if pattern is None:
         return ()
     from kgm.operations.groups.selection import select_groups
@@ -151,7 +151,7 @@ def _limits(interval: str, until: str | None, count: int | None, options: RunOpt
 
 
 def _watched_groups(names: Sequence[str], baseline: str | None, expectations: Expectations) -> list[WatchedGroup]:
-    """Raises NotFoundError if one of the groups is not in the baseline."""
+    """The groups with their baselines. Raises NotFoundError if one of them is not in the baseline."""
     from kgm.cli.options.snapshots import read_snapshots
     from kgm.operations.watch.watched_group import WatchedGroup
 
@@ -198,7 +198,7 @@ def _watch(
 
 
 def _clock(observer: object) -> tuple[Timekeeper, Callable[[], bool]]:
-    """The clock of the watch, and whether a key has ended it; keys are read where the screen is redrawn."""
+    """The clock of the watch, and whether q has ended it; keys are read only if the screen is redrawn."""
     from kgm.cli.output.watch.event_lines import CollectedEvents, JsonLines, TextLines
     from kgm.operations.watch.timekeeper import SystemTimekeeper
 
@@ -228,7 +228,7 @@ def _observer(
 
 
 def _emit(running: Watch, collected: CollectedEvents, where: dict[str, str | None], options: RunOptions) -> None:
-    """The document at the end; also of a watch that Ctrl-C has ended."""
+    """Print the document at the end, even if Ctrl-C ended the watch."""
     from kgm.cli.output.contracts.watch import verdict_json
 
     columns = [Column(title=title) for title in ("AT", "GROUP", "EVENT", "DETAIL")]

@@ -1,15 +1,15 @@
-"""The names that shells complete: groups and members, as `list` and `describe` saw them last.
+"""The names that shells complete: groups and members, as last seen by `list` and `describe`.
 
-One file for each cluster and profile in `$XDG_CACHE_HOME/kgm/completion`, mode 0600, replaced in one step. It has a
-line for each name, because importing `json` would take longer than reading it:
+One file per cluster and profile in `$XDG_CACHE_HOME/kgm/completion`, mode 0600, replaced atomically. It has one line
+per name, because importing `json` would take longer than reading the file:
 
     kgm names 2
     group payments
     instance payments-1
     member consumer-1-6ac2b9e0
 
-It is a convenience: errors about it are ignored. Names that a terminal would act on are not stored; no other has a line
-break."""
+The cache is a convenience, so its errors are ignored. Names that a terminal would act on are not stored; no other name
+contains a line break."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # completing a word must be quick, and needs neither
+if TYPE_CHECKING:  # completing a word must be quick, and needs none of these
     from kgm.cli.options.run_options import RunOptions
     from kgm.model.snapshot import GroupSnapshot
 
 _FIRST_LINE = "kgm names 2"
-#: What a line begins with that belongs to the group above it.
+#: How a line begins that belongs to the group above it.
 _KINDS = {"instance": "instance_ids", "member": "member_ids"}
-#: More names than this are of no use in a shell.
+#: More names than this are useless in a shell.
 MOST_NAMES = 100_000
 MOST_BYTES = 16 * 2**20
 _LONGEST_NAME = 300
@@ -42,13 +42,13 @@ def folder(environment: Mapping[str, str]) -> str:
 def file_of(bootstrap: str, profile: str | None, environment: Mapping[str, str]) -> str:
     """The file for a cluster and a profile."""
     key = "\0".join([",".join(sorted(part.strip() for part in bootstrap.split(","))), profile or ""])
-    # A checksum tells a user's clusters apart; hashlib would load OpenSSL in every command.
+    # A checksum is enough to tell a user's clusters apart; hashlib would load OpenSSL in every command.
     return f"{folder(environment)}/{zlib.crc32(key.encode('utf-8', 'surrogatepass')):08x}.names"
 
 
 def read(path: str) -> dict[str, dict[str, list[str]]]:
-    """{group id: {"instance_ids": [...], "member_ids": [...]}}, without what a group has none of; empty when there is
-    no readable file."""
+    """{group id: {"instance_ids": [...], "member_ids": [...]}}, without keys for empty lists; empty if there is no
+    readable file."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             seen = os.fstat(file.fileno())
@@ -75,14 +75,14 @@ def _groups_in(lines: Iterable[str]) -> dict[str, dict[str, list[str]]]:
 
 
 class SeenNames:
-    """The groups that a command describes, and the ids of their members: of no more than are stored."""
+    """The groups that a command describes, and the ids of their members, of at most about MOST_NAMES members."""
 
     def __init__(self) -> None:
         self.groups: dict[str, dict[str, list[str]]] = {}
         self._left = MOST_NAMES
 
     def noted(self, one: GroupSnapshot) -> GroupSnapshot:
-        """The same group."""
+        """Note the names of the group; returns the same group."""
         members = one.members if self._left > 0 else ()
         kinds = {
             "instance_ids": [m.group_instance_id for m in members if m.group_instance_id is not None],
@@ -96,7 +96,7 @@ class SeenNames:
 def store_names(
     options: RunOptions, seen: SeenNames, *, listed: Iterable[str] = (), is_all: bool = False, gone: Iterable[str] = ()
 ) -> None:
-    """Store the names of groups that were listed (is_all: and delete all others) and of the members that were seen.
+    """Store the names of listed groups (is_all: and delete all others) and of the members that were seen.
 
     gone: groups to delete. Never fails."""
     try:

@@ -1,12 +1,12 @@
 """`kgm __complete`: the names that a shell offers for a word, from the cache.
 
     kgm __complete bash KIND LINE [BREAKS]    the command line up to the cursor, as it was typed; COMP_WORDBREAKS
-    kgm __complete zsh  KIND WORD...          the words of the line, unquoted; zsh matches and quotes by itself
-    kgm __complete fish KIND CURRENT WORD...  the word to be completed as it was typed, and the words before it
+    kgm __complete zsh  KIND WORD...          the words of the line, unquoted; zsh does its own matching and quoting
+    kgm __complete fish KIND CURRENT WORD...  the word to complete as it was typed, and the words before it
 
 KIND: groups, instance-ids, member-ids, identities, profiles; followed by `,` for an option that takes a list. Prints
-one candidate per line: for bash quoted for its place on the line, for the others unquoted. Prints nothing on stderr and
-sends nothing to a broker. Names that a shell would act on are quoted or left out."""
+one candidate per line: for bash, quoted for its place on the line; for the others, unquoted. Prints nothing on stderr
+and sends nothing to a broker. Names that a shell would act on are quoted or left out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BREAKS = ":=@"
 
 def complete(arguments: Sequence[str]) -> int:
     """Print candidates. Always returns 0."""
-    # An error would be printed into the line that the user is typing.
+    # Any error message would end up in the line that the user is typing.
     with contextlib.suppress(Exception):
         lines = candidates(arguments, os.environ)
         _write("".join(line + "\n" for line in lines).encode("utf-8", "replace"))
@@ -32,7 +32,7 @@ def complete(arguments: Sequence[str]) -> int:
 
 
 def _write(data: bytes) -> None:
-    """Write everything; a pipe may accept it in pieces."""
+    """Write everything; a pipe may accept it only in pieces."""
     while data:
         data = data[os.write(1, data) :]
 
@@ -95,7 +95,7 @@ def _split_line(line: str) -> list[str]:
 
 
 def _unquoted(raw: str) -> tuple[str, str]:
-    """(the word without its quotes, the quote that is still open). Variables and the like stay as they are."""
+    """(the word without its quotes, the quote that is still open). Variables and other expansions stay as they are."""
     text, quote, at = [], "", 0
     while at < len(raw):
         char = raw[at]
@@ -114,7 +114,7 @@ def _unquoted(raw: str) -> tuple[str, str]:
 
 
 def _value(word: str) -> tuple[str, str]:
-    """(`--option=`, its value) for a word that has both; ("", word) for any other."""
+    """(`--option=`, its value) for a word that has both; otherwise ("", word)."""
     if word.startswith("--") and "=" in word:
         option, _, value = word.partition("=")
         return option + "=", value
@@ -137,7 +137,7 @@ def _before_last_break(raw: str, breaks: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """The text for a place outside quotes."""
+    """The text, escaped for a place outside quotes."""
     text = _QUOTED.sub(lambda match: "\\" + match[0], text)
     return "\\" + text if text.startswith(("=", "%", "^")) else text
 
@@ -153,7 +153,7 @@ def _fits(text: str, quote: str) -> bool:
 
 
 def _names(kind: str, words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """Every candidate of a kind, unquoted."""
+    """All candidates of a kind, unquoted."""
     from kgm.text.sanitize import is_clean
 
     is_list, kind = kind.endswith(","), kind.removesuffix(",")
@@ -164,7 +164,7 @@ def _names(kind: str, words: Sequence[str], environment: Mapping[str, str]) -> l
     bootstrap, profile = _where(words, environment)
     groups = read(file_of(bootstrap, profile, environment)) if bootstrap else {}
     if kind == "groups":
-        names = [name for name in groups if not name.startswith("-")]  # that would be an option
+        names = [name for name in groups if not name.startswith("-")]  # it would be taken as an option
     else:
         group = _option(words, ("-g", "--group")) or next((word for word in words[2:] if word in groups), None)
         kinds = {"instance-ids": ["instance_ids"], "member-ids": ["member_ids"]}.get(
@@ -190,7 +190,7 @@ def _in_list(name: str) -> str | None:
 
 
 def _option(words: Sequence[str], names: Sequence[str]) -> str | None:
-    """The last value of an option on the line."""
+    """The last value of an option on the line; None if it is not there."""
     value = None
     for at, word in enumerate(words):
         for name in names:

@@ -1,4 +1,4 @@
-"""Options of the command line, checked, and the values made from them.
+"""Command-line options, checked, and the values made from them.
 
-`shared_options` declares what every command takes, `run_options` merges it with the environment, files and profiles.
-The other modules parse options of single commands."""
+`shared_options` declares the options that every command takes; `run_options` merges them with the environment, files
+and profiles. The other modules parse the options of individual commands."""

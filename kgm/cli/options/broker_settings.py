@@ -11,7 +11,7 @@ _PREFIX = "broker."
 
 
 def parse_settings(items: Iterable[str]) -> dict[str, str]:
-    """Values by key, without a leading `broker.`. Lists of instance ids may have braces, as in all commands.
+    """Values by key, without a leading `broker.`. Lists of instance ids can contain braces, as in all commands.
 
     Raises UsageError for an item that is not KEY=VALUE."""
     from kgm.coordinator.contract.scale_out_plan import INSTANCE_IDS

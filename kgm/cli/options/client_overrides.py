@@ -1,4 +1,4 @@
-"""`-X KEY=VALUE`: settings of the Kafka client on the command line, where no secret belongs."""
+"""`-X KEY=VALUE`: Kafka client settings on the command line, where secrets do not belong."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from kgm.text.names import closest
 
 
 def parse_overrides(items: Iterable[str]) -> list[Setting]:
-    """Raises UsageError for an item without a key or a value, and for a secret; it never shows a value."""
+    """The settings. Raises UsageError, without showing the value, for a secret or an item without a key or a value."""
     overrides = []
     for item in items:
         key, equals, value = (part.strip() for part in item.partition("="))

@@ -1,5 +1,5 @@
-"""Names of groups on the command line: an empty one comes from an unset variable of the shell, and means no group. So
-may a blank one, unless it is named by -g: Kafka has such groups."""
+"""Group names on the command line: an empty name comes from an unset shell variable, and is refused. So is a blank
+name, unless it is given with -g, because Kafka allows groups with blank ids."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from kgm.model.errors import UsageError
 
-#: Parameters of commands that name groups, or select them. `group` is an option beside `groups`, else an argument.
+#: Command parameters that name or select groups. `group` is an option if there is `groups`, otherwise an argument.
 _NAMES = ("group", "groups", "group_option")
 _PATTERNS = ("match", "patterns")
 
@@ -24,19 +24,19 @@ def check_group_names(values: Mapping[str, Any]) -> None:
                 )
             is_argument = name == "groups" or (name == "group" and "group_option" in values)
             if not (text.strip() if is_argument else text):
-                hint = "is a variable of the shell not set? A group whose id is blank is named by an option: -g ' '"
+                hint = "is a shell variable unset? A group whose id is blank is named by an option: -g ' '"
                 raise UsageError("the name of a group is empty", hint=hint)
 
 
 def maybe_group(group: str | None, option: str | None) -> str | None:
-    """The group that is named as an argument or by -g, if one is. Raises UsageError for two."""
+    """The group that is named as an argument or with -g; None if there is none. Raises UsageError for two."""
     if group is not None and option is not None and group != option:
         raise UsageError(f"two groups are given: {group} and {option}")
     return group if group is not None else option
 
 
 def named_group(group: str | None, option: str | None, *, hint: str) -> str:
-    """The group that is named as an argument or by -g. Raises UsageError unless there is one."""
+    """The group that is named as an argument or with -g. Raises UsageError if there is none, or two."""
     named = maybe_group(group, option)
     if named is None:
         raise UsageError("no group is given", hint=hint)

@@ -1,7 +1,7 @@
 """The options of `kgm history`: where a history is read from, how much of it, and how to start Spark.
 
-`@history_options` adds them to a command, and passes it one `HistoryOptions`. What a history is and how it is opened is
-`kgm.operations.history`, which is imported when a command runs."""
+`@history_options` adds them to a command, and passes it one `HistoryOptions`. `kgm.operations.history` defines what a
+history is and opens it; it is imported when a command runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DAYS = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)d")
 
 Group = Annotated[str | None, typer.Argument(metavar="[GROUP]", help="Only this group.")]
 TheGroup = Annotated[str | None, typer.Argument(metavar="GROUP", help="The group.")]
-GroupOption = Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The same as GROUP.")]
+GroupOption = Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="Same as GROUP.")]
 Match = Annotated[str | None, typer.Option("--match", metavar="GLOB", help="Only groups whose id matches.")]
 ReportFile = Annotated[
     str | None, typer.Option("--report", metavar="FILE.html", help="Also write a self-contained page.")
@@ -58,8 +58,8 @@ Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only
 BrokerLog = Annotated[
     list[str] | None,
     typer.Option("--broker-log", metavar="PATH",
-                 help="Broker log, or directory of rotated ones, to read rebalance reasons from; gzip and "
-                 "journalctl -o json, export or short too; repeatable."),
+                 help="Broker log, or a directory of rotated logs, to read rebalance reasons from; also gzip, "
+                 "and journalctl -o json, export or short; repeatable."),
 ]  # fmt: skip
 SessionTimeouts = Annotated[
     list[str] | None,
@@ -87,7 +87,7 @@ _OPTIONS: dict[str, Any] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryOptions:
     """The options of one run, checked. kind: one of KINDS, None without a source; path: for all kinds but LIVE.
-    session_ms, session_ms_by_group: session timeouts of consumer groups that are given, for all and for some."""
+    session_ms, session_ms_by_group: the given session timeouts, in ms, for all consumer groups and for single ones."""
 
     kind: str | None = None
     path: Place | None = None
@@ -103,7 +103,7 @@ class HistoryOptions:
 
     @property
     def _session_words(self) -> list[str]:
-        """The options for the session timeouts, for commands that continue with the same history."""
+        """The session timeout options to repeat in suggested commands on the same history."""
         all_groups = [] if self.session_ms is None else [f"{self.session_ms}ms"]
         values = [*all_groups, *(f"{group}={ms}ms" for group, ms in self.session_ms_by_group)]
         return [word for value in values for word in ("--session-timeout", value)]
@@ -114,7 +114,7 @@ class HistoryOptions:
         return shlex.quote(str(self.kind) if self.path is None else f"{self.kind}:{self.path}")
 
     def source(self) -> HistorySource:
-        """What to read. Raises UsageError if neither a source nor a store is given, RefusedError for the live topic."""
+        """The source or store to read. Raises UsageError if neither is given, RefusedError for the live topic."""
         from kgm.operations.history.source import HistorySource
         from kgm.pipeline.options import SourceKind
 
@@ -134,12 +134,12 @@ class HistoryOptions:
         return HistorySource(path=self.store)
 
     def is_live(self, run: RunOptions) -> bool:
-        """Whether the live topic is meant: it is named, or a cluster is and no history."""
+        """Whether to read the live topic: it is named, or a cluster is named and no history."""
         return self.kind == LIVE or (self.kind is None and self.store is None and run.bootstrap is not None)
 
     def open(self, run: RunOptions, group_id: str | None = None) -> History:
-        """The history to ask. group_id: the only group that is asked about, None for all. Raises UsageError,
-        NotFoundError; RefusedError for a source that is too large for one process; for the live topic KgmError."""
+        """The history to query. group_id: the only group of interest; None for all. Raises UsageError, NotFoundError,
+        RefusedError for a source that is too large for one process, and any KgmError for the live topic."""
         if self.is_live(run):
             with self.live(run, group_id) as live:
                 return live.read()
@@ -162,7 +162,7 @@ class HistoryOptions:
     def live(
         self, run: RunOptions, group_id: str | None = None, text: str = "reading __consumer_offsets"
     ) -> Iterator[LiveHistory]:
-        """The live topic, with a line of progress while it is read; notes on stderr say what was not read."""
+        """The live topic, with a progress line while it is read; notes on stderr say what was not read."""
         from kgm.cli import invocation
         from kgm.cli.output.notices import Notices
         from kgm.cli.output.progress import progress
@@ -251,8 +251,8 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def parse_time(text: str, option: str) -> int:
-    """Milliseconds since 1970 of a time (RFC 3339; UTC unless it has an offset), or of so long ago. Raises
-    UsageError."""
+    """Milliseconds since 1970, from a time (RFC 3339; UTC unless it has an offset) or a duration (that long ago).
+    Raises UsageError."""
     words = text.strip()
     days = _DAYS.fullmatch(words.lower())
     if days is not None or (words and words[-1] in "smhSMH"):

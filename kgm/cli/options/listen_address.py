@@ -1,4 +1,4 @@
-"""The address of `--listen`: as it is typed, as it is shown, and who reaches it."""
+"""The address of `--listen`: how it is parsed and shown, and who can reach it."""
 
 from kgm.model.errors import UsageError
 
@@ -6,7 +6,7 @@ _HIGHEST_PORT = 65_535
 
 
 def parse_listen(text: str) -> tuple[str, int]:
-    """HOST:PORT, [IPV6]:PORT or :PORT (loopback). Raises UsageError."""
+    """(host, port) from HOST:PORT, [IPV6]:PORT or :PORT (loopback). Raises UsageError."""
     host, colon, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > _HIGHEST_PORT:
@@ -22,7 +22,7 @@ def address_text(host: str, port: int) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
+    """Whether only this machine can reach the address."""
     import ipaddress
 
     try:

@@ -1,7 +1,7 @@
 """The parameters of a planned bounce on the command line, the same in every command that takes them.
 
-A field of `BounceRequest` says what a parameter is, its type and its default. Its row in `PLAN_OPTIONS` says how it is
-typed. `@plan_options` adds the options to a command, which gets one `BounceRequest`."""
+The fields of `BounceRequest` define the parameters, their types and defaults. Their rows in `PLAN_OPTIONS` define how
+they are typed. `@plan_options` adds the options to a command, which gets one `BounceRequest`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ E = TypeVar("E", bound=enum.Enum)
 
 
 def choice_of(kind: type[E], text: str, option: str) -> E:
-    """Raises UsageError."""
+    """The member of the enum with this value. Raises UsageError."""
     try:
         return kind(text)
     except ValueError:
@@ -41,8 +41,8 @@ def duration_of(text: str | None, option: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How values of one type are typed. annotation: what typer takes. read: raises UsageError that names the option.
-    show: the inverse of `read`, one word for each time that the option is given."""
+    """How values of one type are typed. annotation: the type for typer. read: parses a value; raises a UsageError that
+    names the option. show: the inverse of `read`, with one word for each time that the option is given."""
 
     metavar: str | None
     annotation: Any
@@ -73,8 +73,8 @@ _VERSION: Final = _Kind("VERSION", str, lambda text, _: BrokerVersion.parse(text
 
 @dataclass(frozen=True, slots=True)
 class PlanOption:
-    """names: the long one first. has_default: whether its default is that of the field; otherwise what happens without
-    the option depends on others."""
+    """names: the long one first. has_default: whether it has the default of the field; otherwise, what happens without
+    the option depends on other options."""
 
     kind: _Kind
     names: tuple[str, ...]
@@ -88,17 +88,17 @@ def _row(kind: _Kind, *names: str, help: str, has_default: bool = True) -> PlanO
 
 #: By field of `BounceRequest`, `WhatIf` or `Rolling`; `together` and `rolling` say whether there is a `Rolling`.
 PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
-    "instance_ids": _row(_IDS, "--instance-ids", "-i", help="Members that bounce, by group instance id."),
-    "member_ids": _row(_IDS, "--member-ids", "-m", help="Members that bounce, by member id."),
-    "patterns": _row(_GLOBS, "--match-members", "--match", help="Members that bounce: ids that match; repeatable."),
-    "everyone": _row(_FLAG, "--all", help="All members bounce."),
-    "together": _row(_FLAG, "--together", help="All members at once."),
-    "rolling": _row(_FLAG, "--rolling", help="In batches, one after another (the default)."),
-    "max_unavailable": _row(_COUNT, "--max-unavailable", help="Processes in a batch (1).", has_default=False),
+    "instance_ids": _row(_IDS, "--instance-ids", "-i", help="Members to bounce, by group instance id."),
+    "member_ids": _row(_IDS, "--member-ids", "-m", help="Members to bounce, by member id."),
+    "patterns": _row(_GLOBS, "--match-members", "--match", help="Members to bounce whose ids match; repeatable."),
+    "everyone": _row(_FLAG, "--all", help="Bounce all members."),
+    "together": _row(_FLAG, "--together", help="Bounce them all at the same time."),
+    "rolling": _row(_FLAG, "--rolling", help="Bounce them in batches, one after another (the default)."),
+    "max_unavailable": _row(_COUNT, "--max-unavailable", help="Number of processes in a batch (1).", has_default=False),
     "unit": _row(
         _choice(UnitKind, "WHAT"), "--unit",
         help="auto | member | host | instance: which members are one process and stop together. auto: the threads "
-        "of Kafka Streams; instance: ids that differ only in the number at their end.",
+        "of Kafka Streams; instance: ids that differ only in the number at the end.",
     ),
     "pause_ms": _row(
         _DURATION, "--pause", help="Wait before the next batch, once the group is stable again (0s).",
@@ -106,10 +106,10 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
     ),
     "order": _row(
         _choice(MemberOrder, "ORDER"), "--order", has_default=False,
-        help="id | host | client-id | partitions | leader-last: which members bounce first. Default: ids as named;"
+        help="id | host | client-id | partitions | leader-last: which members bounce first. Default: the order given;"
         " --all and --match-members by id, which is random for dynamic members.",
     ),
-    "restart_time_ms": _row(_DURATION, "--restart-time", help="Time from the stop of a member to its start."),
+    "restart_time_ms": _row(_DURATION, "--restart-time", help="Time from a member's stop to its restart."),
     "stop": _row(_choice(Stop, "HOW"), "--stop", help="clean | crash: how members stop."),
     "retry_every_ms": _row(
         _DURATION, "--retry-every", help="Time until a process that a consumer group refused is started again (never).",
@@ -117,24 +117,24 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
     "migrate": _row(_FLAG, "--migrate", help="Members of a classic group return with the consumer protocol."),
     "remove_first": _row(
         _FLAG, "--remove-first",
-        help="Members that bounce are removed by one LeaveGroup request for each batch once they have stopped.",
+        help="Remove the members of each batch with one LeaveGroup request once they have stopped.",
     ),
     "scale_in": _row(_IDS, "--scale-in", help="Members that stop and stay away."),
-    "scale_out": _row(_COUNT, "--scale-out", help="How many new members join."),
+    "scale_out": _row(_COUNT, "--scale-out", help="Number of new members that join."),
     "scale_out_every_ms": _row(_DURATION, "--scale-out-every", help="Time from one new member to the next (0s)."),
     "target_size": _row(
         _COUNT, "--target-size",
-        help="Also: what if new members waited until there are N, and others were spares. Not in Apache Kafka.",
+        help="Also simulate new members waiting until there are N, with others as spares. Not in Apache Kafka.",
     ),
     "pre_registered": _row(
-        _IDS, "--pre-registered", help="Also: what if these instance ids waited for each other. Not in Apache Kafka."
+        _IDS, "--pre-registered", help="Also simulate these instance ids waiting for each other. Not in Apache Kafka."
     ),
     "remove": _row(_IDS, "--remove", help="Members that stop and are then removed by one LeaveGroup request."),
     "session_timeout_ms": _row(
-        _DURATION, "--session-timeout", help="Session timeout of the members, in place of the one that kgm reads."
+        _DURATION, "--session-timeout", help="Session timeout of the members, instead of the one that kgm reads."
     ),
     "rebalance_timeout_ms": _row(
-        _DURATION, "--rebalance-timeout", help="Rebalance timeout of the members, in place of the one that kgm reads."
+        _DURATION, "--rebalance-timeout", help="Rebalance timeout of the members, instead of the one that kgm reads."
     ),
     "heartbeat_interval_ms": _row(
         _DURATION, "--heartbeat-interval", help="Heartbeat interval of the clients; usually 3s."
@@ -155,10 +155,10 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
     ),
     "kafka_version": _row(
         _VERSION, "--kafka-version",
-        help="Behave as the brokers of this version: 2.8, 3.9, 3.9+new (with the new coordinator), 4.3.",
+        help="Simulate brokers of this version: 2.8, 3.9, 3.9+new (with the new coordinator), 4.3.",
     ),
 }  # fmt: skip
-#: The options of a bounce that can be run, without what-ifs.
+#: The options of a bounce that can actually be run: all but the what-ifs.
 STEP_OPTIONS: Final = (
     "instance_ids", "member_ids", "patterns", "everyone", "together", "rolling", "max_unavailable", "unit", "pause_ms",
     "order", "restart_time_ms", "stop", "remove_first", "scale_in", "remove", "session_timeout_ms",
@@ -170,7 +170,7 @@ _DEFAULTS: Final = {
     for each in fields(kind)
 }
 
-# -- options that mean the same in several commands, but are no parameters of a bounce
+# -- options that mean the same in several commands, but are not parameters of a bounce
 
 GroupOption = Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")]
 FromFile = Annotated[
@@ -183,12 +183,12 @@ Draws = Annotated[
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same prediction.")]
 ReportFile = Annotated[
     str | None,
-    typer.Option("--report", metavar="FILE.html", help="Also write a page for a change ticket; one HTML file."),
+    typer.Option("--report", metavar="FILE.html", help="Also write a page for a change ticket, as one HTML file."),
 ]
 
 
 def plan_option(name: str) -> Any:
-    """The option of one parameter, for a command that does something of its own with the word or with its default."""
+    """The option for one parameter, for a command that handles the value or its default in its own way."""
     row = PLAN_OPTIONS[name]
     return typer.Option(*row.names, metavar=row.kind.metavar, help=row.help)
 
@@ -206,7 +206,7 @@ def _annotation(name: str) -> Any:
 
 
 def _default(name: str) -> Any:
-    """What typer shows as the default, and the command gets without the option."""
+    """The default that typer shows, and that the command gets without the option."""
     row = PLAN_OPTIONS[name]
     if row.kind is _FLAG:
         return False
@@ -215,10 +215,11 @@ def _default(name: str) -> Any:
 
 
 def request_of(words: Mapping[str, Any]) -> BounceRequest:
-    """What words mean; `words` by parameter, as typer has read them. Batches of one process, one after another, unless
-    the operator says otherwise or no member bounces; a command without `together` has its own say about batches.
+    """The request from option values. words: values by parameter, as typer read them. Unless the operator says
+    otherwise, members that bounce do so in batches of one process, one after another; a command without `together`
+    decides about batches itself.
 
-    Raises UsageError for a word that is not valid, and for words that exclude each other."""
+    Raises UsageError for a value that is not valid, and for options that exclude each other."""
     given = {
         name: PLAN_OPTIONS[name].kind.read(word, PLAN_OPTIONS[name].names[0])
         for name, word in words.items()
@@ -241,7 +242,7 @@ def _taken(given: dict[str, Any], kind: type[Rolling | WhatIf]) -> dict[str, Any
 
 
 def words_of(request: BounceRequest) -> list[str]:
-    """The options that mean this request, of a command that takes them. Batches are told apart: `PlanShape.words`."""
+    """The options that express this request, without those for batches, which are in `PlanShape.words`."""
     words: list[str] = []
     for name, row in PLAN_OPTIONS.items():
         if name in ("rolling", "together", "max_unavailable", "pause_ms", "order"):

@@ -28,8 +28,8 @@ def reason(text: str | None) -> str:
 
 
 def read_ids(name: str) -> tuple[str, ...]:
-    """The ids in a file, one per line. Raises MissingFileError if it does not exist, UsageError for one that cannot be
-    read or is without ids, RefusedError for one that others may write."""
+    """The ids in a file, one per line. Raises MissingFileError if it does not exist, UsageError if it cannot be read or
+    has no ids, RefusedError if other users can write to it."""
     from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input, refuse_foreign
 
     if name != "-":

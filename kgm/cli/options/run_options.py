@@ -1,4 +1,4 @@
-"""The options of one run, checked: from the command line, the environment, --command-config and a profile."""
+"""The checked options of one run: from the command line, the environment, --command-config and a profile."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from kgm.text.durations import parse_duration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions(OutputOptions):
-    """What every command takes, and where the cluster is."""
+    """The options that every command takes, and where the cluster is."""
 
     timeout_ms: int = 30_000
     bootstrap: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     profile: str | None = None
     expect_cluster_id: str | None = None
-    #: Why the exported bootstrap servers may not be those of the cluster that is meant; None if nothing says so.
+    #: Why the exported bootstrap servers may belong to another cluster than intended; None if nothing suggests that.
     other_cluster: str | None = None
-    #: To be printed before a cluster is asked.
+    #: To be printed before kgm connects to a cluster.
     warnings: tuple[str, ...] = ()
     #: Where the options came from, by name.
     origins: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def given_timeout_ms(self) -> int | None:
-        """The time limit of a simulation: there is none without --timeout, because the same seed is to give the same
+        """The time limit of a simulation: without --timeout there is none, because the same seed must give the same
         prediction everywhere."""
         return self.timeout_ms if self.origins.get("timeout") == "flag" else None
 
     def bootstrap_for(self, *, reads_only: bool) -> str:
-        """The bootstrap list. What is exported for other tools is good enough to read, not to change anything.
+        """The bootstrap list. A list that is exported for other tools is good enough for reads, not for changes.
 
-        Raises UsageError when there is none, RefusedError when something is to be changed and a file or a profile that
-        was named has other servers; a command that only reads warns of that."""
+        Raises UsageError if there is none. If the file or profile on the command line has other servers, raises
+        RefusedError for a command that changes something, and warns for a command that only reads."""
         if self.other_cluster is not None:
             if not reads_only:
                 raise RefusedError(
@@ -74,8 +74,8 @@ class RunOptions(OutputOptions):
         return security
 
     def cluster(self, *, reads_only: bool) -> AdminClient:
-        """A client of the cluster (a context manager). Raises UsageError without a bootstrap server, RefusedError when
-        it is not the cluster that is expected."""
+        """A client of the cluster (a context manager). Raises UsageError without a bootstrap server, RefusedError if
+        it is not the expected cluster."""
         from kgm.client import connect
 
         bootstrap = self.bootstrap_for(reads_only=reads_only)
@@ -90,7 +90,7 @@ class RunOptions(OutputOptions):
         return connected
 
     def check_cluster(self, cluster_id: str | None) -> None:
-        """Raises RefusedError unless this is the cluster that is expected."""
+        """Raises RefusedError unless this is the expected cluster."""
         if self.expect_cluster_id and cluster_id != self.expect_cluster_id:
             raise RefusedError(
                 f"this is cluster {cluster_id}, not {self.expect_cluster_id}: nothing was done",
@@ -100,7 +100,7 @@ class RunOptions(OutputOptions):
 
 
 def run_options(values: Mapping[str, Any], sources: Mapping[str, str] | None = None) -> RunOptions:
-    """Check and merge. values: the parameters; sources: `flag` or `environment` for those that were given.
+    """Check and merge the options. values: the parameters; sources: `flag` or `environment` for those that were given.
 
     Raises UsageError or NotFoundError."""
     if "bootstrap_server" not in values and "extra" not in values and "command_config" not in values:
@@ -140,7 +140,7 @@ def run_options(values: Mapping[str, Any], sources: Mapping[str, str] | None = N
 def _other_cluster(
     loaded: LoadedSettings, values: Mapping[str, Any], bootstrap: str, origins: Mapping[str, str]
 ) -> str | None:
-    """Why an exported list may not be what is meant: a file or profile named on the command line has other servers."""
+    """Why an exported list may be wrong: a file or profile named on the command line has other servers; else None."""
     named = loaded.in_files
     if named is None or not origins["bootstrap_server"].startswith("environment"):
         return None
@@ -152,11 +152,11 @@ def _other_cluster(
         return None
     if _addresses(named.value) & _addresses(bootstrap):
         return None
-    return f"{what} names the brokers {named.value}, and KGM_BOOTSTRAP_SERVER others: {bootstrap}"
+    return f"{what} names the brokers {named.value}, but KGM_BOOTSTRAP_SERVER names others: {bootstrap}"
 
 
 def _addresses(text: str) -> set[str]:
-    """The addresses in a list, as far as they can be read."""
+    """The addresses in a list, or the text itself if it cannot be parsed."""
     from kgm.client.transport.bootstrap import parse_bootstrap
 
     try:
@@ -166,7 +166,7 @@ def _addresses(text: str) -> set[str]:
 
 
 def check_no_login(bootstrap: str) -> None:
-    """Raises UsageError, which does not show it, for a list with a user or a password: `user:SECRET@host`."""
+    """Raises UsageError for a list with a user or a password (`user:SECRET@host`), without showing the secret."""
     if "@" in bootstrap:
         from kgm.client.transport.bootstrap import parse_bootstrap
 

@@ -1,8 +1,8 @@
-"""The options that every command takes (`@output_options`), and those of every command that talks to a cluster
+"""The options that every command takes (`@output_options`), and the options of every command that talks to a cluster
 (`@cluster_options`).
 
-The decorators add the options to the command's signature, where typer looks for them, and hand the command one
-`RunOptions` instead of a dozen parameters. The command marks the parameter for it with that annotation."""
+The decorators add the options to the command's signature, where typer looks for them, and pass the command one
+`RunOptions` instead of a dozen parameters. The command annotates the parameter that takes it with that type."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kgm.cli.output.schema import print_schema
 def _print_schema(value: str) -> str:
     """Print the JSON Schema and exit, before any other option is checked, so that none is needed.
 
-    `-o=json` is what other tools accept; the parser takes the = for a part of the format."""
+    `-o=json` is what other tools accept, but the parser takes the = as part of the format."""
     value = value.removeprefix("=")
     if value == "schema":
         context = click.get_current_context()
@@ -52,19 +52,19 @@ Bootstrap = Annotated[
 Brokers = Annotated[str | None, typer.Option("--brokers", hidden=True)]
 CommandConfig = Annotated[
     str | None,
-    typer.Option("--command-config", envvar="KGM_COMMAND_CONFIG", metavar="FILE", help="A Java client.properties."),
+    typer.Option("--command-config", envvar="KGM_COMMAND_CONFIG", metavar="FILE", help="Java client.properties file."),
 ]
 Profile = Annotated[
     str | None,
-    typer.Option("--profile", envvar="KGM_PROFILE", metavar="NAME", help="A profile of kgm/config.toml."),
+    typer.Option("--profile", envvar="KGM_PROFILE", metavar="NAME", help="A profile in kgm/config.toml."),
 ]
 Extra = Annotated[
-    list[str] | None, typer.Option("-X", metavar="KEY=VALUE", help="A setting of client.properties; repeatable.")
+    list[str] | None, typer.Option("-X", metavar="KEY=VALUE", help="A client.properties setting; repeatable.")
 ]
 Timeout = Annotated[
     str,
     typer.Option(
-        "--timeout", envvar="KGM_TIMEOUT", metavar="DURATION", help="Time limit of the whole command: 500ms, 5s, 2m."
+        "--timeout", envvar="KGM_TIMEOUT", metavar="DURATION", help="Time limit for the whole command: 500ms, 5s, 2m."
     ),
 ]
 
@@ -89,7 +89,7 @@ def takes_value(word: str) -> bool | None:
     name, equals, _ = word.partition("=")
     for annotation, default in {**_CLUSTER, **_OUTPUT}.values():
         (option,) = annotation.__metadata__
-        names = (option.default, *option.param_decls)  # typer takes the first for a default, until it reads a command
+        names = (option.default, *option.param_decls)  # until it reads a command, typer's default is the first name
         if name in names and name.startswith("--"):
             return not equals and default is not False
         if any(len(short) == 2 and word.startswith(short) for short in names):
@@ -120,8 +120,8 @@ def with_options(
     command: Callable[..., None], kind: type, added: Mapping[str, tuple[Any, Any]],
     checked: Callable[[dict[str, Any]], Any],
 ) -> Callable[..., None]:  # fmt: skip
-    """The command with options in place of its parameter that is annotated with `kind`, which gets what `checked` makes
-    of their values. added: {name: (annotation, default)}."""
+    """The command, with options instead of its parameter of type `kind`; that parameter gets the result of `checked`
+    for their values. added: {name: (annotation, default)}."""
     (taker,) = (name for name, each in command.__annotations__.items() if each in (kind, kind.__name__))
 
     @functools.wraps(command)

@@ -18,9 +18,9 @@ _HINT = "kgm describe GROUP -o json > SNAPSHOT"
 
 
 def read_snapshots(path: str) -> list[GroupSnapshot]:
-    """The groups in a file: the whole output of a describe, its data, a list of groups, or one group; `-` is stdin.
+    """The groups in a file: the whole output of `describe`, its data, a list of groups, or one group; `-` is stdin.
 
-    Raises MissingFileError for a file that does not exist, UsageError for one that is not a snapshot."""
+    Raises MissingFileError if the file does not exist, UsageError if it is not a snapshot."""
     data = _read_json(path)
     if isinstance(data, dict) and isinstance(data.get("data"), dict):
         data = data["data"]
@@ -56,7 +56,7 @@ def _read_json(path: str) -> Any:
 def described_group(
     group_id: str | None, from_file: str | None, common: RunOptions
 ) -> tuple[BounceGroup, dict[str, str | None] | None]:  # fmt: skip
-    """A live group, or that of a file; and the `cluster` of the envelope if it is live."""
+    """A live group or the group in a file, and the `cluster` of the envelope if it is live."""
     from kgm.operations.bounce.group import BounceGroup, live_group, recorded_group
     from kgm.operations.bounce.sinks import with_live_sinks, with_recorded_sinks
 

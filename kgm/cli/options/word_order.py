@@ -1,4 +1,4 @@
-"""The words of a command line in the order in which the commands take them.
+"""Reorder the words of a command line as the commands take them.
 
 `kgm --profile p list` becomes `kgm list --profile p`, and `kgm help list` becomes `kgm list --help`."""
 
@@ -10,7 +10,7 @@ _OF_KGM = ("-h", "--help", "--version")
 
 
 def in_order(words: Sequence[str], groups: Collection[str]) -> list[str]:
-    """The words with the command first. groups: commands that have commands of their own. Raises UsageError."""
+    """The words with the command first. groups: commands that have subcommands. Raises UsageError."""
     if not words:
         return []
     if words[0] == "help":
@@ -27,7 +27,7 @@ def _of_help(words: Sequence[str]) -> list[str]:
 
 
 def _command_first(words: Sequence[str], groups: Collection[str]) -> list[str]:
-    """Options of every command, which stand before its name, are moved behind it; they keep their order."""
+    """Move shared options that precede the command's name behind it, in the same order."""
     from kgm.cli.options.shared_options import takes_value
     from kgm.model.errors import UsageError
 
@@ -52,5 +52,5 @@ def _command_first(words: Sequence[str], groups: Collection[str]) -> list[str]:
     if names[:1] == ["help"]:
         return _of_help([*names, *rest])
     if not names or (rest and rest[0] in ("-h", "--help")):
-        return [*names, *rest]  # of kgm itself, or a help: they have none of these options
+        return [*names, *rest]  # kgm itself, or --help: neither takes these options
     return [*names, *moved, *rest]

@@ -1,4 +1,4 @@
-"""Words of options that take several: repeatable, and with commas."""
+"""Values of options that take several: repeatable, and separated by commas."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from kgm.model.errors import UsageError
 
-#: Kafka's numbers of partitions have 31 bits.
+#: Kafka's partition numbers have 31 bits.
 _MOST_DIGITS = 10
 _MOST_NUMBERS = 100_000
 
@@ -24,7 +24,7 @@ def listed_ids(values: Iterable[str] | None, option: str) -> tuple[str, ...]:
 
 
 def known_word(word: str, option: str, known: Sequence[str]) -> str:
-    """The known word, in the case in which it is known. Raises UsageError for one that is not known, in any case."""
+    """The known word that equals this one, ignoring case. Raises UsageError if there is none."""
     for one in known:
         if word.lower() == one.lower():
             return one
@@ -34,7 +34,7 @@ def known_word(word: str, option: str, known: Sequence[str]) -> str:
 
 
 def topic_names(values: list[str] | None) -> list[str]:
-    """The names in --topic. Raises UsageError for an option that names none."""
+    """The names in --topic. Raises UsageError if the option is given without a name."""
     names = split_words(values)
     if values and not names:
         raise UsageError("--topic: the name of the topic is empty")

@@ -28,15 +28,15 @@ _CONSUMER_NOTE = (
     "partitions that move stop"
 )
 _SINKS_NOTE = (
-    "STOP: tasks of workers that stop; UNOWNED: partitions without a consumer for a while, LONGEST: at a stretch, "
-    "UNTIL: when all have one for good; the task that gets a partition is never certain"
+    "STOP: tasks of workers that stop; UNOWNED: partitions without a consumer for a while; LONGEST: the longest such "
+    "time; UNTIL: when all have a consumer for good; which task gets a partition is never certain"
 )
 _ORDERS = {
     "named": "in the order named",
     "id": "in the order of their ids",
     "host": "in the order of their hosts",
     "client-id": "in the order of their client ids",
-    "partitions": "those with the fewest partitions first",
+    "partitions": "fewest partitions first",
     "leader-last": "leader last",
 }
 
@@ -63,7 +63,7 @@ def report(predicted: PredictedBounce, where: dict[str, str | None] | None) -> R
 
 
 def sink_tables(sinks: Sequence[SinkForecast], group_id: str | None = None) -> list[Table]:
-    """What happens to the groups of sink connectors. group_id: of the workers that run their tasks, for a heading."""
+    """What happens to the groups of sink connectors. group_id: the group of their Connect workers, for a heading."""
     if not sinks:
         return []
     columns = [
@@ -197,7 +197,7 @@ def in_words(plan: Plan) -> str:
 
 
 def _how(plan: Plan) -> str:
-    """How members restart."""
+    """How members restart, in words."""
     parts = ["together"] if len(plan.bounce) > 1 else []
     if plan.rolling is not None and len(plan.bounce) > 1:
         at_once = plan.rolling.max_unavailable
@@ -209,7 +209,7 @@ def _how(plan: Plan) -> str:
     if plan.migrate:
         parts[-1] += " with the consumer protocol"
     if plan.retry_every_ms is not None:
-        parts.append(f"refused ones again every {show_duration(plan.retry_every_ms)}")
+        parts.append(f"refused ones retry every {show_duration(plan.retry_every_ms)}")
     return ", ".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""The output of `kgm drain`: a row for each group with members there, the most expensive first."""
+"""The output of `kgm drain`: a row for each group with drained members, most expensive first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOTES = (
     "2 (1-3): typical (min-max)"
 )
 _CAVEATS_SHOWN = 8
-#: The most members that are named in one command.
+#: The most members that one command names.
 _IDS_SHOWN = 8
 
 
@@ -64,7 +64,7 @@ def in_words(drain: Drain) -> str:
 
 
 def warnings_of(one: DrainedGroup) -> str | None:
-    """What else is wrong with the group while the members are away, or afterwards."""
+    """Other problems of the group while the members are away or afterwards; None if there are none."""
     texts = [
         *(["empty"] if one.is_emptied else ["thin"] if one.is_thin else []),
         *([f"{many(one.unowned_partitions, 'partition')} without an owner"] if one.unowned_partitions else []),
@@ -74,7 +74,7 @@ def warnings_of(one: DrainedGroup) -> str | None:
 
 
 def stopped_text(one: DrainedGroup) -> str:
-    """The time without a consumer; it has no end if partitions are left without an owner."""
+    """The time without a consumer, which never ends if partitions are left without an owner."""
     if one.unowned_partitions:
         return "no owner left"
     typical, drawn = one.prediction.typical.stopped_partition_ms, one.prediction.stopped_partition_range_ms
@@ -83,7 +83,7 @@ def stopped_text(one: DrainedGroup) -> str:
 
 
 def exact_text(one: DrainedGroup) -> str:
-    """Whether the prediction is exact, and else on how many draws it rests."""
+    """Whether the prediction is exact; if not, the number of draws that it is based on."""
     return "yes" if one.prediction.exact else f"no, {many(one.prediction.draws, 'draw')}"
 
 
@@ -162,7 +162,7 @@ def _notes(foreseen: DrainForecast) -> list[str]:
 
 
 def _next_command(one: DrainedGroup, drain: Drain) -> str:
-    """The simulation of that group alone, with its moves and its timeline."""
+    """The command that simulates this group alone, with its moves and its timeline."""
     static = {member.identity for member in one.group.members if member.group_instance_id is not None}
     if drain.restart_time_ms is None:
         words = ["--scale-in", as_list(one.taken)]

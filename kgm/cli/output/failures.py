@@ -14,7 +14,7 @@ from kgm.text.sanitize import clean
 
 
 def print_error(error: KgmError) -> None:
-    """The error on stderr."""
+    """Print the error on stderr."""
     write_stderr(error_text(error))
 
 
@@ -27,13 +27,13 @@ def error_text(error: KgmError) -> str:
 
 
 def print_warning(text: str) -> None:
-    """`warning: ...`."""
+    """Print `warning: ...` on stderr."""
     note_warning(text)
     write_stderr(f"warning: {clean(text)}\n")
 
 
 def warn_of_unseen_groups(connected: AdminClient, listing: Listing) -> None:
-    """Kafka omits groups from a listing that the principal may not see, without a word; an empty listing is suspect."""
+    """Kafka silently omits groups that the principal may not see, so warn about an empty listing."""
     if connected.hides_all_groups(listing):
         print_warning(
             "no group is visible: without DESCRIBE on Cluster 'kafka-cluster' a listing omits every group on which the "
@@ -42,8 +42,8 @@ def warn_of_unseen_groups(connected: AdminClient, listing: Listing) -> None:
 
 
 def warn_of_unknown_offsets(connected: AdminClient) -> None:
-    """Topics that the brokers do not describe to this principal, so that partition counts and lag are unknown; groups
-    whose committed offsets, and partitions whose ends could not be read."""
+    """Warn about topics that the brokers do not describe to this principal, whose partition counts and lag are unknown,
+    groups whose committed offsets could not be read, and partitions whose end offsets could not be read."""
     from kgm.operations.groups.unread import unread
 
     warn_of_unread(unread(connected))
@@ -55,9 +55,10 @@ def warn_of_unread(every: Iterable[Unread]) -> None:
 
 
 def exit_with(errors: Sequence[KgmError], *, done: int) -> None:
-    """Print each error and exit: with 7 when some of the work is done, else with the first one's code.
+    """Print each error and exit: with 7 if some of the work is done, otherwise with the code of the first error.
 
-    Without errors it returns. The report is printed before: results are not withheld because something else failed."""
+    Returns if there are no errors. Call it after printing the report, so that results are shown even if other parts
+    failed."""
     for error in errors:
         print_error(error)
     if errors:

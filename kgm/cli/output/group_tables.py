@@ -23,7 +23,7 @@ _AT_ONCE: Final = "1970-01-01T00:00:00.000Z"
 
 
 def heading(snapshot: GroupSnapshot) -> str:
-    """One line about a group."""
+    """One line that sums up a group."""
     parts = [visible(snapshot.group_id), snapshot.type, snapshot.state]
     if snapshot.assignor:
         parts.append(snapshot.assignor)
@@ -43,9 +43,9 @@ def members_table(
     snapshot: GroupSnapshot, order: PartitionOrder = PartitionOrder.NAME, *, verbose: bool = False, times: bool = False,
     folds: bool = False, trends: GroupTrends | None = None, sink_tasks: Collection[SinkTask] = (),
 ) -> Table:  # fmt: skip
-    """One row for each member, by identity; members without partitions too. times: show lag in time, here and below.
-    trends: show how lag changes. folds: one row for each process instead where members are known to be threads or
-    workers. sink_tasks: those that are about the group."""
+    """One row for each member, by identity, including members without partitions. times: show lag in time, here and
+    below. trends: show how lag changes. folds: one row for each process instead, if members are known to be threads or
+    workers. sink_tasks: tasks whose workers or consumers are in the group."""
     notes = [*_notes(snapshot, sink_tasks), *_trend_notes(trends)]
     if folds and not verbose and _has_work(snapshot):
         return _process_table(snapshot, sink_tasks, heading=heading(snapshot), notes=notes)
@@ -54,7 +54,7 @@ def members_table(
     workers = {one.member_id: one.url or one.worker_id for one in sink_tasks if one.sink_group == snapshot.group_id}
     columns = [
         Column(title="GROUP", data=True),
-        # One of the two ids tells each member from the others.
+        # One of the two ids is enough to tell members apart.
         Column(title="INSTANCE-ID", left_out=None if static else 4),
         Column(title="MEMBER-ID", left_out=0 if static == len(snapshot.members) else None),
         Column(title="CLIENT-ID", wide=extra),
@@ -70,7 +70,7 @@ def members_table(
         *([] if trends is None else [_TREND]),
         Column(title="ASSIGNMENT"),
         Column(title="TARGET", wide=extra),
-        # Last, so that the columns of csv and tsv keep their places.
+        # Last, so that the columns of csv and tsv keep their positions.
         Column(title="CLIENT", wide=extra),
         *_thread_columns(snapshot),
         Column(title="LAG-MS", right=True, data=True),
@@ -116,14 +116,14 @@ def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot, *, times: bool,
 
 
 def _has_work(snapshot: GroupSnapshot) -> bool:
-    """Whether it is known what members run beside or instead of partitions."""
+    """Whether it is known what members run in addition to partitions, or instead of them."""
     return any(member.work is not None for member in snapshot.members)
 
 
 def _process_table(
     snapshot: GroupSnapshot, sink_tasks: Iterable[SinkTask], *, heading: str, notes: Sequence[str]
 ) -> Table:
-    """One row for each process, by its first member; a member whose process is not known has a row of its own."""
+    """One row for each process, in order of its first member; members of unknown processes have a row of their own."""
     processes: dict[str, list[MemberSnapshot]] = {}
     for member in sorted(snapshot.members, key=lambda member: natural(member.identity)):
         process_id = None if member.work is None else member.work.process_id
@@ -187,7 +187,7 @@ def _tasks(members: Iterable[MemberSnapshot], of: Callable[[MemberWork], tuple[s
 
 
 def _thread_columns(snapshot: GroupSnapshot) -> list[Column]:
-    """What a table of members has beside: shown where there is something to show, and always in data formats."""
+    """The other columns of a table of members: shown if there is something to show, and always in data formats."""
     titles = ("PROCESS", "ENDPOINT", "ACTIVE-TASKS", "STANDBY-TASKS", "WARMUP-TASKS", "CONNECTORS")
     is_shown = _has_work(snapshot)
     return [Column(title=title, wide=is_shown, data=not is_shown) for title in titles]
@@ -203,7 +203,7 @@ def _thread_cells(member: MemberSnapshot) -> list[Cell]:
 
 
 def _work_notes(snapshot: GroupSnapshot, sink_tasks: Iterable[SinkTask]) -> list[str]:
-    """What is still to come, and what cannot be read."""
+    """Notes on what members run, on the rebalances that are still to come, and on what cannot be decoded."""
     unread = sum(member.work is None for member in snapshot.members) if _has_work(snapshot) else 0
     sink = sink_connector(snapshot.group_id, [member.client_id for member in snapshot.members])
     workers = in_order({one.workers for one in sink_tasks if one.sink_group == snapshot.group_id})
@@ -219,7 +219,7 @@ def _work_notes(snapshot: GroupSnapshot, sink_tasks: Iterable[SinkTask]) -> list
 
 
 def _leading_worker(snapshot: GroupSnapshot) -> list[str]:
-    """Who leads Connect workers, which says what a restart of it does."""
+    """A note on the leader of Connect workers, because restarting the leader has a different effect."""
     is_connect = snapshot.protocol_type == CONNECT_PROTOCOL_TYPE
     leading = [one for one in snapshot.members if is_connect and one.member_id == snapshot.leader]
     return [f"leader: {(None if one.work is None else one.work.user_endpoint) or one.member_id}" for one in leading]
@@ -228,7 +228,7 @@ def _leading_worker(snapshot: GroupSnapshot) -> list[str]:
 def _next_rebalance(snapshot: GroupSnapshot) -> str | None:
     if snapshot.next_rebalance_at is not None:
         is_at_once = snapshot.next_rebalance_at == _AT_ONCE
-        when = "at once" if is_at_once else f"at {snapshot.next_rebalance_at}"
+        when = "immediately" if is_at_once else f"at {snapshot.next_rebalance_at}"
         return f"not settled: a member starts the next rebalance {when}"
     if snapshot.is_settled is False and not snapshot.rebalance_delay_ms:
         return "not settled: a member starts another rebalance"
@@ -244,7 +244,7 @@ def _held_back(snapshot: GroupSnapshot) -> str | None:
 
 
 def _age(span_ms: int | None) -> str | None:
-    """Whole seconds: that much is known."""
+    """A duration in whole seconds, the precision that is known."""
     return None if span_ms is None else "0s" if span_ms < 1000 else show_duration(span_ms // 1000 * 1000)
 
 
@@ -253,7 +253,7 @@ def _notes(snapshot: GroupSnapshot, sink_tasks: Iterable[SinkTask]) -> list[str]
 
 
 def _odd_offsets(snapshot: GroupSnapshot) -> list[str]:
-    """Notes on committed offsets that no member's lag has, or that say nothing of the lag, or not all."""
+    """Notes on committed offsets that no member's lag includes, or from which the lag is not, or not fully, known."""
     beyond, deleted, lost, left = snapshot.past_end, snapshot.deleted_topics, snapshot.lost, snapshot.left_lag
     markers = partitions_text(snapshot.marker_ends)
     return [
@@ -314,12 +314,12 @@ _TREND = Column(title="TREND")
 
 
 def _trend(trends: GroupTrends | None, rows: Sequence[OffsetSnapshot]) -> list[Cell]:
-    """How the lag of partitions changes, in the column of trends, if there is one."""
+    """The cell of the trend column: how the lag of the partitions changes. Empty if there is no such column."""
     return [] if trends is None else [trends.of(rows).text if rows else None]
 
 
 def _trend_notes(trends: GroupTrends | None) -> list[str]:
-    """What is to be said of trends beside their kind."""
+    """The trend of the whole group, and why the trends of partitions are as they are."""
     if trends is None:
         return []
     reasons: dict[str, dict[str, list[int]]] = {}
@@ -387,14 +387,14 @@ def partitions_table(
 
 
 def _trend_in(trends: Mapping[str, GroupTrends] | None, group_id: str, rows: Sequence[OffsetSnapshot]) -> list[Cell]:
-    """A cell also for a group that was not described twice, which has none."""
+    """The cell of the trend column; an empty cell for a group that was not described twice."""
     if trends is None:
         return []
     return _trend(trends.get(group_id), rows) or [None]
 
 
 def _no_consumer(rows: Sequence[PartitionRow]) -> Iterator[str]:
-    """The partitions without an owner, by group, and the groups whose owners are not known."""
+    """Notes on the partitions without an owner, by group, and on the groups whose owners are unknown."""
     free: dict[str, dict[str, list[int]]] = {}
     for row in rows:
         if row.has_owner is False:
@@ -403,14 +403,14 @@ def _no_consumer(rows: Sequence[PartitionRow]) -> Iterator[str]:
         yield f"no consumer in group {group_id}: {partitions_text(partitions)}"
     unknown = dict.fromkeys(row.group_id for row in rows if row.has_owner is None)
     if unknown:
-        yield f"owners are not known while a group rebalances, or a member cannot be decoded: {some(unknown)}"
+        yield f"owners are unknown while a group rebalances or if a member cannot be decoded: {some(unknown)}"
 
 
 def state_table(
     snapshots: Iterable[GroupSnapshot], order: PartitionOrder = PartitionOrder.NAME, *, times: bool = False,
     trends: Mapping[str, GroupTrends] | None = None,
 ) -> Table:  # fmt: skip
-    """One row for each group, of which nothing else is kept."""
+    """One row for each group; keeps nothing else of the snapshots, which are iterated once."""
     columns = [
         Column(title="GROUP"),
         Column(title="TYPE", left_out=4),

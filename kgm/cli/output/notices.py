@@ -8,9 +8,9 @@ from kgm.text.sanitize import clean
 
 
 class Notices:
-    """Prints each warning and each note once, however often it is given.
+    """Prints each warning and each note only once, however often it is given.
 
-    unwritten: those that could not be written, because stderr is closed or full."""
+    unwritten: warnings and notes that could not be written, because stderr is closed or full."""
 
     __slots__ = ("_printed", "unwritten")
 
@@ -31,7 +31,7 @@ class Notices:
             self.write(f"{prefix}{clean(text)}\n")
 
     def write(self, lines: str) -> bool:
-        """Write lines as they are. False when stderr cannot be written."""
+        """Write lines unchanged. Returns False if stderr cannot be written."""
         is_written = write_stderr(lines)
         if not is_written:
             self.unwritten.append(lines)

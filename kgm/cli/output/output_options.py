@@ -1,4 +1,4 @@
-"""How a run prints: what `-o`, `--color`, `--no-headers` and `--debug` say."""
+"""How a run prints: the values of `-o`, `--color`, `--no-headers` and `--debug`."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ class OutputOptions:
 
     @property
     def has_tables(self) -> bool:
-        """Whether what is printed is made of tables."""
+        """Whether the output format is made of tables."""
         return self.output not in ("json", "yaml", "ndjson", "name")

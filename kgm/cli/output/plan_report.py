@@ -33,7 +33,7 @@ _REMOVES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOutput:
-    """What is printed. rollout: the command that runs a plan. failure: if no plan meets the limits.
+    """What to print. rollout: makes the command that runs a plan. failure: the error if no plan meets the limits.
     is_out_of_time: whether --timeout has passed."""
 
     found: FoundPlans
@@ -119,7 +119,7 @@ def _plans(output: PlanOutput) -> Table:
         notes.append(_REMOVES)
     if not found.is_complete:
         limit = "--timeout" if output.is_out_of_time else "--budget"
-        notes.append(f"{found.tried} of {many(found.ways, 'way')} were tried within {limit}; a larger one tries more")
+        notes.append(f"{found.tried} of {many(found.ways, 'way')} were tried within {limit}; a larger limit tries more")
     if found.unpredicted:
         left_out = ", ".join(" ".join(shape.words) for shape in found.unpredicted)
         notes.append(f"not predicted within --timeout, and no worse than those shown: {left_out}")
@@ -141,7 +141,7 @@ def _plans(output: PlanOutput) -> Table:
 
 
 def _sinks(found: FoundPlans) -> list[Table]:
-    """Those of the best plan."""
+    """Tables for the sink groups, from the best plan."""
     best = found.plans[0] if found.plans else found.closest
     return [] if best is None else sink_tables(best.prediction.sinks, found.group.group_id)
 
@@ -151,7 +151,7 @@ def _is_late(error: KgmError) -> bool:
 
 
 def _asked(found: FoundPlans) -> str:
-    """What was to be planned, as it was understood."""
+    """The request, as kgm understood it."""
     base, most = found.base, found.task.max_unavailable
     if not base.restart_times_ms:
         back = f"back after {show_duration(base.restart_time_ms)}"
@@ -203,7 +203,7 @@ def _advice(advice: SessionAdvice) -> Table:
         row("advised", advice.session_timeout_ms, advice.quiet, advice.died_ms),
     ]
     seen = f"{many(len(advice.restart_times_ms), 'restart')} seen, up to {show_duration(max(advice.restart_times_ms))}"
-    notes = [f"MOVES NOTHING: how many runs of the plan, simulated; dies: {advice.member}, which has most partitions"]
+    notes = [f"MOVES NOTHING: share of simulated runs; ONE: {advice.member}, which has the most partitions"]
     return Table(
         columns=columns,
         rows=rows,

@@ -1,5 +1,5 @@
-"""One line on stderr that says what is taking time: at a terminal only, after a moment, wiped when it is done. What has
-a known end, and takes longer, gets a bar, its rate and the time that is left.
+"""One line on stderr that shows what is taking time: only at a terminal, after a moment, and wiped at the end. Longer
+work with a known end also gets a bar, its rate and the remaining time.
 
 with progress(options, "describing groups"):
 ...
@@ -19,10 +19,10 @@ from kgm.cli.output.output_options import OutputOptions
 from kgm.text.durations import show_duration
 from kgm.text.sanitize import clean
 
-#: What takes less time than this, in seconds, shows no line.
+#: Work that takes less than this, in seconds, shows no line.
 PATIENCE_S = 0.7
 _EVERY_S = 0.25
-#: What takes less time than this has no bar, and how many columns a bar has.
+#: Work that takes less than this, in seconds, shows no bar; and the columns of a bar.
 BAR_AFTER_S = 2.0
 _BAR_COLUMNS = 24
 _WIPE = "\r\x1b[K"
@@ -30,7 +30,7 @@ _open_lines: list[ProgressLine] = []
 
 
 class ProgressLine:
-    """The line, redrawn by a thread of its own. `count` may be called at any rate."""
+    """The line, redrawn by its own thread. `count` can be called at any rate."""
 
     def __init__(self, text: str, *, is_shown: bool = True) -> None:
         self.text, self.note, self.started = clean(text), "", time.monotonic()
@@ -90,7 +90,7 @@ class ProgressLine:
 
 
 def progress(options: OutputOptions, text: str) -> ProgressLine:
-    """A line while the block runs; none when stderr is not a terminal, or a dumb one."""
+    """A line while the block runs; no line if stderr is not a terminal, or is a dumb one."""
     at_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     return ProgressLine(text, is_shown=at_terminal and not options.debug)
 
@@ -102,7 +102,7 @@ def hide() -> None:
 
 
 def _rate(done: int, total: int, took_s: float) -> str:
-    """How much is done in a second, and how long the rest takes if it goes on like that."""
+    """The rate per second, and the remaining time at that rate."""
     if not done:
         return ""
     left_s = math.ceil((total - done) * took_s / done)
@@ -110,7 +110,7 @@ def _rate(done: int, total: int, took_s: float) -> str:
 
 
 def _bar(done: int, total: int) -> str:
-    """A bar and a space, in the colours and characters that the terminal has."""
+    """A bar and a space, in the colors and characters that the terminal supports."""
     from rich.console import Console
     from rich.progress_bar import ProgressBar
 

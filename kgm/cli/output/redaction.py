@@ -1,4 +1,4 @@
-"""Values of client settings as people may see them."""
+"""Values of client settings, without secrets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ShownSetting:
 
 
 def redacted(setting: Setting) -> ShownSetting:
-    """The setting without what may be a secret."""
+    """The setting, without anything that may be a secret."""
     text, is_secret = redacted_text(setting), _is_hidden(setting)
     return ShownSetting(
         key=setting.name, value=None if is_secret else text, text=text, is_secret=is_secret, origin=setting.origin
@@ -35,8 +35,9 @@ def redacted(setting: Setting) -> ShownSetting:
 
 
 def _is_hidden(setting: Setting) -> bool:
-    """Whether the value is a secret, or may be one: it is not known what `sasl.pasword` holds, nor whether a line came
-    to a value of several lines by a backslash that was left behind, unless kgm reads it: then that was checked."""
+    """Whether the value is or may be a secret. An unknown key, such as `sasl.pasword`, may hold one. So may a value of
+    several lines, because a stray backslash may have joined lines, unless kgm uses the setting and so has checked
+    it."""
     from kgm.model.client_settings import USED, is_named, is_secret
 
     is_joined = setting.lines is not None and len(setting.lines) > 1
@@ -44,21 +45,21 @@ def _is_hidden(setting: Setting) -> bool:
 
 
 def redacted_text(setting: Setting) -> str:
-    """The value for people; `(hidden)` for what may be a secret. Options of a login module that are not are shown."""
+    """The value for people; `(hidden)` if it may be a secret. Login modules show their options that are not secret."""
     if setting.key == "sasl.jaas.config":
         return _redacted_jaas(setting.value)
     if _is_hidden(setting):
         return HIDDEN if setting.value else ""
     if "-----BEGIN" in setting.value:
         return f"(PEM, {setting.value.count('-----BEGIN')} blocks)"
-    if setting.key.endswith(".command"):  # its arguments may be secrets
+    if setting.key.endswith(".command"):  # its arguments may be secret
         program, blank, _ = setting.value.strip().partition(" ")
         return f"{program} ..." if blank else program
     return _redacted_address(setting.value)
 
 
 def _redacted_address(text: str) -> str:
-    """Without the user and the query of a URL: people put secrets in both."""
+    """The URL without its user and query, because people put secrets in both; other text unchanged."""
     scheme, slashes, rest = text.partition("://")
     if not slashes:
         return text

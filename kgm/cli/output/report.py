@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from kgm.simulation.report.prediction import Range
 
 Cell = str | int | None
-#: What begins something in Markdown: a backslash takes the meaning away, except from tags and entities.
+#: Characters with a meaning in Markdown: a backslash takes it away, except from tags and entities.
 _MARKDOWN = r"[\\|<>&\[\]`*~]"
-#: What JSON calls the columns whose titles are shorter, in every command.
+#: The JSON keys of columns that have shorter titles, in every command.
 _KEYS = {
     "GROUP": "group_id", "INSTANCE-ID": "group_instance_id", "HOST": "client_host", "TARGET": "target_assignment",
 }  # fmt: skip
-#: So many characters are written at once, unless the end comes before.
+#: Output is written in pieces of at least this many characters, except the last.
 _AT_ONCE = 1 << 16
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
@@ -43,8 +43,8 @@ _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 class Column:
     """A column: `wide` ones show with -o wide and in data formats, `data` ones in data formats only.
 
-    left_out: at a terminal that is too narrow, columns are left out in the order of this number, after those that have
-    no values; None: never."""
+    left_out: at a terminal that is too narrow, columns are left out in this order, after columns without values; None:
+    never left out."""
 
     title: str
     wide: bool = False
@@ -67,9 +67,9 @@ class Table:
 class Report:
     """The result of a command. `items` are the objects of ndjson, `names` the lines of -o name.
 
-    CSV and TSV contain the first table, and those of the others that have the same columns. What is an iterator, in
-    `data` too, is iterated only if the format needs it, in the order of the output, and printed as it comes; `errors`
-    are looked at last."""
+    CSV and TSV contain the first table, and the other tables that have the same columns. Iterators, including those in
+    `data`, are consumed only if the format needs them, in the order of the output, and printed as they produce items;
+    `errors` are read last."""
 
     schema: str
     data: Mapping[str, Any]
@@ -81,9 +81,9 @@ class Report:
 
 
 def emit(report: Report, options: OutputOptions) -> bool:
-    """Print a report. False when its reader has gone (`| head`), which is not an error.
+    """Print a report. Returns False if its reader has gone (`| head`), which is not an error.
 
-    Raises OutputError when it cannot be written for another reason, and what its iterators raise."""
+    Raises OutputError if it cannot be written for another reason, and whatever its iterators raise."""
     from kgm.cli.output.streams import write_stdout
 
     pieces, size = [], 0
@@ -132,7 +132,7 @@ def _pieces(report: Report, options: OutputOptions) -> Iterator[str]:
 
 
 def _joined(texts: Iterable[str]) -> Iterator[str]:
-    """The texts, with an empty line between two of them."""
+    """The texts, separated by empty lines."""
     between = ""
     for text in texts:
         yield between + text
@@ -140,7 +140,7 @@ def _joined(texts: Iterable[str]) -> Iterator[str]:
 
 
 def envelope(report: Report) -> dict[str, Any]:
-    """The JSON object of a run; what is an iterator in it is an array."""
+    """The JSON object of a run; iterators in it stand for arrays."""
     return {
         "schema": report.schema,
         "cluster": report.cluster,
@@ -157,7 +157,7 @@ def cluster_json(cluster: AdminClient) -> dict[str, str | None]:
 
 
 def error_json(error: KgmError) -> dict[str, Any]:
-    """One entry of `errors`."""
+    """An entry of `errors`."""
     return {
         "code": error.json_code,
         "message": error.message,
@@ -168,7 +168,7 @@ def error_json(error: KgmError) -> dict[str, Any]:
 
 
 def _indented_json(value: Any, indent: str = "\n") -> Iterator[str]:
-    """JSON with an indentation of 2. indent: the line break before the end of this value."""
+    """Pieces of JSON indented by 2. indent: the line break and indentation before the closing bracket of this value."""
     if isinstance(value, Iterator):
         between, end, deeper = "[", "[]", f"{indent}  "
         for one in value:
@@ -187,17 +187,17 @@ def _indented_json(value: Any, indent: str = "\n") -> Iterator[str]:
 
 
 def _indented_text(value: Any) -> str:
-    import msgspec  # what prints tables does without it
+    import msgspec  # not needed to print tables
 
     try:
         # Ten times as fast as the standard library, which indents in Python.
         return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    except UnicodeEncodeError:  # words of the command line that are no UTF-8
+    except UnicodeEncodeError:  # words of the command line that are not UTF-8
         return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _json(value: Any) -> str:
-    """Exact JSON, in which characters that a terminal may act on are escaped."""
+    """Exact JSON, with characters escaped that a terminal may act on."""
     return json_text(json.dumps(value, ensure_ascii=False))
 
 
@@ -210,7 +210,7 @@ def _cell(value: Cell) -> str:
 
 
 def _cells(values: Sequence[Cell]) -> Sequence[str]:
-    """The cells of a column; a long one of texts is looked at as a whole first, which is quicker."""
+    """The cells of a column as text. Checking all texts at once first is quicker for long columns."""
     texts = [value for value in values if isinstance(value, str)]
     together = "".join(texts)
     is_plain = len(texts) == len(values) and together.isascii() and together.isprintable()
@@ -233,7 +233,7 @@ def _separated(report: Report, options: OutputOptions) -> Iterator[str]:
 
 
 def _key(title: str) -> str:
-    """The name of a column in data, as in JSON."""
+    """The name of a column in data formats, as in JSON."""
     return _KEYS.get(title) or title.lower().replace("-", "_").replace(" ", "_")
 
 
@@ -258,7 +258,7 @@ def _markdown(table: Table, options: OutputOptions) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """The text as Markdown that shows it, and nothing else: no table, tag, entity, link or emphasis comes out of it."""
+    """Markdown that shows exactly this text: it cannot produce a table, tag, entity, link or emphasis."""
     text = re.sub(_MARKDOWN, lambda match: _ENTITIES.get(match[0]) or f"\\{match[0]}", text)
     return text.replace("://", "&#58;//").replace("www.", "www&#46;")
 
@@ -292,7 +292,7 @@ def _folded(text: str, color: str, style: TableStyle) -> list[str]:
 
 
 def style_for(options: OutputOptions) -> TableStyle:
-    """Colour as the options say, folded to the width of the terminal if there is one."""
+    """Color as the options say; folded to the width of the terminal, if there is one."""
     width = None
     if sys.stdout.isatty():
         width = shutil.get_terminal_size().columns
@@ -300,12 +300,12 @@ def style_for(options: OutputOptions) -> TableStyle:
 
 
 def with_range(typical: int, drawn: Range | None) -> str:
-    """`2 (1-3)`: what is typical, and the least and the most."""
+    """`2 (1-3)`: typical, and minimum and maximum."""
     return f"{typical} ({drawn.min}-{drawn.max})" if drawn is not None and drawn.min != drawn.max else str(typical)
 
 
 def wants_color(options: OutputOptions, stream: TextIO) -> bool:
-    """Decided by --color, then by NO_COLOR, then by whether it is a terminal."""
+    """Whether to use color: decided by --color, then NO_COLOR, then whether the stream is a terminal."""
     if options.color != "auto":
         return options.color == "always"
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

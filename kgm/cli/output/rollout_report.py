@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from kgm.operations.rollout.template import CommandTarget
 
 SCHEMA = "kgm.rollout/v1"
-#: What text output calls an event whose name in JSON is another one.
+#: The names of events in text, if they differ from those in JSON.
 _TEXT_NAMES = {"foretold": "predicted"}
 
 
 class RolloutPrinter:
-    """Shows the events of one run. A reader that has gone, or a disk that is full, does not end a rollout."""
+    """Shows the events of one run. Neither a reader that has gone nor a full disk ends a rollout."""
 
     def __init__(self, options: OutputOptions, group_id: str) -> None:
         self._options, self._group_id = options, group_id
@@ -52,7 +52,7 @@ class RolloutPrinter:
         self._notices.note(f"{self._group_id}: {text}")
 
     def plan(self, planned: PlannedRollout, understood: str) -> None:
-        """The plan as it was understood, and what is predicted of it. understood: the plan in words."""
+        """Show the plan as kgm understood it, and its prediction. understood: the plan in words."""
         expected, spec = planned.expected, planned.spec
         self._steps = [_step_json(number, step) for number, step in enumerate(spec.steps, 1)]
         steps = many(len(spec.steps), "step")
@@ -62,7 +62,7 @@ class RolloutPrinter:
             self._notices.note(f"note: {caveat}")
 
     def planned(self, planned: PlannedRollout) -> None:
-        """The commands of a dry run."""
+        """Show the commands of a dry run."""
         self._is_dry_run = True
         steps = planned.spec.steps
         for number, step in enumerate(steps, 1):
@@ -193,7 +193,7 @@ def steps_text(planned: PlannedRollout) -> list[str]:
 
 
 def rest_text(recorded: RecordedRollout) -> list[str]:
-    """A line for each step that is not over, and the commands."""
+    """The commands, and a line for each step that is not over."""
     spec, done = recorded.spec, recorded.progress.steps_done
     lines = [f"step {number}: {', '.join(step.members)}" for number, step in enumerate(spec.steps, 1)][done:]
     commands = (

@@ -1,4 +1,4 @@
-"""The JSON Schemas that `-o schema` prints, made from `contracts`, which is short enough to read.
+"""The JSON Schemas that `-o schema` prints, made from `contracts`, which are short enough to read.
 
 Version 1 only grows: tests/cli/output/test_schemas.py compares it with every schema published before."""
 
@@ -13,7 +13,7 @@ _ERROR = {"code": "str", "message": "str", "group_id": "str?", "facts": ["str"],
 
 
 def print_schema(command_path: str) -> None:
-    """Print the schema of a command; command_path: `kgm config view`. Raises NotFoundError when it has no JSON."""
+    """Print the schema of a command, such as `kgm config view`. Raises NotFoundError if it has no JSON."""
     from kgm.cli.output.streams import write_stdout
     from kgm.model.errors import NotFoundError
 
@@ -33,7 +33,7 @@ def contracts() -> dict[str, Any]:
 
 
 def schema_of(name: str) -> dict[str, Any] | None:
-    """name: as in `kgm.NAME/v1`. None when there is no such contract."""
+    """The schema, or None if there is no such contract. name: as in `kgm.NAME/v1`."""
     data = contracts().get(name)
     if data is None:
         return None

@@ -1,8 +1,8 @@
-"""stdout and stderr: readers that go away, disks that are full, and characters that an encoding does not have.
+"""stdout and stderr: readers that go away, full disks, and characters that an encoding lacks.
 
-A closed pipe is not an error (`kgm list | head`), and must not stop a command half way: a closed stderr loses what is
-written to it, and a closed stdout ends only commands that do nothing but print. A stdout that fails in another way is
-an error, because a result that was not written must not look like one that was."""
+A closed pipe is not an error (`kgm list | head`), and must not stop a command halfway: writes to a closed stderr are
+lost, and a closed stdout ends only commands that do nothing but print. If stdout fails in another way, that is an
+error, because a result that was not written must not look like one that was."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import TextIO
 
 from kgm.model.errors import OutputError
 
-#: Streams that could not be written, and why: they lead to /dev/null since, so later writes would seem to work.
+#: Streams that could not be written, and why: they now lead to /dev/null, so later writes would seem to work.
 _broken: dict[str, tuple[TextIO, Exception]] = {}
 
 
 def prepare() -> None:
-    """Make the three streams usable, whatever the caller has left of them.
+    """Make the three streams usable, in whatever state the caller left them.
 
-    A descriptor that the caller has closed (`>&-`) is opened on /dev/null such that writing to it fails: otherwise the
-    next file or connection that kgm opens would get its number. Characters that the terminal's encoding does not have
-    are escaped, instead of failing."""
+    A descriptor that the caller has closed (`>&-`) is opened on /dev/null so that writing to it fails: otherwise the
+    next file or connection that kgm opens would get its number. Characters that the terminal's encoding lacks are
+    escaped instead of failing."""
     for number, name in ((0, "stdin"), (1, "stdout"), (2, "stderr")):
         if getattr(sys, name) is None:
             _occupy(number)
@@ -41,7 +41,7 @@ def _occupy(number: int) -> None:
 
 
 def write_stderr(text: str) -> bool:
-    """Write to stderr and flush. False when it cannot be written, which is not an error."""
+    """Write to stderr and flush. Returns False if it cannot be written, which is not an error."""
     _make_room()
     if _why_broken("stderr", sys.stderr) is not None:
         return False
@@ -55,9 +55,9 @@ def write_stderr(text: str) -> bool:
 
 
 def write_stdout(text: str) -> bool:
-    """Write a result to stdout and flush. False when its reader has gone (`| head`), which is not an error.
+    """Write a result to stdout and flush. Returns False if its reader has gone (`| head`), which is not an error.
 
-    Raises OutputError when it cannot be written for another reason."""
+    Raises OutputError if it cannot be written for another reason."""
     try:
         write_to_reader(text)
     except BrokenPipeError as error:
@@ -67,8 +67,8 @@ def write_stdout(text: str) -> bool:
 
 
 def write_to_reader(text: str) -> None:
-    """Write to stdout and flush. Raises BrokenPipeError when its reader has gone, OutputError when it cannot be
-    written for another reason."""
+    """Write to stdout and flush. Raises BrokenPipeError if its reader has gone, OutputError if it cannot be written
+    for another reason."""
     _make_room()
     broken = _why_broken("stdout", sys.stdout)
     if broken is not None:
@@ -128,9 +128,9 @@ def reader_has_gone(stream: TextIO) -> bool:
 
 
 def close() -> OutputError | None:
-    """Flush both and close stdout at the end of the process; some file systems report only then that a disk is full.
+    """Flush both and close stdout at the end of the process; some file systems report a full disk only then.
 
-    Returns why stdout could not be written; a reader that has gone is no reason."""
+    Returns the error if stdout could not be written; a reader that has gone does not count."""
     failure = None
     try:
         sys.stdout.flush()

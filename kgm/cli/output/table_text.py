@@ -1,8 +1,8 @@
 """Tables of text for people: columns two spaces apart, as kubectl prints them, with nothing to strip for awk.
 
-At a terminal the cells of a table that is too wide are folded; where that is unreadable, the columns that people need
-least are left out, and if that does not help either, each row becomes a block of `TITLE  value` lines. Without a
-terminal nothing is folded. Cells are cleaned before they come here."""
+At a terminal, the cells of a table that is too wide are folded. If that would be unreadable, the columns that people
+need least are left out; if that does not help either, each row becomes a block of `TITLE  value` lines. Without a
+terminal, nothing is folded. Cells are already clean when they get here."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import TypeAlias
 
 #: The cells of a row.
 _Row: TypeAlias = Sequence[str]
-#: A folded column is never narrower than the first, unless its cells are; than the second, where all else has failed.
+#: The minimum width of a folded column, unless its cells are narrower; the second applies if all else has failed.
 _NARROWEST, _LAST_RESORT = 16, 12
 _GAP = "  "
-#: What a timestamp begins with, up to its time of day.
+#: The beginning of a timestamp, up to its time of day.
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT(?=\d\d:\d\d)")
 _RESET = "\x1b[0m"
 _SGR = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "1;36"}
-#: Colours of cells with these words.
+#: Colors of cells with these words.
 STYLES = {
     "Stable": "green", "stable": "green", "removed": "green", "Empty": "dim", "Dead": "red", "absent": "yellow",
     "away": "yellow", "reconciling": "yellow", "failed": "red", "refused": "red", "unknown": "magenta",
@@ -33,7 +33,7 @@ STYLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableStyle:
-    """How tables are printed. width: of the terminal in cells; None is no terminal."""
+    """How tables are printed. width: of the terminal, in cells; None without a terminal."""
 
     width: int | None = None
     color: bool = False
@@ -41,12 +41,12 @@ class TableStyle:
 
 
 def styled(text: str, color: str | None, style: TableStyle) -> str:
-    """The text in a colour of this module, if colours are wanted."""
+    """The text in one of this module's colors, if colors are wanted."""
     return f"\x1b[{_SGR[color]}m{text}{_RESET}" if color and style.color and text else text
 
 
 def cells(text: str) -> int:
-    """How many cells of a terminal a text takes."""
+    """How many terminal cells a text takes."""
     return len(text) if text.isascii() else sum(map(_cells_of, text))
 
 
@@ -76,9 +76,9 @@ def table_lines(
 def columns_that_fit(
     titles: Sequence[str], rows: Sequence[Sequence[str]], ranks: Sequence[int | None], style: TableStyle
 ) -> list[int]:
-    """Which columns make a table that fits the width; all of them if none do. ranks: the order in which columns may be
-    left out; None: never. Those without values, and those of rank 0, which say nothing that others do not, are left out
-    before any cell is folded."""
+    """The columns of a table that fits the width; all columns if no selection fits. ranks: the order in which columns
+    are left out; None: never. Columns without values, and columns of rank 0, which repeat what others show, are left
+    out before any cell is folded."""
     everything = list(range(len(titles)))
     head = [tuple(titles)] if style.headers else []
     columns = list(zip(*head, *rows, strict=True))
@@ -100,7 +100,7 @@ def columns_that_fit(
 
 
 def _width(column: Sequence[str]) -> int:
-    """The cells of the widest text."""
+    """The width of the widest text, in cells."""
     return max(map(len if "".join(column).isascii() else cells, column))
 
 
@@ -109,7 +109,7 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _folded_widths(widths: Sequence[int], room: int, narrowest: int = _NARROWEST) -> list[int] | None:
-    """The widest columns reduced to one width, the largest that fits; None when that is too narrow to read."""
+    """Widths with the widest columns cut to the largest common width that fits; None if that is too narrow to read."""
     for cap in range(max(widths), narrowest - 1, -1):
         capped = [min(width, cap) for width in widths]
         if _total(capped) <= room:
@@ -118,11 +118,11 @@ def _folded_widths(widths: Sequence[int], room: int, narrowest: int = _NARROWEST
 
 
 def _plain_lines(columns: Sequence[_Row], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
-    """As `_lines` without colours, column by column: a table may have thousands of rows."""
+    """Like `_lines`, without colors, but column by column, because a table may have thousands of rows."""
     padded: list[Iterable[str]] = []
     for column, width, to_right in zip(columns, widths, right, strict=True):
         pad = str.rjust if to_right else str.ljust
-        # `pad` counts characters, some of which take no cell, or two.
+        # `pad` counts characters, some of which take zero or two cells.
         rooms = repeat(width) if "".join(column).isascii() else [width - cells(text) + len(text) for text in column]
         padded.append(map(pad, column, rooms))
     return [_GAP.join(parts).rstrip(" ") for parts in zip(*padded, strict=True)]
@@ -169,8 +169,8 @@ def _folded_lines(
 
 
 def fold(text: str, width: int) -> list[str]:
-    """A text in pieces of at most `width` cells, split between words or list items if that wastes little room. Every
-    piece has the indentation of the text."""
+    """A text in pieces of at most `width` cells, split between words or list items if that wastes little room. Each
+    piece keeps the indentation of the text."""
     indent = text[: min(len(text) - len(text.lstrip(" ")), width // 3)]
     pieces = []
     while cells(text) > width:
@@ -181,7 +181,7 @@ def fold(text: str, width: int) -> list[str]:
 
 
 def _cut(text: str, width: int, start: int) -> int:
-    """How many characters fit, more than `start`. A space is the best place: options and names stay whole."""
+    """The number of characters before the cut, more than `start`; best at a space, so options and names stay whole."""
     if text[:width].isascii():
         fits = width
     else:

@@ -1,4 +1,4 @@
-"""Keys at a terminal, read one by one and not echoed."""
+"""Keys from a terminal, read one by one and not echoed."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
-#: What follows an escape character, and the key that sends it.
+#: {what follows an escape character: the key that sends it}.
 _SEQUENCES: Final = {
     "[A": "up", "[B": "down", "OA": "up", "OB": "down", "[5~": "pgup", "[6~": "pgdn",
     "[H": "home", "[1~": "home", "OH": "home", "[F": "end", "[4~": "end", "OF": "end",
 }  # fmt: skip
 _CHARACTERS: Final = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\b": "backspace"}
-#: How long the rest of a sequence may take, in seconds: Escape alone is the beginning of one.
+#: How long the rest of a sequence can take, in seconds: Escape alone also begins one.
 _REST_S: Final = 0.05
 _LONGEST: Final = 8
 
 
 class TerminalKeys:
-    """While it is entered, the keys of stdin. Where stdin is no terminal, or belongs to another job of the shell, no
-    key is read."""
+    """Reads keys from stdin while the context is entered. If stdin is not a terminal, or belongs to another job of the
+    shell, no key is read."""
 
     def __init__(self) -> None:
         self._stdin: int | None = None
@@ -33,7 +33,7 @@ class TerminalKeys:
     def __enter__(self) -> Self:
         try:
             number = sys.stdin.fileno()
-            if os.tcgetpgrp(number) == os.getpgrp():  # to change a terminal from the background stops the process
+            if os.tcgetpgrp(number) == os.getpgrp():  # changing a terminal from the background would stop the process
                 self._before = termios.tcgetattr(number)
                 tty.setcbreak(number, termios.TCSANOW)
                 self._stdin = number
@@ -51,8 +51,8 @@ class TerminalKeys:
         return self._stdin is not None
 
     def wait(self, seconds: float, *others: int) -> list[str]:
-        """The keys that come within this time: characters, and names such as `up`, `enter` and `esc`. It ends early
-        when one of the other descriptors can be read."""
+        """The keys pressed within this time: characters, and names such as `up`, `enter` and `esc`. Returns early when
+        one of the other descriptors can be read."""
         watched = [*others, *([] if self._stdin is None else [self._stdin])]
         ready = select.select(watched, [], [], seconds)[0]
         return self._read() if self._stdin in ready else []
@@ -78,7 +78,7 @@ class TerminalKeys:
 
 
 def _is_unfinished(text: str) -> bool:
-    """Whether it ends in what may be the beginning of a sequence."""
+    """Whether the text ends with a possible beginning of a sequence."""
     _, escape, rest = text.rpartition("\x1b")
     return bool(escape) and not rest[-1:].isalpha() and not rest.endswith("~") and len(rest) < _LONGEST
 
@@ -100,7 +100,7 @@ def _sequence(text: str, at: int, known: Sequence[str]) -> str | None:
 
 
 def _unknown(text: str, at: int) -> int:
-    """The length of a sequence that is not known, such as that of a function key."""
+    """The length of an unknown sequence, such as a function key's."""
     if text[at : at + 1] not in ("[", "O"):
         return 0
     end = at + 1

@@ -1,7 +1,7 @@
-"""JSON values as YAML, without characters that a terminal acts on, and faster than PyYAML (docs/figures.md), which is a
-dependency of tests only: they read back with it what is written here.
+"""JSON values as YAML, without characters that a terminal acts on, and faster than PyYAML (docs/figures.md). Only tests
+depend on PyYAML: they use it to read back what is written here.
 
-A string is bare only if no reader of YAML 1.1 or 1.2 can take it for anything else; others are quoted and escaped."""
+A string is bare only if no YAML 1.1 or 1.2 reader can take it for anything else; others are quoted and escaped."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _LONG_KEY = 1000
 
 
 def yaml_lines(value: Any) -> Iterator[str]:
-    """The value (dict, list, str, int, float, bool, None; an iterator is a list) as the lines of a YAML document, of
-    which some have several."""
+    """The value (dict, list, str, int, float, bool, None; an iterator is a list) as the lines of a YAML document; some
+    items contain several lines."""
     return _lines(value, "")
 
 

@@ -36,7 +36,7 @@ def test_nothing_is_changed_and_reads_are_warned(how, elsewhere, server, group, 
     err = capsys.readouterr().err
     shown = " ".join(words)
     assert f"error: nothing was changed: {shown} names the brokers prod-1:9093" in err
-    assert f"KGM_BOOTSTRAP_SERVER others: {server.bootstrap}" in err
+    assert f"KGM_BOOTSTRAP_SERVER names others: {server.bootstrap}" in err
     assert "hint: name the cluster with -b HOST:PORT, or unset KGM_BOOTSTRAP_SERVER" in err
     assert run(["describe", group, *words, "-o", "json"]) == 0
     out, err = capsys.readouterr()

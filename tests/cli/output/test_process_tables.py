@@ -120,7 +120,7 @@ def test_a_line_for_each_worker():
     ("change", "note"),
     [
         ({"next_rebalance_at": "2026-11-26T09:00:00.000Z", "is_settled": False}, "the next rebalance at 2026-11-26T09:00"),
-        ({"next_rebalance_at": "1970-01-01T00:00:00.000Z", "is_settled": False}, "starts the next rebalance at once"),
+        ({"next_rebalance_at": "1970-01-01T00:00:00.000Z", "is_settled": False}, "starts the next rebalance immediately"),
         ({"is_settled": False}, "not settled: a member starts another rebalance"),
         ({"members": (*STREAMS.members, MemberSnapshot(member_id="x"))}, "what 1 member run cannot be decoded"),
     ],

@@ -312,7 +312,7 @@ def test_another_cluster_than_that_of_the_journal_is_refused(units, rollout, res
 def test_a_journal_takes_no_other_plan(resume):
     ended = resume("--rolling")
     assert ended.code == 2
-    assert "--resume takes the plan from its journal, and no --rolling" in ended.err
+    assert "--resume takes the plan from its journal, so it does not accept --rolling" in ended.err
 
 
 def test_ctrl_c_ends_kgm_and_not_the_command(units, start, resume, tmp_path):

@@ -8,15 +8,15 @@ from typing import Final
 EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "list": (
         ("kgm list -b localhost:9092 --state stable", "the stable groups"),
-        ("kgm list --topic orders --sort lag", "the groups that read a topic, the largest lag first"),
-        ("kgm list -o name --match 'orders-*'", "only names, for a loop"),
+        ("kgm list --topic orders --sort lag", "the groups that read a topic, largest lag first"),
+        ("kgm list -o name --match 'orders-*'", "names only, for a loop"),
     ),
     "describe": (
         ("kgm describe payments", "members with instance ids, what they own, their lag"),
         ("kgm describe payments -o json > before.json", "a snapshot, for diff and simulate-bounce"),
         ("kgm describe --all-groups --state", "one line for each group"),
         ("kgm describe --topic orders --partition 7", "who owns this partition, in every group that reads it"),
-        ("kgm describe --all-groups --only-lagging --sort lag", "the partitions that are behind, the worst first"),
+        ("kgm describe --all-groups --only-lagging --sort lag", "the partitions that are behind, worst first"),
     ),
     "remove-members": (
         ("kgm remove-members payments -i payments-3 --dry-run", "what the removal would do"),
@@ -24,7 +24,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     ),
     "delete-groups": (
         ("kgm delete-groups reports-2019 --dry-run", "whether anything uses the group, and what would be deleted"),
-        ("kgm delete-groups --match 'console-consumer-*' --idle-for 168h", "those that committed nothing for a week"),
+        ("kgm delete-groups --match 'console-consumer-*' --idle-for 168h", "groups with no commits for a week"),
         ("kgm delete-groups payments --topic refunds", "the offsets of a topic that the group no longer reads"),
     ),
     "simulate-bounce": (
@@ -48,21 +48,21 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "rollout": (
         (
             "kgm rollout payments --all --exec 'restart {instance_id}' --dry-run",
-            "every command, and nothing else",
+            "show every command; run none",
         ),
         (
             "kgm rollout payments --all --rolling --exec 'restart {instance_id}'",
             "a rolling restart that stops when it does not go as predicted",
         ),
-        ("kgm rollout --resume payments.ndjson", "resume it"),
+        ("kgm rollout --resume payments.ndjson", "resume it after a stop"),
     ),
     "scale-in": (
-        ("kgm scale-in payments --to 6", "the members that go, what it does, and the commands"),
-        ("kgm scale-in payments --to 6 --kubernetes --namespace shop", "when instance ids are not names of pods"),
+        ("kgm scale-in payments --to 6", "which members leave, the predicted effect, and the commands"),
+        ("kgm scale-in payments --to 6 --kubernetes --namespace shop", "if instance ids are not pod names"),
     ),
     "top": (
-        ("kgm top -b localhost:9092", "all groups, the worst first, until q is pressed"),
-        ("kgm top --once -o name", "the ids, the worst first"),
+        ("kgm top -b localhost:9092", "all groups, worst first, until you press q"),
+        ("kgm top --once -o name", "group ids, worst first"),
         ("kgm top --match 'orders-*' -o json", "one frame of a team's groups, for a script"),
     ),
     "watch": (

@@ -1,6 +1,6 @@
-"""`kgm help`: the help of a command, or its manual page.
+"""`kgm help`: help for a command, or its manual page.
 
-`kgm help COMMAND` never arrives here: `kgm.cli.options.word_order` makes it `kgm COMMAND --help`."""
+`kgm help COMMAND` never gets here: `kgm.cli.options.word_order` turns it into `kgm COMMAND --help`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def help_command(
     words: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]...", help="A command.")] = None,
     man: Annotated[bool, typer.Option("--man", help="Show the manual page.")] = False,
 ) -> None:
-    """Show the help of a command, or its manual page.
+    """Show help for a command, or its manual page.
 
-    At a terminal `man` shows the page, if it is installed; otherwise it is printed as plain text."""
+    At a terminal, `man` shows the page if it is installed; otherwise the page is printed as plain text."""
     from kgm.cli.commands.about.manual_text import plain_text
     from kgm.cli.output.streams import write_stdout
 
@@ -35,7 +35,7 @@ def help_command(
 
 
 def _page(words: list[str]) -> Traversable:
-    """Raises UsageError for words that are no command."""
+    """The manual page of the command. Raises UsageError if there is no such command."""
     from kgm.cli.commands.about.shipped_files import shipped_file
     from kgm.model.errors import NotFoundError, UsageError
 
@@ -51,7 +51,7 @@ def _page(words: list[str]) -> Traversable:
 
 
 def _shown_by_man(page: Traversable) -> bool:
-    """Whether man was there, and did it."""
+    """Whether `man` is installed and showed the page."""
     from importlib.resources import as_file
 
     program = shutil.which("man")
@@ -66,4 +66,4 @@ def _shown_by_man(page: Traversable) -> bool:
             try:
                 return process.wait() == 0
             except KeyboardInterrupt:
-                continue  # it is the pager's
+                continue  # Ctrl-C is for the pager

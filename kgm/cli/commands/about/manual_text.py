@@ -27,7 +27,7 @@ def plain_text(page: str) -> str:
     for line in page.splitlines():
         macro, _, rest = line.partition(" ") if line.startswith(".") else ("", "", line)
         if macro in ("", ".B"):
-            if head:  # what follows .TP stands on a line of its own
+            if head:  # the line after .TP is a heading of its own
                 lines.append(_INDENT + _plain(rest))
                 head = False
             else:

@@ -11,7 +11,7 @@ from kgm.model.errors import NotFoundError
 def shipped_file(folder: str, name: str) -> Traversable:
     """A file in `completions` or `man`. Raises NotFoundError when kgm was installed without it.
 
-    A wheel has them in kgm/share, a checkout beside kgm/."""
+    A wheel has them in kgm/share, a checkout next to kgm/."""
     from importlib.resources import files
 
     package = files("kgm")

@@ -1,4 +1,4 @@
-"""`kgm version`: the versions of kgm, of Python, of what the extras need, and of Kafka's APIs."""
+"""`kgm version`: the versions of kgm, Python, the packages that the extras need, and Kafka's APIs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kgm.cli.output.report import Cell, Column, Report, Table, emit
 
 SCHEMA = "kgm.version/v1"
 _REQUIREMENT = re.compile(r"""(?P<name>[\w.-]+).*;.*\bextra\s*==\s*['"](?P<extra>[\w-]+)['"]""")
-#: Extras for work on kgm itself.
+#: Extras for developing kgm itself.
 _OF_DEVELOPERS = ("dev", "long", "bench")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extra:
-    """An extra of the distribution. versions: of each package that it needs, None for one that is not installed."""
+    """An extra of the distribution. versions: by package that it needs; None for a package that is not installed."""
 
     name: str
     versions: Mapping[str, str | None]
@@ -32,7 +32,7 @@ class Extra:
 
 @output_options
 def version(*, options: RunOptions) -> None:
-    """Show the versions of kgm, of Python, of the packages that the extras need, and of Kafka's APIs.
+    """Show the versions of kgm, Python, the packages that the extras need, and Kafka's APIs.
 
     `-o wide` and the machine-readable formats also show the versions of each API."""
     from kgm.cli.output.contracts.version import api_json, extra_json
@@ -70,7 +70,7 @@ def version(*, options: RunOptions) -> None:
 
 
 def _extras() -> list[Extra]:
-    """The extras of the installed distribution; none when kgm runs without its metadata."""
+    """The extras of the installed distribution; empty if kgm runs without its package metadata."""
     from kgm.model.distribution import DISTRIBUTION
 
     try:

@@ -1,10 +1,9 @@
 """`kgm history`: what happened to groups, why, and what to change, from the records of `__consumer_offsets`.
 
-One module a command, named as the command. The tables of a history are built on Spark (`capture`, `build`), or derived
-in this process from a source that is small; the questions are those of `kgm.operations.history`, and the answers are
-the same. `kgm.cli.options.history` has the options that say which history, `kgm.cli.output.history.rows_json` and
-`words` beside it make JSON and words of its rows. A command imports what is heavy (numpy, pyarrow, Spark) when it
-runs."""
+One module per command, named after it. The tables of a history are built on Spark (`capture`, `build`), or derived in
+this process from a small source; either way the commands ask `kgm.operations.history`, and the answers are the same.
+`kgm.cli.options.history` has the options that select a history; `kgm.cli.output.history.rows_json` and `words` turn its
+rows into JSON and text. Commands import heavy modules (numpy, pyarrow, Spark) only when they run."""
 
 import typer
 

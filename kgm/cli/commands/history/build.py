@@ -1,4 +1,4 @@
-"""`kgm history build`: the tables of a store, on Spark."""
+"""`kgm history build`: build the tables of a store, on Spark."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def build(
     options: HistoryOptions,
     common: RunOptions,
 ) -> None:
-    """Build the tables of --out DIR from what was captured since the last build; with --source, capture it first, once.
+    """Build the tables of --out DIR from the records captured since the last build; with --source, first capture once.
 
-    Building again changes nothing. Query the tables with --store DIR; that needs no Spark."""
+    Without new records, another build changes nothing. Query the tables with --store DIR, which needs no Spark."""
     out = store_directory(options)
     cluster_json, cluster_id = (None, None) if options.kind is None else cluster_of(options, common)
     from kgm.operations.history.source import extra_needed

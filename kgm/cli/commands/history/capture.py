@@ -1,4 +1,4 @@
-"""`kgm history capture`: records into a store, on Spark where that pays."""
+"""`kgm history capture`: capture records in a store, on Spark where that pays off."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _SCHEMA = "kgm.history-capture/v1"
 @history_options
 def capture(
     *,
-    once: Annotated[bool, typer.Option("--once", help="Capture the records that are there now, and exit.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Capture the records that exist now, and exit.")] = False,
     every: Annotated[str, typer.Option("--every", metavar="DURATION", help="Time between batches.")] = "10s",
     most_records: Annotated[
-        int | None, typer.Option("--most-records", metavar="N", help="Records in one batch, approximately.")
+        int | None, typer.Option("--most-records", metavar="N", help="Approximate number of records in one batch.")
     ] = None,
     store_format: FormatOption = None,
     options: HistoryOptions,

@@ -36,9 +36,9 @@ def churn(
 ) -> None:
     """Rank groups by how often they rebalance, and members by how many rebalances they were involved in.
 
-    STOPPED: time without a consumer, total over partitions, as far as the log bounds it. ABSORBED: restarts of static
-    members that caused no rebalance. Dynamic members are listed by client id and host, because each start has a new
-    member id."""
+    STOPPED: time without a consumer, total over partitions, within the bounds that the log gives. ABSORBED: restarts of
+    static members that caused no rebalance. Dynamic members are listed by client id and host, because each start has a
+    new member id."""
     from kgm.operations.history.churn import rank_churn
 
     history = options.open(common)

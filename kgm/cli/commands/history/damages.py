@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def warn_of(damages: Iterable[Damage]) -> None:
-    """Write them to stderr; a torn tail is usual in a copy of a running broker's files."""
+    """Write them to stderr. Torn tails are only noted: copies of a running broker's files usually have them."""
     notices = Notices()
     torn = 0
     for damage in damages:

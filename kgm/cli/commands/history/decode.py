@@ -1,4 +1,4 @@
-"""`kgm history decode`: records as lines of JSON."""
+"""`kgm history decode`: print records as lines of JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DATA_SHOWN = 160
 def decode(
     *,
     all_batches: Annotated[
-        bool, typer.Option("--all-batches", help="Also markers, and records of aborted and open transactions.")
+        bool, typer.Option("--all-batches", help="Also print markers, and records of aborted and open transactions.")
     ] = False,
     partition: Annotated[
         list[int] | None, typer.Option("--partition", metavar="N", help="Only this partition; repeatable.")
@@ -40,7 +40,7 @@ def decode(
 
     {"partition", "offset", "timestamp", "key": {"type", "data"}, "value": {"version", "data"} or null}
 
-    A record that cannot be decoded has null as data, its bytes in base64 as raw, and the reason as error."""
+    If a record cannot be decoded, `data` is null, `raw` has its bytes in base64, and `error` has the reason."""
     from kgm.operations.history.raw_records import decoded_lines
     from kgm.operations.history.source import extra_needed
 
@@ -85,7 +85,7 @@ def _report(records: Sequence[Json]) -> Report:
 
 
 def _text(data: Any) -> str | None:
-    """As much of it as a cell takes."""
+    """The data as text, cut to what fits in a cell."""
     if data is None:
         return None
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))

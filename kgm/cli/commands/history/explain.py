@@ -1,4 +1,4 @@
-"""`kgm history explain`: one group, and everything that is known of one of its rebalances."""
+"""`kgm history explain`: one group, and everything that is known about one of its rebalances."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _SCHEMA = "kgm.history-explain/v1"
 _SHOWN = 12
-#: The outputs that have tables.
+#: The output formats that have tables.
 _TABLES = ("table", "wide")
 
 
@@ -47,7 +47,7 @@ def explain(
     group_option: GroupOption = None,
     generation: Annotated[
         int | None,
-        typer.Option("--generation", metavar="N", help="The generation that the rebalance led to. [the last one]"),
+        typer.Option("--generation", metavar="N", help="The generation that the rebalance led to. [the latest]"),
     ] = None,
     report: ReportFile = None,
     follow: Follow = False,
@@ -56,9 +56,9 @@ def explain(
 ) -> None:
     """Explain a rebalance of a group: why and how certain, who, how long, what moved, and what to do next.
 
-    While a rebalance is in progress, it shows which members the group waits for, and for how long at most. Without a
-    cluster, a history shows this for consumer groups (KIP-848) only: a classic group writes nothing when a rebalance
-    begins.
+    While a rebalance is in progress, it shows which members the group is waiting for, and the longest that it will
+    wait. Without a cluster, a history shows this for consumer groups (KIP-848) only: a classic group writes no record
+    when a rebalance begins.
 
     With -b HOST:PORT and neither --source nor --store, kgm reads the group's partition of the live topic: this needs
     READ on __consumer_offsets, but neither Spark nor Java. --follow explains each rebalance as it happens, and prints
@@ -94,7 +94,7 @@ def explain(
 def _explained(
     options: HistoryOptions, common: RunOptions, group_id: str, generation: int | None
 ) -> tuple[History, Explanation]:
-    """A live coordinator knows more of a rebalance that is under way than its log."""
+    """The history and its explanation; a live coordinator adds what its log lacks about a rebalance in progress."""
     from kgm.operations.history import explain_group
 
     if not options.is_live(common):
@@ -107,21 +107,21 @@ def _explained(
 
 
 class _AdviceShown:
-    """The advice that was printed last: it is printed again when it has changed."""
+    """The advice that was printed last; it is printed again only when it changes."""
 
     def __init__(self, is_wanted: bool) -> None:  # noqa: FBT001
         self.is_wanted = is_wanted
         self._texts: list[str] = []
 
     def of(self, explained: Explanation) -> list[Table]:
-        """What is new, as tables."""
+        """The advice as tables; empty if it has not changed."""
         texts = [each.text for each in explained.advice.advice]
         is_new, self._texts = texts != self._texts, texts
         return _advice(explained) if texts and is_new else []
 
 
 def _followed(group_id: str, advice: _AdviceShown, history: History, rows: Sequence[RebalanceRow]) -> Report:
-    """New rebalances of a group, one after the other, and what would have spared it rebalances so far."""
+    """New rebalances of a group, one after another, and the changes that would have avoided rebalances so far."""
     from kgm.operations.history import explain_group
 
     explained = [
@@ -144,7 +144,7 @@ def _followed(group_id: str, advice: _AdviceShown, history: History, rows: Seque
 
 
 def _tables(explained: Explanation, *, is_data: bool) -> list[Table]:
-    """The list of rebalances first: CSV and markdown are made of it."""
+    """All tables. The list of rebalances comes first, because CSV and Markdown print it."""
     one = explained.rebalance
     return [
         _list(explained, is_data=is_data),
@@ -156,7 +156,7 @@ def _tables(explained: Explanation, *, is_data: bool) -> list[Table]:
 
 
 def _under_way(explained: Explanation) -> list[Table]:
-    """The rebalance that is not over."""
+    """The rebalance in progress, if there is one."""
     wait = explained.wait
     if wait is None:
         return []
@@ -207,7 +207,7 @@ def _members(explained: Explanation) -> list[Table]:
 
 
 def _topics(row: MemberChangeRow) -> str | None:
-    """The topics that the member subscribes to now and did not before, and the reverse."""
+    """The topics that the member has subscribed to or unsubscribed from."""
     if row.kind != "resubscribed":
         return None
     names = [f"+{name}" for name in row.topics_added] + [f"-{name}" for name in row.topics_removed]
@@ -215,7 +215,7 @@ def _topics(row: MemberChangeRow) -> str | None:
 
 
 def _advice(explained: Explanation) -> list[Table]:
-    """What would have spared the group rebalances."""
+    """The changes that would have avoided rebalances."""
     report = explained.advice
     if not report.advice:
         return []

@@ -1,4 +1,4 @@
-"""`--follow`: each rebalance of a live cluster, explained as soon as it has ended."""
+"""`--follow`: explain each rebalance of a live cluster as soon as it has ended."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ def follow(
     options: HistoryOptions, run: RunOptions, group_id: str | None,
     report: Callable[[History, Sequence[RebalanceRow]], Report],
 ) -> NoReturn:  # fmt: skip
-    """Print a report of the new rebalances each time that there are some. Ends by Ctrl-C, or when the reader of stdout
-    has gone. Raises UsageError for a history that is not live, or an output format that needs an end."""
+    """Print a report whenever there are new rebalances. Ends with Ctrl-C, or when the reader of stdout has gone.
+
+    Raises UsageError for a history that is not live, or an output format that needs an end."""
     if not options.is_live(run):
         raise UsageError("--follow needs a live cluster", hint="-b HOST:PORT, without --source DIR and --store")
     if run.output not in _FORMATS:

@@ -31,7 +31,7 @@ def movement(
 ) -> None:
     """Show who owned each partition of a group over time, and how often it moved.
 
-    In the bars each column is an equal part of the window: # the partition had an owner, . it had none."""
+    Each column of a bar is an equal part of the window: # means that the partition had an owner, . that it had none."""
     name = one_group(group, group_option)
     from kgm.operations.history.group_rows import owners as owners_of
 

@@ -41,7 +41,7 @@ def offsets(
     retention: Annotated[
         str | None,
         typer.Option(
-            "--retention", metavar="TIME", help="The brokers' offsets.retention.minutes: 168h. [asked with -b]"
+            "--retention", metavar="TIME", help="The brokers' offsets.retention.minutes: 168h. [read with -b]"
         ),
     ] = None,
     options: HistoryOptions,
@@ -49,13 +49,13 @@ def offsets(
 ) -> None:
     """Show what happened to the committed offsets of a group: commits, jumps back, resets, and why offsets are gone.
 
-    Commits in a row by the same committer are one line. BY: who owned the partition in a group with members, which
-    alone can commit then; "not a member" is an admin tool, or a consumer that assigns its partitions itself. Where the
-    records leave more than one reason why an offset is gone, it is "tombstoned", with the reasons that they rule out.
-    Commits that compaction has removed are missing.
+    Consecutive commits by the same committer are one line. BY: while a group has members, the owner of the partition,
+    because only members can commit then; "not a member" is an admin tool, or a consumer that assigns partitions to
+    itself. If the records allow more than one reason for a missing offset, it is "tombstoned", with the reasons that
+    they rule out. Commits that compaction has removed are not shown.
 
-    With -b HOST:PORT and neither --source nor --store, kgm reads the live topic (READ on __consumer_offsets), and tells
-    which topics are gone and how many records are no longer in the logs (DESCRIBE on the topics)."""
+    With -b HOST:PORT and neither --source nor --store, kgm reads the live topic (READ on __consumer_offsets), and also
+    shows which topics are gone and how many records are no longer in the logs (DESCRIBE on the topics)."""
     name = one_group(group, group_option)
     retention_ms = None if retention is None else parse_duration(retention, "--retention")
     if retention_ms is not None and retention_ms < _LEAST_RETENTION_MS:

@@ -48,8 +48,8 @@ def rebalances(
 
     WHO: + joined, - left, ~ came back, = took over what others gave up in the previous rebalance, * changed its
     subscription.
-    STOPPED: the bounds that the log gives; for a consumer group the exact total over partitions. MOVED: partitions with
-    another owner than before, of those that had an owner before and after. A ? after the generation: compaction has
+    STOPPED: the bounds that the log gives; for a consumer group, the exact total over partitions. MOVED: partitions
+    whose owner changed, out of those that had an owner before and after. A ? after the generation: compaction has
     removed records in between, so the row is the difference between the two ends.
 
     With -b HOST:PORT and neither --source nor --store, kgm reads the live topic: one partition for one group, otherwise

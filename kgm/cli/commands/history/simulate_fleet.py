@@ -51,7 +51,7 @@ def simulate_fleet(
     ] = None,
     host: Annotated[
         list[str] | None,
-        typer.Option("--host", metavar="ADDRESS", help="Drain: members on this address, network or glob; repeatable."),
+        typer.Option("--host", metavar="ADDRESS", help="Drain: members at this address, network or glob; repeatable."),
     ] = None,
     rack: Annotated[
         list[str] | None, typer.Option("--rack", metavar="RACK", help="Drain: members in this rack; repeatable.")
@@ -68,7 +68,7 @@ def simulate_fleet(
     rolling: every member restarts, one after another. each: one member restarts, each in turn; MOVED, HANDOVERS and
     STOPPED show the median and the range over all members. scale-in: one member stops and stays away, each in turn.
     drain: all members on --host and in --rack restart together; groups without such members are left out. MOVED counts
-    the partitions whose owner at the end differs from the one at the start; HANDOVERS counts each time that a partition
+    the partitions whose owner at the end differs from the one at the start; HANDOVERS counts each time a partition
     passes from one member to another. Uses Spark with --master or for many groups, otherwise this process. A group that
     cannot be simulated, or is not reached before --timeout, is listed with the reason. With -o ndjson, each group is
     printed as soon as it is simulated, not ranked, unless there is a --limit or Spark is used."""
@@ -138,7 +138,7 @@ def _require_members(target: DrainTarget, groups: Sequence[FinalGroup]) -> None:
 def _costs(
     groups: Sequence[FinalGroup], plan: FleetPlan, options: HistoryOptions, common: RunOptions, *, streams: bool
 ) -> list[FleetCost]:
-    """streams: whether the costs of each group are written as soon as they are known."""
+    """The costs of all groups. streams: whether the costs of each group are written as soon as they are known."""
     from kgm.operations.history.fleet_costs import fleet_costs
     from kgm.simulation.draws.executor import ParallelDrawExecutor
 

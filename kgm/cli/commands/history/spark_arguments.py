@@ -1,4 +1,4 @@
-"""What `capture` and `build` pass to the pipeline, from the options of a run."""
+"""The arguments that `capture` and `build` pass to the pipeline, from the options of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FormatOption = Annotated[
 
 
 def store_directory(options: HistoryOptions) -> Place:
-    """Raises UsageError if none is given."""
+    """The directory or URI of the store. Raises UsageError if none is given."""
     if options.store is None:
         raise UsageError("no directory for the history is given", hint="--out DIR")
     return options.store
@@ -39,7 +39,7 @@ def store_format_of(text: str | None) -> StoreFormat | None:
 
 
 def cluster_of(options: HistoryOptions, common: RunOptions) -> tuple[dict[str, Any] | None, str | None]:
-    """(the `cluster` of the envelope, its id), asked of the brokers where the source is live."""
+    """(the `cluster` of the envelope, its id), from the brokers if the source is live."""
     if options.kind != LIVE:
         return None, None
     from kgm.cli.output.report import cluster_json
@@ -49,7 +49,7 @@ def cluster_of(options: HistoryOptions, common: RunOptions) -> tuple[dict[str, A
 
 
 def spark_source(options: HistoryOptions, common: RunOptions) -> Source:
-    """The source for Spark; for Kafka with the settings of the client."""
+    """The source for Spark; for Kafka, with the settings of the client."""
     from kgm.pipeline import Source, SourceKind
 
     assert options.kind is not None

@@ -29,7 +29,7 @@ def timeline(
     """Show the members of a group over time, and what happened to it: rebalances, absorbed bounces, and other events.
 
     IDENTITY: the instance id, or the member id of a dynamic member; each row is the time during which one member id had
-    it. In the bars each column is an equal part of the window: # a member was present, . no member was."""
+    it. Each column of a bar is an equal part of the window: # means that a member was present, . that none was."""
     name = one_group(group, group_option)
     from kgm.operations.history.group_rows import tenures_and_events
 

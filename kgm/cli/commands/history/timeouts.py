@@ -1,4 +1,4 @@
-"""`kgm history timeouts`: the session timeout that the restarts in a history ask for."""
+"""`kgm history timeouts`: the session timeouts that the restarts in a history call for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kgm.history.rows import TimeoutAdviceRow
 
 _SCHEMA = "kgm.history-timeouts/v1"
-#: The verdict of which the advice says no more.
+#: The verdict for groups that get no advice.
 _TOO_FEW = "not enough data"
 
 
@@ -32,7 +32,7 @@ def timeouts(
 ) -> None:  # fmt: skip
     """Recommend a session.timeout.ms for each group based on its restarts: what it would have saved, and its price.
 
-    SAVED: rebalances in this history that it would have prevented. PRICE: how much later a member that really died
+    SAVED: rebalances in this history that it would have prevented. PRICE: how much later the death of a member
     would be noticed. If there were too few restarts, there is no advice."""
     name = maybe_group(group, group_option)
     from kgm.operations.history.group_rows import timeout_advice

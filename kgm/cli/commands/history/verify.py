@@ -1,4 +1,4 @@
-"""`kgm history verify`: how far the records can be trusted, and since when they are complete."""
+"""`kgm history verify`: how far the records can be trusted, and from when on they are complete."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def verify(
     options: HistoryOptions,
     common: RunOptions,
 ) -> None:
-    """Report which records are missing or cannot be read, and since when the history is complete.
+    """Report which records are missing or cannot be read, and from when on the history is complete.
 
-    Missing offsets are not damage: compaction removes records that were replaced later. But what happened there is not
-    known, so a history is complete only after the last gap. Records whose type or version kgm does not know are kept
+    Missing offsets are not damage: compaction removes records that were replaced later. But what happened in a gap is
+    unknown, so a history is complete only after the last gap. Records whose type or version kgm does not know are kept
     and counted, and are never an error."""
     from kgm.operations.history.raw_records import verify_source
 
@@ -94,7 +94,7 @@ def _group_json(each: GroupVerdict) -> Json:
 
 
 def _generation(generation: int) -> int | None:
-    """Of a group of which only a tombstone is left nothing is known."""
+    """The generation, or None: nothing is known about a group of which only a tombstone is left."""
     return generation if generation >= 0 else None
 
 
@@ -149,7 +149,7 @@ def _partitions(source: str, verdict: LogVerdict) -> Table:
 
 
 def _groups(verdict: LogVerdict) -> list[Table]:
-    """Those that are not complete."""
+    """The groups that are not complete."""
     broken = [each for each in verdict.groups if not each.complete]
     if not broken:
         return []

@@ -1,2 +1,2 @@
-"""Commands that plan a change of many members before it is made (`kgm drain`, `kgm plan`, `kgm scale-in`), and the one
-that runs it: `kgm rollout`."""
+"""Commands that plan a change to many members in advance (`kgm drain`, `kgm plan`, `kgm scale-in`), and the command
+that carries it out: `kgm rollout`."""

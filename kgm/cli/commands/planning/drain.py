@@ -1,4 +1,4 @@
-"""`kgm drain`: what taking away the members on a host does to each group of a cluster. Nothing is changed anywhere."""
+"""`kgm drain`: what removing the members on a host does to each group of a cluster. Changes nothing."""
 
 from __future__ import annotations
 
@@ -58,25 +58,25 @@ def drain(
             help="Members whose instance id (or member id) matches; repeatable.",
         ),
     ] = None,
-    for_good: Annotated[bool, typer.Option("--for-good", help="They do not come back (the default).")] = False,
+    for_good: Annotated[bool, typer.Option("--for-good", help="The members do not come back (the default).")] = False,
     restart_time: Annotated[str | None, plan_option("restart_time_ms")] = None,
     request: BounceRequest,
     session_timeout: Annotated[
         str | None,
-        typer.Option("--session-timeout", metavar="DURATION", help="Of classic groups, if it cannot be read (45s)."),
+        typer.Option("--session-timeout", metavar="DURATION", help="For classic groups, if it cannot be read (45s)."),
     ] = None,
     fail_if_moves: Annotated[
         int | None,
         typer.Option(
             "--fail-if-moves", "--fail-if-handovers", metavar="N",
-            help="Exit 8 if there may be more than N handovers in a group.",
+            help="Exit 8 if a group may have more than N handovers.",
         ),
     ] = None,
     fail_if_stopped: Annotated[
         str | None,
         typer.Option(
             "--fail-if-stopped", metavar="DURATION",
-            help="Exit 8 if the partitions of a group may be stopped for longer in total.",
+            help="Exit 8 if a group's partitions may be stopped for longer than this in total.",
         ),
     ] = None,
     report_file: ReportFile = None,
@@ -87,9 +87,9 @@ def drain(
     """Forecast what draining hosts does to every group: rebalances, handovers, time without a consumer.
 
     The members on the hosts stop at the same time, for good or for --restart-time. Each group with members there is
-    simulated as kgm simulate-bounce does it, the group of a sink connector with its Connect workers. The groups with
-    the highest cost come first: those whose partitions have no owner left, then by STOPPED, the total time of
-    partitions without a consumer. A group is `empty` when no member is left, and `thin` when at most half of the
+    simulated as in kgm simulate-bounce, the group of a sink connector along with its Connect workers. The groups with
+    the highest cost come first: those whose partitions have no owner left, then by STOPPED, the total time that
+    partitions have no consumer. A group is `empty` when no member is left, and `thin` when at most half of the
     members that can have partitions are left. A group that cannot be simulated or described, or is not reached before
     --timeout, is listed with the reason. With -o ndjson, each group is printed as soon as it is predicted, not ranked.
     Changes nothing.
@@ -160,7 +160,7 @@ def _forecast(
 
 
 def _streamed(common: RunOptions) -> Callable[[DrainedGroup | UnpredictedGroup], None]:
-    """Writes each group as soon as it is predicted, with -o ndjson."""
+    """A callback that writes each group as soon as it is predicted, with -o ndjson."""
     if common.output != "ndjson":
         return lambda _result: None
     from kgm.cli.output.drain_report import item_json

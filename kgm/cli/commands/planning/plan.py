@@ -1,4 +1,4 @@
-"""`kgm plan`: search for the cheapest way to restart members of a group. Nothing is changed anywhere."""
+"""`kgm plan`: search for the cheapest way to restart members of a group. Changes nothing."""
 
 from __future__ import annotations
 
@@ -95,13 +95,13 @@ def plan(
         typer.Option("--pause", metavar="DURATION", help="Pauses between batches to try; repeatable (0s, 30s, 60s)."),
     ] = None,
     command: Annotated[
-        str, typer.Option("--exec", metavar="CMD", help="The command in the kgm rollout lines that are printed.")
+        str, typer.Option("--exec", metavar="CMD", help="The command to put in the kgm rollout lines that are printed.")
     ] = "CMD",
     stop_command: Annotated[
-        str, typer.Option("--exec-stop", metavar="CMD", help="The same, in lines with --remove-first.")
+        str, typer.Option("--exec-stop", metavar="CMD", help="The stop command to put in lines with --remove-first.")
     ] = "STOP-CMD",
     assume_stopped: Annotated[
-        bool, typer.Option("--assume-stopped", help="Add it to lines with --remove-first; see kgm rollout.")
+        bool, typer.Option("--assume-stopped", help="Add this option to lines with --remove-first; see kgm rollout.")
     ] = False,
     budget: Annotated[
         str, typer.Option("--budget", metavar="DURATION", help="CPU-time budget for the search.")
@@ -114,24 +114,24 @@ def plan(
 
     All members restart, unless some are named. They restart one by one, unless --max-unavailable allows more.
 
-    Each plan is simulated as kgm simulate-bounce does it. If members stay in the group when they stop (static, or
-    killed), each plan is also tried with --remove-first, so that their partitions do not wait for the session timeout.
-    kgm prints the plans that no other plan beats: none is better in one of STOPPED, HANDOVERS, REBALANCES and DURATION
-    without being worse in another (times that differ by 5 % or less count as equal). Where members can
-    restart one by one without a handover, that plan is always among them. The plan with the lowest --minimise comes
-    first, and each comes with the kgm rollout line that runs it. What-ifs show the best plan if the group were
-    configured differently, for example with a session timeout longer than the restart. Changes nothing.
+    Each plan is simulated as in kgm simulate-bounce. If members stay in the group when they stop (static, or killed),
+    each plan is also tried with --remove-first, so that their partitions do not wait for the session timeout. kgm
+    prints the plans that no other plan beats: no other is better in one of STOPPED, HANDOVERS, REBALANCES and DURATION
+    without being worse in another (times that differ by 5% or less count as equal). If members can restart one by one
+    without a handover, that plan is always among them. The plan with the lowest --minimise comes first, and each is
+    printed with the kgm rollout line that runs it. What-ifs show the best plan if the group were configured
+    differently, for example with a session timeout longer than the restart. Changes nothing.
 
     --max-duration and --keep-consuming must hold in every draw; if no plan meets them, the exit code is 8 and the
     closest plan is shown. A classic group without cooperative members stops all partitions in every rebalance, however
     short.
 
-    Each plan is simulated --draws times; those that are printed are simulated as often again, with extra draws for rare
-    outcomes. --budget counts simulated requests; --timeout ends the search early.
+    Each plan is simulated --draws times; the plans that are printed are simulated that many times again, with extra
+    draws for rare outcomes. --budget counts simulated requests; --timeout ends the search early.
 
-    --restart-times takes measured restart times, such as 20s,25s,90s or a file with one per line; --history takes those
-    that kgm history build has found. For static members, kgm also shows the shortest session timeout with which the
-    plan moves nothing in 99 of 100 runs, and how long partitions are then stopped if a member really dies."""
+    --restart-times takes measured restart times, such as 20s,25s,90s or a file with one per line; --history takes the
+    restart times found by kgm history build. For static members, kgm also shows the shortest session timeout with which
+    the plan moves nothing in 99 of 100 runs, and how long partitions would then be stopped if a member died."""
     from kgm.cli.output.plan_report import PlanOutput
     from kgm.operations.plan.costs import PlanLimits
     from kgm.operations.plan.search import PlanTask
@@ -190,7 +190,7 @@ def _time_limit(common: RunOptions) -> Callable[[], bool]:
 
 
 def _advice(group: BounceGroup, found: FoundPlans, seed: int) -> SessionAdvice | None:
-    """None for a group whose members are all dynamic, with a warning that says why."""
+    """Advice on the session timeout; for a group with only dynamic members, None and a warning that says why."""
     from kgm.cli.output.failures import print_warning
     from kgm.operations.plan.session_advice import advise
 
@@ -239,7 +239,7 @@ def _rollout(one: FoundPlan, found: FoundPlans, request: BounceRequest, commands
     return shell_line([*words, *words_of(request), *one.shape.words, *commands, *cluster_words()])
 
 
-# -- words into values
+# -- options parsed into values
 
 
 def _refuse_low(numbers: dict[str, int | None]) -> None:
@@ -255,7 +255,7 @@ def _objective(text: str) -> Objective:
 
 
 def _percent(text: str | None) -> int | None:
-    """`90%` or `90`."""
+    """The number in `90%` or `90`; None if not given. Raises UsageError."""
     if text is None:
         return None
     digits = text.strip().removesuffix("%")
@@ -265,14 +265,14 @@ def _percent(text: str | None) -> int | None:
 
 
 def _pauses(texts: list[str] | None) -> tuple[int, ...]:
-    """Those that are given, and none."""
+    """The pauses to try, in ms: the given ones and no pause, or the defaults."""
     from kgm.operations.plan.shapes import PAUSES_MS
 
     return PAUSES_MS if texts is None else (0, *(parse_duration(text, "--pause") for text in texts))
 
 
 def _restart_times(text: str | None, history: str | None) -> tuple[int, ...]:
-    """A list, or the content of a file. Raises UsageError."""
+    """Restart times in ms, from a list or a file; empty if neither is given. Raises UsageError."""
     from kgm.operations.plan.session_advice import read_restart_times
     from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
 

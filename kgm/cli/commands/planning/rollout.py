@@ -44,10 +44,10 @@ def rollout(
     ] = None,
     stop_command: Annotated[
         str | None,
-        typer.Option("--exec-stop", metavar="CMD", help="Stops a member; with --scale-in and --remove for good."),
+        typer.Option("--exec-stop", metavar="CMD", help="Stops a member; with --scale-in and --remove, for good."),
     ] = None,
     shell: Annotated[
-        bool, typer.Option("--shell", help="Run commands with /bin/sh, with values in $KGM_INSTANCE_ID and so on.")
+        bool, typer.Option("--shell", help="Run commands with /bin/sh, with values in $KGM_INSTANCE_ID etc.")
     ] = False,
     allow_any_value: Annotated[
         bool,
@@ -57,8 +57,8 @@ def rollout(
     ] = False,
     request: BounceRequest,
     assume_stopped: Annotated[
-        bool, typer.Option("--assume-stopped", help="--exec-stop exits with 0 only if the process has stopped: remove "
-                           "members whose liveness is otherwise unknown.")
+        bool, typer.Option("--assume-stopped", help="Trust --exec-stop to exit 0 only if the process has stopped: "
+                           "remove members whose liveness is otherwise unknown.")
     ] = False,
     fail_if_moves: Annotated[
         int | None, typer.Option("--fail-if-moves", metavar="N", help="Refuse if there may be more than N handovers.")
@@ -75,8 +75,8 @@ def rollout(
     step_timeout: Annotated[
         str | None,
         typer.Option("--step-timeout", metavar="DURATION",
-                     help="How long a step may take after its commands. Default: restart time, session and rebalance "
-                     "timeout, and a minute."),
+                     help="How long a step may take after its commands end. Default: restart time, session and "
+                     "rebalance timeout, and a minute."),
     ] = None,
     command_timeout: Annotated[
         str, typer.Option("--command-timeout", metavar="DURATION", help="How long a command may run.")
@@ -102,19 +102,19 @@ def rollout(
         str | None, typer.Option("--selector", metavar="LABELS", help="With --kubernetes: labels of the pods.")
     ] = None,
     kubectl: Annotated[
-        str, typer.Option("--kubectl", metavar="CMD", help="With --kubernetes: the command; its options may follow.")
+        str, typer.Option("--kubectl", metavar="CMD", help="With --kubernetes: the kubectl command, with any options.")
     ] = "kubectl",
     journal: Annotated[
         str | None,
-        typer.Option("--journal", metavar="FILE", help="A new file. Default: one in $XDG_STATE_HOME/kgm/rollouts."),
+        typer.Option("--journal", metavar="FILE", help="New journal. Default: a file in $XDG_STATE_HOME/kgm/rollouts."),
     ] = None,
     resume: Annotated[
-        str | None, typer.Option("--resume", metavar="FILE", help="Continue the rollout of this journal.")
+        str | None, typer.Option("--resume", metavar="FILE", help="Continue the rollout in this journal.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show every command; change nothing.")] = False,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
     no_audit: Annotated[
-        bool, typer.Option("--no-audit", help="Write no entries in the audit log.")
+        bool, typer.Option("--no-audit", help="Do not write to the audit log.")
     ] = False,
     options: RunOptions,
 ) -> None:  # fmt: skip
@@ -122,27 +122,27 @@ def rollout(
 
     Processes restart one after another, unless --max-unavailable or --together allows more at a time. kgm shows the
     steps and asks for confirmation; if stdin is not a terminal, it needs --yes. Before each step it describes the group
-    and predicts the step, as kgm simulate-bounce does. It runs the commands, waits until the members are back and the
-    group has been quiet for the --settle time, and compares. Kafka Streams and Connect have to be settled as well, also
-    before the first step: rebalances that they have scheduled are waited for. It stops if there are more rebalances or
-    handovers than predicted, a member does not come back, another member leaves, a command fails, or the outcome is not
-    known. Fewer rebalances than predicted are reported and do not stop it.
+    and predicts the step, as in kgm simulate-bounce. It runs the commands, waits until the members are back and the
+    group has been quiet for the --settle time, and compares. Kafka Streams and Connect groups must also be settled,
+    even before the first step: kgm waits for the rebalances that they have scheduled. It stops if there are more
+    rebalances or handovers than predicted, a member does not come back, another member leaves, a command fails, or the
+    outcome is unknown. If there are fewer rebalances than predicted, it reports that and continues.
 
-    A command is split into words as a shell would, but no shell runs it. It also gets the values of its member in its
+    A command is split into words as a shell would, but no shell runs it. It also gets its member's values in its
     environment, and as a line of JSON on stdin. Clients choose their ids, and the program may itself start a shell
     (ssh, ansible, sh -c), so values may contain only A-Z a-z 0-9 . _ : @ - and must not begin with -, unless
     --allow-any-value is given.
 
-    Each action is written to a journal before and after it is done: --resume continues after a stop, and after kgm
+    Each action is written to a journal before and after it is done, so --resume can continue after a stop, even if kgm
     itself was killed. It accepts only a journal that you own and no other user can write to, and uses the plan and the
     commands of the first run; --exec with --resume replaces the commands. A command whose end is not in the journal
     runs again unless its member has come back, so it must be idempotent.
 
     --remove-first is for restarts that take longer than the session timeout: the members of a batch are stopped
-    (--exec-stop), removed as kgm remove-members does, and started (--exec) when the group is stable without them.
+    (--exec-stop), removed as in kgm remove-members, and started (--exec) when the group is stable without them.
 
-    Exit 0: done as predicted; 8: the group deviated from the prediction; 7: a step failed or its outcome is not known;
-    6: refused before the first step. On one machine only one rollout of a group runs at a time; kgm does not see
+    Exit 0: done as predicted; 8: the group deviated from the prediction; 7: a step failed or its outcome is unknown; 6:
+    refused before the first step. Only one rollout of a group can run at a time on one machine; kgm does not see
     rollouts on other machines."""
     from kgm.cli.commands.planning import rollout_run
     from kgm.cli.output.rollout_report import RolloutPrinter
@@ -176,7 +176,7 @@ def _changes(
     command: str | None, stop_command: str | None, on_failure: str, *, is_shell: bool, allows_any_value: bool,
     accept_unseen: bool, assume_stopped: bool,
 ) -> ResumeChanges:  # fmt: skip
-    """What is said beside --resume. Raises UsageError for options of commands without a command."""
+    """What the options given with --resume change. Raises UsageError for command options without a command."""
     from kgm.operations.rollout.session import ResumeChanges
 
     commands = None
@@ -209,9 +209,9 @@ def _limits(
 
 
 def _refuse_other_options(options: RunOptions, *, dry_run: bool) -> None:
-    """Raises UsageError for a plan beside --resume: the journal has it."""
+    """Raises UsageError for plan options given with --resume, because the journal has the plan."""
     if dry_run:
-        raise UsageError("--dry-run shows the commands of a new rollout; --resume goes on with one")
+        raise UsageError("--dry-run shows the commands of a new rollout; --resume continues an old one")
     import click
     from click.core import ParameterSource
 
@@ -239,7 +239,7 @@ def _refuse_other_options(options: RunOptions, *, dry_run: bool) -> None:
         name = parameter.name or ""
         if name in allowed | cluster or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
-        raise UsageError(f"--resume takes the plan from its journal, and no {parameter.opts[0]}")
+        raise UsageError(f"--resume takes the plan from its journal, so it does not accept {parameter.opts[0]}")
 
 
 def _commands(

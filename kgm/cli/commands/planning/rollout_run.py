@@ -72,7 +72,7 @@ def start(
         if not yes:
             lines = steps_text(planned)
             ask(group_id, lines, f"Carry out {many(len(lines), 'step')}?")
-            connected.renew()  # the time to think is not the cluster's
+            connected.renew()  # the operator's time to think does not count toward --timeout
         now = rfc3339(round(time.time() * 1000))
         path = pathlib.Path(journal) if journal is not None else default_journal(os.environ, group_id, now)
         context = _context(connected, printer, options, has_audit=has_audit)
@@ -93,7 +93,7 @@ def _end_dry_run(printer: RolloutPrinter, planned: PlannedRollout, connected: Ad
 
 
 def resume(journal: str, options: RunOptions, changes: ResumeChanges, *, has_audit: bool, yes: bool) -> NoReturn:
-    """Go on where a journal ends."""
+    """Continue where a journal ends."""
     from kgm.cli.output.rollout_report import RolloutPrinter, rest_text
     from kgm.cli.question import ask, refuse_unasked
     from kgm.operations.rollout.lock import state_folder
@@ -108,7 +108,7 @@ def resume(journal: str, options: RunOptions, changes: ResumeChanges, *, has_aud
         printer.resumed(recorded)
         if not yes:
             left = len(recorded.spec.steps) - recorded.progress.steps_done
-            ask(recorded.spec.group_id, rest_text(recorded), f"Go on with {many(left, 'step')}?")
+            ask(recorded.spec.group_id, rest_text(recorded), f"Continue with {many(left, 'step')}?")
             connected.renew()
         with _journalled(printer, path):
             report = resume_rollout(path, context, changes)

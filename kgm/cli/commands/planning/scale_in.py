@@ -1,4 +1,4 @@
-"""`kgm scale-in`: which members go when a StatefulSet gets fewer replicas, what that does, and the commands for it."""
+"""`kgm scale-in`: which members leave when a StatefulSet is scaled in, the predicted effect, and the commands."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ def scale_in(
     to: Annotated[int | None, typer.Option("--to", metavar="N", help="Number of replicas to keep.")] = None,
     statefulset: Annotated[
         str | None,
-        typer.Option(
-            "--statefulset", metavar="NAME", help="The part of members' names before the number of the replica."
-        ),
+        typer.Option("--statefulset", metavar="NAME", help="The part of members' names before the replica number."),
     ] = None,
     first: Annotated[
         int | None,
@@ -47,14 +45,14 @@ def scale_in(
     unit: Annotated[str, plan_option("unit")] = "auto",
     kubernetes: Annotated[
         bool,
-        typer.Option("--kubernetes", help="Ask kubectl for the pod of each member; else its instance id is the name."),
+        typer.Option("--kubernetes", help="Ask kubectl for the pod of each member, instead of taking its instance id."),
     ] = False,
     namespace: Annotated[str | None, typer.Option("--namespace", metavar="NAME", help="Namespace of the pods.")] = None,
     selector: Annotated[
         str | None, typer.Option("--selector", metavar="LABELS", help="With --kubernetes: labels of the pods.")
     ] = None,
     kubectl: Annotated[
-        str, typer.Option("--kubectl", metavar="CMD", help="The command; its options may follow.")
+        str, typer.Option("--kubectl", metavar="CMD", help="The kubectl command, with any options.")
     ] = "kubectl",
     draws: Draws = 200,
     seed: Seed = 1,
@@ -67,12 +65,13 @@ def scale_in(
     have gone, so that the group rebalances once. It asks for confirmation and applies the guard, because the members
     are still alive when the line is printed. Each line runs only if the one before it has succeeded.
 
-    The number of the replica is taken from the instance ids, and the output says which part and why. Numbers of threads
-    (app-1-0 of Spring, ID-THREAD and StreamThread-1 of Kafka Streams) are recognized by the client ids, the hosts and
-    the pattern of all names. If that is not enough, kgm refuses; --statefulset then gives the part before the number,
-    or --unit says what the last number is: instance of a thread, member of the replica, host of a thread if members
-    share a host. Connect workers, and dynamic threads of Kafka Streams with an application.server, go by the host of
-    their URL. Replicas begin at 0, or at the lowest number if none is missing after it, unless --first is given."""
+    The replica number is taken from the instance ids; the output shows which part was taken, and why. Thread numbers
+    (app-1-0 in Spring, ID-THREAD and StreamThread-1 in Kafka Streams) are recognized from the client ids, the hosts and
+    the pattern of all names. If that is not enough, kgm refuses; then give the part before the number with
+    --statefulset, or say with --unit what the last number is. instance: it is a thread's. member: it is the replica's.
+    host: it is a thread's if members share a host. Connect workers, and dynamic threads of Kafka Streams with an
+    application.server, are identified by the host in their URL. Replicas begin at 0, or at the lowest number if none
+    after it is missing, unless --first is given."""
     from kgm.cli.output.failures import warn_of_unknown_offsets
     from kgm.operations.bounce.group import live_group
     from kgm.operations.bounce.sinks import with_live_sinks
@@ -101,12 +100,12 @@ def scale_in(
 
 
 def _tasks(member: MemberSnapshot) -> str | None:
-    """Those of a Connect worker, which has no partitions."""
+    """The tasks of a Connect worker, which has no partitions; None for other members."""
     return " ".join(member.work.active_tasks or ()) or None if member.work is not None else None
 
 
 def _chained(lines: list[str]) -> list[str]:
-    """Lines that can be pasted as one command, of which a failure stops the rest."""
+    """The lines joined with &&: they can be pasted as one command, and a failure stops the rest."""
     return [f"{line} &&" for line in lines[:-1]] + lines[-1:]
 
 

@@ -21,5 +21,5 @@ def line_json(case: AssignmentCase, assignment: Assignment) -> dict[str, Any]:
 
 
 def case_json(case: AssignmentCase, assignment: Assignment) -> dict[str, Any]:
-    """One of `data.cases`."""
+    """An entry of `data.cases`."""
     return {"case": case.case, "assignor": case.assignor, "assignment": assignment}

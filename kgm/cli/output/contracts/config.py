@@ -31,12 +31,12 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
 
 
 def setting_json(setting: ShownSetting) -> dict[str, Any]:
-    """One of `data.settings` of `config view`."""
+    """An entry of `data.settings` of `config view`."""
     return {"key": setting.key, "value": setting.value, "secret": setting.is_secret, "origin": setting.origin}
 
 
 def check_json(check: ConnectionCheck) -> dict[str, Any]:
-    """One of `data.checks` of `config test`."""
+    """An entry of `data.checks` of `config test`."""
     return {
         "step": check.step,
         "where": check.where,

@@ -25,7 +25,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
 
 
 def check_json(check: PredictionCheck) -> dict[str, Any]:
-    """One of `data.checks`."""
+    """An entry of `data.checks`."""
     return {
         "name": check.name,
         "predicted": {"rebalances": check.predicted.rebalances, "moves": moves_json(check.predicted.moves)},

@@ -1,6 +1,6 @@
-"""The JSON of `kgm describe`: snapshots, which `GroupSnapshot.to_json` makes, partitions where they were asked for,
-what groups that rebalance wait for, how lag changes, which worker runs a task of a sink connector, and what all of
-these lack."""
+"""The JSON of `kgm describe`: snapshots, made by `GroupSnapshot.to_json`, partitions if they were asked for, what
+rebalancing groups are waiting for, how lag changes, which worker runs a task of a sink connector, and what is missing
+from all of these."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WAIT: Final[dict[str, Any]] = {
     "gone": ["str"],
     "text": ["str"],
 }
-#: Of a whole group where there is no topic.
+#: The trend of a partition, or of a whole group if topic is null.
 _TREND: Final[dict[str, Any]] = {
     "group_id": "str",
     "topic": "str?",
@@ -69,7 +69,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
 
 
 def trends_json(trends: GroupTrends) -> Iterator[dict[str, Any]]:
-    """Some of `data.trends`: of the group, and of its partitions."""
+    """Entries of `data.trends`: for the group, and for its partitions."""
     for (topic, partition), one in [((None, None), trends.total), *sorted(trends.partitions.items())]:
         done_in_ms = one.done_in_ms
         yield {
@@ -87,7 +87,7 @@ def trends_json(trends: GroupTrends) -> Iterator[dict[str, Any]]:
 
 
 def wait_json(wait: RebalanceWait) -> dict[str, Any]:
-    """One of `data.waits`."""
+    """An entry of `data.waits`."""
     return {
         "group_id": wait.group_id,
         "phase": str(wait.phase),

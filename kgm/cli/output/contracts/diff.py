@@ -36,7 +36,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
 
 
 def comparison_json(group: GroupComparison) -> dict[str, Any]:
-    """One of `data.groups`. moves and moved_partitions are null where a side does not say who owns what."""
+    """An entry of `data.groups`. moves and moved_partitions are null if the owners on one side are unknown."""
     from kgm.model.changes import Changes
 
     changed = group.changes or Changes()

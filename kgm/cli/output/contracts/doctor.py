@@ -33,7 +33,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:
-    """One of `data.findings`."""
+    """An entry of `data.findings`."""
     return {
         "group_id": finding.group_id,
         "check": finding.check,

@@ -1,4 +1,4 @@
-"""What several commands say of groups: forms, and the objects made from typed values."""
+"""Forms for groups that several commands share, and the objects made from typed values."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ GROUP: Final[dict[str, Any]] = {
     "unassigned_until": "str?",
     "topology_epoch": "int?",
 }
-#: A partition as one group has it, of `describe --topic` and the like.
+#: A partition of one group, in `describe --topic` and similar views.
 PARTITION: Final[dict[str, Any]] = {
     "group_id": "str",
     **_OFFSET,
@@ -104,7 +104,7 @@ PARTITION: Final[dict[str, Any]] = {
     "client_host": "str?",
     "has_owner": "bool?",
 }
-#: What could not be read, so that something is null or missing.
+#: Something that could not be read, so that other values are null or missing.
 UNREAD: Final[dict[str, Any]] = {"what": "str", "consequence": "str"}
 
 
@@ -113,7 +113,7 @@ def unread_json(every: Iterable[Unread]) -> list[dict[str, Any]]:
 
 
 def partition_json(row: PartitionRow) -> dict[str, Any]:
-    """One of `data.partitions`."""
+    """An entry of `data.partitions`."""
     owner = row.owner
     return {
         "group_id": row.group_id,

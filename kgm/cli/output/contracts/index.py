@@ -1,4 +1,4 @@
-"""The forms of all commands but `history`."""
+"""The forms of all commands except `history`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgm.cli.output.contracts import (
     diff,
     doctor,
     export,
-    list,  # noqa: A004  (named as the command)
+    list,  # noqa: A004  (named after the command)
     simulate_bounce,
     version,
     wait,

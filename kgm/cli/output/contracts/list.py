@@ -1,4 +1,4 @@
-"""The JSON of `kgm list` and of `kgm top`, which list groups."""
+"""The JSON of `kgm list` and `kgm top`, which both list groups."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
 
 
 def group_json(row: GroupRow) -> dict[str, Any]:
-    """One of `data.groups`."""
+    """An entry of `data.groups`."""
     return {
         "group_id": row.group_id,
         "type": row.type,
@@ -63,7 +63,7 @@ def group_json(row: GroupRow) -> dict[str, Any]:
 
 
 def fleet_row_json(row: FleetRow) -> dict[str, Any]:
-    """One of `data.groups` of `kgm top`."""
+    """An entry of `data.groups` of `kgm top`."""
     return {
         "group_id": row.group_id,
         "type": row.type,

@@ -23,11 +23,11 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
 
 
 def extra_json(name: str, installed: bool, versions: Mapping[str, str | None]) -> dict[str, Any]:  # noqa: FBT001
-    """One of `data.extras`."""
+    """An entry of `data.extras`."""
     packages = [{"name": package, "version": version} for package, version in versions.items()]
     return {"name": name, "installed": installed, "packages": packages}
 
 
 def api_json(key: int, info: ApiInfo) -> dict[str, Any]:
-    """One of `data.protocol.apis`."""
+    """An entry of `data.protocol.apis`."""
     return {"name": info.name, "key": key, "min_version": info.min_version, "max_version": info.max_version}

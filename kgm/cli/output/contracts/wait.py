@@ -24,7 +24,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
 
 
 def condition_json(result: ConditionResult) -> dict[str, Any]:
-    """One of `data.conditions`."""
+    """An entry of `data.conditions`."""
     return {"condition": result.condition.text, "met": result.met, "seen": result.seen}
 
 

@@ -1,4 +1,4 @@
-"""The JSON of `kgm watch`: events as they happen, and how each group stands at the end."""
+"""The JSON of `kgm watch`: events as they happen, and the final state of each group."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
 
 
 def event_json(event: GroupEvent, group: WatchedGroup) -> dict[str, Any]:
-    """A line of NDJSON, one of `data.events`: the event, and how the group stands at that moment."""
+    """A line of NDJSON and entry of `data.events`: the event, and the state of the group at that moment."""
     latest = group.latest
     return {
         "at": rfc3339(event.at_ms),
@@ -90,7 +90,7 @@ def event_json(event: GroupEvent, group: WatchedGroup) -> dict[str, Any]:
 
 
 def verdict_json(verdict: WatchVerdict) -> dict[str, Any]:
-    """One of `data.groups`."""
+    """An entry of `data.groups`."""
     latest, doubt = verdict.latest, verdict.rebalances_doubt
     return {
         "group_id": verdict.group_id,

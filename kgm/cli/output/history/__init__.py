@@ -1,4 +1,4 @@
-"""How `kgm history` prints what it found.
+"""How `kgm history` prints its results.
 
-`rows_json` makes the objects of its JSON from typed rows, `forms` is their contract (in the form of
-`kgm.cli.output.contracts`); `words` and `bars` make the cells and the bars of its tables and pages."""
+`rows_json` makes its JSON objects from typed rows, `forms` has their contract (written as in
+`kgm.cli.output.contracts`); `words` and `bars` make the cells and bars of its tables and pages."""

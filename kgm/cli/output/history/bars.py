@@ -15,7 +15,7 @@ _WIDTH = 32
 
 
 def shown_window(intervals: Sequence[TenureRow | OwnerRow], history: History) -> tuple[int, int]:
-    """From when to when the intervals are shown, in ms: what was asked for, or else all of the history."""
+    """The (start, end) of the window to show, in ms: the window that was asked for, otherwise the whole history."""
     starts = [each.from_timestamp for each in intervals]
     ends = [each.to_timestamp for each in intervals if each.to_timestamp is not None]
     first = history.since_ms if history.since_ms is not None else min(starts, default=0)
@@ -38,5 +38,5 @@ def bar(intervals: Sequence[TenureRow | OwnerRow], window: tuple[int, int]) -> s
 
 
 def length_text(interval: TenureRow | OwnerRow, last: int) -> str:
-    """How long an interval is, up to the end of the window."""
+    """How long an interval lasts, up to the end of the window, in words."""
     return show_duration(max((interval.to_timestamp or last) - interval.from_timestamp, 0))

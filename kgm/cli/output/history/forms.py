@@ -1,4 +1,4 @@
-"""The contracts of `kgm history`, in the form of `contracts`. Where compaction has removed records, much is null."""
+"""The contracts of `kgm history`, written as in `contracts`. If compaction removed records, many values are null."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that is known of one rebalance, as a table."""
+"""Everything that is known about one rebalance, as a table."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from kgm.text.wording import many, moves_text
 if TYPE_CHECKING:
     from kgm.history.rows import RebalanceRow
 
-#: How many members a table of a history shows.
+#: The most members that a history table shows.
 MEMBERS_SHOWN = 20
 
 
 def rebalance_detail(one: RebalanceRow, moves: tuple[Move, ...]) -> Table:
-    """A line for each thing that is known of the rebalance."""
+    """A row for each known fact about the rebalance."""
     rows: list[list[Cell]] = [
         ["when", record_text(one)],
         ["why", f"{why_text(one)} ({sure_text(one)})"],

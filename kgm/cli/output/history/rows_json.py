@@ -1,7 +1,7 @@
-"""What a history answers as the JSON objects of `forms`.
+"""The answers of a history as the JSON objects of `forms`.
 
-Times are RFC 3339 in UTC with milliseconds, in JSON and in tables alike, so that what one command prints can be passed
-to another's --since. An *identity* is a group_instance_id, or the member id of a dynamic member: the column `seat` of
+Times are RFC 3339 in UTC with milliseconds, both in JSON and in tables, so that the output of one command can be passed
+to --since of another. An *identity* is a group_instance_id, or the member id of a dynamic member: the column `seat` of
 the history's tables."""
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from kgm.simulation.fleet import FleetCost
 
 Json = dict[str, Any]
-#: The source of a cause that a broker's own log tells.
+#: The source of a cause that is taken from a broker's own log.
 BROKER_LOG = "broker log"
 
 
 def at(ms: int | None) -> str | None:
-    """`2026-11-21T03:00:00.000Z`; None for None, and for what no calendar has."""
+    """`2026-11-21T03:00:00.000Z`; None for None, and for times outside the calendar's range."""
     if ms is None:
         return None
     try:
@@ -48,7 +48,7 @@ def at(ms: int | None) -> str | None:
 
 
 def window_json(history: History) -> Json:
-    """What was asked, and of when."""
+    """Which history was queried, and for which time."""
     source = history.source
     return {
         "source": history.tables.origin.source, "store": str(source.path) if source.kind is None else None,
@@ -63,7 +63,7 @@ def cluster_json(history: History) -> Json | None:
 
 
 def rebalance_json(row: RebalanceRow) -> Json:
-    """One of `rebalances`."""
+    """An entry of `rebalances`."""
     inferred = None
     if row.inferred_cause is not None and row.source == BROKER_LOG:
         inferred = {"cause": row.inferred_cause, "confidence": row.inferred_confidence}
@@ -82,7 +82,7 @@ def rebalance_json(row: RebalanceRow) -> Json:
 
 
 def event_json(row: EventRow) -> Json:
-    """One of `events`: what happened without a rebalance."""
+    """An entry of `events`: something that happened without a rebalance."""
     return {
         "group_id": row.group_id, "group_type": row.group_type, "at": at(row.timestamp), "generation": row.generation,
         "event": row.event, "confidence": row.confidence, "who": _who_json(row.who), "evidence": list(row.evidence),
@@ -91,7 +91,7 @@ def event_json(row: EventRow) -> Json:
 
 
 def _record_json(row: RebalanceRow | EventRow | AlarmRow) -> Json:
-    """Where in `__consumer_offsets` it is written."""
+    """Where in `__consumer_offsets` the record is."""
     return {"partition": row.partition, "offset": row.offset}
 
 
@@ -115,7 +115,7 @@ def causes_json(causes: Iterable[CauseCount]) -> list[Json]:
 
 
 def tenure_json(row: TenureRow) -> Json:
-    """One process under an identity. A null `to`: it is a member still."""
+    """One process under an identity. A null `to` means that it is still a member."""
     return {
         "identity": row.seat, "member_id": row.member_id, "group_instance_id": row.group_instance_id,
         "client_id": row.client_id, "client_host": row.client_host, "session_timeout_ms": row.session_timeout_ms,
@@ -126,8 +126,8 @@ def tenure_json(row: TenureRow) -> Json:
 
 
 def owner_json(row: OwnerRow) -> Json:
-    """The time in which an identity owns a partition. A null `to`: it owns it still; to_earliest: when it may have
-    stopped consuming."""
+    """A time during which an identity owned a partition. A null `to` means that it still does; to_earliest is the
+    earliest time at which it may have stopped consuming."""
     return {
         "topic": row.topic, "topic_id": None if row.topic_id is None else uuid_text(row.topic_id),
         "partition": row.topic_partition, "identity": row.seat, "member_id": row.member_id,
@@ -138,7 +138,7 @@ def owner_json(row: OwnerRow) -> Json:
 
 
 def offset_change_json(one: OffsetChange) -> Json:
-    """What happened to a committed offset. A null `after`: it is gone; by, identity: of commits."""
+    """What happened to a committed offset. A null `after` means that it is gone; only commits have by and identity."""
     return {
         "topic": one.topic, "partition": one.topic_partition, "what": one.what, "before": one.before,
         "after": one.after, "commits": one.commits, "at": at(one.first_ms), "last": at(one.last_ms), "by": one.by,
@@ -148,8 +148,8 @@ def offset_change_json(one: OffsetChange) -> Json:
 
 
 def held_offset_json(one: HeldOffset) -> Json:
-    """A committed offset that is there. lost: records before the start of the log that were not read; null if that was
-    not asked for."""
+    """An existing committed offset. lost: unread records before the start of the log; null if that was not asked
+    for."""
     return {
         "topic": one.topic, "partition": one.topic_partition, "committed": one.committed, "at": at(one.committed_ms),
         "expires": at(one.expires_ms), "rule": one.rule, "lost": one.lost,
@@ -157,7 +157,7 @@ def held_offset_json(one: HeldOffset) -> Json:
 
 
 def advice_json(row: TimeoutAdviceRow) -> Json:
-    """The advice for one group; advised_ms is null where there is none."""
+    """The advice for one group; advised_ms is null if there is none."""
     return {
         "group_id": row.group_id, "group_type": row.group_type, "session_timeout_ms": row.now_ms,
         "restarts": row.restarts,
@@ -168,7 +168,7 @@ def advice_json(row: TimeoutAdviceRow) -> Json:
 
 
 def alarm_json(row: AlarmRow) -> Json:
-    """One alarm. A null identity: it is about the whole group."""
+    """One alarm. A null identity means that it is about the whole group."""
     return {
         "group_id": row.group_id, "group_type": row.group_type, "alarm": row.alarm, "identity": row.seat or None,
         "confidence": row.confidence, "count": row.count, "since": at(row.timestamp), "last": at(row.last_timestamp),
@@ -203,7 +203,7 @@ def explanation_json(explained: Explanation, window: Json) -> Json:
 
 
 def _change_advice_json(each: Advice) -> Json:
-    """A change to the group, and would have avoided."""
+    """A change to the group, and what it would have avoided."""
     change, gain = each.change, each.gain
     return {
         "change": change.kind.value, "causes": list(each.causes), "text": each.text, "bound": each.bound.value,
@@ -220,7 +220,7 @@ def _spared_json(each: Spared) -> Json:
 
 
 def _replay_json(report: AdviceReport) -> Json:
-    """How the history was played again; a reason says why there is no advice."""
+    """How the history was replayed; `reason` says why there is no advice."""
     least, most = report.replayed
     return {
         "rebalances": report.rebalances, "replayed": {"min": least, "max": most}, "untouched": report.untouched,
@@ -229,7 +229,7 @@ def _replay_json(report: AdviceReport) -> Json:
 
 
 def _change_json(row: MemberChangeRow) -> Json:
-    """What became of a member."""
+    """How a member changed in the rebalance."""
     return {
         "what": row.kind, "identity": row.group_instance_id or row.member_id, "member_id": row.member_id,
         "old_member_id": row.old_member_id, "client_id": row.client_id, "client_host": row.client_host,
@@ -240,7 +240,7 @@ def _change_json(row: MemberChangeRow) -> Json:
 
 
 def _group_alarm_json(row: AlarmRow) -> Json:
-    """An alarm of a group that is named elsewhere."""
+    """An alarm, without the group, which is named elsewhere."""
     return {
         "alarm": row.alarm, "identity": row.seat or None, "confidence": row.confidence, "count": row.count,
         "since": at(row.timestamp), "cleared": at(row.cleared_timestamp), "evidence": list(row.evidence),
@@ -270,5 +270,5 @@ def _culprit_json(each: Culprit) -> Json:
 
 
 def cost_json(cost: FleetCost) -> Json:
-    """One of `costs`; a reason says why a group could not be simulated, and then what it would cost is null."""
+    """An entry of `costs`. If a group could not be simulated, `reason` says why, and its costs are null."""
     return {**asdict(cost), "caveats": list(cost.caveats)}

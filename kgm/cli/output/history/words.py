@@ -1,4 +1,4 @@
-"""What a history answers in the words of tables and pages."""
+"""The answers of a history in the words of tables and pages."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 _MOST_WHO = 4
 _CAUSES_SHOWN = 3
-#: The random end of a classic member id: eight of its digits tell members apart.
+#: The random end of a classic member id: eight of its digits are enough to tell members apart.
 _UUID = re.compile(r"-([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
-#: The sign for what a member did; everything that is not here is a way to leave.
+#: The sign for what a member did; anything else is a way to leave.
 _SIGNS = {"joined": "+", "returned": "~", "replaced": "~", "took over": "=", "resubscribed": "*", "member": ""}
 
 
 def short(identity: str | None) -> str:
-    """A member id with as much of its random end as tells it apart; an instance id as it is."""
+    """A member id with just enough of its random end to identify it; an instance id as it is."""
     return "?" if identity is None else _UUID.sub(r"-\1", identity)
 
 
 def known(value: int | None) -> str:
-    """A number; ? where it is not known."""
+    """The number, or ? if it is unknown."""
     return "?" if value is None else str(value)
 
 
 def who_text(who: Sequence[Who], *, most: int = _MOST_WHO) -> str | None:
-    """`+app-1 -app-2`: who joined, left, came back (`~`), took over what others had given up in the round before (`=`),
-    or subscribes to other topics (`*`)."""
+    """`+app-1 -app-2`: who joined, left, came back (`~`), took over what others gave up in the previous rebalance
+    (`=`), or changed its subscription (`*`)."""
     if not who:
         return None
     texts = [_SIGNS.get(each.what or "", "-") + short(each.seat or None) for each in who]
@@ -49,7 +49,7 @@ def who_list(who: Sequence[Who]) -> str | None:
 
 
 def why_text(row: RebalanceRow) -> str:
-    """The cause in words, and those that came with it."""
+    """The cause in words, and any causes that came with it."""
     return " + ".join(in_words(each) for each in (row.cause, *row.also))
 
 
@@ -59,13 +59,13 @@ def in_words(name: str | None) -> str:
 
 
 def sure_text(row: RebalanceRow) -> str:
-    """How sure the cause is, and whether it is from a broker's log."""
+    """How certain the cause is, and whether it is from a broker's log."""
     logged = f" ({BROKER_LOG})" if row.source == BROKER_LOG else ""
     return f"{row.confidence or '?'}{logged}"
 
 
 def between_text(least: int | None, most: int | None) -> str | None:
-    """`3ms-2.4s`, `>= 3ms`, `<= 2.4s`, of times in ms; None where nothing is known."""
+    """`3ms-2.4s`, `>= 3ms`, `<= 2.4s`, for times in ms; None if neither is known."""
     if least is None and most is None:
         return None
     if least is None:
@@ -76,8 +76,8 @@ def between_text(least: int | None, most: int | None) -> str | None:
 
 
 def stopped_text(row: RebalanceRow) -> str | None:
-    """For how long the members were stopped; of a group with epochs the exact sum over partitions, or tasks. Of a share
-    group it is not known."""
+    """How long the members were stopped; for a group with epochs, the exact total over partitions or tasks. None for a
+    share group, where it is unknown."""
     if row.group_type == "share":
         return None
     if row.group_type != "classic":
@@ -91,7 +91,7 @@ def stopped_partitions_text(row: RebalanceRow) -> str | None:
 
 
 def moved_text(row: RebalanceRow) -> str | None:
-    """How many have another owner, of those that had one before and after."""
+    """`2/6`: partitions whose owner changed, out of those that had an owner before and after."""
     return None if row.moved is None else f"{row.moved}/{row.moved + (row.kept or 0)}"
 
 

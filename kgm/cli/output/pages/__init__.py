@@ -1,8 +1,8 @@
-"""Reports as one self-contained HTML page, to attach to a change ticket: no network, no script, light and dark, for the
-screen and for paper.
+"""Reports as self-contained HTML pages to attach to a change ticket: no network, no scripts, light and dark, for screen
+and paper.
 
-    page          the skeleton: markup that escapes what it is given, tables, the style sheet, writing the file
-    bars          who owns what over time, and what has no consumer, as SVG
+    page          the skeleton: markup that escapes its input, tables, the style sheet, writing the file
+    bars          who owns which partition over time, and which have no consumer, as SVG
     bounce_page   `kgm simulate-bounce --report`
     drain_page    `kgm drain --report`
 """

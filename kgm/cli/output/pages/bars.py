@@ -1,5 +1,5 @@
 """Ownership over time as SVG: a row for all partitions with the same history, a bar for each owner, gaps where there is
-no consumer, lines where rebalances are."""
+no consumer, and lines where there are rebalances."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from kgm.text.sanitize import clean
 
 _EDGE = 8.0
 _AXIS_PX, _ROW_PX, _BAR_PX, _AREA_PX = 22.0, 15.0, 12.0, 46.0
-#: The width of a letter in the labels of bars.
+#: The width of a letter in bar labels.
 _LETTER_PX = 5.4
-#: Of more rows the most affected ones are shown.
+#: If there are more rows than this, only the most affected ones are shown.
 MOST_ROWS = 90
-#: The least width of a gap, so that none is overlooked.
+#: The minimum width of a gap, so that none is overlooked.
 _LEAST_GAP_PX = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """How wide a chart is, how much of that the names of its rows take, and how many ticks it may have. class_: where
-    it is shown."""
+    """width: of the chart. labels: the part of the width for row names. most_ticks: the most ticks after the first.
+    class_: where it is shown."""
 
     class_: str
     width: float
@@ -34,7 +34,7 @@ class _Shape:
     most_ticks: int
 
 
-#: A chart is drawn for a screen or paper, and for a phone: text that shrinks with the picture cannot be read there.
+#: A chart is drawn twice, for screen or paper and for phones, where text that shrinks with the picture is unreadable.
 _SHAPES = (_Shape("broad", 1000.0, 190.0, 9), _Shape("narrow", 350.0, 92.0, 4))
 
 
@@ -55,7 +55,7 @@ class ChartRow:
         return f"{self.topic} {as_ranges(self.partitions)}"
 
     def gaps(self, end_ms: int) -> list[tuple[int, int]]:
-        """When they had no consumer: (from_ms, to_ms)."""
+        """The times without a consumer: (from_ms, to_ms)."""
         gaps, reached = [], self.course[0][0]
         for start, end, _ in self.course:
             if start > reached:
@@ -64,12 +64,12 @@ class ChartRow:
         return [*gaps, (reached, end_ms)] if reached < end_ms else gaps
 
     def impact(self, end_ms: int) -> tuple[bool, int]:
-        """How much they were affected: whether they moved, and how many ms they were stopped."""
+        """How much the partitions were affected: whether they moved, and for how many ms they were stopped."""
         return self.course[0][2] != self.course[-1][2], sum(end - start for start, end in self.gaps(end_ms))
 
 
 def rows_of(bars: Iterable[Holding]) -> list[ChartRow]:
-    """By topic and first partition."""
+    """The rows, sorted by topic and first partition."""
     courses: dict[tuple[str, int], list[tuple[int, int, str]]] = {}
     for bar in bars:
         courses.setdefault((bar.topic, bar.partition), []).append((bar.from_ms, bar.to_ms, bar.owner))
@@ -80,7 +80,7 @@ def rows_of(bars: Iterable[Holding]) -> list[ChartRow]:
 
 
 def colours_of(owners: Iterable[str]) -> dict[str, int]:
-    """A number for each owner; `swatch` has the colour for a number."""
+    """A number for each owner; `swatch` has the color for a number."""
     return {owner: number for number, owner in enumerate(sorted(set(owners)))}
 
 
@@ -92,8 +92,8 @@ def ownership(
     colours: Mapping[str, int],
     show_ms: Callable[[int], str],
 ) -> Markup:
-    """The chart: how many partitions are stopped, and the rows, on one axis from 0 to end_ms. marks_ms: rebalances.
-    show_ms: a time in words."""
+    """The chart: how many partitions are stopped, and the rows, on one axis from 0 to end_ms. marks_ms: the times of
+    rebalances. show_ms: formats a time."""
     rows = rows_of(bars)
     if not rows:
         return element("p", "No partition had an owner.", class_="soft")
@@ -119,7 +119,7 @@ def ownership(
         size = f'viewBox="0 0 {shape.width:g} {height:g}" role="img" aria-label="ownership over time"'
         drawn.append(element("div", Markup(f"<svg {size}>{join(parts)}</svg>"), class_=shape.class_))
     words = [
-        "Bars are owners, hatched is no consumer, dashed lines are rebalances. Partitions alike in this share a row."
+        "Bars are owners, hatching is no consumer, dashed lines are rebalances. Partitions with equal bars share a row."
     ]
     if len(shown) < len(rows):
         left = sum(len(row.partitions) for row in rows) - sum(len(row.partitions) for row in shown)
@@ -128,7 +128,7 @@ def ownership(
 
 
 def legend(colours: Mapping[str, int], most: int = 24) -> Markup:
-    """The colours of the first owners; many owners share one."""
+    """A legend with the colors of the first owners; several owners may share a color."""
     square = '<svg viewBox="0 0 8 8"><rect class="{}" width="8" height="8" rx="1.5"></rect></svg>'
     shown = list(colours.items())[:most]
     items = [element("span", Markup(square.format(swatch(number))), owner) for owner, number in shown]
@@ -138,7 +138,7 @@ def legend(colours: Mapping[str, int], most: int = 24) -> Markup:
 
 
 class _Axis:
-    """Time from left to right. A little room at both ends shows what was before and what comes after."""
+    """Time from left to right, with a little room at both ends for the time before and after."""
 
     def __init__(self, end_ms: int, shape: _Shape) -> None:
         self.shape = shape
@@ -152,7 +152,7 @@ class _Axis:
         return self.shape.labels + (min(max(at_ms, self.first), self.last) - self.first) * self._per_ms
 
     def held(self, start_ms: int, end_ms: int) -> tuple[float, float]:
-        """The x coordinates of a bar: one from the start began before it, one to the end goes on after it."""
+        """The x coordinates of a bar. At the start or end of the axis, the bar continues into the room beyond it."""
         start = self.first if start_ms <= 0 else start_ms
         end = self.last if end_ms >= self.end_ms else end_ms
         return self.at(start), self.at(end)
@@ -168,7 +168,7 @@ class _Axis:
 
 
 def _step(end_ms: int, most: int) -> int:
-    """The ms between two ticks at round times, of which there are at most so many after the first."""
+    """The ms between ticks at round times; most: the most ticks after the first."""
     minute = 60_000
     rounds = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000]
     rounds += [minute * n for n in (1, 2, 5, 10, 15, 30)]
@@ -177,9 +177,9 @@ def _step(end_ms: int, most: int) -> int:
 
 
 def _short_names(owners: Iterable[str]) -> dict[str, str]:
-    """Names for the bars: without the words that all of them have in common at the beginning."""
+    """Names for the bars, without the leading words that all of them share."""
     names = {owner: clean(owner) for owner in owners}
-    alike = commonprefix(list(names.values()))  # noqa: RUF071  (letters, no paths)
+    alike = commonprefix(list(names.values()))  # noqa: RUF071  (names, not paths)
     shared = alike.rfind("-") + 1 if len(names) > 1 else 0
     return {owner: name[shared:] or name for owner, name in names.items()}
 
@@ -214,7 +214,7 @@ def _row(
 
 
 def _cut_label(topic: str, partitions: str, most: int) -> str:
-    """The name of a row in at most so many letters: the beginning of the topic is kept, if that says anything."""
+    """The name of a row in at most `most` letters, with the start of the topic if enough of it fits to be useful."""
     if len(topic) + 1 + len(partitions) <= most:
         return f"{topic} {partitions}"
     room = most - len(partitions) - 2

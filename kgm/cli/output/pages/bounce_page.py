@@ -1,4 +1,4 @@
-"""`kgm simulate-bounce --report FILE.html`: the plan, its scenarios side by side, and each of them over time."""
+"""`kgm simulate-bounce --report FILE.html`: the plan, its scenarios side by side, and each scenario over time."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _side_by_side(predictions: Sequence[Prediction]) -> Markup:
         )
     note = (
         "Moved: partitions with another owner at the end. Handovers: how often a partition passes to another consumer "
-        "on the way. Stopped: partition-seconds without a consumer. 2 (1-3) is typical (min-max)."
+        "along the way. Stopped: partition-seconds without a consumer. 2 (1-3) is typical (min-max)."
     )
     return Markup(
         table(titles, rows, right=("rebalances", "moved", "handovers", "stopped", "duration"))

@@ -1,4 +1,4 @@
-"""`kgm drain --report FILE.html`: all groups that are affected, and the most expensive ones over time."""
+"""`kgm drain --report FILE.html`: all affected groups, and the most expensive ones over time."""
 
 from __future__ import annotations
 

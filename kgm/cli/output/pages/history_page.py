@@ -1,4 +1,4 @@
-"""`kgm history explain --report` and `churn --report`: what happened to a group and why; which groups rebalance
+"""`kgm history explain --report` and `churn --report`: what happened to a group and why; which groups rebalance the
 most."""
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _about(explained: Explanation, window: Json) -> Markup:
 
 
 def _rebalance(explained: Explanation, one: RebalanceRow) -> Markup:
-    """The one that is explained in detail."""
+    """The rebalance that is explained in detail."""
     rows = [
         ("when", record_text(one)),
         ("why", f"{why_text(one)} ({sure_text(one)})"),
@@ -181,7 +181,7 @@ def _alarms(alarms: Sequence[AlarmRow]) -> Markup:
 
 
 def _advice(report: AdviceReport) -> Markup:
-    """What would have spared the group rebalances."""
+    """The changes that would have avoided rebalances."""
     if not report.advice:
         return Markup("")
     rows = [
@@ -229,8 +229,8 @@ def _groups(groups: Sequence[GroupChurn]) -> Markup:
     )  # fmt: skip
     titles = ["group", "rebalances", "per hour", "why", "incomplete", "moved", "stopped", "absorbed", "last"]
     note = (
-        "Stopped: time without a consumer, total over partitions, as far as the log bounds it. Absorbed: restarts "
-        "of static members that caused no rebalance."
+        "Stopped: time without a consumer, total over partitions, within the bounds that the log gives. Absorbed: "
+        "restarts of static members that caused no rebalance."
     )
     numbers = ("rebalances", "per hour", "incomplete", "moved", "stopped", "absorbed")
     return join((table(titles, rows, right=(*numbers, "last")), more, element("p", note, class_="soft")))
@@ -245,7 +245,7 @@ _NAME_SHOWN = 34
 
 
 def _shares(groups: Sequence[GroupChurn]) -> Markup:
-    """A bar for each of the first groups, coloured by cause."""
+    """A bar for each of the first groups, colored by cause."""
     shown = [each for each in groups if each.rebalances][:_BARS_SHOWN]
     if not shown:
         return Markup("")

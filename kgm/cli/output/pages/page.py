@@ -1,4 +1,4 @@
-"""A page out of parts. Whatever a broker or a client named goes through `text`: made visible, then escaped."""
+"""Builds a page from parts. Any name from a broker or a client goes through `text`: made visible, then escaped."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kgm.text.files import replace_file
 from kgm.text.sanitize import clean
 from kgm.version import __version__
 
-#: Colours for owners that readers who see no red, or no green, tell apart too (Okabe and Ito, without black, which is
-#: what no consumer is drawn with).
+#: Colors for owners that color-blind readers can tell apart too (Okabe and Ito, without black, which is for partitions
+#: without a consumer).
 OWNER_COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7")
-#: Those on which light letters are easier to read than dark ones.
+#: The colors on which light letters are easier to read than dark ones.
 _DARK_COLOURS = ("#0072b2",)
-#: What `.gap` is filled with, for all charts of a page; a definition in a picture that is not shown has no effect.
+#: The fill of `.gap`, once for all charts of a page; a definition inside a chart that is not shown has no effect.
 _HATCH = (
     '<svg class="off" aria-hidden="true"><pattern id="gap" width="4" height="4" patternUnits="userSpaceOnUse" '
     'patternTransform="rotate(45)"><rect class="ground" width="4" height="4"></rect>'
@@ -27,12 +27,12 @@ _HATCH = (
 
 
 class Markup(str):
-    """HTML that may stand as it is."""
+    """HTML that is already safe to include."""
 
     __slots__ = ()
 
 
-#: Nothing is loaded and nothing runs, whatever a name pretends to be.
+#: Nothing is loaded and no script runs, whatever a name contains.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _STYLE = """
 :root { --page: #fff; --ink: #1b1f24; --soft: #5c6670; --line: #d5dae0; --shade: #f5f7f9; --stop: #c0262d;
@@ -78,14 +78,14 @@ footer { margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: .6r
 
 
 def text(value: object) -> Markup:
-    """A foreign string, or a number, to stand in HTML; None is a dash."""
+    """An untrusted string or a number, escaped for HTML; None becomes a dash."""
     if isinstance(value, Markup):
         return value
     return Markup("-") if value is None else Markup(escape(clean(str(value))))
 
 
 def element(tag: str, *children: object, **attributes: object) -> Markup:
-    """An element. Attribute names are as in HTML, with a trailing `_` for Python's words and `_` for `-`."""
+    """An element. Attribute names are as in HTML, with a trailing `_` for Python keywords, and `_` for `-`."""
     given = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{text(value)}"'
         for name, value in attributes.items()
@@ -121,7 +121,7 @@ def cut(rows: Sequence[Sequence[object]], most: int) -> tuple[Sequence[Sequence[
 
 
 def facts(rows: Iterable[tuple[str, object]]) -> Markup:
-    """Names and what they stand for; what is None is left out."""
+    """A list of names and values, without those that are None."""
     return element(
         "dl", *(join((element("dt", name), element("dd", value))) for name, value in rows if value is not None)
     )
@@ -132,12 +132,12 @@ def section(title: object, *children: object) -> Markup:
 
 
 def swatch(number: int) -> str:
-    """The class of the colour that owner number so and so has."""
+    """The CSS class with the color of this owner number."""
     return f"o{number % len(OWNER_COLOURS)}"
 
 
 def label_class(number: int) -> str:
-    """The class of letters on that colour."""
+    """The CSS class of letters on that color."""
     return "in pale" if OWNER_COLOURS[number % len(OWNER_COLOURS)] in _DARK_COLOURS else "in"
 
 
@@ -158,7 +158,7 @@ def document(title: str, *children: object) -> str:
 
 
 def write(path: str, page: str) -> None:
-    """Write the file whole or not at all. Raises UsageError where that cannot be done."""
+    """Write the file completely or not at all. Raises UsageError if that fails."""
     target = Path(path)
     try:
         if target.exists() and not target.is_file():  # a pipe, a terminal: nothing to replace
@@ -171,7 +171,7 @@ def write(path: str, page: str) -> None:
 
 
 def _opened_without_waiting(path: Path) -> int:
-    """Raises OSError for a pipe that no process reads."""
+    """A file descriptor for writing. Raises OSError for a pipe that no process reads, instead of waiting for one."""
     handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     os.set_blocking(handle, True)
     return handle

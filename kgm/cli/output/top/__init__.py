@@ -1,2 +1,2 @@
-"""How `kgm top` shows a fleet: `cells` are the texts of a row, `view` is what is on the screen and what keys do, and
-`screen` puts it on a terminal."""
+"""How `kgm top` shows a fleet: `cells` has the texts of a row, `view` what is on the screen and what keys do, and
+`screen` draws it on a terminal."""

@@ -9,7 +9,7 @@ from kgm.operations.top.rows import FleetRow
 from kgm.text.durations import short_duration
 from kgm.text.timestamps import rfc3339
 
-#: A count over a shorter time says so; reading takes a moment, so an hour is a little less.
+#: Counts over a shorter time show it. Because reading takes a moment, this is a little less than an hour.
 _HOUR_MS: Final = 3_590_000
 
 
@@ -18,14 +18,14 @@ def age_cell(span_ms: int | None) -> str | None:
 
 
 def commit_age_cell(row: FleetRow) -> str | None:
-    """`>1h` where it is only known that it is longer ago."""
+    """The age of the last commit; `>1h` if it is only known to be older than that."""
     if row.commit_age_ms is None and row.commit_age_least_ms is not None:
         return f">{short_duration(row.commit_age_least_ms, 1)}"
     return age_cell(row.commit_age_ms)
 
 
 def rebalances_cell(row: FleetRow) -> str | None:
-    """`3` within the last hour, `3/12m` within 12 minutes; `3+` where there may have been more."""
+    """`3` within the last hour, `3/12m` within 12 minutes; `3+` if there may have been more."""
     if row.rebalances is None or row.rebalances_since_ms is None or row.read_at_ms is None:
         return None
     span_ms = row.read_at_ms - row.rebalances_since_ms

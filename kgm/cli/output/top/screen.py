@@ -1,4 +1,4 @@
-"""`kgm top` at a terminal: drawn after each round, each key and each change of size; a shell can stop it and go on."""
+"""`kgm top` at a terminal: drawn after each round, key and change of size; a shell can stop and continue it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from kgm.text.sanitize import clean
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-#: Without a round, a key or a signal it is drawn after this time, in seconds.
+#: Without a round, a key or a signal, the screen is drawn after this time, in seconds.
 _IDLE_S: Final = 5.0
 _GROUP_KEYS: Final = "esc back"
 _MOST_STOPS: Final = 100
 
 
 class TopScreen:
-    """The screen until it is left. interval_ms: of the rounds; duration_ms: when it ends; None: with a key."""
+    """Shows the screen until it is left. interval_ms: between rounds. duration_ms: None to end only with a key."""
 
     def __init__(
         self, options: OutputOptions, view: TopView, make_reader: Callable[[Callable[[], None]], FleetReader], *,
@@ -40,14 +40,14 @@ class TopScreen:
         self._make_reader = make_reader
         self._console = screen_console(options)
         self._keys = TerminalKeys()
-        #: The group that is open.
+        #: The screen of the group that is open, if one is.
         self._group: Screen | None = None
         self._shown_rounds = -1
         self._is_suspended = False
         self._end_s = None if duration_ms is None else time.monotonic() + duration_ms / 1000
 
     def run(self) -> None:
-        """Until a key ends it. Raises KgmError when the first round fails."""
+        """Run until a key or duration_ms ends it. Raises KgmError if the first round fails."""
         with ExitStack() as stack:
             wake, waker = os.pipe()
             stack.callback(os.close, wake)
@@ -65,9 +65,9 @@ class TopScreen:
                 self._console.print(_text(self._view.last_lines(width=width, height=height, now_ms=_now_ms())))
 
     def _wait_for_first_round(self, reader: FleetReader, wake: int) -> None:
-        """A cluster that cannot be reached at all is an error, not a screen."""
+        """Raise the error of the first round, so that a cluster that cannot be reached is an error, not a screen."""
         while not reader.rounds and reader.mistake is None:
-            self._keys.wait(_IDLE_S, wake)  # which are not entered: none is read yet
+            self._keys.wait(_IDLE_S, wake)  # the keys are not entered yet, so this only waits
             _drain(wake)
         if reader.mistake is not None:
             raise reader.mistake
@@ -75,7 +75,7 @@ class TopScreen:
             raise reader.error
 
     def _turn(self, reader: FleetReader, wake: int) -> bool:
-        """The screen from now until it is stopped by the shell, or left: whether it goes on."""
+        """Show the screen until the shell stops it or it is left. Returns whether to continue."""
         from rich.live import Live
 
         _wait_for_foreground()
@@ -102,7 +102,7 @@ class TopScreen:
         self._is_suspended = True
 
     def _press(self, key: str, reader: FleetReader) -> bool:
-        """Whether it goes on."""
+        """Handle a key. Returns whether to continue."""
         if self._group is not None:
             if key in ("esc", "q", "Q"):
                 self._group = None
@@ -124,7 +124,7 @@ class TopScreen:
         if reader.rounds != self._shown_rounds:
             self._shown_rounds = reader.rounds
             self._view.update([*reader.fleet.rows.values()])
-        silent = [error.message for error in reader.fleet.listing.errors]  # brokers whose groups are as they were
+        silent = [error.message for error in reader.fleet.listing.errors]  # their brokers' groups are outdated
         self._view.problem = _problem(reader.error, reader.failing_since_ms) or next(iter(silent), None)
         self._view.note = reader.fleet.log_unreadable_because
         reader.want([row.group_id for row in self._view.visible(height)])
@@ -163,7 +163,7 @@ def _text(lines: list[Line]) -> RenderableType:
 
 @contextmanager
 def _signals(waker: int, suspend: Callable[[], None]) -> Iterator[None]:
-    """A change of size, and Ctrl-Z, end a wait for keys."""
+    """Make a change of size, or Ctrl-Z, end a wait for keys."""
 
     def on_stop(_number: int, _frame: FrameType | None) -> None:
         suspend()
@@ -182,7 +182,7 @@ def _signals(waker: int, suspend: Callable[[], None]) -> Iterator[None]:
 
 
 def _stop_process() -> None:
-    """As Ctrl-Z does without a handler; it returns when the shell continues the process."""
+    """Stop the process as Ctrl-Z does without a handler; returns when the shell continues it."""
     sys.stdout.flush()
     handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTSTP)
@@ -190,10 +190,10 @@ def _stop_process() -> None:
 
 
 def _wait_for_foreground() -> None:
-    """Stop as long as another job has the terminal, as programs do that change its settings. Where no shell would
-    continue the process the kernel does not stop it, and it goes on."""
+    """Stop while another job has the terminal, as programs do that change its settings. If no shell would continue the
+    process, the kernel does not stop it, and this returns."""
     for _ in range(_MOST_STOPS):
-        with suppress(OSError, ValueError):  # stdin is no terminal
+        with suppress(OSError, ValueError):  # stdin is not a terminal
             if os.tcgetpgrp(sys.stdin.fileno()) != os.getpgrp():
                 os.kill(os.getpid(), signal.SIGTTOU)
                 continue
@@ -201,7 +201,7 @@ def _wait_for_foreground() -> None:
 
 
 def _poke(waker: int) -> None:
-    with suppress(OSError):  # full
+    with suppress(OSError):  # the pipe is full
         os.write(waker, b"\0")
 
 

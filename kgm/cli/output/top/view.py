@@ -1,4 +1,4 @@
-"""What is on the screen of `kgm top`, and what keys do to it: no terminal, no clock, no threads.
+"""What is on the screen of `kgm top`, and what keys do to it. This module uses no terminal, clock or threads.
 
 Strings from a cluster are cleaned here."""
 
@@ -17,14 +17,14 @@ from kgm.text.sanitize import clean
 from kgm.text.timestamps import rfc3339
 from kgm.text.wording import many
 
-#: The key of each order: the capital of its word in the last line, in any case.
+#: The order of each key: the capital letter of its word in the last line, pressed in either case.
 _ORDERS: Final = {
     "t": FleetOrder.LAG_TIME, "l": FleetOrder.LAG, "r": FleetOrder.REBALANCES, "m": FleetOrder.MISSING,
     "c": FleetOrder.COMMIT, "s": FleetOrder.STATE, "n": FleetOrder.GROUP,
 }  # fmt: skip
 _KEYS_LINE: Final = "enter open  / filter  q quit  sort: Time Lag Rebal Missing Commit State Name"
 _GAP: Final = 2
-#: The lines above the rows, and below them.
+#: The number of lines above the rows, and below them.
 _HEAD, _FOOT = 3, 1
 _LEAST_NAME, _MOST_STATE = 12, 11
 _UNSETTLED: Final = REBALANCING | {"Assigning", "Reconciling"}
@@ -35,7 +35,7 @@ Line = list[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """left_out: in a terminal that is too narrow, columns go in the order of this number; None: never."""
+    """left_out: in a terminal that is too narrow, columns are left out in this order; None: never."""
 
     title: str
     text: Callable[[FleetRow], str | None]
@@ -45,7 +45,7 @@ class _Column:
 
 
 def _members(row: FleetRow) -> str | None:
-    """`3/4` where one of four is missing."""
+    """`3/4` if one of four members is missing."""
     if row.members is None or not row.missing:
         return None if row.members is None else str(row.members)
     return f"{row.members}/{row.members + row.missing}"
@@ -65,8 +65,8 @@ _COLUMNS: Final = (
 
 @dataclass(slots=True, kw_only=True)
 class TopView:
-    """title: of the first line. rows: in the order of their names. problem: why the last round failed. note: what else
-    is to be known, such as what could not be read."""
+    """title: for the first line. problem: why the last round failed. note: what else to show, such as what could not be
+    read. _rows: sorted by name."""
 
     title: str
     order: FleetOrder = FleetOrder.LAG_TIME
@@ -75,14 +75,14 @@ class TopView:
     is_typing: bool = False
     problem: str | None = None
     note: str | None = None
-    #: The group that the cursor is on; None: on the first row, whichever that is.
+    #: The group that the cursor is on; None if it is on the first row, whichever group that is.
     _selected: str | None = None
     _first: int = 0
     _shown: list[FleetRow] = field(default_factory=list)
     _rows: Sequence[FleetRow] = ()
 
     def update(self, rows: Sequence[FleetRow]) -> None:
-        """Show these rows, which are in the order of their names."""
+        """Show these rows, which are sorted by name."""
         self._rows = rows
         wanted = [row for row in rows if matches(row.group_id, self.filter)] if self.filter else list(rows)
         self._shown = self.order.sorted(wanted)
@@ -90,7 +90,7 @@ class TopView:
             self._selected = None
 
     def press(self, key: str, height: int) -> str | None:
-        """What a key does. Returns the group to open, or an empty string to quit; None: to go on."""
+        """Handle a key. Returns the group to open, an empty string to quit, or None to continue."""
         if self.is_typing:
             self._type(key)
         elif key in ("q", "Q"):
@@ -142,13 +142,13 @@ class TopView:
         return max(height - _HEAD - _FOOT, 1)
 
     def visible(self, height: int) -> list[FleetRow]:
-        """The rows that a screen of this height shows, the cursor's among them."""
+        """The rows that a screen of this height shows, including the one with the cursor."""
         room, cursor = self._room(height), self._cursor
         self._first = min(max(self._first, cursor - room + 1, 0), cursor)
         return self._shown[self._first : self._first + room]
 
     def lines(self, *, width: int, height: int, now_ms: int) -> list[Line]:
-        """All lines of the screen, none wider than it."""
+        """All lines of the screen, none of them wider than the screen."""
         rows = self.visible(height)
         selected = self._shown[self._cursor] if self._shown else None
         columns, widths = _layout(rows, width)
@@ -160,7 +160,7 @@ class TopView:
         return [*lines[: max(height - _FOOT, 1)], self._last(width)]
 
     def last_lines(self, *, width: int, height: int, now_ms: int) -> list[Line]:
-        """What stays on the terminal: the lines without those about keys."""
+        """The lines that stay on the terminal: all except those about keys."""
         return self.lines(width=width, height=height, now_ms=now_ms)[: len(self.visible(height)) + _HEAD]
 
     def _title(self, width: int, now_ms: int) -> Line:
@@ -203,12 +203,12 @@ class TopView:
 
     def _last(self, width: int) -> Line:
         if self.is_typing:
-            return [(_cut(f"filter (a part, or a glob): {clean(self.filter)}_", width), "bold")]
+            return [(_cut(f"filter (substring or glob): {clean(self.filter)}_", width), "bold")]
         return [(_cut(_KEYS_LINE, width), "dim")]
 
 
 def _layout(rows: Sequence[FleetRow], width: int) -> tuple[list[_Column], list[int]]:
-    """The columns that there is room for, and the widths of the name's column and theirs."""
+    """The columns that fit, and the widths of the name column and of these columns."""
     columns = list(_COLUMNS)
     sizes = {
         column.title: max([len(column.title), *(cells(column.text(row) or "-") for row in rows)]) for column in columns
@@ -249,7 +249,7 @@ def _padded(text: str, width: int, *, right: bool = False) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """At most so many cells, the last of them an ellipsis where something is missing."""
+    """The text in at most `width` cells, ending with an ellipsis if something is cut off."""
     if cells(text) <= width:
         return text
     text = text[: max(width - 1, 0)]

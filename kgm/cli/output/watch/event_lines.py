@@ -17,7 +17,7 @@ from kgm.text.timestamps import rfc3339
 
 
 class TextLines:
-    """A line for each event, at once."""
+    """Prints a line for each event immediately."""
 
     def show(self, events: Sequence[GroupEvent], now_ms: int) -> None:  # noqa: ARG002  (a WatchObserver)
         for event in events:
@@ -28,7 +28,7 @@ class TextLines:
 
 
 class JsonLines:
-    """A JSON object for each event, at once."""
+    """Prints a JSON object for each event immediately."""
 
     def __init__(self, groups: Sequence[WatchedGroup]) -> None:
         self._groups = {group.group_id: group for group in groups}
@@ -43,7 +43,7 @@ class JsonLines:
 
 
 class CollectedEvents:
-    """All events, with the JSON objects made of them when they happened."""
+    """Collects all events, and the JSON objects made from them when they happened."""
 
     def __init__(self, groups: Sequence[WatchedGroup]) -> None:
         self._groups = {group.group_id: group for group in groups}
@@ -64,6 +64,6 @@ def event_line(event: GroupEvent) -> str:
 
 
 def _write_line(text: str) -> None:
-    """Flushed at once, so that the reader of the pipe has it. Raises BrokenPipeError when there is no reader,
-    OutputError when it cannot be written."""
+    """Write and flush the line, so that the reader of the pipe gets it. Raises BrokenPipeError if there is no reader,
+    OutputError if it cannot be written."""
     write_to_reader(text + "\n")

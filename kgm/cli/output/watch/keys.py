@@ -9,7 +9,7 @@ from kgm.operations.watch.timekeeper import SystemTimekeeper
 
 
 class LeaveKey(TerminalKeys, SystemTimekeeper):
-    """The wall clock, whose waits end when `q` is pressed."""
+    """A wall clock whose waits end when `q` is pressed."""
 
     def __init__(self) -> None:
         TerminalKeys.__init__(self)

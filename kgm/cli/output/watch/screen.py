@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
     from kgm.model.snapshot import MemberSnapshot
 
-#: So many of the last events are stored for the lower part of the screen.
+#: The number of latest events that are kept for the lower part of the screen.
 _MOST_EVENTS = 200
 #: How long a member is highlighted after an event.
 _FRESH_MS = 10_000
-#: Columns that can be cut, in the order in which they get room; the width they are cut to; columns that always show.
+#: Columns that can be cut, in the order in which they get room; the width they are cut to; the columns always shown.
 _FLEXIBLE, _CUT, _LEAST_COLUMNS, _GAP = (0, 4, 5), 24, 4, 2
 _STYLES = {
     "Stable": "green", "stable": "green", "Empty": "dim", "Dead": "red", "away": "yellow", "reconciling": "yellow",
@@ -45,7 +45,7 @@ _EVENT_STYLES = {
 
 
 class Screen:
-    """The alternate screen of the terminal while it is open; the last picture stays on the normal one."""
+    """Uses the terminal's alternate screen while it is open; the last picture stays on the normal screen."""
 
     def __init__(
         self, options: OutputOptions, groups: Sequence[WatchedGroup], *, interval_ms: int, waiting_for: str | None
@@ -57,7 +57,7 @@ class Screen:
         self._started_ms: int | None = None
         self._now_ms = 0
         self._live: Live | None = None
-        #: Whether long lines are folded, as in the last picture, which is not redrawn.
+        #: Whether long lines are folded; they are in the last picture, which is not redrawn.
         self._whole = False
 
     def __enter__(self) -> Self:
@@ -74,12 +74,12 @@ class Screen:
         self._console.print(self._frame(height=len(self._events) + 2 * len(self._groups) + 60))
 
     def show(self, events: Iterable[GroupEvent], now_ms: int) -> None:
-        """Draw the state as it is now, and the last events."""
+        """Draw the current state and the latest events."""
         assert self._live is not None
         self._live.update(self.picture(events, now_ms, height=self._console.size.height), refresh=True)
 
     def picture(self, events: Iterable[GroupEvent], now_ms: int, *, height: int) -> RenderableType:
-        """The state as it is now, with these events and those before."""
+        """The current state, with these events and earlier ones."""
         self._started_ms = now_ms if self._started_ms is None else self._started_ms
         self._now_ms = now_ms
         self._events = [*self._events, *events][-_MOST_EVENTS:]
@@ -125,7 +125,7 @@ class Screen:
         return self._line(text)
 
     def _head(self, group: WatchedGroup) -> list[RenderableType]:
-        """The group, its counts, and what is missing; the latter on a line of its own if there is no room."""
+        """The group, its counts, and what is missing, which gets its own line if there is no room."""
         from rich.text import Text
 
         text = Text(clean(group.group_id), style="bold cyan")
@@ -151,7 +151,7 @@ class Screen:
         return [self._line(text), self._line(verdict), self._line(why)]
 
     def _why(self, group: WatchedGroup) -> Text:
-        """What is wrong, or still missing."""
+        """What is wrong or still missing, for the end of the group's line."""
         from rich.text import Text
 
         why = Text()
@@ -167,7 +167,7 @@ class Screen:
         return why
 
     def _members(self, group: WatchedGroup, room: int) -> list[RenderableType]:
-        """All members, or, if there is no room, those with the latest events."""
+        """All members, or, if there is no room, the members with the latest events."""
         from rich.table import Table
         from rich.text import Text
 
@@ -215,7 +215,7 @@ class Screen:
 
 
 def _widths(lines: Sequence[Sequence[str]], width: int) -> list[int]:
-    """The widths of as many columns as there is room for: numbers are whole, names and ids are cut, the first least."""
+    """Widths of as many columns as fit: numbers are never cut, names and ids are, the first one the least."""
     from rich.cells import cell_len
 
     natural = [max(cell_len(line[i]) for line in lines) for i in range(len(lines[0]))]
@@ -233,7 +233,7 @@ def _widths(lines: Sequence[Sequence[str]], width: int) -> list[int]:
 
 
 def screen_console(options: OutputOptions) -> Console:
-    """A console that interprets no markup, without colours where they are not wanted."""
+    """A console that interprets no markup, and uses colors only if they are wanted."""
     from rich.console import Console
 
     from kgm.cli.output.report import wants_color

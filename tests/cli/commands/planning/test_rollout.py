@@ -97,7 +97,7 @@ def test_a_rollout_that_goes_on_asks_too(units, rollout, monkeypatch, tmp_path, 
     assert run(again) == 6
     error = capsys.readouterr().err
     assert f"--exec '{units.command} restart {{instance_id}}'" in error
-    assert "Go on with 2 steps? [y/N]" in error
+    assert "Continue with 2 steps? [y/N]" in error
     assert [name for _, name in units.calls] == ["a", "b"]
     monkeypatch.setattr("sys.stdin", Person("y\n"))
     assert run(again) == 0

@@ -1,4 +1,4 @@
-"""The JSON of `kgm drain`: what taking members away does to each group."""
+"""The JSON of `kgm drain`: what removing members does to each group."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _drain_json(drain: Drain) -> dict[str, Any]:
 
 
 def group_json(one: DrainedGroup) -> dict[str, Any]:
-    """One of `data.groups`."""
+    """An entry of `data.groups`."""
     return {
         "group_id": one.group.group_id,
         "type": one.group.type,
@@ -109,7 +109,7 @@ def group_json(one: DrainedGroup) -> dict[str, Any]:
 
 
 def unpredicted_json(one: UnpredictedGroup) -> dict[str, Any]:
-    """One of `data.not_predicted`."""
+    """An entry of `data.not_predicted`."""
     return {
         "group_id": one.group_id,
         "drained_members": None if one.taken is None else list(one.taken),

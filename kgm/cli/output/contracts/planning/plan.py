@@ -62,7 +62,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
 
 
 def plan_json(found: FoundPlan, exceeds: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What all plans have."""
+    """The keys that all plans share."""
     return {
         "flags": list(found.shape.words),
         "costs": _costs_json(found.costs),
@@ -94,7 +94,7 @@ def limits_json(found: FoundPlans) -> dict[str, int | None]:
 
 
 def what_if_json(one: WhatIfPlan) -> dict[str, Any]:
-    """One of `data.what_ifs`."""
+    """An entry of `data.what_ifs`."""
     death = None if one.death is None else asdict(one.death)
     return {"name": one.name, "change": one.change, **plan_json(one.best, one.exceeded), "if_a_member_dies": death}
 

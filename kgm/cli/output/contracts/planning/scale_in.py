@@ -1,4 +1,4 @@
-"""The JSON of `kgm scale-in`: the members that go, the prediction, and the commands."""
+"""The JSON of `kgm scale-in`: the members that leave, the prediction, and the commands."""
 
 from __future__ import annotations
 
