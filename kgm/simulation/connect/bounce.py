@@ -27,7 +27,7 @@ from kgm.text.wording import many, some
 def simulate_connect(
     snapshot: GroupSnapshot, plan: Plan, *, name: str, draws: int, seed: int, is_out_of_time: Callable[[], bool]
 ) -> Prediction:
-    """As `kgm.simulation.bounce.simulate`. Never exact: which worker gets which task depends on random member ids."""
+    """Like `kgm.simulation.bounce.simulate`. Never exact: which worker gets which task depends on random member ids."""
     drawn = draws_of(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
     group = connect_group_of(snapshot, plan)
     in_time = takewhile(lambda _: not is_out_of_time(), edge_plays(group, plan, str(seed)))
@@ -41,14 +41,14 @@ def draws_of(
     snapshot: GroupSnapshot, plan: Plan, *, draws: int, seed: int,
     is_out_of_time: Callable[[], bool] = lambda: False,
 ) -> Sequence[Draw]:  # fmt: skip
-    """The plan played so often, with the usual delay. At least once."""
+    """The plan played `draws` times, but at least once, with the usual delay."""
     group = connect_group_of(snapshot, plan)
     BrokerSettings.from_overrides({key: value for key, value in plan.settings.items() if key != MAX_DELAY})
     return played_often(draws, lambda number: usual_play(group, plan, f"{seed}/{number}").play(), is_out_of_time)
 
 
 def _caveats(group: ConnectGroup, snapshot: GroupSnapshot, plan: Plan, drawn: Sequence[Draw]) -> list[str]:
-    """The most important first."""
+    """The caveats, the most important first."""
     delay_ms = delays_of(plan.settings)[0]
     texts = [_what_stops(group, plan, delay_ms)] if not group.is_eager else []
     if MAX_DELAY not in plan.settings and not group.is_eager:
@@ -73,7 +73,7 @@ def _caveats(group: ConnectGroup, snapshot: GroupSnapshot, plan: Plan, drawn: Se
 
 
 def _what_stops(group: ConnectGroup, plan: Plan, delay_ms: int) -> str:
-    """What happens to the tasks of those that stop, the leader and the others apart."""
+    """What happens to the tasks of workers that stop, with the leader's apart from the others'."""
     stopping = [one for one in group.workers if one.identity in plan.named]
     tasks = sum(number != CONNECTOR for one in stopping if one.identity != group.leader for _, number in one.work)
     texts = []
