@@ -105,11 +105,11 @@ class BoundedReader:
         try:
             value: Any = form.unpack_from(self._data, self._place)[0]
         except struct.error as error:
-            raise self.malformed(f"{form.size} bytes are wanted, and {self.left} are left") from error
+            raise self.malformed(f"{form.size} bytes are needed, but {self.left} are left") from error
         self._place += form.size
         return int(value)
 
     def _checked(self, count: int, least_bytes: int) -> int:
         if not 0 <= count * least_bytes <= self.left:
-            raise self.malformed(f"length {count}, and {self.left} bytes are left")
+            raise self.malformed(f"length {count}, but {self.left} bytes are left")
         return count

@@ -51,8 +51,8 @@ def task_texts(freed: FreedTasks) -> list[str]:
         texts.append(f"standbys, which are assigned first where they have caught up: {held}")
     if freed.alone:
         texts.append(
-            f"nobody else has a copy of {some(freed.alone)}: whoever gets one that has state restores it from its "
-            "changelog, and does not process meanwhile"
+            f"nobody else has a copy of {some(freed.alone)}: a member that gets one with state restores it from "
+            "its changelog, and does not process it meanwhile"
         )
     return texts
 

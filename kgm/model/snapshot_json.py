@@ -94,7 +94,7 @@ class _Reader:
         """A number that is an int32 in Kafka; None if it is missing."""
         value: int | None = self.get(key, (int,), optional=True)
         if value is not None and not -_INT32 - 1 <= value <= most:
-            raise UsageError(f"{self.where}.{key} is {value}, which is more than Kafka counts")
+            raise UsageError(f"{self.where}.{key} is {value}, which is more than Kafka can count")
         return value
 
     def text(self, key: str) -> str:

@@ -53,14 +53,14 @@ def _caveats(group: ConnectGroup, snapshot: GroupSnapshot, plan: Plan, drawn: Se
     texts = [_what_stops(group, plan, delay_ms)] if not group.is_eager else []
     if MAX_DELAY not in plan.settings and not group.is_eager:
         texts.append(
-            f"{MAX_DELAY} of the workers is not known: its default is taken, {show_duration(DEFAULT_DELAY_MS)}; the "
-            f"ranges include 0, and with more it takes longer (--set {MAX_DELAY}=MS)"
+            f"{MAX_DELAY} of the workers is not known: its default is assumed, {show_duration(DEFAULT_DELAY_MS)}; the "
+            f"ranges include 0, and with a longer delay it takes longer (--set {MAX_DELAY}=MS)"
         )
     if group.delay_ms:
         until = f" until {snapshot.unassigned_until}" if snapshot.unassigned_until else ""
         texts.append(
-            f"the group holds work back now{until}, which is lost work of a worker that has left: what it is does not "
-            f"show in full, and here that time begins with the plan (kgm wait {snapshot.group_id} --for settled)"
+            f"the group holds work back now{until}, because a worker has left: not all of it can be seen, and here "
+            f"the delay begins with the plan (kgm wait {snapshot.group_id} --for settled)"
         )
     if len({draw.rebalances for draw in drawn}) > 1:
         texts.append("the number of rebalances depends on timing, and on who leads when a leader has gone")
@@ -78,9 +78,9 @@ def _what_stops(group: ConnectGroup, plan: Plan, delay_ms: int) -> str:
     tasks = sum(number != CONNECTOR for one in stopping if one.identity != group.leader for _, number in one.work)
     texts = []
     if others := [one.identity for one in stopping if one.identity != group.leader]:
-        held = f"{many(tasks, 'task')} of {some(others)} do not run for {show_duration(delay_ms)} after it has left, "
+        held = f"{many(tasks, 'task')} of {some(others)} do not run for {show_duration(delay_ms)} after it leaves, "
         texts.append(
-            f"{held}also if it is back before, while REST goes on to say RUNNING" if delay_ms else
+            f"{held}even if it is back sooner, while REST still reports RUNNING" if delay_ms else
             f"{many(tasks, 'task')} of {some(others)} go to other workers at once"
         )  # fmt: skip
     if any(one.identity == group.leader for one in stopping):

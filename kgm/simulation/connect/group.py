@@ -92,7 +92,7 @@ def delays_of(settings: Mapping[str, str]) -> tuple[int, ...]:
     if text is None:
         return DEFAULT_DELAY_MS, 0
     if not text.isdecimal():
-        raise UsageError(f"{MAX_DELAY} is {text}, and must be a number of milliseconds from 0 on")
+        raise UsageError(f"{MAX_DELAY} is {text}, and must be a number of milliseconds, 0 or more")
     return (int(text),)
 
 

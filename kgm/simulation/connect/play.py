@@ -197,12 +197,12 @@ class ConnectPlay(FrameworkPlay[_Member, Work]):
     def _leave(self, member: _Member) -> None:
         self.requests += 1
         is_closed = self.plan.stop is Stop.CLEAN
-        self.note("leave" if is_closed else "expired", "is no member any more", member.identity)
+        self.note("leave" if is_closed else "expired", "is no longer a member", member.identity)
         if not self.drop(member):
             return
         if member.member_id == self.leader:
             self.leader = self.chance.choice([*self.members])
-            self.note("leader", "leads from now on, without memory", self.members[self.leader].identity)
+            self.note("leader", "becomes leader, without its predecessor's state", self.members[self.leader].identity)
         self.rebalance(None)
 
     def _rejoin(self, member: _Member, number: int) -> None:
@@ -251,7 +251,7 @@ class ConnectPlay(FrameworkPlay[_Member, Work]):
 
     def _in_words(self, started: int, stopped: int, delay_ms: int) -> str:
         parts = [f"{many(len(self.members), 'worker')}"]
-        parts += [f"{started} connectors and tasks begin"] if started else []
+        parts += [f"{started} connectors and tasks start"] if started else []
         parts += [f"{stopped} are taken away, so those workers join again"] if stopped else []
         idle = self.tasks.idle
         if delay_ms:

@@ -238,7 +238,7 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
     protocol = what_if.protocol or GroupProtocol(snapshot.type)
     caveats: list[str] = []
     if what_if.library is not None:
-        caveats.append(f"all members, and the leader, are taken to use {what_if.library} (--library)")
+        caveats.append(f"all members, and the leader, are assumed to use {what_if.library} (--library)")
     session_ms, rebalance_ms = _usual_timeouts(snapshot)
     seen_ms = [snapshot.session_of(member) for member in snapshot.members]
     sessions_ms = _timeouts(what_if.session_timeout_ms, seen_ms, session_ms, "session", caveats)
@@ -327,7 +327,7 @@ def _refuse_unplayable(snapshot: GroupSnapshot) -> None:
     if away:
         raise RefusedError(
             f"group {group_id} has members that are away: {', '.join(away)}",
-            facts=("it is not known when they went away, and so when the coordinator will remove them",),
+            facts=("it is not known when they went away, nor when the coordinator will remove them",),
             hint="try again when they are back, or remove them: kgm remove-members",
             group_id=group_id,
         )
