@@ -219,6 +219,6 @@ def _endpoints(read: BoundedReader, version: int) -> list[str]:
 
 
 def _host_and_port(endpoint: str) -> str:
-    """An `application.server` as the map of endpoints has it: without protocol and brackets (Utils.getHost)."""
+    """An `application.server` in the form of the endpoint map: without protocol and brackets (Utils.getHost)."""
     host, _, port = endpoint.rpartition("://")[2].rpartition(":")
     return f"{host.removeprefix('[').removesuffix(']')}:{port}"

@@ -42,7 +42,7 @@ def freed_tasks(group: GroupSnapshot, going: Collection[str]) -> FreedTasks:
 
 
 def task_texts(freed: FreedTasks) -> list[str]:
-    """In words: what is freed, who has copies, and what nobody else has."""
+    """In words: which tasks are freed, which members have copies, and which tasks have no other copy."""
     if not freed.tasks:
         return []
     texts = [f"{many(len(freed.tasks), 'active task')} to be assigned again: {some(freed.tasks)}"]

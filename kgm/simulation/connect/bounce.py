@@ -81,7 +81,7 @@ def _what_stops(group: ConnectGroup, plan: Plan, delay_ms: int) -> str:
         held = f"{many(tasks, 'task')} of {some(others)} do not run for {show_duration(delay_ms)} after it leaves, "
         texts.append(
             f"{held}even if it is back sooner, while REST still reports RUNNING" if delay_ms else
-            f"{many(tasks, 'task')} of {some(others)} go to other workers at once"
+            f"{many(tasks, 'task')} of {some(others)} go to other workers immediately"
         )  # fmt: skip
     if any(one.identity == group.leader for one in stopping):
         texts.append(

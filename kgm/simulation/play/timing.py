@@ -59,7 +59,7 @@ class DrawTiming:
     pace = 1.0
     #: How late the timers of the broker fire, if not as usual.
     _timers_late: Span | None = None
-    #: Whether fetches are answered at once, because there are always records.
+    #: Whether fetches are answered immediately, because there are always records.
     has_records = False
 
     def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:

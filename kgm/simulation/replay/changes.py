@@ -110,7 +110,7 @@ def _stall_ms(group: ReplayedGroup, run: MemberRun, following: MemberRun) -> int
 
 
 def _with_max_poll_interval(group: ReplayedGroup, interval_ms: int) -> ReplayedGroup:
-    """The group in which no run ends because of a stall shorter than `interval_ms`."""
+    """The group in which no run ends because of a stall of at most `interval_ms`."""
 
     def lasting(process: RecordedProcess) -> RecordedProcess:
         runs: list[MemberRun] = []

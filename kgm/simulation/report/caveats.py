@@ -231,7 +231,7 @@ def _refused(group: StartingGroup, plan: Plan, settings: BrokerSettings, draws: 
         texts.append(
             f"a {'killed ' if plan.stop is Stop.CRASH else ''}static member has not announced its return: until "
             f"its session ends, up to {session} after its last heartbeat, the broker refuses its next process "
-            f"(UNRELEASED_INSTANCE_ID), {then}. If it is removed first, it can join at once: "
+            f"(UNRELEASED_INSTANCE_ID), {then}. If it is removed first, it can join immediately: "
             f"{_removal_command(group.group_id, list(refused))}"
         )
     if any("GROUP_ID_NOT_FOUND" in event.detail for event in events):

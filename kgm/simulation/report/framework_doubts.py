@@ -73,7 +73,7 @@ def _of_streams(snapshot: GroupSnapshot, total: int) -> FrameworkDoubts:
     if endpoints:
         text = (
             "members report an application.server: a process that returns with another one, as a pod with a new "
-            f"address does, rejoins at once, which is one more rebalance. Now: {some(endpoints)}"
+            f"address does, rejoins immediately, which is one more rebalance. Now: {some(endpoints)}"
         )
         return FrameworkDoubts(more_rebalances=_OF_AN_ENDPOINT, total=total, is_exact=False, caveats=(text, same))
     return FrameworkDoubts(caveats=(same,))
@@ -97,10 +97,10 @@ def why_not_settled(snapshot: GroupSnapshot) -> str:
     if snapshot.is_settled is None:
         return (
             "it is not known whether the Kafka Streams application is settled (its members do not report it before "
-            f"Kafka 2.6, and old snapshots lack it): if it is not, it rebalances by itself, and {then}"
+            f"Kafka 2.6, and old snapshots lack it): if it is not, it rebalances on its own, and {then}"
         )
     when = "" if snapshot.next_rebalance_at is None else f", which is due at {snapshot.next_rebalance_at}"
     return (
         f"the Kafka Streams application is not settled: a member starts another rebalance{when} and, if it restarts, "
-        f"at once; {then}. Wait for that to end: kgm wait --for settled"
+        f"immediately; {then}. Wait for that to end: kgm wait --for settled"
     )
