@@ -165,7 +165,7 @@ def _version(read: BoundedReader) -> int:
 
 
 def _uuid(data: bytes) -> str:
-    """As Java prints a UUID."""
+    """A UUID as Java prints it."""
     text = data.hex()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
@@ -176,7 +176,7 @@ def _task(read: BoundedReader) -> str:
 
 
 def _assigned_task(read: BoundedReader, version: int) -> str:
-    """The same; of a named topology `NAME__SUBTOPOLOGY_PARTITION` (TaskId.toString)."""
+    """`SUBTOPOLOGY_PARTITION`, or `NAME__SUBTOPOLOGY_PARTITION` in a named topology (TaskId.toString)."""
     task = _task(read)
     name = read.chars() if version >= _NAMED_TOPOLOGY else ""
     return f"{name}__{task}" if name else task

@@ -64,7 +64,7 @@ class ScriptedMember(abc.ABC):
         self._handed_in: Request | None = None
         self.started_ms = now_ms
         self.waited_ms: float | None = None
-        """From its start to its first assignment."""
+        """The time in ms from its start to its first assignment; None until it has one."""
 
     def takes_ms(self, span: Span) -> float:
         """How long something takes this time."""
